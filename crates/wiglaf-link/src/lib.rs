@@ -1,0 +1,109 @@
+//! What every link is to the layers above: a way to send and receive UDP/IPv4
+//! datagrams, one at a time or in trains.
+//!
+//! A link never parses the protocol. It may lose, double and reorder
+//! datagrams, and may deliver damaged ones; the transport copes. Addresses
+//! are those of the datagrams, whichever way the bytes really travel, so a
+//! node on one link talks to a node on any other.
+
+#![forbid(unsafe_code)]
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::RawFd;
+
+/// Which of a link's two ways a datagram should take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// The fastest way for one small frame.
+    Latency,
+    /// The fastest way for many full frames.
+    Bulk,
+}
+
+/// A train of datagrams for one destination.
+#[derive(Debug, Clone, Copy)]
+pub struct Train<'a> {
+    /// Where to.
+    pub to: SocketAddrV4,
+    /// By which way.
+    pub lane: Lane,
+    /// UDP payload of every datagram but the last, which may be shorter.
+    pub segment_len: usize,
+    /// The payloads, one behind the other.
+    pub bytes: &'a [u8],
+}
+
+/// What became of a train.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// It is on its way.
+    All,
+    /// No room now: none of it was sent, offer it again later.
+    Full,
+}
+
+/// What a link can do; constant over its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest UDP payload of one datagram.
+    pub frame_len_max: usize,
+    /// Most datagrams in one latency train.
+    pub latency_train_max: usize,
+    /// Most datagrams in one bulk train.
+    pub bulk_train_max: usize,
+    /// How many bytes may be in flight to this endpoint's bulk lane before
+    /// its buffers overflow.
+    pub bulk_window_len: usize,
+}
+
+/// Takes the datagrams of a receive burst: the source address and the payload.
+pub type Deliver<'a> = dyn FnMut(SocketAddrV4, &[u8]) + 'a;
+
+/// One way to carry datagrams.
+pub trait Link: Send {
+    /// Its name as users write it: `udp`, `packet`, `shm`.
+    fn name(&self) -> &'static str;
+
+    /// The address that peers send ordered and control datagrams to.
+    fn local(&self) -> SocketAddrV4;
+
+    /// The UDP port that peers send bulk datagrams to.
+    fn bulk_port(&self) -> u16;
+
+    /// What it can do.
+    fn limits(&self) -> Limits;
+
+    /// Whether `to` can be reached at all through this link.
+    fn reaches(&self, to: SocketAddrV4) -> bool;
+
+    /// Sends a train.
+    ///
+    /// # Errors
+    /// When the link itself has failed; a datagram lost on the way, or a
+    /// destination that refuses it, is no error.
+    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent>;
+
+    /// Hands over what has arrived, at most one burst, and says how many
+    /// datagrams that was. Never blocks.
+    ///
+    /// # Errors
+    /// When the link itself has failed.
+    fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize>;
+
+    /// A peer address that was found to have no listener (ICMP port
+    /// unreachable), once per finding.
+    fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
+        None
+    }
+
+    /// Descriptors that turn readable when something arrives, to block on.
+    fn wait_fds(&self) -> Vec<RawFd>;
+
+    /// Called before blocking on [`Link::wait_fds`], and with `false`
+    /// afterwards, for links whose peers must be asked to signal. Answers
+    /// whether something has arrived in the meantime.
+    fn arm(&mut self, _armed: bool) -> bool {
+        false
+    }
+}

@@ -1,0 +1,221 @@
+//! The header that every datagram starts with (docs/protocol.md, section 2).
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher24;
+
+use crate::bytes::{Reader, Writer};
+use crate::{Epoch, JobKey, WireError};
+
+/// First byte of every datagram: `W`.
+pub const MAGIC: u8 = 0x57;
+/// The protocol version that this crate speaks.
+pub const VERSION: u8 = 1;
+/// Length of the header in bytes.
+pub const HEADER_LEN: usize = 48;
+
+const CHECKSUM_AT: usize = 4;
+const PROOF_AT: usize = 8;
+const PROOF_END: usize = 16;
+
+/// What a datagram carries after its header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Records of the ordered lane, numbered.
+    Ordered,
+    /// One segment of a bulk transfer, numbered in the bulk lane.
+    Bulk,
+    /// Acknowledgements only; not numbered, never retransmitted.
+    Control,
+}
+
+impl Kind {
+    fn code(self) -> u8 {
+        match self {
+            Self::Ordered => 1,
+            Self::Bulk => 2,
+            Self::Control => 3,
+        }
+    }
+
+    fn from_code(code: u8) -> Result<Self, WireError> {
+        match code {
+            1 => Ok(Self::Ordered),
+            2 => Ok(Self::Bulk),
+            3 => Ok(Self::Control),
+            other => Err(WireError::Kind(other)),
+        }
+    }
+}
+
+/// The fields of a datagram header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// What follows.
+    pub kind: Kind,
+    /// Who sends.
+    pub source: Epoch,
+    /// Who is meant, or [`Epoch::UNKNOWN`].
+    pub destination: Epoch,
+    /// Low 32 bits of the packet's number in its lane; 0 in control datagrams.
+    pub sequence: u32,
+    /// Low 32 bits of the next ordered packet number that the sender expects.
+    pub ack: u32,
+    /// Low 32 bits of the total of eager payload bytes that the receiver of
+    /// this datagram may have sent since the session began.
+    pub credit: u32,
+    /// How long the sender held the newest ordered packet before acknowledging
+    /// it here, in microseconds, saturating.
+    pub ack_delay_us: u16,
+}
+
+/// Writes `header` into the first [`HEADER_LEN`] bytes of `datagram`, whose
+/// body is already in place, with checksum and proof.
+///
+/// # Panics
+/// When `datagram` is shorter than [`HEADER_LEN`].
+pub fn seal(header: &Header, key: &JobKey, datagram: &mut [u8]) {
+    let (head, body) = datagram.split_at_mut(HEADER_LEN);
+    let mut w = Writer::new(head);
+    w.u8(MAGIC).u8(VERSION).u8(header.kind.code()).u8(0);
+    //= docs/protocol.md#22-integrity
+    //# The sender MUST set `checksum` to the CRC-32C of the body.
+    w.u32(crc32c::crc32c(body)).u64(0);
+    w.u64(header.source.0).u64(header.destination.0);
+    w.u32(header.sequence).u32(header.ack).u32(header.credit);
+    w.u16(header.ack_delay_us).u16(0);
+    debug_assert_eq!(w.written(), HEADER_LEN);
+    let proof = proof(key, head);
+    head[PROOF_AT..PROOF_END].copy_from_slice(&proof.to_le_bytes());
+}
+
+/// Checks a datagram and splits it into its header and body.
+///
+/// # Errors
+/// The first rule that the datagram breaks. Nothing of a refused datagram may
+/// be acted upon.
+pub fn open<'a>(key: &JobKey, datagram: &'a [u8]) -> Result<(Header, &'a [u8]), WireError> {
+    let (head, body) = datagram.split_at_checked(HEADER_LEN).ok_or(WireError::Truncated)?;
+    let mut r = Reader(head);
+    if r.u8()? != MAGIC {
+        return Err(WireError::Magic);
+    }
+    let version = r.u8()?;
+    if version != VERSION {
+        return Err(WireError::Version(version));
+    }
+    //= docs/protocol.md#22-integrity
+    //# A receiver MUST drop a datagram whose `proof` does not match, before it touches any state.
+    let kind = Kind::from_code(r.u8()?)?;
+    let _flags = r.u8()?;
+    let checksum = r.u32()?;
+    let claimed = r.u64()?;
+    if proof(key, head) != claimed {
+        return Err(WireError::Proof);
+    }
+    let header = Header {
+        kind,
+        source: Epoch(r.u64()?),
+        destination: Epoch(r.u64()?),
+        sequence: r.u32()?,
+        ack: r.u32()?,
+        credit: r.u32()?,
+        ack_delay_us: r.u16()?,
+    };
+    if !header.source.is_known() {
+        return Err(WireError::Field("source epoch"));
+    }
+    if crc32c::crc32c(body) != checksum {
+        return Err(WireError::Checksum);
+    }
+    Ok((header, body))
+}
+
+/// SipHash-2-4 of the header without its proof field. One 64-bit comparison
+/// of the result takes the same time whatever differs.
+fn proof(key: &JobKey, head: &[u8]) -> u64 {
+    let mut sip = SipHasher24::new_with_key(&key.0);
+    sip.write(&head[..CHECKSUM_AT + 4]);
+    sip.write(&head[PROOF_END..HEADER_LEN]);
+    sip.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const KEY: JobKey = JobKey([7; 16]);
+
+    fn header() -> Header {
+        Header {
+            kind: Kind::Ordered,
+            source: Epoch(1),
+            destination: Epoch(2),
+            sequence: 3,
+            ack: 4,
+            credit: 5,
+            ack_delay_us: 6,
+        }
+    }
+
+    fn sealed(body: &[u8]) -> Vec<u8> {
+        let mut datagram = vec![0; HEADER_LEN];
+        datagram.extend_from_slice(body);
+        seal(&header(), &KEY, &mut datagram);
+        datagram
+    }
+
+    #[test]
+    fn what_was_sealed_opens() {
+        let datagram = sealed(b"hwaet");
+        assert_eq!(open(&KEY, &datagram), Ok((header(), &b"hwaet"[..])));
+    }
+
+    #[test]
+    fn another_key_is_refused() {
+        let datagram = sealed(b"hwaet");
+        assert_eq!(open(&JobKey([8; 16]), &datagram), Err(WireError::Proof));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let good = sealed(b"we gardena in geardagum");
+        for bit in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(open(&KEY, &bad).is_err(), "bit {bit} flipped unnoticed");
+        }
+    }
+
+    #[test]
+    fn a_body_cut_short_is_noticed() {
+        let good = sealed(b"we gardena in geardagum");
+        for len in 0..good.len() {
+            assert!(open(&KEY, &good[..len]).is_err(), "cut to {len} unnoticed");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = open(&KEY, &bytes);
+        }
+
+        #[test]
+        fn any_header_comes_back(
+            source in 1u64.., destination: u64, sequence: u32, ack: u32, credit: u32,
+            ack_delay_us: u16, kind in 1u8..=3, body in proptest::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let header = Header {
+                kind: Kind::from_code(kind).unwrap(), source: Epoch(source),
+                destination: Epoch(destination), sequence, ack, credit, ack_delay_us,
+            };
+            let mut datagram = vec![0; HEADER_LEN];
+            datagram.extend_from_slice(&body);
+            seal(&header, &KEY, &mut datagram);
+            prop_assert_eq!(open(&KEY, &datagram), Ok((header, &body[..])));
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Records: what the body of an ordered or control datagram is made of, and
+//! the prefix of a bulk segment (docs/protocol.md, sections 3 and 5).
+
+use crate::WireError;
+use crate::bytes::{Reader, Writer};
+
+/// Length of the prefix that each record starts with: type, flags, length.
+pub const RECORD_PREFIX_LEN: usize = 4;
+/// Length of a message envelope in bytes.
+pub const ENVELOPE_LEN: usize = 24;
+/// Length of the prefix of a bulk segment in bytes.
+pub const SEGMENT_PREFIX_LEN: usize = 16;
+/// Most 64-bit words in an acknowledgement's bitmap.
+pub const BITMAP_WORDS_MAX: usize = 32;
+
+/// Numbers of the two packet-number spaces.
+pub mod lane {
+    /// Records, delivered in order.
+    pub const ORDERED: u8 = 0;
+    /// Bulk segments, delivered as they come.
+    pub const BULK: u8 = 1;
+}
+
+const T_MESSAGE: u8 = 0x01;
+const T_FIRST: u8 = 0x02;
+const T_NEXT: u8 = 0x03;
+const T_REQUEST: u8 = 0x04;
+const T_PULL: u8 = 0x05;
+const T_CLOSE: u8 = 0x06;
+const T_ACK: u8 = 0x10;
+
+const F_DATA: u8 = 0x01;
+const F_LAST: u8 = 0x01;
+
+/// Who a message is for inside the receiving endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Matched by source and tag.
+    Tagged,
+    /// Matched by source only.
+    Untagged,
+    /// Handed to the active-message handler whose number is the tag.
+    Active,
+}
+
+impl Class {
+    fn code(self) -> u8 {
+        match self {
+            Self::Tagged => 0,
+            Self::Untagged => 1,
+            Self::Active => 2,
+        }
+    }
+
+    fn from_code(code: u8) -> Result<Self, WireError> {
+        match code {
+            0 => Ok(Self::Tagged),
+            1 => Ok(Self::Untagged),
+            2 => Ok(Self::Active),
+            _ => Err(WireError::Field("class")),
+        }
+    }
+}
+
+/// What a message says about itself before its payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Envelope {
+    /// Who it is for.
+    pub class: Class,
+    /// The tag, or an active message's handler number.
+    pub tag: u64,
+    /// Remote completion data, when the sender gave some.
+    pub data: Option<u64>,
+}
+
+impl Envelope {
+    fn emit(&self, w: &mut Writer<'_>) {
+        let flags = if self.data.is_some() { F_DATA } else { 0 };
+        w.u8(self.class.code()).u8(flags).u16(0).u32(0);
+        w.u64(self.tag).u64(self.data.unwrap_or(0));
+    }
+
+    fn parse(r: &mut Reader<'_>) -> Result<Self, WireError> {
+        let class = Class::from_code(r.u8()?)?;
+        let flags = r.u8()?;
+        let _reserved = (r.u16()?, r.u32()?);
+        let tag = r.u64()?;
+        let data = r.u64()?;
+        Ok(Self { class, tag, data: (flags & F_DATA != 0).then_some(data) })
+    }
+}
+
+/// A receiver's grant: "send me these bytes of that message".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pull {
+    /// The message, as its REQUEST named it.
+    pub send_id: u32,
+    /// The name that the segments must carry.
+    pub transfer_id: u32,
+    /// First byte wanted.
+    pub offset: u64,
+    /// How many bytes are wanted.
+    pub len: u64,
+    /// Most unacknowledged bulk bytes that the receiver can take, over all of
+    /// its transfers from this sender.
+    pub window: u32,
+    /// UDP port where the segments are awaited.
+    pub port: u16,
+    /// No further grant will come for this message.
+    pub last: bool,
+}
+
+/// A selective acknowledgement of one lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ack<'a> {
+    /// [`lane::ORDERED`] or [`lane::BULK`].
+    pub lane: u8,
+    /// How long the newest packet was held, in microseconds, saturating.
+    pub delay_us: u16,
+    /// Low 32 bits of the first packet number that has not arrived.
+    pub cumulative: u32,
+    /// Little-endian words; bit `i` of word `j` says whether packet
+    /// `cumulative + 1 + 64 j + i` has arrived.
+    pub bitmap: &'a [u8],
+}
+
+impl Ack<'_> {
+    /// The bitmap's words.
+    pub fn words(&self) -> impl Iterator<Item = u64> {
+        self.bitmap.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w))
+    }
+}
+
+/// One record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// A whole eager message.
+    Message(Envelope, &'a [u8]),
+    /// The first part of an eager message of `total` bytes.
+    First {
+        /// The message's envelope.
+        envelope: Envelope,
+        /// Length of the whole message in bytes.
+        total: u64,
+        /// Its first bytes.
+        payload: &'a [u8],
+    },
+    /// The next part of the eager message that the last `First` began.
+    Next(&'a [u8]),
+    /// A message whose bytes wait to be pulled.
+    Request {
+        /// The message's envelope.
+        envelope: Envelope,
+        /// Length of the message in bytes.
+        total: u64,
+        /// The sender's name for it.
+        send_id: u32,
+    },
+    /// A grant for bulk bytes.
+    Pull(Pull),
+    /// The sender's endpoint closes: nothing further follows.
+    Close,
+    /// A selective acknowledgement.
+    Ack(Ack<'a>),
+}
+
+impl Record<'_> {
+    /// Whether the record belongs to the numbered, ordered stream.
+    #[must_use]
+    pub fn is_ordered(&self) -> bool {
+        !matches!(self, Self::Ack(_))
+    }
+
+    /// How many bytes [`Record::emit`] writes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        RECORD_PREFIX_LEN
+            + match self {
+                Self::Message(_, payload) => ENVELOPE_LEN + payload.len(),
+                Self::First { payload, .. } => ENVELOPE_LEN + 8 + payload.len(),
+                Self::Next(payload) => payload.len(),
+                Self::Request { .. } => ENVELOPE_LEN + 12,
+                Self::Pull(_) => 30,
+                Self::Close => 0,
+                Self::Ack(ack) => 8 + ack.bitmap.len(),
+            }
+    }
+
+    /// A record is never empty: it has its prefix.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Writes the record to the front of `out` and returns its length.
+    ///
+    /// # Panics
+    /// When `out` is shorter than [`Record::len`].
+    pub fn emit(&self, out: &mut [u8]) -> usize {
+        let body_len = self.len() - RECORD_PREFIX_LEN;
+        debug_assert!(u16::try_from(body_len).is_ok(), "records fit their 16-bit length");
+        let mut w = Writer::new(out);
+        let (code, flags) = match self {
+            Self::Message(..) => (T_MESSAGE, 0),
+            Self::First { .. } => (T_FIRST, 0),
+            Self::Next(_) => (T_NEXT, 0),
+            Self::Request { .. } => (T_REQUEST, 0),
+            Self::Pull(pull) => (T_PULL, if pull.last { F_LAST } else { 0 }),
+            Self::Close => (T_CLOSE, 0),
+            Self::Ack(_) => (T_ACK, 0),
+        };
+        w.u8(code).u8(flags).u16(body_len as u16);
+        match self {
+            Self::Message(envelope, payload) => {
+                envelope.emit(&mut w);
+                w.put(payload);
+            }
+            Self::First { envelope, total, payload } => {
+                envelope.emit(&mut w);
+                w.u64(*total).put(payload);
+            }
+            Self::Next(payload) => {
+                w.put(payload);
+            }
+            Self::Request { envelope, total, send_id } => {
+                envelope.emit(&mut w);
+                w.u64(*total).u32(*send_id);
+            }
+            Self::Pull(p) => {
+                w.u32(p.send_id).u32(p.transfer_id).u64(p.offset).u64(p.len);
+                w.u32(p.window).u16(p.port);
+            }
+            Self::Close => {}
+            Self::Ack(ack) => {
+                w.u8(ack.lane).u8(0).u16(ack.delay_us).u32(ack.cumulative).put(ack.bitmap);
+            }
+        }
+        w.written()
+    }
+}
+
+/// Walks the records of a body.
+///
+/// After the first error the iterator ends: what follows a damaged record
+/// cannot be trusted.
+#[derive(Debug, Clone)]
+pub struct Records<'a> {
+    rest: Reader<'a>,
+}
+
+impl<'a> Records<'a> {
+    /// Starts at the front of `body`.
+    #[must_use]
+    pub fn new(body: &'a [u8]) -> Self {
+        Self { rest: Reader(body) }
+    }
+
+    /// The bytes that have not been walked yet.
+    #[must_use]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest.0
+    }
+
+    fn parse_one(&mut self) -> Result<Record<'a>, WireError> {
+        let code = self.rest.u8()?;
+        let flags = self.rest.u8()?;
+        let len = usize::from(self.rest.u16()?);
+        let mut r = Reader(self.rest.take(len)?);
+        let record = match code {
+            T_MESSAGE => Record::Message(Envelope::parse(&mut r)?, std::mem::take(&mut r.0)),
+            T_FIRST => {
+                let envelope = Envelope::parse(&mut r)?;
+                let total = r.u64()?;
+                Record::First { envelope, total, payload: std::mem::take(&mut r.0) }
+            }
+            T_NEXT => Record::Next(std::mem::take(&mut r.0)),
+            T_REQUEST => Record::Request {
+                envelope: Envelope::parse(&mut r)?,
+                total: r.u64()?,
+                send_id: r.u32()?,
+            },
+            T_PULL => Record::Pull(Pull {
+                send_id: r.u32()?,
+                transfer_id: r.u32()?,
+                offset: r.u64()?,
+                len: r.u64()?,
+                window: r.u32()?,
+                port: r.u16()?,
+                last: flags & F_LAST != 0,
+            }),
+            T_CLOSE => Record::Close,
+            T_ACK => Record::Ack(parse_ack(&mut r)?),
+            other => return Err(WireError::RecordType(other)),
+        };
+        //= docs/protocol.md#3-records
+        //# A record whose length differs from what its type prescribes MUST be refused.
+        if r.0.is_empty() { Ok(record) } else { Err(WireError::Field("record length")) }
+    }
+}
+
+fn parse_ack<'a>(r: &mut Reader<'a>) -> Result<Ack<'a>, WireError> {
+    let lane = r.u8()?;
+    if lane > lane::BULK {
+        return Err(WireError::Field("lane"));
+    }
+    let _reserved = r.u8()?;
+    let delay_us = r.u16()?;
+    let cumulative = r.u32()?;
+    let bitmap = std::mem::take(&mut r.0);
+    if !bitmap.len().is_multiple_of(8) || bitmap.len() > 8 * BITMAP_WORDS_MAX {
+        return Err(WireError::Field("bitmap length"));
+    }
+    Ok(Ack { lane, delay_us, cumulative, bitmap })
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, WireError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.0.is_empty() {
+            return None;
+        }
+        let record = self.parse_one();
+        if record.is_err() {
+            self.rest = Reader(&[]);
+        }
+        Some(record)
+    }
+}
+
+/// One piece of a bulk transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment<'a> {
+    /// The receiver's name for the transfer, from its PULL.
+    pub transfer_id: u32,
+    /// Where in the message the bytes belong.
+    pub offset: u64,
+    /// The bytes.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Segment<'a> {
+    /// Writes the prefix of a segment; the payload follows it.
+    ///
+    /// # Panics
+    /// When `out` is shorter than [`SEGMENT_PREFIX_LEN`].
+    pub fn emit_prefix(transfer_id: u32, offset: u64, out: &mut [u8]) {
+        Writer::new(out).u32(transfer_id).u32(0).u64(offset);
+    }
+
+    /// Reads the body of a bulk datagram.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when the prefix does not fit.
+    pub fn parse(body: &'a [u8]) -> Result<Self, WireError> {
+        let mut r = Reader(body);
+        let transfer_id = r.u32()?;
+        let _reserved = r.u32()?;
+        let offset = r.u64()?;
+        Ok(Self { transfer_id, offset, payload: r.0 })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    proptest::collection::vec(any::<u8>(), 0..64)
+}
+
+fn envelope() -> impl Strategy<Value = Envelope> {
+    (0u8..3, any::<u64>(), any::<Option<u64>>()).prop_map(|(class, tag, data)| Envelope {
+        class: Class::from_code(class).unwrap(),
+        tag,
+        data,
+    })
+}
+
+/// Emits `record` between two others and reads all three back.
+fn comes_back(record: Record<'_>) {
+    let mut body = vec![0; record.len() + 2 * RECORD_PREFIX_LEN];
+    let mut at = Record::Close.emit(&mut body);
+    at += record.emit(&mut body[at..]);
+    at += Record::Close.emit(&mut body[at..]);
+    assert_eq!(at, body.len());
+    let all: Result<Vec<_>, _> = Records::new(&body).collect();
+    assert_eq!(all.unwrap(), [Record::Close, record, Record::Close]);
+}
+
+proptest! {
+    #[test]
+    fn eager_records_come_back(envelope in envelope(), total: u64, payload in bytes()) {
+        comes_back(Record::Message(envelope, &payload));
+        comes_back(Record::First { envelope, total, payload: &payload });
+        comes_back(Record::Next(&payload));
+    }
+
+    #[test]
+    fn rendezvous_records_come_back(
+        envelope in envelope(), total: u64, send_id: u32, transfer_id: u32, offset: u64,
+        window: u32, port: u16, last: bool,
+    ) {
+        comes_back(Record::Request { envelope, total, send_id });
+        comes_back(Record::Pull(Pull {
+            send_id, transfer_id, offset, len: total, window, port, last,
+        }));
+    }
+
+    #[test]
+    fn acks_come_back(
+        lane in 0u8..2, delay_us: u16, cumulative: u32,
+        words in proptest::collection::vec(any::<u64>(), 0..BITMAP_WORDS_MAX),
+    ) {
+        let bitmap: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let ack = Ack { lane, delay_us, cumulative, bitmap: &bitmap };
+        prop_assert_eq!(ack.words().collect::<Vec<_>>(), words);
+        comes_back(Record::Ack(ack));
+    }
+
+    #[test]
+    fn segments_come_back(transfer_id: u32, offset: u64, payload in bytes()) {
+        let mut body = vec![0; SEGMENT_PREFIX_LEN];
+        Segment::emit_prefix(transfer_id, offset, &mut body);
+        body.extend_from_slice(&payload);
+        prop_assert_eq!(
+            Segment::parse(&body),
+            Ok(Segment { transfer_id, offset, payload: &payload })
+        );
+    }
+
+    #[test]
+    fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        for record in Records::new(&bytes) {
+            if let Ok(Record::Ack(ack)) = record {
+                let _ = ack.words().count();
+            }
+        }
+        let _ = Segment::parse(&bytes);
+    }
+
+    /// A walk over any bytes ends with its first error.
+    #[test]
+    fn nothing_follows_an_error(bytes in proptest::collection::vec(0u8..8, 0..64)) {
+        let outcomes: Vec<bool> = Records::new(&bytes).map(|r| r.is_ok()).collect();
+        prop_assert!(outcomes.iter().rev().skip(1).all(|ok| *ok));
+    }
+}
+
+#[test]
+fn wrong_lengths_are_refused() {
+    let mut body = [0; 64];
+    let len = Record::Close.emit(&mut body);
+    body[2] = 1; // a CLOSE with one byte too many
+    let first = Records::new(&body[..=len]).next().unwrap();
+    assert_eq!(first, Err(WireError::Field("record length")));
+}
+
+#[test]
+fn unknown_types_and_lanes_are_refused() {
+    assert_eq!(Records::new(&[0x7f, 0, 0, 0]).next(), Some(Err(WireError::RecordType(0x7f))));
+    let mut body = [0; 12];
+    Record::Ack(Ack { lane: lane::BULK, delay_us: 0, cumulative: 9, bitmap: &[] }).emit(&mut body);
+    body[RECORD_PREFIX_LEN] = 2;
+    assert_eq!(Records::new(&body).next(), Some(Err(WireError::Field("lane"))));
+}
