@@ -96,7 +96,7 @@ impl Transport {
 
     fn transmit_control(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {
         let session = &mut self.sessions[index as usize];
-        if !session.ordered_debt.is_due(now) && !session.bulk_debt.is_due(now) {
+        if !session.ordered_debt.now && !session.bulk_debt.now {
             return None;
         }
         let frame_len_max = self.config.paths[session.path].frame_len_max;

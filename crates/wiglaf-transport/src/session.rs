@@ -50,8 +50,13 @@ pub(crate) struct AckDebt {
 }
 
 impl AckDebt {
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
-        self.now || self.due_at.is_some_and(|at| at <= now)
+    /// Turns a deadline that has passed into a debt to be paid at once.
+    pub(crate) fn expire(&mut self, now: Instant) -> bool {
+        if self.due_at.is_some_and(|at| at <= now) {
+            self.due_at = None;
+            self.now = true;
+        }
+        self.now
     }
 
     pub(crate) fn clear(&mut self) {

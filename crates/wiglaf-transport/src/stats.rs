@@ -9,6 +9,12 @@ macro_rules! counters {
         pub struct $name { $($(#[$doc])* pub $field: u64),+ }
 
         impl $name {
+            /// Both sums, counter by counter.
+            #[must_use]
+            pub fn plus(self, other: &Self) -> Self {
+                Self { $($field: self.$field + other.$field),+ }
+            }
+
             /// Every counter with its name, in a fixed order.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($field), self.$field)),+].into_iter()

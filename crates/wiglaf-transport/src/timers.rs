@@ -62,7 +62,7 @@ impl Transport {
 
     fn expire(&mut self, index: u32, now: Instant, sink: &mut dyn Sink) {
         let session = &mut self.sessions[index as usize];
-        let mut wake = session.ordered_debt.is_due(now) || session.bulk_debt.is_due(now);
+        let mut wake = session.ordered_debt.expire(now) | session.bulk_debt.expire(now);
         let mut probes = 0;
         if session.ordered.timeout().is_some_and(|at| at <= now) {
             session.ordered.on_timeout(now);
