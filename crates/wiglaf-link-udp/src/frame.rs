@@ -83,6 +83,12 @@ impl FrameSocket {
         self.refused.take()
     }
 
+    /// Looks for reports of unreachable ports, which otherwise come to light
+    /// when something is sent or received.
+    pub fn collect_refused(&mut self) {
+        self.refused.collect(self.socket.as_fd());
+    }
+
     /// Sends `bytes` as datagrams of `segment_len` bytes, the last of which
     /// may be shorter.
     ///

@@ -69,7 +69,7 @@ impl UdpLink {
             bulk_train_max: bulk.train_max(),
             bulk_window_len: bulk.window_len(),
         };
-        Self { frames, bulk, limits, poll: BulkPoll::default() }
+        Self { frames, bulk, limits, poll: BulkPoll::with_stride(BULK_IDLE_STRIDE) }
     }
 }
 
@@ -125,22 +125,32 @@ impl Link for UdpLink {
     }
 }
 
-/// Decides which polls look at the bulk socket.
-#[derive(Debug, Default)]
+/// Decides which polls look at a socket that is often idle.
+#[derive(Debug)]
 pub struct BulkPoll {
     idle_polls: u32,
+    stride: u32,
 }
 
 impl BulkPoll {
+    /// Looks at every poll while something comes, and at every `stride`-th
+    /// after a long idle time.
+    #[must_use]
+    pub fn with_stride(stride: u32) -> Self {
+        Self { idle_polls: 0, stride }
+    }
+
     /// Whether this poll should look; to be asked once per poll.
     pub fn is_due(&mut self) -> bool {
-        self.idle_polls < BULK_IDLE_POLLS_MAX || {
-            self.idle_polls += 1;
-            if self.idle_polls >= BULK_IDLE_POLLS_MAX + BULK_IDLE_STRIDE {
-                self.idle_polls = BULK_IDLE_POLLS_MAX;
-            }
-            self.idle_polls == BULK_IDLE_POLLS_MAX
+        if self.idle_polls < BULK_IDLE_POLLS_MAX {
+            return true;
         }
+        self.idle_polls += 1;
+        if self.idle_polls < BULK_IDLE_POLLS_MAX + self.stride {
+            return false;
+        }
+        self.idle_polls = BULK_IDLE_POLLS_MAX;
+        true
     }
 
     /// What the look found.

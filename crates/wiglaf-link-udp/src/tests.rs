@@ -175,7 +175,7 @@ fn waiting_descriptors_tell_of_both_lanes() {
 
 #[test]
 fn bulk_arrivals_are_seen_within_a_few_polls() {
-    let mut poll = BulkPoll::default();
+    let mut poll = BulkPoll::with_stride(BULK_IDLE_STRIDE);
     let mut worst = 0;
     let mut since = 0;
     for _ in 0..10_000 {
