@@ -191,6 +191,12 @@ impl<T> SendLane<T> {
             self.base += 1;
             acked(packet.payload);
         }
+        // What was thought lost and is acknowledged after all need not go again.
+        while let Some(&number) = self.lost.front()
+            && self.packet(number).is_none_or(|p| p.state != State::Lost)
+        {
+            self.lost.pop_front();
+        }
         if outcome.packets > 0 {
             self.probes = 0;
             if let Some(sent_at) = newest_sent_at {

@@ -93,3 +93,13 @@ fn samples_only_what_was_sent_once() {
     ack(&mut lane, 6030, 2, &[]);
     assert_eq!(lane.rtt(), US * 30);
 }
+
+#[test]
+fn a_late_acknowledgement_of_a_lost_packet_leaves_nothing_to_resend() {
+    let mut lane = lane_with(4);
+    assert_eq!(ack(&mut lane, 10, 0, &[0b111]).0.lost, 1);
+    assert!(lane.has_lost());
+    ack(&mut lane, 11, 4, &[]);
+    assert!(!lane.has_lost());
+    assert_eq!(lane.room(), lane.cwnd);
+}
