@@ -7,8 +7,9 @@ use std::time::Duration;
 use wiglaf_endpoint::{Config, JobKey, LinkChoice};
 use wiglaf_link_udp::interface;
 
-/// How long a peer may be silent when the environment does not say.
-const SILENCE_LIMIT: Duration = Duration::from_secs(60);
+/// How long a peer may be silent when the environment does not say: longer than
+/// any pause of a debugger or a stopped process that should be survived.
+const SILENCE_LIMIT: Duration = Duration::from_secs(600);
 
 /// What is wrong with a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +37,8 @@ impl std::error::Error for VariableError {}
 /// | `WIGLAF_IP` | an IPv4 address of this machine | the first that is up |
 /// | `WIGLAF_IF` | an interface of this machine, in place of `WIGLAF_IP` | |
 /// | `WIGLAF_PORT` | a UDP port | any |
-/// | `WIGLAF_SILENCE_LIMIT` | such as `500ms`, `60s` or `5min` | `60s` |
+/// | `WIGLAF_SILENCE_LIMIT` | such as `500ms`, `60s` or `5min` | `10min` |
+/// | `WIGLAF_FLOW_CONTROL` | `on` or `off` | `on` |
 ///
 /// # Errors
 /// When a variable holds something that cannot be meant.
@@ -72,6 +74,7 @@ pub fn config_from(look_up: impl Fn(&str) -> Option<OsString>) -> Result<Config,
         silence_limit: read
             .parse("WIGLAF_SILENCE_LIMIT", "give a time such as 500ms, 60s or 5min", duration)?
             .unwrap_or(SILENCE_LIMIT),
+        flow_control: read.parse("WIGLAF_FLOW_CONTROL", "give on or off", switch)?.unwrap_or(true),
     })
 }
 
@@ -152,6 +155,14 @@ fn duration(value: &str) -> Option<Duration> {
         _ => return None,
     };
     number.checked_mul(millis).filter(|&total| total > 0).map(Duration::from_millis)
+}
+
+fn switch(text: &str) -> Option<bool> {
+    match text {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
