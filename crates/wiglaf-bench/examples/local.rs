@@ -3,19 +3,21 @@
 //!
 //! ```text
 //! cargo run -p wiglaf-bench --release --example local -- pingpong|ring|applications FOLDER
+//! cargo run -p wiglaf-bench --release --example local -- redraw FOLDER
 //! ```
+//!
+//! `redraw` makes table and pictures anew from the `pingpong.json` in FOLDER.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use wiglaf_bench::local::LocalMpirun;
-use wiglaf_bench::report::{self, Picture};
-use wiglaf_bench::{Result, applications, pingpong, ring};
+use wiglaf_bench::{Result, applications, pingpong, report, ring};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [what, folder] = args.as_slice() else {
-        eprintln!("usage: local pingpong|ring|applications FOLDER");
+        eprintln!("usage: local pingpong|ring|applications|redraw FOLDER");
         return ExitCode::FAILURE;
     };
     match run(what, Path::new(folder)) {
@@ -47,14 +49,16 @@ fn run(what: &str, folder: &Path) -> Result<String> {
             report::write(&report, &json)?;
             Ok(report::applications_table(&report))
         }
+        "redraw" => {
+            let report = report::read(&folder.join("pingpong.json"))?;
+            report::write_pingpong(&report, folder)?;
+            Ok(report::pingpong_table(&report))
+        }
         _ => {
             let plan = pingpong::Plan::new(cache);
             let report = pingpong::measure(&launcher, &plan, &mut progress)?;
-            report::write(&report, &json)?;
-            let picture = Picture::of(&report);
-            report::draw_svg(&picture, &folder.join("pingpong.svg"))?;
-            if let Err(error) = report::draw_png(&picture, &folder.join("pingpong.png")) {
-                eprintln!("{error}");
+            for note in report::write_pingpong(&report, folder)?.notes {
+                eprintln!("{note}");
             }
             Ok(report::pingpong_table(&report))
         }

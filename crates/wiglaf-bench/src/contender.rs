@@ -1,7 +1,8 @@
-//! The rivals: how each is switched on, and how one sees that it really ran.
+//! Who takes part, and how one sees that it really did.
 //!
-//! A rival gets what its users have by default, or better. Nothing here may
-//! slow one down; every variable is in the result for all to check.
+//! Settings alone prove nothing: an MPI that does not like one steps back to
+//! another transport and says nothing. So each contender's first run is asked
+//! to tell what it chose.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,55 +11,6 @@ use crate::launch::{Settings, Transport};
 /// Who takes part in an MPI comparison, in the order of the tables.
 pub const CONTENDERS: [Transport; 4] =
     [Transport::Wiglaf, Transport::Tcp, Transport::Ucx, Transport::OfiTcp];
-
-/// What a rival needs to know about the place it runs in.
-#[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
-    /// The interface that leads to the other nodes.
-    pub interface: &'a str,
-    /// Whether ranks of one node may use shared memory among themselves, as
-    /// they do by default. Off where one machine plays all the nodes without
-    /// a wall between them.
-    pub shared_memory: bool,
-}
-
-/// The environment that makes Debian's Open MPI 4.1 use a rival, or `None`
-/// for what is not one of them.
-///
-/// Debian's own settings switch UCX and libfabric off; each variable here
-/// undoes that for one of them. Open MPI leaves UCX to InfiniBand
-/// (`pml_ucx_tls`, `pml_ucx_devices`) and libfabric's `tcp` to nobody
-/// (`mtl_ofi_provider_exclude`) unless told otherwise.
-pub fn rival_settings(transport: Transport, place: Place<'_>) -> Option<Settings> {
-    let own_node = if place.shared_memory { "self,vader" } else { "self" };
-    let interface = place.interface.to_owned();
-    let pairs: Vec<(&str, String)> = match transport {
-        Transport::Serial => {
-            vec![("OMPI_MCA_pml", "ob1".into()), ("OMPI_MCA_btl", "self,vader".into())]
-        }
-        Transport::Tcp => vec![
-            ("OMPI_MCA_pml", "ob1".into()),
-            ("OMPI_MCA_btl", format!("{own_node},tcp")),
-            ("OMPI_MCA_btl_tcp_if_include", interface),
-        ],
-        Transport::Ucx => vec![
-            ("OMPI_MCA_pml", "ucx".into()),
-            ("OMPI_MCA_pml_ucx_tls", "any".into()),
-            ("OMPI_MCA_pml_ucx_devices", "any".into()),
-            ("UCX_TLS", if place.shared_memory { "self,sm,tcp" } else { "self,tcp" }.into()),
-            ("UCX_NET_DEVICES", interface),
-        ],
-        Transport::OfiTcp => vec![
-            ("OMPI_MCA_pml", "cm".into()),
-            ("OMPI_MCA_mtl", "ofi".into()),
-            ("OMPI_MCA_mtl_ofi_provider_include", "tcp".into()),
-            ("FI_PROVIDER", "tcp;ofi_rxm".into()),
-            ("FI_TCP_IFACE", interface),
-        ],
-        Transport::Wiglaf => return None,
-    };
-    Some(pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
-}
 
 /// Settings that make a transport tell what it chose, for one short run that
 /// is not measured.
@@ -73,7 +25,7 @@ pub fn talkative(transport: Transport) -> Settings {
 }
 
 /// The line of a talkative run that says what carried the messages.
-pub fn evidence(transport: Transport, stderr: &str) -> Option<String> {
+pub fn evidence(transport: Transport, said: &str) -> Option<String> {
     let (sign, wanted) = match transport {
         Transport::Serial => return None,
         Transport::Tcp => ("btl: tcp: Using interface:", ""),
@@ -81,7 +33,7 @@ pub fn evidence(transport: Transport, stderr: &str) -> Option<String> {
         Transport::OfiTcp => ("mtl:ofi:prov:", "tcp;ofi_rxm"),
         Transport::Wiglaf => ("mtl:ofi:prov:", "wiglaf"),
     };
-    let line = stderr.lines().find(|l| l.contains(sign) && l.contains(wanted))?;
+    let line = said.lines().find(|l| l.contains(sign) && l.contains(wanted))?;
     Some(line[line.find(sign)?..].trim().to_owned())
 }
 
@@ -97,26 +49,6 @@ pub struct Absent {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const NODE: Place<'_> = Place { interface: "eth0", shared_memory: true };
-
-    #[test]
-    fn every_rival_is_bound_to_the_nodes_interface() {
-        for rival in [Transport::Tcp, Transport::Ucx, Transport::OfiTcp] {
-            let settings = rival_settings(rival, NODE).unwrap();
-            assert!(settings.values().any(|v| v == "eth0"), "{rival:?}: {settings:?}");
-        }
-        assert!(rival_settings(Transport::Wiglaf, NODE).is_none());
-    }
-
-    #[test]
-    fn without_walls_no_rival_may_take_the_short_way() {
-        let place = Place { interface: "lo", shared_memory: false };
-        for rival in [Transport::Tcp, Transport::Ucx] {
-            let settings = rival_settings(rival, place).unwrap();
-            assert!(!settings.values().any(|v| v.contains("vader") || v.contains("sm")));
-        }
-    }
 
     #[test]
     fn the_evidence_is_about_the_right_transport() {

@@ -1,14 +1,12 @@
 //! The floor under every transport: what a bare link does between two nodes,
 //! with no protocol and no MPI on top.
 //!
-//! A floor is measured by a command that prints one JSON object per line:
+//! A floor is measured by a command that prints one [`Floor`] as JSON on one
+//! line; other lines are ignored:
 //!
 //! ```json
-//! {"link":"packet","len":8,"round_trip_ns":[[4100,17],[4200,5]]}
+//! {"link":"packet","latency":[{"len":8,"p50_us":2.1,"p99_us":2.5}],"stream_megabytes_per_s":4600.0}
 //! ```
-//!
-//! `round_trip_ns` lists `[nanoseconds, times]` pairs. Further members are
-//! ignored.
 
 use std::process::Command;
 use std::time::Duration;
@@ -17,7 +15,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{BenchError, Result};
 use crate::launch::capture;
-use crate::stats::{Samples, Summary};
 
 /// A command that measures one floor.
 #[derive(Debug)]
@@ -28,29 +25,33 @@ pub struct FloorCommand {
     pub command: Command,
 }
 
-/// What a bare link did with messages of one length.
+/// What a bare link does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
     /// Which link.
     pub link: String,
-    /// Bytes a message.
-    pub len: u64,
-    /// Half a round trip.
-    pub half_round_trip: Summary,
+    /// Half round trips of single frames, in order of length.
+    pub latency: Vec<FloorLatency>,
+    /// What arrives of a stream, in 10^6 bytes a second.
+    pub stream_megabytes_per_s: Option<f64>,
 }
 
-#[derive(Deserialize)]
-struct Line {
-    link: String,
-    len: u64,
-    round_trip_ns: Vec<(u64, u64)>,
+/// Half a round trip of frames of one length.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct FloorLatency {
+    /// Bytes a frame.
+    pub len: u64,
+    /// The median.
+    pub p50_us: f64,
+    /// Only one in a hundred is larger.
+    pub p99_us: f64,
 }
 
 /// Runs one floor command.
 ///
 /// # Errors
 /// When it fails or prints something else.
-pub fn measure(floor: FloorCommand, time_max: Duration) -> Result<Vec<Floor>> {
+pub fn measure(floor: FloorCommand, time_max: Duration) -> Result<Floor> {
     let what = format!("the floor of link {}", floor.link);
     let fail = |detail: String| BenchError::Run { what: what.clone(), detail };
     let output = capture(floor.command, time_max).map_err(|e| fail(e.to_string()))?;
@@ -61,35 +62,46 @@ pub fn measure(floor: FloorCommand, time_max: Duration) -> Result<Vec<Floor>> {
     parse(&what, &String::from_utf8_lossy(&output.stdout))
 }
 
-fn parse(what: &str, text: &str) -> Result<Vec<Floor>> {
+fn parse(what: &str, text: &str) -> Result<Floor> {
     let bad = |detail: String| BenchError::Output { what: what.to_owned(), detail };
-    let lines = text.lines().filter(|line| line.starts_with('{'));
-    lines
-        .map(|line| {
-            let line: Line = serde_json::from_str(line).map_err(|e| bad(e.to_string()))?;
-            let half_round_trip = Samples::from_pairs(line.round_trip_ns)
-                .summary(0.5)
-                .ok_or_else(|| bad(format!("no samples for {} bytes", line.len)))?;
-            Ok(Floor { link: line.link, len: line.len, half_round_trip })
-        })
-        .collect()
+    let line = text.lines().find(|line| line.starts_with('{'));
+    let line = line.ok_or_else(|| bad("no result line".to_owned()))?;
+    serde_json::from_str(line).map_err(|e| bad(e.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn shell(script: &str) -> FloorCommand {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        FloorCommand { link: "udp".to_owned(), command }
+    }
+
     #[test]
-    fn floors_are_read_and_halved() {
-        let text = "noise\n{\"link\":\"udp\",\"len\":8,\"round_trip_ns\":[[8000,3]],\"more\":1}\n";
-        let floors = parse("test", text).unwrap();
-        assert_eq!(floors.len(), 1);
-        assert_eq!((floors[0].link.as_str(), floors[0].half_round_trip.p50_us), ("udp", 4.0));
+    fn a_floor_is_read_among_other_lines() {
+        let floor = measure(
+            shell(
+                r#"echo noise; echo '{"link":"udp","latency":[{"len":8,"p50_us":4,"p99_us":5}]}'"#,
+            ),
+            Duration::from_secs(20),
+        );
+        let floor = floor.unwrap();
+        assert_eq!((floor.link.as_str(), floor.stream_megabytes_per_s), ("udp", None));
+        assert_eq!(floor.latency, [FloorLatency { len: 8, p50_us: 4.0, p99_us: 5.0 }]);
+    }
+
+    #[test]
+    fn a_failure_carries_the_last_words() {
+        let error = measure(shell("echo no such link >&2; exit 1"), Duration::from_secs(20));
+        let text = error.unwrap_err().to_string();
+        assert_eq!(text, "the floor of link udp failed: no such link");
     }
 
     #[test]
     fn garbage_is_an_error() {
-        for text in ["{\"link\":3}", "{", "{\"link\":\"a\",\"len\":1,\"round_trip_ns\":[]}"] {
+        for text in ["", "{", "{\"link\":3}", "{\"link\":\"a\"}"] {
             assert!(parse("test", text).is_err(), "{text}");
         }
     }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::contender::{Place, rival_settings};
 use crate::error::{BenchError, Result};
 use crate::facts::find_program;
 use crate::launch::{Job, Launcher, Settings, Transport};
@@ -34,9 +33,9 @@ impl LocalMpirun {
 
 impl Launcher for LocalMpirun {
     fn settings(&self, transport: Transport) -> std::result::Result<Settings, String> {
-        let place = Place { interface: "lo", shared_memory: false };
-        rival_settings(transport, place)
-            .ok_or_else(|| "this launcher knows TCP over loopback only".to_owned())
+        let pairs = loopback(transport)
+            .ok_or_else(|| "this launcher knows TCP over loopback only".to_owned())?;
+        Ok(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
     }
 
     fn command(&self, job: &Job<'_>) -> Result<Command> {
@@ -65,4 +64,35 @@ impl Launcher for LocalMpirun {
             .map(|(k, v)| (k.to_owned(), v.to_owned()))
             .into()
     }
+}
+
+/// The environment that makes Debian's Open MPI 4.1 carry everything over TCP
+/// although all ranks are here: without shared memory, and with `lo`, which
+/// it leaves out by default.
+///
+/// Debian's own settings switch UCX and libfabric off, Open MPI leaves UCX to
+/// InfiniBand and libfabric's `tcp` to nobody; each variable undoes that.
+fn loopback(transport: Transport) -> Option<&'static [(&'static str, &'static str)]> {
+    Some(match transport {
+        Transport::Serial => &[("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "self,vader")],
+        Transport::Tcp => &[
+            ("OMPI_MCA_pml", "ob1"),
+            ("OMPI_MCA_btl", "self,tcp"),
+            ("OMPI_MCA_btl_tcp_if_include", "lo"),
+        ],
+        Transport::Ucx => &[
+            ("OMPI_MCA_pml", "ucx"),
+            ("OMPI_MCA_pml_ucx_tls", "any"),
+            ("OMPI_MCA_pml_ucx_devices", "any"),
+            ("UCX_TLS", "self,tcp"),
+            ("UCX_NET_DEVICES", "lo"),
+        ],
+        Transport::OfiTcp => &[
+            ("OMPI_MCA_pml", "cm"),
+            ("OMPI_MCA_mtl", "ofi"),
+            ("OMPI_MCA_mtl_ofi_provider_include", "tcp;ofi_rxm"),
+            ("FI_TCP_IFACE", "lo"),
+        ],
+        Transport::Wiglaf => return None,
+    })
 }

@@ -173,7 +173,7 @@ fn measure_floors(launcher: &dyn Launcher, progress: Progress<'_>) -> (Vec<Floor
     for command in launcher.floors() {
         progress(&format!("the floor of link {}", command.link));
         match floor::measure(command, RUN_TIME_MAX) {
-            Ok(found) => floors.extend(found),
+            Ok(found) => floors.push(found),
             Err(error) => absent.push(error.to_string()),
         }
     }
@@ -208,7 +208,9 @@ impl Runner<'_> {
         let output = self
             .launch(transport, &loud, Duration::from_millis(5), &[8])
             .map_err(|e| e.to_string())?;
-        let evidence = evidence(transport, &String::from_utf8_lossy(&output.stderr));
+        // UCX tells on standard output, the others on standard error.
+        let said = [output.stderr, output.stdout].concat();
+        let evidence = evidence(transport, &String::from_utf8_lossy(&said));
         if evidence.is_none() {
             return Err("its MPI ran, but over something else".to_owned());
         }

@@ -51,6 +51,9 @@ fn rivals_take_turns_and_are_compared() {
             assert!(trip.min_us <= trip.p50_us && trip.p50_us <= trip.p99_us);
         }
     }
+    // A rival that runs here at all must be seen to run over what it should.
+    let astray = found.absent.iter().find(|a| a.reason.contains("over something else"));
+    assert_eq!(astray, None);
     // This launcher has no Wiglaf to offer, and the report has to say so.
     assert!(found.absent.iter().any(|a| a.transport == Transport::Wiglaf));
     let rounds: Vec<_> = turns.iter().filter(|l| l.starts_with("round")).collect();

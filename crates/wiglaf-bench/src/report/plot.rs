@@ -31,6 +31,9 @@ pub const FONT_PACKAGE: &str = "fonts-dejavu-core";
 const FONT_FILE: &str = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf";
 const FONT_NAME: &str = "DejaVu Sans";
 
+/// The PNG is drawn larger than it is shown: its lines have no half tones.
+const PNG_ZOOM: i32 = 2;
+
 const WIDTH: i32 = 1000;
 const HEIGHT: i32 = 1060;
 const LEFT: i32 = 92;
@@ -56,8 +59,10 @@ pub struct Picture {
 struct Curve {
     label: String,
     look: Look,
-    /// Length in bytes, half round trip in microseconds.
-    points: Vec<(u64, f64)>,
+    /// Length in bytes and half round trip in microseconds, for the latency.
+    times: Vec<(u64, f64)>,
+    /// The same for the bandwidth.
+    rates: Vec<(u64, f64)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -74,6 +79,8 @@ enum Marker {
     Triangle,
     Diamond,
     Ring,
+    OpenSquare,
+    OpenTriangle,
 }
 
 /// Colours that people with any kind of colour vision tell apart (Okabe and
@@ -91,8 +98,13 @@ fn look(transport: Transport) -> Look {
 
 /// Floors stay in the background: grey, thin, open markers.
 fn floor_look(place: usize) -> Look {
-    let greys = [RGBColor(90, 90, 90), RGBColor(140, 140, 140), RGBColor(175, 175, 175)];
-    Look { color: greys[place % greys.len()], marker: Marker::Ring, width: 1 }
+    let looks = [
+        (RGBColor(90, 90, 90), Marker::Ring),
+        (RGBColor(125, 125, 125), Marker::OpenSquare),
+        (RGBColor(160, 160, 160), Marker::OpenTriangle),
+    ];
+    let (color, marker) = looks[place % looks.len()];
+    Look { color, marker, width: 1 }
 }
 
 impl Picture {
@@ -101,20 +113,30 @@ impl Picture {
         let mut curves: Vec<Curve> = report
             .contenders
             .iter()
-            .map(|c| Curve {
-                label: c.label.clone(),
-                look: look(c.transport),
-                points: c.points.iter().map(|p| (p.len, p.half_round_trip.p50_us)).collect(),
+            .map(|c| {
+                let points = c.points.iter().map(|p| (p.len, p.half_round_trip.p50_us));
+                let times: Vec<_> = points.collect();
+                Curve {
+                    label: c.label.clone(),
+                    look: look(c.transport),
+                    rates: times.clone(),
+                    times,
+                }
             })
             .collect();
-        let mut links: Vec<&str> = report.floors.iter().map(|f| f.link.as_str()).collect();
-        links.dedup();
-        for (place, link) in links.into_iter().enumerate() {
-            let here = report.floors.iter().filter(|f| f.link == link);
+        let longest = report.contenders.iter().flat_map(|c| &c.points).map(|p| p.len).max();
+        for (place, floor) in report.floors.iter().enumerate() {
+            let latency = floor.latency.iter().map(|l| (l.len, l.p50_us));
+            // A stream has no message size: a level line where messages are large.
+            let stream = floor.stream_megabytes_per_s.zip(longest).filter(|(rate, _)| *rate > 0.0);
+            let level = stream.into_iter().flat_map(|(rate, longest)| {
+                [longest / 8, longest].map(|len| (len.max(1), len.max(1) as f64 / rate))
+            });
             curves.push(Curve {
-                label: format!("bare {link}"),
+                label: format!("bare link {}", floor.link),
                 look: floor_look(place),
-                points: here.map(|f| (f.len, f.half_round_trip.p50_us)).collect(),
+                times: latency.collect(),
+                rates: level.collect(),
             });
         }
         let facts = &report.facts;
@@ -137,8 +159,8 @@ impl Picture {
 pub fn draw_svg(picture: &Picture, path: &Path) -> Result<()> {
     let mut text = String::new();
     {
-        let area = SVGBackend::with_string(&mut text, size()).into_drawing_area();
-        draw(picture, &area)?;
+        let area = SVGBackend::with_string(&mut text, size(1)).into_drawing_area();
+        draw(picture, &area, 1)?;
     }
     fs::write(path, text).map_err(file_error(path))
 }
@@ -149,12 +171,12 @@ pub fn draw_svg(picture: &Picture, path: &Path) -> Result<()> {
 /// When there is no font or the file cannot be written.
 pub fn draw_png(picture: &Picture, path: &Path) -> Result<()> {
     load_font()?;
-    let area = BitMapBackend::new(path, size()).into_drawing_area();
-    draw(picture, &area)
+    let area = BitMapBackend::new(path, size(PNG_ZOOM)).into_drawing_area();
+    draw(picture, &area, PNG_ZOOM)
 }
 
-fn size() -> (u32, u32) {
-    (WIDTH.unsigned_abs(), HEIGHT.unsigned_abs())
+fn size(zoom: i32) -> (u32, u32) {
+    ((WIDTH * zoom).unsigned_abs(), (HEIGHT * zoom).unsigned_abs())
 }
 
 fn load_font() -> Result<()> {
@@ -171,8 +193,8 @@ fn load_font() -> Result<()> {
 
 type Area<B> = DrawingArea<B, Shift>;
 
-fn draw<B: DrawingBackend>(picture: &Picture, area: &Area<B>) -> Result<()> {
-    let pen = Pen { area };
+fn draw<B: DrawingBackend>(picture: &Picture, area: &Area<B>, zoom: i32) -> Result<()> {
+    let pen = Pen { area, zoom };
     let painted = pen.paint(picture);
     let done = painted.and_then(|()| area.present().map_err(|e| e.to_string()));
     done.map_err(BenchError::Picture)
@@ -182,6 +204,8 @@ type Painted = std::result::Result<(), String>;
 
 struct Pen<'a, B: DrawingBackend> {
     area: &'a Area<B>,
+    /// Device pixels for each unit of the layout.
+    zoom: i32,
 }
 
 /// A panel's axes.
@@ -205,7 +229,7 @@ impl<B: DrawingBackend> Pen<'_, B> {
         self.legend(&picture.curves)?;
         let legend_rows = (picture.curves.len() as i32 + LEGEND_COLUMNS - 1) / LEGEND_COLUMNS;
         let top = LEGEND_TOP + legend_rows * LEGEND_ROW + 34;
-        let middle = top + (HEIGHT - top) * 52 / 100;
+        let middle = top + (HEIGHT - top) * 53 / 100;
         let rates = rate_curves(&picture.curves);
         let times = time_curves(&picture.curves);
         self.panel(&rate_panel(&rates, top, middle - 66), &rates)?;
@@ -230,16 +254,16 @@ impl<B: DrawingBackend> Pen<'_, B> {
         for &tick in &panel.y_ticks {
             let y = panel.y.pixel(tick);
             self.line(&[(LEFT, y), (RIGHT, y)], GRID, 1)?;
-            self.text(&plain(tick), (LEFT - 9, y), 14, INK, (HPos::Right, VPos::Center))?;
+            self.text(&plain(tick), (LEFT - 11, y), 14, INK, (HPos::Right, VPos::Center))?;
         }
         for &tick in &panel.x_ticks {
             let x = panel.x.pixel(tick as f64);
             self.line(&[(x, top), (x, bottom)], GRID, 1)?;
-            self.text(&length(tick), (x, bottom + 9), 14, INK, (HPos::Center, VPos::Top))?;
+            self.text(&length(tick), (x, bottom + 13), 14, INK, (HPos::Center, VPos::Top))?;
         }
         self.line(&[(LEFT, top), (LEFT, bottom), (RIGHT, bottom)], INK, 1)?;
         let middle = i32::midpoint(LEFT, RIGHT);
-        self.text(panel.x_title, (middle, bottom + 30), 15, INK, (HPos::Center, VPos::Top))?;
+        self.text(panel.x_title, (middle, bottom + 36), 15, INK, (HPos::Center, VPos::Top))?;
         self.upward(panel.y_title, (20, i32::midpoint(top, bottom)))?;
         // Ours last, so that it lies on top.
         for (look, points) in curves.iter().rev() {
@@ -252,24 +276,36 @@ impl<B: DrawingBackend> Pen<'_, B> {
     }
 
     fn line(&self, points: &[(i32, i32)], color: RGBColor, width: u32) -> Painted {
-        let path = PathElement::new(points.to_vec(), color.stroke_width(width));
+        let points: Vec<_> = points.iter().map(|p| self.zoomed(*p)).collect();
+        let width = width * self.zoom.unsigned_abs();
+        let path = PathElement::new(points, color.stroke_width(width));
         self.area.draw(&path).map_err(|e| e.to_string())
+    }
+
+    fn zoomed(&self, (x, y): (i32, i32)) -> (i32, i32) {
+        (x * self.zoom, y * self.zoom)
     }
 
     fn marker(&self, (x, y): (i32, i32), look: Look) -> Painted {
         let fill: ShapeStyle = look.color.filled();
+        let at = |dx: i32, dy: i32| self.zoomed((x + dx, y + dy));
+        let polygon = |corners: &[(i32, i32)]| {
+            let corners: Vec<_> = corners.iter().map(|(dx, dy)| at(*dx, *dy)).collect();
+            self.area.draw(&Polygon::new(corners, fill))
+        };
+        let stroke = look.color.stroke_width(self.zoom.unsigned_abs());
+        let outline = |corners: &[(i32, i32)]| {
+            let corners: Vec<_> = corners.iter().map(|(dx, dy)| at(*dx, *dy)).collect();
+            self.area.draw(&PathElement::new(corners, stroke))
+        };
         let drawn = match look.marker {
-            Marker::Disc => self.area.draw(&Circle::new((x, y), 5, fill)),
-            Marker::Square => {
-                self.area.draw(&Rectangle::new([(x - 4, y - 4), (x + 4, y + 4)], fill))
-            }
-            Marker::Triangle => self
-                .area
-                .draw(&Polygon::new(vec![(x, y - 6), (x + 6, y + 5), (x - 6, y + 5)], fill)),
-            Marker::Diamond => self
-                .area
-                .draw(&Polygon::new(vec![(x, y - 6), (x + 6, y), (x, y + 6), (x - 6, y)], fill)),
-            Marker::Ring => self.area.draw(&Circle::new((x, y), 4, look.color.stroke_width(1))),
+            Marker::Disc => self.area.draw(&Circle::new(at(0, 0), 5 * self.zoom, fill)),
+            Marker::Square => self.area.draw(&Rectangle::new([at(-4, -4), at(4, 4)], fill)),
+            Marker::Triangle => polygon(&[(0, -6), (6, 5), (-6, 5)]),
+            Marker::Diamond => polygon(&[(0, -6), (6, 0), (0, 6), (-6, 0)]),
+            Marker::Ring => self.area.draw(&Circle::new(at(0, 0), 4 * self.zoom, stroke)),
+            Marker::OpenSquare => outline(&[(-4, -4), (4, -4), (4, 4), (-4, 4), (-4, -4)]),
+            Marker::OpenTriangle => outline(&[(0, -6), (6, 5), (-6, 5), (0, -6)]),
         };
         drawn.map_err(|e| e.to_string())
     }
@@ -283,7 +319,8 @@ impl<B: DrawingBackend> Pen<'_, B> {
         (h, v): (HPos, VPos),
     ) -> Painted {
         let style = self.style(size, color).pos(Pos::new(h, v));
-        self.area.draw(&Text::new(text.to_owned(), at, style)).map_err(|e| e.to_string())
+        let text = Text::new(text.to_owned(), self.zoomed(at), style);
+        self.area.draw(&text).map_err(|e| e.to_string())
     }
 
     fn upward(&self, text: &str, at: (i32, i32)) -> Painted {
@@ -291,11 +328,12 @@ impl<B: DrawingBackend> Pen<'_, B> {
             .style(15, INK)
             .transform(FontTransform::Rotate270)
             .pos(Pos::new(HPos::Center, VPos::Top));
-        self.area.draw(&Text::new(text.to_owned(), at, style)).map_err(|e| e.to_string())
+        let text = Text::new(text.to_owned(), self.zoomed(at), style);
+        self.area.draw(&text).map_err(|e| e.to_string())
     }
 
     fn style(&self, size: i32, color: RGBColor) -> TextStyle<'static> {
-        (FontFamily::Name(FONT_NAME), size).into_font().color(&color)
+        (FontFamily::Name(FONT_NAME), size * self.zoom).into_font().color(&color)
     }
 }
 
@@ -309,14 +347,14 @@ type Drawn = Vec<(Look, Vec<(f64, f64)>)>;
 /// Bandwidth in MB/s.
 fn rate_curves(curves: &[Curve]) -> Drawn {
     let rate = |&(len, us): &(u64, f64)| (len > 0).then(|| (len as f64, len as f64 / us));
-    curves.iter().map(|c| (c.look, c.points.iter().filter_map(rate).collect())).collect()
+    curves.iter().map(|c| (c.look, c.rates.iter().filter_map(rate).collect())).collect()
 }
 
 /// Half round trips of small messages in microseconds. An empty message has
 /// no place on a logarithmic axis.
 fn time_curves(curves: &[Curve]) -> Drawn {
     let small = |p: &&(u64, f64)| (1..=SMALL_LEN_MAX).contains(&p.0);
-    let points = |c: &Curve| c.points.iter().filter(small).map(|p| (p.0 as f64, p.1)).collect();
+    let points = |c: &Curve| c.times.iter().filter(small).map(|p| (p.0 as f64, p.1)).collect();
     curves.iter().map(|c| (c.look, points(c))).collect()
 }
 
@@ -353,7 +391,7 @@ fn panel(
 }
 
 fn rate_panel(curves: &Drawn, top: i32, bottom: i32) -> Panel {
-    panel(curves, (top, bottom), 4, "Bandwidth".to_owned(), "10^6 bytes per second")
+    panel(curves, (top, bottom), 4, "Bandwidth".to_owned(), "million bytes per second")
 }
 
 fn time_panel(curves: &Drawn, top: i32, bottom: i32) -> Panel {

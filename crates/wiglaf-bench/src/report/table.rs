@@ -3,22 +3,19 @@
 use std::fmt::Write as _;
 
 use crate::applications;
+use crate::floor::Floor;
 use crate::launch::Transport;
 use crate::pingpong::{Comparison, Contender, Point, Report};
 use crate::ring;
 
-/// A message length as people say it.
+/// A message length as people say it; odd ones in plain bytes.
 pub fn length(len: u64) -> String {
+    let unit = |shift: u32| len >= 1 << shift && len.is_multiple_of(1 << (shift - 1));
     match len {
-        l if l >= 1 << 20 => binary(l, 20, "MiB"),
-        l if l >= 1 << 10 => binary(l, 10, "KiB"),
-        l => format!("{l} B"),
+        _ if unit(20) => format!("{} MiB", len as f64 / f64::from(1 << 20)),
+        _ if unit(10) => format!("{} KiB", len as f64 / f64::from(1 << 10)),
+        _ => format!("{len} B"),
     }
-}
-
-fn binary(len: u64, shift: u32, unit: &str) -> String {
-    let whole = len as f64 / (1u64 << shift) as f64;
-    if whole.fract() == 0.0 { format!("{whole} {unit}") } else { format!("{whole:.1} {unit}") }
 }
 
 /// Three significant digits, as much as such figures are good for.
@@ -112,19 +109,23 @@ pub fn pingpong_table(report: &Report) -> String {
     for absent in &report.absent {
         line(fold(&format!("{} did not take part: {}", absent.transport.label(), absent.reason)));
     }
-    for floor in report.floors.iter().filter(|f| f.len == 8) {
-        let trip = &floor.half_round_trip;
-        line(format!(
-            "floor of link {}: 8 B p50 {} us, p99 {} us",
-            floor.link,
-            figure(trip.p50_us),
-            figure(trip.p99_us)
-        ));
+    for floor in &report.floors {
+        line(fold(&floor_words(floor)));
     }
     for reason in &report.floors_absent {
         line(fold(reason));
     }
     text
+}
+
+/// A bare link in one sentence.
+fn floor_words(floor: &Floor) -> String {
+    let latency = floor.latency.iter().map(|l| {
+        format!("{} p50 {} us, p99 {} us", length(l.len), figure(l.p50_us), figure(l.p99_us))
+    });
+    let stream = floor.stream_megabytes_per_s.map(|rate| format!("stream {} MB/s", figure(rate)));
+    let parts: Vec<String> = latency.chain(stream).collect();
+    format!("bare link {}: {}", floor.link, parts.join("; "))
 }
 
 /// Breaks a sentence so that it fits a terminal.

@@ -34,7 +34,7 @@ fn the_svg_is_well_formed_and_names_everyone() {
     let report = sample_report();
     let svg = svg_of(&report);
     assert_well_formed(&svg);
-    for name in ["Wiglaf", "Open MPI TCP", "UCX TCP", "bare packet", "4 MiB", "message size"] {
+    for name in ["Wiglaf", "Open MPI TCP", "UCX TCP", "bare link packet", "4 MiB", "message size"] {
         assert!(svg.contains(name), "{name}");
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::applications::{Application, ApplicationId, Run};
 use crate::contender::Absent;
 use crate::facts::Facts;
-use crate::floor::Floor;
+use crate::floor::FloorLatency;
 use crate::launch::Settings;
 use crate::pingpong::{SCHEMA, compare};
 use crate::stats::Samples;
@@ -47,8 +47,10 @@ pub(in crate::report) fn sample_report() -> Report {
         }],
         floors: vec![Floor {
             link: "packet".to_owned(),
-            len: 8,
-            half_round_trip: Samples::from_pairs([(4200, 99)]).summary(0.5).unwrap(),
+            latency: [(8, 2.1), (1400, 2.6)]
+                .map(|(len, p50_us)| FloorLatency { len, p50_us, p99_us: p50_us + 0.5 })
+                .to_vec(),
+            stream_megabytes_per_s: Some(4600.0),
         }],
         floors_absent: Vec::new(),
     }
@@ -176,8 +178,8 @@ fn ring_for_a_terminal() {
 
 #[test]
 fn lengths_in_words() {
-    let words = [0, 8, 1023, 1024, 1536, 1 << 20, 3 << 19].map(length);
-    assert_eq!(words, ["0 B", "8 B", "1023 B", "1 KiB", "1.5 KiB", "1 MiB", "1.5 MiB"]);
+    let words = [0, 8, 1400, 1024, 1536, 1 << 20, 3 << 19].map(length);
+    assert_eq!(words, ["0 B", "8 B", "1400 B", "1 KiB", "1.5 KiB", "1 MiB", "1.5 MiB"]);
 }
 
 #[test]
