@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::applications;
+use crate::contender::Absent;
 use crate::floor::Floor;
 use crate::launch::Transport;
 use crate::pingpong::{Comparison, Contender, Point, Report};
@@ -106,9 +107,7 @@ pub fn pingpong_table(report: &Report) -> String {
             row.ratio.unwrap_or_else(|| "-".into()),
         ));
     }
-    for absent in &report.absent {
-        line(fold(&format!("{} did not take part: {}", absent.transport.label(), absent.reason)));
-    }
+    report.absent.iter().for_each(|a| line(absent_words(a)));
     for floor in &report.floors {
         line(fold(&floor_words(floor)));
     }
@@ -126,6 +125,17 @@ fn floor_words(floor: &Floor) -> String {
     let stream = floor.stream_megabytes_per_s.map(|rate| format!("stream {} MB/s", figure(rate)));
     let parts: Vec<String> = latency.chain(stream).collect();
     format!("bare link {}: {}", floor.link, parts.join("; "))
+}
+
+fn absent_words(absent: &Absent) -> String {
+    fold(&format!("{} did not take part: {}", absent.transport.label(), absent.reason))
+}
+
+fn push_absent(text: &mut String, absent: &[Absent]) {
+    for one in absent {
+        text.push_str(&absent_words(one));
+        text.push('\n');
+    }
 }
 
 /// Breaks a sentence so that it fits a terminal.
@@ -175,9 +185,9 @@ pub fn pingpong_markdown(report: &Report) -> String {
 /// The ring for a terminal.
 pub fn ring_table(report: &ring::Report) -> String {
     let mut text = format!(
-        "{} ranks on {} nodes in a ring, {} a token, us a step\n{:<14} {:>9} {:>9} {:>9} {:>9}\n",
+        "{} ranks on {} in a ring, {} a token, us a step\n{:<14} {:>9} {:>9} {:>9} {:>9}\n",
         report.ranks,
-        report.nodes,
+        if report.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", report.nodes) },
         length(report.len),
         "",
         "mean",
@@ -198,14 +208,7 @@ pub fn ring_table(report: &ring::Report) -> String {
             figure(contender.step.p99_us),
         );
     }
-    for absent in &report.absent {
-        text.push_str(&fold(&format!(
-            "{} did not take part: {}",
-            absent.transport.label(),
-            absent.reason
-        )));
-        text.push('\n');
-    }
+    push_absent(&mut text, &report.absent);
     text
 }
 
@@ -239,6 +242,7 @@ pub fn applications_table(report: &applications::Report) -> String {
         }
         text.push('\n');
     }
+    push_absent(&mut text, &report.absent);
     text
 }
 

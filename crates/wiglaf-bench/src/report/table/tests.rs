@@ -1,6 +1,5 @@
 use super::*;
 use crate::applications::{Application, ApplicationId, Run};
-use crate::contender::Absent;
 use crate::facts::Facts;
 use crate::floor::FloorLatency;
 use crate::launch::Settings;
@@ -145,7 +144,10 @@ fn applications_for_a_terminal() {
         facts: sample_facts(),
         rounds: 1,
         applications: vec![sample_application()],
-        absent: Vec::new(),
+        absent: vec![Absent {
+            transport: Transport::Ucx,
+            reason: "it is not installed".to_owned(),
+        }],
     };
     let text = applications_table(&report);
     assert_narrow(&text);
