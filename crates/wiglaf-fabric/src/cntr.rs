@@ -175,9 +175,10 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
 /// # Safety
 /// `cntr` is null or a live handle.
 unsafe fn value(cntr: *mut fi::fid_cntr, call: impl FnOnce(&CntrState) -> Fi<u64>) -> u64 {
-    // SAFETY: by the contract of this function.
     guard_or(0, || {
-        unsafe { object::<Cntr, _>(cntr) }.and_then(|cntr| call(&cntr.state)).unwrap_or(0)
+        // SAFETY: by the contract of this function.
+        let cntr = unsafe { object::<Cntr, _>(cntr) };
+        cntr.and_then(|cntr| call(&cntr.state)).unwrap_or(0)
     })
 }
 

@@ -37,6 +37,9 @@ struct Failure {
     source: fi::fi_addr_t,
 }
 
+// SAFETY: the completion holds an address of user memory, which is reported but never followed.
+unsafe impl Send for Failure {}
+
 #[derive(Default)]
 struct Inner {
     sources: Vec<Source>,

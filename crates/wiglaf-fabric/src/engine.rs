@@ -62,6 +62,13 @@ pub(crate) struct Engine {
     tokens: Tokens,
 }
 
+const fn is_send<T: Send>() {}
+const _: () = is_send::<Endpoint>();
+
+// SAFETY: of its parts the endpoint is `Send` by itself, and the settled completions are kept from
+// it only by the address of user memory in them, which the engine never follows.
+unsafe impl Send for Engine {}
+
 /// The context of operations that nobody asks about; its address cannot be the application's.
 static NOBODY: u8 = 0;
 

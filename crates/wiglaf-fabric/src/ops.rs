@@ -117,7 +117,7 @@ mod tests {
         let byte = 0u8;
         let piece =
             |len| libc::iovec { iov_base: (&raw const byte).cast_mut().cast(), iov_len: len };
-        let short = vec![piece(1); IOV_LIMIT + 1];
+        let short = [piece(1); IOV_LIMIT + 1];
         let long = [piece(usize::MAX), piece(1)];
         // SAFETY: the entries exist; what they point to is never touched.
         unsafe {
