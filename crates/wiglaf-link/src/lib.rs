@@ -77,6 +77,10 @@ pub trait Link: Send {
     /// Whether `to` can be reached at all through this link.
     fn reaches(&self, to: SocketAddrV4) -> bool;
 
+    /// Tells which incarnation listens at `at`: for links that find a peer by
+    /// its epoch. May be called again, when the peer has a new one.
+    fn add_peer(&mut self, _at: SocketAddrV4, _epoch: u64) {}
+
     /// Sends a train.
     ///
     /// # Errors
@@ -91,8 +95,9 @@ pub trait Link: Send {
     /// When the link itself has failed.
     fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize>;
 
-    /// A peer address that was found to have no listener (ICMP port
-    /// unreachable), once per finding.
+    /// A destination that was found to have no listener (ICMP port
+    /// unreachable), once per finding. It is the address that was sent to,
+    /// so that of a peer's bulk port where a bulk train met no listener.
     fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
         None
     }
