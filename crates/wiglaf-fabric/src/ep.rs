@@ -67,7 +67,7 @@ unsupported! {
 /// Opens the links, at `source` where it says more than the environment does.
 pub(crate) fn open_engine(source: Option<Address>) -> Fi<Engine> {
     let open = || {
-        let mut config = wiglaf_links::config_from_env()?;
+        let mut config = wiglaf_links::config_from_env().map_err(|why| why.to_string())?;
         if let Some(source) = source {
             if !source.at.ip().is_unspecified() {
                 config.ip = *source.at.ip();
@@ -76,9 +76,9 @@ pub(crate) fn open_engine(source: Option<Address>) -> Fi<Engine> {
                 config.port = source.at.port();
             }
         }
-        wiglaf_links::open(&config)
+        wiglaf_links::open(&config).map_err(|why| why.to_string())
     };
-    let endpoint = open().map_err(|reason| {
+    let endpoint = open().map_err(|reason: String| {
         log::error!("no endpoint could be opened: {reason}");
         Errno(fi::FI_EADDRNOTAVAIL)
     })?;

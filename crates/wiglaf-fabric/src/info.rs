@@ -21,7 +21,7 @@ pub(crate) const NAME: &CStr = c"wiglaf";
 /// Longest message that may be injected, in bytes: it fits one frame at the smallest usual MTU.
 pub(crate) const INJECT_LEN: usize = 1280;
 /// Most pieces of memory in one message.
-pub(crate) const IOV_LIMIT: usize = 8;
+pub(crate) const IOV_LIMIT: usize = wiglaf_endpoint::REGIONS_MAX;
 /// Operations that may be outstanding in each direction, unless more were asked for.
 const QUEUE_LEN: usize = 4096;
 const QUEUE_LEN_MAX: usize = 1 << 20;
@@ -357,6 +357,10 @@ pub(crate) unsafe extern "C" fn getinfo(
                     return Err(no_data);
                 }
             };
+            wiglaf_links::config_from_env().map_err(|why| {
+                log::error!("{why}");
+                no_data
+            })?;
             addresses(node, service, flags, hints.as_ref(), &mut offer).map_err(|_| {
                 log::warning!("getinfo: node, service or an address of the hints is not IPv4");
                 no_data

@@ -44,3 +44,13 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     std::fs::create_dir_all(&dir).expect("make a folder for test files");
     dir
 }
+
+/// Whether the C compiler finds this header; says if not.
+#[allow(dead_code, reason = "not every test compiles against libfabric")]
+pub(crate) fn has_header(name: &str) -> bool {
+    let found = Path::new("/usr/include").join(name).is_file();
+    if !found {
+        eprintln!("skipped: {name} is not installed (Debian: libfabric-dev)");
+    }
+    found
+}
