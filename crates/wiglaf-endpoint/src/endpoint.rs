@@ -59,6 +59,8 @@ pub struct Endpoint {
     /// The first link failure; the link is not used any further.
     failed: Option<io::Error>,
     closed: bool,
+    /// How many peers the links have been told of.
+    introduced: u32,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -96,6 +98,7 @@ impl Endpoint {
             stalled: None,
             failed: None,
             closed: false,
+            introduced: 0,
         }
     }
 
@@ -354,6 +357,7 @@ impl Endpoint {
                 busy = true;
             }
         }
+        self.introduce_strangers();
         if self.transport.poll_timeout().is_some_and(|at| at <= now) {
             self.transport.handle_timeout(now, &mut self.books);
         }
@@ -362,6 +366,17 @@ impl Endpoint {
             self.waiting.found();
         }
         busy
+    }
+
+    /// Tells the links of peers that have called before anybody inserted them: shared memory
+    /// answers only to whom it knows.
+    fn introduce_strangers(&mut self) {
+        while let Some(view) = self.transport.peer(PeerId(self.introduced)) {
+            for link in &mut self.links {
+                link.add_peer(view.at, view.epoch.0);
+            }
+            self.introduced += 1;
+        }
     }
 
     /// Sends what is ready, up to a limit. True when anything was sent.
