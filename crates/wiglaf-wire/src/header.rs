@@ -128,6 +128,8 @@ pub fn open<'a>(key: &JobKey, datagram: &'a [u8]) -> Result<(Header, &'a [u8]), 
     if !header.source.is_known() {
         return Err(WireError::Field("source epoch"));
     }
+    //= docs/protocol.md#22-integrity
+    //# A receiver MUST drop a datagram whose checksum does not match.
     if crc32c::crc32c(body) != checksum {
         return Err(WireError::Checksum);
     }
