@@ -110,7 +110,7 @@ impl Endpoint {
 
     /// The links' names, in their order.
     pub fn links(&self) -> impl Iterator<Item = &'static str> {
-        self.links.iter().map(|link| link.name())
+        self.links.iter().map(Link::name)
     }
 
     /// What was counted so far.
@@ -467,7 +467,7 @@ impl Endpoint {
             arrived |= link.arm(true);
         }
         if !arrived {
-            let fds: Vec<_> = self.links.iter().flat_map(|link| link.wait_fds()).collect();
+            let fds: Vec<_> = self.links.iter().flat_map(Link::wait_fds).collect();
             let mut polled: Vec<PollFd<'_>> = fds
                 .iter()
                 .map(|fd| {

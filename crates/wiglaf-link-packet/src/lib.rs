@@ -17,8 +17,6 @@
 //! [`PacketLink::from_sockets`]).
 
 mod filter;
-#[forbid(unsafe_code)]
-mod frame;
 mod neighbour;
 mod ring;
 #[forbid(unsafe_code)]
@@ -28,10 +26,10 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use wiglaf_link::frame::{self, HEADERS_LEN};
 use wiglaf_link::{Deliver, Lane, Limits, Link, Sent, Train};
 use wiglaf_link_udp::{BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface};
 
-use frame::HEADERS_LEN;
 use ring::{Ring, set_option};
 use routes::{Routes, Way};
 

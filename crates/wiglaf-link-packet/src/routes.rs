@@ -9,8 +9,8 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use wiglaf_link_udp::Interface;
 
-use crate::frame::{Ends, HEADERS_LEN, headers};
 use crate::neighbour;
+use wiglaf_link::frame::{Ends, HEADERS_LEN, headers};
 
 /// How long an Ethernet address is used before the kernel is asked again.
 const TRUST: Duration = Duration::from_secs(2);

@@ -7,7 +7,7 @@ use wiglaf_link_udp::{UdpLink, interface};
 use wiglaf_testnet::{INTERFACE, Node, Pair};
 
 use super::*;
-use crate::frame::{Ends, headers};
+use wiglaf_link::frame::{Ends, headers};
 
 type Datagrams = Vec<(SocketAddrV4, Vec<u8>)>;
 

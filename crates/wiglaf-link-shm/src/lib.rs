@@ -31,7 +31,7 @@ use rustix::time::{ClockId, clock_gettime};
 use wiglaf_link::{Deliver, Limits, Link, Sent, Train};
 
 use layout::{AT_ARMED, AT_CLAIMED, FRAME_LEN_MAX, RING_LEN, SLOTS, TRAIN_MAX, slot};
-use ring::{Consumer, Producer};
+use ring::{Consumer, Nonsense, Producer, Writer};
 use segment::{FOLDER, OwnSegment, PeerSegment};
 use wake::Bell;
 
@@ -61,6 +61,8 @@ pub struct ShmLink {
     /// Keeps the port of `local` from others, where no other link does.
     _reservation: Option<UdpSocket>,
     consumers: Vec<Consumer>,
+    /// Who wrote last, by slot.
+    writers: Vec<Option<Writer>>,
     /// Slots that made no sense: not looked at any more.
     broken: u64,
     next_slot: u32,
@@ -75,8 +77,9 @@ struct Peer {
     epoch: u64,
     bell: BellAddress,
     segment: PeerSegment,
-    /// The claimed slot and its writing end, from the first send on.
-    slot: Option<(usize, Producer)>,
+    /// The claimed slot.
+    slot: usize,
+    producer: Producer,
 }
 
 /// Peers found dead.
@@ -117,6 +120,7 @@ impl ShmLink {
             epoch,
             _reservation: None,
             consumers: (0..SLOTS).map(|index| Consumer::new(slot(index))).collect(),
+            writers: vec![None; SLOTS],
             broken: 0,
             next_slot: 0,
             last_peer: 0,
@@ -136,6 +140,30 @@ impl ShmLink {
     #[must_use]
     pub fn broken(&self) -> u32 {
         self.broken.count_ones()
+    }
+
+    /// Makes room at the receiver `epoch`; says whether that went well.
+    fn meet(&mut self, at: SocketAddrV4, epoch: u64) -> bool {
+        if at.ip() != self.local.ip() || epoch == 0 {
+            return false;
+        }
+        let Some(peer) = Peer::meet(&self.folder, self.epoch, at, epoch) else { return false };
+        self.peers.retain(|peer| peer.at != at);
+        self.peers.push(peer);
+        // What was found of an earlier incarnation is not true of this one.
+        self.deaths.found.retain(|&found| found != at);
+        self.deaths.settled = self.deaths.settled.min(self.deaths.found.len());
+        true
+    }
+
+    /// Learns who it is that writes to a slot, so that it can be answered
+    /// before anybody has told us of it.
+    fn learn(&mut self, index: usize, from: Writer) {
+        self.writers[index] = Some(from);
+        let at = SocketAddrV4::new(*self.local.ip(), from.port);
+        if !self.peers.iter().any(|peer| peer.at == at && peer.epoch == from.epoch) {
+            self.meet(at, from.epoch);
+        }
     }
 
     fn peer_index(&self, to: SocketAddrV4) -> Option<usize> {
@@ -204,25 +232,10 @@ impl Link for ShmLink {
     }
 
     fn add_peer(&mut self, at: SocketAddrV4, epoch: u64) {
-        if at.ip() != self.local.ip() || epoch == 0 {
-            return;
-        }
-        let known = self.peers.iter().position(|peer| peer.at == at);
-        if known.is_some_and(|index| self.peers[index].epoch == epoch) {
-            return;
-        }
-        if let Some(index) = known {
-            self.peers.swap_remove(index);
-        }
-        // What was found of an earlier incarnation is not true of this one.
-        self.deaths.found.retain(|&found| found != at);
-        self.deaths.settled = self.deaths.settled.min(self.deaths.found.len());
-        let (Ok(segment), Ok(bell)) = (PeerSegment::open(&self.folder, epoch), wake::name(epoch))
-        else {
-            return;
-        };
-        if !segment.is_dead() {
-            self.peers.push(Peer { at, epoch, bell, segment, slot: None });
+        let is_known = self.peers.iter().any(|peer| peer.at == at && peer.epoch == epoch);
+        if !is_known && !self.meet(at, epoch) {
+            // Whoever was there is not there any more.
+            self.peers.retain(|peer| peer.at != at);
         }
     }
 
@@ -240,9 +253,10 @@ impl Link for ShmLink {
             ));
         }
         let peer = &mut self.peers[index];
-        match peer.push(&self.folder, self.epoch, self.local, segment_len, train.bytes) {
-            Some(false) => Ok(Sent::Full),
-            Some(true) => {
+        let from = Writer { port: self.local.port(), epoch: self.epoch };
+        match peer.producer.push(&peer.segment.map, from, segment_len, train.bytes) {
+            Ok(false) => Ok(Sent::Full),
+            Ok(true) => {
                 // Pairs with the fence in `arm`: either we see that it is
                 // armed, or it sees the frames.
                 fence(Ordering::SeqCst);
@@ -252,7 +266,7 @@ impl Link for ShmLink {
                 }
                 Ok(Sent::All)
             }
-            None => {
+            Err(Nonsense) => {
                 self.peers.swap_remove(index);
                 Ok(Sent::All)
             }
@@ -267,9 +281,15 @@ impl Link for ShmLink {
         for index in bits(slots & !low).chain(bits(low)) {
             while count < BURST_MAX {
                 match self.consumers[index].pop(&self.own.map, &mut self.buffer) {
-                    Ok(Some((from, len))) => deliver(from, &self.buffer[..len]),
+                    Ok(Some((from, len))) => {
+                        if self.writers[index] != Some(from) {
+                            self.learn(index, from);
+                        }
+                        let at = SocketAddrV4::new(*self.local.ip(), from.port);
+                        deliver(at, &self.buffer[..len]);
+                    }
                     Ok(None) => break,
-                    Err(ring::Nonsense) => {
+                    Err(Nonsense) => {
                         self.broken |= 1 << index;
                         break;
                     }
@@ -310,31 +330,23 @@ impl Link for ShmLink {
 }
 
 impl Peer {
-    /// Writes a train: `None` when this peer cannot be written to at all.
-    fn push(
-        &mut self,
-        folder: &Path,
-        epoch: u64,
-        from: SocketAddrV4,
-        segment_len: usize,
-        bytes: &[u8],
-    ) -> Option<bool> {
-        if self.slot.is_none() {
-            let index = self.segment.claim(folder, epoch)?;
-            // A slot that makes no sense stays ours: nobody else needs to meet it.
-            let producer = Producer::resume(&self.segment.map, slot(index)).ok()?;
-            self.slot = Some((index, producer));
+    /// Maps the segment of `epoch` and claims a slot in it.
+    fn meet(folder: &Path, own_epoch: u64, at: SocketAddrV4, epoch: u64) -> Option<Self> {
+        let segment = PeerSegment::open(folder, epoch).ok()?;
+        let bell = wake::name(epoch).ok()?;
+        if segment.is_dead() {
+            return None;
         }
-        let (_, producer) = self.slot.as_mut()?;
-        producer.push(&self.segment.map, from, segment_len, bytes).ok()
+        let index = segment.claim(folder, own_epoch)?;
+        // A slot that makes no sense stays ours: nobody else needs to meet it.
+        let producer = Producer::resume(&segment.map, slot(index)).ok()?;
+        Some(Self { at, epoch, bell, segment, slot: index, producer })
     }
 }
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        if let Some((index, _)) = self.slot.take() {
-            self.segment.release(index);
-        }
+        self.segment.release(self.slot);
     }
 }
 

@@ -4,7 +4,6 @@
 //! Positions count bytes since the beginning of time. Records are aligned
 //! and never wrap: where one does not fit before the end, the rest is skipped.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::Ordering;
 
 use crate::layout::{AT_HEAD, AT_RING, AT_TAIL, FRAME_LEN_MAX, RECORD_HEAD_LEN, RING_LEN};
@@ -12,6 +11,13 @@ use crate::mapping::Mapping;
 
 /// In place of a length: nothing more before the end of the ring.
 const SKIP: u32 = u32::MAX;
+
+/// Who writes: its port (its IP address is the receiver's own) and its epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Writer {
+    pub(crate) port: u16,
+    pub(crate) epoch: u64,
+}
 
 /// The other side wrote what it cannot mean; its ring is not used any more.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +44,7 @@ impl Producer {
     pub(crate) fn push(
         &mut self,
         map: &Mapping,
-        from: SocketAddrV4,
+        from: Writer,
         segment_len: usize,
         bytes: &[u8],
     ) -> Result<bool, Nonsense> {
@@ -72,7 +78,7 @@ impl Producer {
         }
     }
 
-    fn push_one(&mut self, map: &Mapping, from: SocketAddrV4, bytes: &[u8]) {
+    fn push_one(&mut self, map: &Mapping, from: Writer, bytes: &[u8]) {
         let record_len = record_len(bytes.len());
         let at = place(self.tail, record_len);
         if at != self.tail {
@@ -80,8 +86,8 @@ impl Producer {
         }
         let mut head = [0; RECORD_HEAD_LEN];
         head[0..4].copy_from_slice(&(bytes.len() as u32).to_ne_bytes());
-        head[4..8].copy_from_slice(&from.ip().octets());
-        head[8..10].copy_from_slice(&from.port().to_ne_bytes());
+        head[4..6].copy_from_slice(&from.port.to_ne_bytes());
+        head[8..16].copy_from_slice(&from.epoch.to_ne_bytes());
         map.write(offset(self.base, at), &head);
         map.write(offset(self.base, at) + RECORD_HEAD_LEN, bytes);
         self.tail = at + record_len as u64;
@@ -114,7 +120,7 @@ impl Consumer {
         &mut self,
         map: &Mapping,
         buffer: &mut [u8; FRAME_LEN_MAX],
-    ) -> Result<Option<(SocketAddrV4, usize)>, Nonsense> {
+    ) -> Result<Option<(Writer, usize)>, Nonsense> {
         if self.head == self.tail {
             // Acquire: pairs with the producer's release.
             let tail = map.word(self.base + AT_TAIL).load(Ordering::Acquire);
@@ -146,9 +152,10 @@ impl Consumer {
         self.head += record_len;
         // Release: the record has been read before its room is given back.
         map.word(self.base + AT_HEAD).store(self.head, Ordering::Release);
-        let ip = Ipv4Addr::new(head[4], head[5], head[6], head[7]);
-        let port = u16::from_ne_bytes([head[8], head[9]]);
-        Ok(Some((SocketAddrV4::new(ip, port), len)))
+        let [_, _, _, _, port0, port1, _, _, epoch @ ..] = head;
+        let from =
+            Writer { port: u16::from_ne_bytes([port0, port1]), epoch: u64::from_ne_bytes(epoch) };
+        Ok(Some((from, len)))
     }
 
     fn read_head(&self, map: &Mapping) -> [u8; RECORD_HEAD_LEN] {

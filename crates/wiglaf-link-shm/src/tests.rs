@@ -118,6 +118,33 @@ fn trains_beyond_the_limits_are_errors() {
 }
 
 #[test]
+fn a_stranger_can_be_answered() {
+    let folder = folder();
+    let (mut a, mut b) = (open(&folder, 1), open(&folder, 2));
+    a.add_peer(b.local, b.epoch);
+    assert_eq!(send(&mut a, b.local, 5, b"hello"), Sent::All);
+    assert!(!b.reaches(a.local));
+    assert_eq!(receive(&mut b), [(a.local, b"hello".to_vec())]);
+    assert!(b.reaches(a.local));
+    assert_eq!(send(&mut b, a.local, 5, b"again"), Sent::All);
+    assert_eq!(receive(&mut a), [(b.local, b"again".to_vec())]);
+}
+
+#[test]
+fn last_words_of_the_old_incarnation_do_not_hide_the_new() {
+    let folder = folder();
+    let (mut a, mut old) = (open(&folder, 1), open(&folder, 2));
+    acquaint(&mut a, &mut old);
+    assert_eq!(send(&mut old, a.local, 3, b"old"), Sent::All);
+    drop(old);
+    let mut new = open(&folder, 2);
+    acquaint(&mut a, &mut new);
+    assert_eq!(receive(&mut a), [(at(2), b"old".to_vec())]);
+    assert_eq!(send(&mut a, at(2), 3, b"new"), Sent::All);
+    assert_eq!(receive(&mut new), [(at(1), b"new".to_vec())]);
+}
+
+#[test]
 fn a_new_incarnation_replaces_the_old() {
     let folder = folder();
     let (mut a, mut b) = (open(&folder, 1), open(&folder, 2));
@@ -154,6 +181,11 @@ fn one_sender_too_many_is_not_reached_any_more() {
     }
     let unreached = senders.iter().filter(|sender| !sender.reaches(receiver.local)).count();
     assert_eq!((receive(&mut receiver).len(), unreached), (SLOTS, 1));
+    // A slot that is given back is there for the one that went without.
+    senders.remove(0);
+    let last = senders.last_mut().expect("it went without");
+    last.add_peer(receiver.local, receiver.epoch);
+    assert!(last.reaches(receiver.local));
 }
 
 #[test]

@@ -27,6 +27,10 @@ const SEND_BUFFER_LEN: usize = 8 << 20;
 /// give each 1500-byte frame a page of its own and a descriptor beside it.
 const COST_PER_BYTE: usize = 3;
 
+/// More on the way makes nothing faster, but falls out of the caches; what
+/// the buffer holds beyond it is for peers who send at the same time.
+const WINDOW_LEN_MAX: usize = 4 << 20;
+
 /// How often a call is tried again after reports of the network.
 const TRIES_MAX: usize = 4;
 
@@ -70,7 +74,7 @@ impl BulkSocket {
             socket,
             port: local.port(),
             frame_len_max: interface::frame_len_max(*local.ip()),
-            window_len: granted / COST_PER_BYTE,
+            window_len: (granted / COST_PER_BYTE).min(WINDOW_LEN_MAX),
             offload,
             refused: Refused::default(),
             buffer: vec![0; 1 << 16],

@@ -19,7 +19,7 @@ pub struct Opened {
 
 impl std::fmt::Debug for Opened {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let name = |link: &Option<Box<dyn Link>>| link.as_ref().map(|link| link.name());
+        let name = |link: &Option<Box<dyn Link>>| link.as_ref().map(Link::name);
         f.debug_struct("Opened")
             .field("net", &name(&self.net))
             .field("shm", &name(&self.shm))

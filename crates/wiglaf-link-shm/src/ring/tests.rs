@@ -10,7 +10,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use super::*;
 use crate::layout::{SEGMENT_LEN, TRAIN_MAX, slot};
 
-const FROM: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 4000);
+const FROM: Writer = Writer { port: 4000, epoch: 0x1234_5678_9abc_def0 };
 
 fn mapping() -> Mapping {
     mappings().0

@@ -18,7 +18,7 @@ fn open(ip: Ipv4Addr, port: u16, choice: LinkChoice) -> Result<Opened, OpenError
 }
 
 fn names(opened: &Opened) -> (Option<&'static str>, Option<&'static str>) {
-    (opened.net.as_ref().map(|l| l.name()), opened.shm.as_ref().map(|l| l.name()))
+    (opened.net.as_ref().map(Link::name), opened.shm.as_ref().map(Link::name))
 }
 
 fn give_up_capabilities() {

@@ -1,5 +1,6 @@
 //! Ethernet, IPv4 and UDP headers of one datagram: written by the sender,
-//! taken apart by the receiver, which trusts none of them.
+//! taken apart by the receiver, which trusts none of them. For links past the
+//! IP stack and for recordings.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -8,7 +9,7 @@ const IPV4_LEN: usize = 20;
 const UDP_LEN: usize = 8;
 
 /// All headers of a datagram, in bytes.
-pub(crate) const HEADERS_LEN: usize = ETHERNET_LEN + IPV4_LEN + UDP_LEN;
+pub const HEADERS_LEN: usize = ETHERNET_LEN + IPV4_LEN + UDP_LEN;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const VERSION_4_NO_OPTIONS: u8 = 0x45;
@@ -20,7 +21,7 @@ const PROTOCOL_UDP: u8 = 17;
 
 /// Why a frame was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Malformed {
+pub enum Malformed {
     /// Ends inside one of its headers, or before the length they state.
     Truncated,
     /// Not an unfragmented UDP/IPv4 datagram.
@@ -33,18 +34,23 @@ pub(crate) enum Malformed {
 
 /// The two ends of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ends {
-    pub(crate) from_mac: [u8; 6],
-    pub(crate) to_mac: [u8; 6],
-    pub(crate) from: SocketAddrV4,
-    pub(crate) to: SocketAddrV4,
+pub struct Ends {
+    /// Ethernet address of the sender.
+    pub from_mac: [u8; 6],
+    /// Ethernet address of the receiver, or of the next hop.
+    pub to_mac: [u8; 6],
+    /// IPv4 address and UDP port of the sender.
+    pub from: SocketAddrV4,
+    /// IPv4 address and UDP port of the receiver.
+    pub to: SocketAddrV4,
 }
 
 /// The headers of a datagram whose payload has `payload_len` bytes. Its UDP
 /// checksum is "none", as IPv4 allows: the payload carries its own.
 ///
 /// `None` when the payload does not fit an IPv4 packet.
-pub(crate) fn headers(ends: &Ends, payload_len: usize) -> Option<[u8; HEADERS_LEN]> {
+#[must_use]
+pub fn headers(ends: &Ends, payload_len: usize) -> Option<[u8; HEADERS_LEN]> {
     let udp_len = u16::try_from(UDP_LEN + payload_len).ok()?;
     let ip_len = udp_len.checked_add(IPV4_LEN as u16)?;
     let mut bytes = [0; HEADERS_LEN];
@@ -70,7 +76,10 @@ pub(crate) fn headers(ends: &Ends, payload_len: usize) -> Option<[u8; HEADERS_LE
 }
 
 /// The source and the payload of a frame that is for `local`.
-pub(crate) fn parse(frame: &[u8], local: SocketAddrV4) -> Result<(SocketAddrV4, &[u8]), Malformed> {
+///
+/// # Errors
+/// What keeps the frame from being one for `local`.
+pub fn parse(frame: &[u8], local: SocketAddrV4) -> Result<(SocketAddrV4, &[u8]), Malformed> {
     let (ethernet, packet) = split(frame, ETHERNET_LEN)?;
     if be16(ethernet, 12) != ETHERTYPE_IPV4 {
         return Err(Malformed::Protocol);

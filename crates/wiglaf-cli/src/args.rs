@@ -1,0 +1,97 @@
+//! The command line: what may be written, and the help.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use wiglaf_cluster::StateDir;
+use wiglaf_cluster::proto::STATE_VAR;
+
+use crate::{agent, down, exec, run, status, up};
+
+const EXAMPLES: &str = "\
+Examples:
+  wiglaf up                              bring two emulated nodes up
+  wiglaf run -n 2 -- ./my_mpi_program    run an MPI program on them, over Wiglaf
+  wiglaf run --transport tcp -- ./prog   the same over TCP, to compare
+  wiglaf exec -w 'node[1-2]' -- ip addr  look at the nodes
+  wiglaf down                            take everything away again
+
+No second machine is needed, and the programs need no change: see
+`wiglaf run --help`. `wiglaf doctor` says what this machine offers.";
+
+/// MPI programs across a cluster of PCs without TCP.
+///
+/// Wiglaf carries the messages of unmodified MPI programs over plain Ethernet,
+/// past the TCP/IP stack. This command brings up an emulated cluster, runs
+/// programs on it, and measures.
+#[derive(Debug, Parser)]
+#[command(name = "wiglaf", version, after_help = EXAMPLES, max_term_width = 80)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Which cluster is meant.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// Name of the cluster
+    #[arg(long, global = true, value_name = "NAME", value_parser = cluster_name)]
+    #[arg(help_heading = "Which cluster")]
+    pub(crate) name: Option<String>,
+
+    /// Folder that holds all state of the cluster
+    /// [default: $WIGLAF_STATE, or /run/wiglaf/NAME]
+    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(help_heading = "Which cluster")]
+    pub(crate) state: Option<PathBuf>,
+}
+
+impl Global {
+    /// The folder of the cluster that is meant.
+    pub(crate) fn state_dir(&self) -> StateDir {
+        self.state_dir_or(None)
+    }
+
+    /// The same, where a cluster file may have named the cluster.
+    pub(crate) fn state_dir_or(&self, name_in_file: Option<&str>) -> StateDir {
+        let by_env = || std::env::var_os(STATE_VAR).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let path = match (&self.state, &self.name) {
+            (Some(path), _) => Some(path.clone()),
+            (None, Some(_)) => None,
+            (None, None) => by_env(),
+        };
+        let path = path.map(|p| std::path::absolute(&p).unwrap_or(p));
+        let name = self.name.as_deref().or(name_in_file).unwrap_or("default");
+        StateDir::new(path.as_deref(), name)
+    }
+}
+
+/// A name that may be a folder's.
+fn cluster_name(text: &str) -> Result<String, String> {
+    wiglaf_cluster::shape::check_cluster_name(text).map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Up(up::Args),
+    Status(status::Args),
+    Down(down::Args),
+    Run(run::Args),
+    Exec(exec::Args),
+    #[command(hide = true)]
+    Agent(agent::Args),
+    #[command(hide = true)]
+    NodeInit(NodeInitArgs),
+}
+
+/// PID 1 of an emulated node; started by `wiglaf up`
+#[derive(Debug, Args)]
+pub(crate) struct NodeInitArgs {
+    /// Shown in process lists; the rest comes on standard input
+    node: String,
+}

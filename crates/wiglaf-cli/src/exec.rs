@@ -1,0 +1,150 @@
+//! `wiglaf exec`.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use wiglaf_cluster::fanout::{self, NodeOutput, Stream};
+use wiglaf_cluster::{
+    End, Error, HostList, Node, NodeCommand, Result, StateDir, Streams, launch, shape,
+};
+
+use crate::output;
+use crate::run::parse_hosts;
+
+const HELP: &str = "\
+Examples:
+  wiglaf exec -w 'node[1-2]' -- hostname     equal outputs are shown once
+  wiglaf exec -- uptime                      on all nodes
+  wiglaf exec -L -- ping -c 3 node1          line by line, with the node in front
+  wiglaf exec -w node1 -- bash               on one node: like ssh, with input
+  wiglaf exec -w switch -- tc -s qdisc       inside the emulated switch
+
+The exit status is the largest of all nodes.";
+
+/// Run a command on nodes, side by side
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// On which nodes [default: all]
+    #[arg(short = 'w', long, value_name = "HOSTLIST", value_parser = parse_hosts)]
+    nodes: Option<HostList>,
+
+    /// Print each line as it comes, with the node's name in front
+    #[arg(short = 'L', long, conflicts_with = "json")]
+    label: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    /// The command and its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    argv: Vec<OsString>,
+}
+
+#[derive(Debug, Serialize)]
+struct JsonOutput {
+    node: String,
+    status: Option<u8>,
+    error: Option<String>,
+    stdout: String,
+    stderr: String,
+}
+
+pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
+    let nodes = nodes(state, args.nodes.as_ref())?;
+    share_working_folder(&nodes)?;
+    let command = NodeCommand::new(args.argv.iter().cloned());
+    if let ([node], true, false, false) =
+        (nodes.as_slice(), args.nodes.is_some(), args.label, args.json)
+    {
+        let end = node.spawn(&command, Streams::inherit()?)?.wait()?;
+        return Ok(ExitCode::from(end.code()));
+    }
+    let outputs = fanout::run(&nodes, &command, &|node, stream, line| match stream {
+        Stream::Stdout if args.label => write_line(&mut std::io::stdout().lock(), node, line),
+        Stream::Stderr if !args.json => write_line(&mut std::io::stderr().lock(), node, line),
+        _ => {}
+    });
+    match (args.json, args.label) {
+        (true, _) => output::print_json(&outputs.iter().map(json).collect::<Vec<_>>())?,
+        (false, true) => {}
+        (false, false) => show_groups(&outputs)?,
+    }
+    Ok(ExitCode::from(worst(&outputs, !args.json)))
+}
+
+/// The nodes asked for, the switch among them.
+fn nodes(state: &StateDir, names: Option<&HostList>) -> Result<Vec<Node>> {
+    let record = state
+        .record()?
+        .ok_or_else(|| Error::new("no cluster is up; start one with `wiglaf up`"))?;
+    let names = names.cloned().unwrap_or_default();
+    if names.names() == [shape::SWITCH] && record.switch.is_some() {
+        return Ok(vec![Node::new(state, shape::SWITCH)]);
+    }
+    let shapes = launch::select(&record, &names)?;
+    Ok(shapes.iter().map(|node| Node::new(state, &node.name)).collect())
+}
+
+/// Lets the nodes see where the user is, if that is possible.
+fn share_working_folder(nodes: &[Node]) -> Result<()> {
+    match std::env::current_dir() {
+        Ok(folder) if launch::may_share() => {
+            nodes.iter().try_for_each(|node| node.share(std::slice::from_ref(&folder)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A reader that has gone must not stop the others' lines.
+fn write_line(out: &mut dyn Write, node: &str, line: &[u8]) {
+    let end: &[u8] = if line.ends_with(b"\n") { b"" } else { b"\n" };
+    let _ = out.write_all(&[node.as_bytes(), b": ", line, end].concat());
+}
+
+fn show_groups(outputs: &[NodeOutput]) -> Result<()> {
+    const RULE: &str = "---------------";
+    for group in fanout::group(outputs) {
+        output::print(&format!("{RULE}\n{}\n{RULE}\n", group.nodes))?;
+        output::print_bytes(&group.stdout)?;
+        if !group.stdout.ends_with(b"\n") {
+            output::print("\n")?;
+        }
+    }
+    Ok(())
+}
+
+fn json(output: &NodeOutput) -> JsonOutput {
+    JsonOutput {
+        node: output.node.clone(),
+        status: output.end.as_ref().ok().map(|end| end.code()),
+        error: output.end.as_ref().err().map(ToString::to_string),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// The largest status; says which nodes it comes from.
+fn worst(outputs: &[NodeOutput], explain: bool) -> u8 {
+    let mut worst = 0;
+    for output in outputs {
+        let (status, why) = match &output.end {
+            Ok(End::Status(0)) => continue,
+            Ok(End::Status(status)) => {
+                (*status as u8, format!("{}: exit status {status}", output.node))
+            }
+            Ok(end @ End::Signal(signal)) => {
+                (end.code(), format!("{}: ended by signal {signal}", output.node))
+            }
+            Err(error) => (error.exit_status(), error.to_string()),
+        };
+        if explain {
+            eprintln!("wiglaf: {why}");
+        }
+        worst = worst.max(status);
+    }
+    worst
+}

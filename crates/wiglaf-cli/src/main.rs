@@ -1,0 +1,37 @@
+//! The `wiglaf` command. Thin: every subcommand reads its arguments, calls a
+//! library, and prints.
+
+#![forbid(unsafe_code)]
+
+mod agent;
+mod args;
+mod down;
+mod exec;
+mod output;
+mod run;
+mod status;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let state = cli.global.state_dir();
+    let outcome = match &cli.command {
+        Command::Up(args) => up::run(args, &cli.global),
+        Command::Status(args) => status::run(args, &state),
+        Command::Down(_) => down::run(&state),
+        Command::Exec(args) => exec::run(args, &state),
+        Command::Run(args) => run::run(args, &cli.global),
+        Command::Agent(args) => agent::run(args, &state),
+        Command::NodeInit(_) => wiglaf_cluster::init::main().map(|()| ExitCode::FAILURE),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("wiglaf: {error}");
+        ExitCode::from(error.exit_status())
+    })
+}

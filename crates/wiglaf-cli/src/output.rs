@@ -1,0 +1,54 @@
+//! Printing: tables of 80 columns, JSON, and pipes that close early.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use wiglaf_cluster::{Error, Result};
+
+/// Writes text to standard output. A reader that has seen enough is no error.
+pub(crate) fn print(text: &str) -> Result<()> {
+    print_bytes(text.as_bytes())
+}
+
+/// Writes bytes to standard output.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::new(format!("cannot write the output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a value as JSON.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Error::new(format!("cannot write JSON: {error}")))?;
+    print(&(text + "\n"))
+}
+
+/// Lays rows out in columns, the first row being the heading.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|c| width(c).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_they_need_to_be() {
+        let rows = [vec!["node".into(), "core".into()], vec!["node10".into(), "0".into()]];
+        assert_eq!(table(&rows), "node    core\nnode10  0\n");
+    }
+}

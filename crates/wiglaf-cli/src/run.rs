@@ -1,0 +1,181 @@
+//! `wiglaf run`.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clap::ValueEnum;
+use wiglaf_cluster::launch::{self, Deal, Job, Mpi};
+use wiglaf_cluster::mpi::{Link, Transport};
+use wiglaf_cluster::shape::Draft;
+use wiglaf_cluster::{HostList, Record, Result, StateDir, Streams, signals, up};
+
+use crate::args::Global;
+use crate::up::this_exe;
+
+const HELP: &str = "\
+Examples:
+  wiglaf run -- ./hello                      one rank on every node
+  wiglaf run -n 4 -- pw.x -in si.in          four ranks, spread over the nodes
+  wiglaf run --transport tcp -- ./hello      over TCP instead, to compare
+  wiglaf run --nodes node1 -n 2 -- ./hello   both ranks on one node
+  wiglaf run --link udp -- ./hello           on plain UDP sockets
+  wiglaf run --mpi none -- ./am_program      no MPI; peers in WIGLAF_PEERS
+
+With no cluster up, the default one is started first. The program is started
+unchanged; it needs no source and no relinking. Standard input, output and the
+exit status are the program's; Ctrl-C ends all ranks, and nothing of a crashed
+program stays behind on any node.
+
+Variables of yours that start with OMPI_MCA_ are respected unless they choose
+another transport. LD_LIBRARY_PATH, OMP_NUM_THREADS, PYTHONPATH, TMPDIR and what
+starts with WIGLAF_, FI_ or UCX_ reach all ranks.";
+
+/// Run an MPI program on the cluster
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// How many ranks [default: one on every node]
+    #[arg(short, long, value_name = "RANKS")]
+    n: Option<usize>,
+
+    /// On which nodes, such as node[1-2] [default: all]
+    #[arg(short = 'w', long, value_name = "HOSTLIST", value_parser = parse_hosts)]
+    nodes: Option<HostList>,
+
+    /// Which MPI starts the program
+    #[arg(long, value_enum, default_value_t = MpiArg::Openmpi)]
+    mpi: MpiArg,
+
+    /// How MPI messages travel
+    #[arg(long, value_enum, default_value_t = TransportArg::Wiglaf)]
+    transport: TransportArg,
+
+    /// Which of Wiglaf's links
+    #[arg(long, value_enum, default_value_t = LinkArg::Auto)]
+    link: LinkArg,
+
+    /// How ranks are dealt to nodes
+    #[arg(long, value_enum, default_value_t = DealArg::Cyclic)]
+    deal: DealArg,
+
+    /// The interface to use [default: eth0, that of emulated nodes]
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+
+    /// The program and its arguments
+    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    argv: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum MpiArg {
+    /// The installed Open MPI
+    Openmpi,
+    /// None: WIGLAF_RANK, WIGLAF_SIZE and WIGLAF_PEERS tell the program
+    None,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum TransportArg {
+    /// Wiglaf's libfabric provider
+    Wiglaf,
+    /// Open MPI's own TCP
+    Tcp,
+    /// UCX over TCP
+    Ucx,
+    /// libfabric's own TCP (tcp;ofi_rxm)
+    OfiTcp,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LinkArg {
+    /// The best that works
+    Auto,
+    /// Plain UDP sockets
+    Udp,
+    /// AF_PACKET, past the IP stack
+    Packet,
+    /// Shared memory: all ranks on one node
+    Shm,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum DealArg {
+    /// One to each node in turn
+    Cyclic,
+    /// Fill the first node, then the next
+    Block,
+}
+
+impl From<TransportArg> for Transport {
+    fn from(arg: TransportArg) -> Self {
+        match arg {
+            TransportArg::Wiglaf => Self::Wiglaf,
+            TransportArg::Tcp => Self::Tcp,
+            TransportArg::Ucx => Self::Ucx,
+            TransportArg::OfiTcp => Self::OfiTcp,
+        }
+    }
+}
+
+impl From<LinkArg> for Link {
+    fn from(arg: LinkArg) -> Self {
+        match arg {
+            LinkArg::Auto => Self::Auto,
+            LinkArg::Udp => Self::Udp,
+            LinkArg::Packet => Self::Packet,
+            LinkArg::Shm => Self::Shm,
+        }
+    }
+}
+
+pub(crate) fn parse_hosts(text: &str) -> Result<HostList> {
+    HostList::parse(text)
+}
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let state = global.state_dir();
+    let record = cluster(&state, global)?;
+    let job = Job {
+        argv: args.argv.clone(),
+        nodes: args.nodes.clone().unwrap_or_default(),
+        ranks: args.n,
+        mpi: match args.mpi {
+            MpiArg::Openmpi => Mpi::OpenMpi,
+            MpiArg::None => Mpi::None,
+        },
+        transport: args.transport.into(),
+        link: args.link.into(),
+        interface: args.interface.clone(),
+        deal: match args.deal {
+            DealArg::Cyclic => Deal::Cyclic,
+            DealArg::Block => Deal::Block,
+        },
+        ..Job::default()
+    };
+    let running = launch::start(&state, &record, &job, &this_exe()?, Streams::inherit()?)?;
+    let stop = running.stop();
+    let asked = AtomicUsize::new(0);
+    signals::pass_on(move |number| {
+        // Who asks twice means it.
+        let number =
+            if asked.fetch_add(1, Ordering::Relaxed) == 0 { number } else { signals::KILL };
+        stop.signal(number);
+    })?;
+    Ok(ExitCode::from(running.wait()?.code()))
+}
+
+/// The running cluster, or the default one, brought up now.
+fn cluster(state: &StateDir, global: &Global) -> Result<Record> {
+    if let Some(record) = state.record()? {
+        return Ok(record);
+    }
+    let draft = Draft { name: global.name.clone(), ..Draft::default() };
+    let record = up::up(state, draft, &this_exe()?)?.record().clone();
+    eprintln!(
+        "wiglaf: no cluster was up, so the default one was started ({})",
+        record.shape.summary()
+    );
+    Ok(record)
+}

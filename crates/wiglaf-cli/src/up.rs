@@ -1,0 +1,112 @@
+//! `wiglaf up`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use wiglaf_cluster::rate::Rate;
+use wiglaf_cluster::shape::{Draft, Nodes, Wire};
+use wiglaf_cluster::up::{self, Up};
+use wiglaf_cluster::{Error, Result};
+
+use crate::args::Global;
+use crate::output;
+
+const HELP: &str = "\
+Examples:
+  wiglaf up                            two nodes on an unlimited wire
+  wiglaf up --nodes 4 --rate 1gbit     four nodes on a gigabit switch
+  wiglaf up --nodes 'pc[01-03]' --mtu 9000
+  wiglaf up --wire direct              two nodes on one cable, no switch
+  wiglaf up --file wiglaf.toml         what a cluster file says
+
+A cluster file:
+  name = \"lab\"
+  nodes = \"node[1-4]\"      # or a number
+  rate = \"1gbit\"
+  mtu = 1500
+  [node.node4]             # what is different on one node
+  rate = \"100mbit\"
+  core = 1
+
+Each node has its own network, hostname, processes, shared memory and root file
+system (what it writes to /var/tmp, no other node sees); your home and the
+folder you work in are shared, as on a cluster. There is no route to the
+network of this machine. The switch is a namespace, too: to look at it, use
+`wiglaf exec -w switch -- tc -s qdisc`.";
+
+/// Bring an emulated cluster up
+///
+/// Does nothing when a cluster of this shape is up already. Needs root.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// How many nodes, or their names [default: 2]
+    #[arg(long, short = 'N', value_name = "N|HOSTLIST", value_parser = parse_nodes)]
+    nodes: Option<Nodes>,
+
+    /// Rate of each port of the switch, such as 1gbit [default: unlimited]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    rate: Option<Rate>,
+
+    /// MTU of every interface [default: 1500]
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u32>,
+
+    /// What joins the nodes [default: bridge]
+    #[arg(long, value_name = "bridge|direct", value_parser = parse_wire)]
+    wire: Option<Wire>,
+
+    /// Let every node use all cores (normally node i keeps to one core)
+    #[arg(long)]
+    no_pin: bool,
+
+    /// Read the cluster file FILE; the options above go before it
+    #[arg(long, short, value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+fn parse_nodes(text: &str) -> Result<Nodes> {
+    Nodes::parse(text)
+}
+
+fn parse_rate(text: &str) -> Result<Rate> {
+    Rate::parse(text)
+}
+
+fn parse_wire(text: &str) -> Result<Wire> {
+    match text {
+        "bridge" => Ok(Wire::Bridge),
+        "direct" => Ok(Wire::Direct),
+        _ => Err(Error::new("a wire is `bridge` or `direct`")),
+    }
+}
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let file = args.file.as_deref().map(Draft::read).transpose()?.unwrap_or_default();
+    let line = Draft {
+        name: global.name.clone(),
+        nodes: args.nodes.clone(),
+        mtu: args.mtu,
+        rate: args.rate,
+        wire: args.wire,
+        pin: args.no_pin.then_some(false),
+        ..Draft::default()
+    };
+    let draft = line.or(file);
+    let state = global.state_dir_or(draft.name.as_deref());
+    let up = up::up(&state, draft, &this_exe()?)?;
+    let how = match &up {
+        Up::Already(_) => "is up already",
+        Up::New(_) => "is up",
+        Up::Renewed(_) => "is up, after the remains of a killed one were removed",
+    };
+    let shape = &up.record().shape;
+    output::print(&format!("cluster {} {how}: {}\n", shape.name, shape.summary()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The running `wiglaf`.
+pub(crate) fn this_exe() -> Result<PathBuf> {
+    std::env::current_exe()
+        .map_err(|error| Error::new(format!("cannot find this program: {error}")))
+}

@@ -1,0 +1,305 @@
+//! The client's side of a node's init.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Context, Error, Result};
+use crate::init::{SOCKET, clone_tree};
+use crate::proto::{self, End, FDS_MAX, Hello, Reply, Request, Spawn};
+use crate::state::{StateDir, VERSION};
+
+/// Folders that must stay each node's own, however they are asked for.
+const PRIVATE: [&str; 11] =
+    ["/", "/tmp", "/var", "/var/tmp", "/run", "/proc", "/sys", "/dev", "/dev/shm", "/etc", "/usr"];
+/// Trees of which nothing is ever shared: they are the same on all nodes, or
+/// must differ.
+const PRIVATE_TREES: [&str; 5] = ["/proc", "/sys", "/dev", "/etc", "/usr"];
+
+/// A node as its clients see it.
+#[derive(Debug, Clone)]
+pub struct Node {
+    name: String,
+    dir: PathBuf,
+}
+
+/// A command for a node.
+#[derive(Debug, Clone, Default)]
+pub struct NodeCommand {
+    spawn: Spawn,
+}
+
+impl NodeCommand {
+    /// A program and its arguments, in the folder and environment of this process.
+    pub fn new<S: Into<OsString>>(argv: impl IntoIterator<Item = S>) -> Self {
+        let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        let argv = argv.into_iter().map(Into::into).collect();
+        Self {
+            spawn: Spawn { argv, env: std::env::vars_os().collect(), cwd, udp_ports: Vec::new() },
+        }
+    }
+
+    /// Sets a variable.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl Into<OsString>) -> Self {
+        let name = name.as_ref();
+        self.spawn.env.retain(|(k, _)| k != name);
+        self.spawn.env.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Sets several variables.
+    #[must_use]
+    pub fn envs<K: AsRef<OsStr>, V: Into<OsString>>(
+        self,
+        vars: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        vars.into_iter().fold(self, |command, (name, value)| command.env(name, value))
+    }
+
+    /// Keeps only the variables that `keep` wants.
+    #[must_use]
+    pub fn retain_env(mut self, keep: impl Fn(&str) -> bool) -> Self {
+        self.spawn.env.retain(|(name, _)| name.to_str().is_none_or(&keep));
+        self
+    }
+
+    /// Starts in another folder.
+    #[must_use]
+    pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
+        self.spawn.cwd = cwd.into();
+        self
+    }
+
+    /// Fails when these UDP ports of the node are in use.
+    #[must_use]
+    pub fn udp_ports(mut self, ports: impl IntoIterator<Item = u16>) -> Self {
+        self.spawn.udp_ports.extend(ports);
+        self
+    }
+}
+
+/// The three standard streams of a command.
+#[derive(Debug)]
+pub struct Streams {
+    /// What it reads.
+    pub stdin: OwnedFd,
+    /// Where it writes.
+    pub stdout: OwnedFd,
+    /// Where it complains.
+    pub stderr: OwnedFd,
+}
+
+impl Streams {
+    /// Those of this process.
+    ///
+    /// # Errors
+    /// When one of them is closed.
+    pub fn inherit() -> Result<Self> {
+        let copy = |fd: std::os::fd::BorrowedFd<'_>| {
+            fd.try_clone_to_owned().cannot(|| "pass the standard streams on".to_owned())
+        };
+        Ok(Self {
+            stdin: copy(io::stdin().as_fd())?,
+            stdout: copy(io::stdout().as_fd())?,
+            stderr: copy(io::stderr().as_fd())?,
+        })
+    }
+}
+
+/// A stream that gives nothing and takes everything.
+///
+/// # Errors
+/// When there is no /dev/null.
+pub fn null() -> Result<OwnedFd> {
+    let null = File::options().read(true).write(true).open("/dev/null");
+    null.map(OwnedFd::from).cannot(|| "open /dev/null".to_owned())
+}
+
+/// A running command. Dropping it kills the command's process group.
+#[derive(Debug)]
+pub struct Running {
+    stream: UnixStream,
+    node: String,
+}
+
+/// A watched job. Dropping it ends all processes of the job on the node.
+#[derive(Debug)]
+pub struct Lease {
+    stream: UnixStream,
+    node: String,
+}
+
+impl Node {
+    /// The node called `name`; it is not asked yet whether it exists.
+    #[must_use]
+    pub fn new(state: &StateDir, name: &str) -> Self {
+        Self { name: name.to_owned(), dir: state.node_dir(name) }
+    }
+
+    /// Its host name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn connect(&self) -> Result<UnixStream> {
+        let gone = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::new(format!(
+                "{} is not up; see `wiglaf status`, and start it with `wiglaf up`",
+                self.name
+            )),
+            _ => Error::new(format!("cannot reach {}: {error}", self.name)),
+        };
+        // Through the folder's descriptor, as socket addresses hold 108 bytes only.
+        let dir = File::open(&self.dir).map_err(gone)?;
+        UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd())).map_err(gone)
+    }
+
+    fn ask(&self, request: &Request, fds: &[OwnedFd]) -> Result<(UnixStream, Reply)> {
+        let stream = self.connect()?;
+        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        let reply = proto::send(&stream, request, &fds).and_then(|()| proto::recv(&stream));
+        let (reply, _) = reply.map_err(|error| lost(&self.name, &error))?;
+        Ok((stream, reply))
+    }
+
+    /// Asks the node about itself.
+    ///
+    /// # Errors
+    /// When it is not up or of another version.
+    pub fn hello(&self) -> Result<Hello> {
+        match self.ask(&Request::Hello, &[])?.1 {
+            Reply::Hello(hello) if hello.version == VERSION => Ok(hello),
+            _ => Err(Error::new(format!(
+                "{} was started by another version of wiglaf; run `wiglaf down` and `wiglaf up`",
+                self.name
+            ))),
+        }
+    }
+
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// When the node is not up, or there is no such program.
+    pub fn spawn(&self, command: &NodeCommand, streams: Streams) -> Result<Running> {
+        let request = Request::Spawn(command.spawn.clone());
+        let fds = [streams.stdin, streams.stdout, streams.stderr];
+        match self.ask(&request, &fds)? {
+            (stream, Reply::Started) => Ok(Running { stream, node: self.name.clone() }),
+            (_, other) => Err(unexpected(&self.name, other)),
+        }
+    }
+
+    /// Makes these folders of the machine visible on the node, unless they are
+    /// already or must stay the node's own. Only root can.
+    ///
+    /// # Errors
+    /// When the node refuses.
+    pub fn share(&self, folders: &[PathBuf]) -> Result<()> {
+        let folders: Vec<PathBuf> = folders.iter().filter(|f| may_be_shared(f)).cloned().collect();
+        for folders in folders.chunks(FDS_MAX) {
+            let trees = folders.iter().map(|f| clone_tree(f, true)).collect::<Result<Vec<_>>>()?;
+            let reply = self.ask(&Request::Share(folders.to_vec()), &trees)?.1;
+            done(&self.name, reply)?;
+        }
+        Ok(())
+    }
+
+    /// Watches over a job until the lease is released or this process ends.
+    ///
+    /// # Errors
+    /// When the node is not up.
+    pub fn lease(&self, job: &str) -> Result<Lease> {
+        let (stream, reply) = self.ask(&Request::Lease(job.to_owned()), &[])?;
+        done(&self.name, reply)?;
+        Ok(Lease { stream, node: self.name.clone() })
+    }
+}
+
+fn may_be_shared(folder: &Path) -> bool {
+    folder.is_absolute()
+        && folder.is_dir()
+        && !PRIVATE.iter().any(|dir| folder == Path::new(dir))
+        && !PRIVATE_TREES.iter().any(|dir| folder.starts_with(dir))
+}
+
+fn done(node: &str, reply: Reply) -> Result<()> {
+    match reply {
+        Reply::Done => Ok(()),
+        other => Err(unexpected(node, other)),
+    }
+}
+
+fn unexpected(node: &str, reply: Reply) -> Error {
+    match reply {
+        Reply::Failed { sentence, not_found: true } => Error::not_found(sentence),
+        Reply::Failed { sentence, .. } => Error::new(sentence),
+        other => Error::new(format!("{node} answered something else: {other:?}")),
+    }
+}
+
+fn lost(node: &str, error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+            Error::new(format!("{node} went down; see `wiglaf status`"))
+        }
+        _ => Error::new(format!("lost {node}: {error}")),
+    }
+}
+
+impl Running {
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// When the node goes down first.
+    pub fn wait(&self) -> Result<End> {
+        match proto::recv(&self.stream).map_err(|error| lost(&self.node, &error))?.0 {
+            Reply::Ended(end) => Ok(end),
+            other => Err(unexpected(&self.node, other)),
+        }
+    }
+
+    /// Signals the command's process group. A command that has ended is no error.
+    pub fn signal(&self, number: i32) {
+        let _ = proto::send(&self.stream, &Request::Signal(number), &[]);
+    }
+
+    /// A second handle to signal through while another waits.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn try_clone(&self) -> Result<Self> {
+        let stream = self.stream.try_clone().cannot(|| "copy a connection".to_owned())?;
+        Ok(Self { stream, node: self.node.clone() })
+    }
+}
+
+impl Lease {
+    /// Ends all processes of the job on the node, and waits until they have.
+    ///
+    /// # Errors
+    /// When the node has gone down, and the processes with it.
+    pub fn release(self) -> Result<()> {
+        let reply = proto::send(&self.stream, &Request::Release, &[])
+            .and_then(|()| proto::recv(&self.stream));
+        done(&self.node, reply.map_err(|error| lost(&self.node, &error))?.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_folders_stay_private() {
+        for folder in ["/", "/tmp", "/var/tmp", "/dev/shm", "/usr/share", "relative", "/no/such"] {
+            assert!(!may_be_shared(Path::new(folder)), "{folder}");
+        }
+        let own = tempfile::tempdir().unwrap();
+        assert!(may_be_shared(own.path()));
+    }
+}

@@ -1,0 +1,59 @@
+//! One error type: a sentence that names the cause and the next step.
+
+use std::fmt;
+
+/// What went wrong, as one sentence for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    sentence: String,
+    status: u8,
+}
+
+/// A result with the crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Exit status of a failed step.
+const STATUS_FAILED: u8 = 1;
+/// Exit status for a program that is not there, as shells have it.
+const STATUS_NOT_FOUND: u8 = 127;
+
+impl Error {
+    /// An error that says `sentence`.
+    pub fn new(sentence: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), status: STATUS_FAILED }
+    }
+
+    /// A program that is not there: exit status 127, as from a shell.
+    pub fn not_found(sentence: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), status: STATUS_NOT_FOUND }
+    }
+
+    /// The status a command should exit with.
+    #[must_use]
+    pub fn exit_status(&self) -> u8 {
+        self.status
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Says which step failed.
+pub trait Context<T> {
+    /// "cannot STEP: cause".
+    ///
+    /// # Errors
+    /// The same failure, with the step in front.
+    fn cannot(self, step: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T, E: fmt::Display> Context<T> for std::result::Result<T, E> {
+    fn cannot(self, step: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|cause| Error::new(format!("cannot {}: {cause}", step())))
+    }
+}

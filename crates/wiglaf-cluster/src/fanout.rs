@@ -1,0 +1,138 @@
+//! One command on several nodes, side by side, its output kept apart.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
+
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::client::{Node, NodeCommand, Streams, null};
+use crate::error::{Context, Error, Result};
+use crate::hostlist::HostList;
+use crate::proto::End;
+
+/// Which output a line was written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Takes a node's name, the stream, and a line with its end.
+pub type OnLine<'a> = dyn Fn(&str, Stream, &[u8]) + Sync + 'a;
+
+/// What a command did on one node.
+#[derive(Debug, Clone)]
+pub struct NodeOutput {
+    /// Which node.
+    pub node: String,
+    /// How it ended, or why it did not start.
+    pub end: Result<End>,
+    /// What it wrote to standard output.
+    pub stdout: Vec<u8>,
+    /// What it wrote to standard error.
+    pub stderr: Vec<u8>,
+}
+
+/// Nodes on which the same came out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// The nodes.
+    pub nodes: HostList,
+    /// The standard output of each.
+    pub stdout: Vec<u8>,
+}
+
+/// Runs a command on all nodes at once. Every line goes to `on_line` as it
+/// comes; all of the output comes back.
+#[must_use]
+pub fn run(nodes: &[Node], command: &NodeCommand, on_line: &OnLine<'_>) -> Vec<NodeOutput> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            nodes.iter().map(|node| scope.spawn(|| run_on(node, command, on_line))).collect();
+        let outputs = threads.into_iter().zip(nodes).map(|(thread, node)| {
+            thread.join().unwrap_or_else(|_| failed(node, Error::new("a thread panicked")))
+        });
+        outputs.collect()
+    })
+}
+
+fn failed(node: &Node, error: Error) -> NodeOutput {
+    let node = node.name().to_owned();
+    NodeOutput { node, end: Err(error), stdout: Vec::new(), stderr: Vec::new() }
+}
+
+fn run_on(node: &Node, command: &NodeCommand, on_line: &OnLine<'_>) -> NodeOutput {
+    let started = (|| {
+        let (stdout, stdout_end) = pipe()?;
+        let (stderr, stderr_end) = pipe()?;
+        let streams = Streams { stdin: null()?, stdout: stdout_end, stderr: stderr_end };
+        Ok((node.spawn(command, streams)?, stdout, stderr))
+    })();
+    let (running, stdout, stderr) = match started {
+        Ok(started) => started,
+        Err(error) => return failed(node, error),
+    };
+    let name = node.name();
+    std::thread::scope(|scope| {
+        let errors = scope.spawn(|| drain(stderr, |line| on_line(name, Stream::Stderr, line)));
+        let stdout = drain(stdout, |line| on_line(name, Stream::Stdout, line));
+        let stderr = errors.join().unwrap_or_default();
+        NodeOutput { node: name.to_owned(), end: running.wait(), stdout, stderr }
+    })
+}
+
+fn pipe() -> Result<(File, OwnedFd)> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).cannot(|| "make a pipe".to_owned())?;
+    Ok((File::from(reader), writer))
+}
+
+/// Reads all lines. A pipe that fails ends like one that is closed.
+fn drain(pipe: File, on_line: impl Fn(&[u8])) -> Vec<u8> {
+    let mut reader = BufReader::new(pipe);
+    let mut all = Vec::new();
+    loop {
+        let start = all.len();
+        match reader.read_until(b'\n', &mut all) {
+            Ok(0) | Err(_) => return all,
+            Ok(_) => on_line(&all[start..]),
+        }
+    }
+}
+
+/// Joins the nodes whose output is the same, in order of the first of each.
+#[must_use]
+pub fn group(outputs: &[NodeOutput]) -> Vec<Group> {
+    let mut groups: Vec<(Vec<&str>, &[u8])> = Vec::new();
+    for output in outputs.iter().filter(|output| !output.stdout.is_empty()) {
+        match groups.iter_mut().find(|(_, stdout)| *stdout == output.stdout) {
+            Some((nodes, _)) => nodes.push(&output.node),
+            None => groups.push((vec![&output.node], &output.stdout)),
+        }
+    }
+    let finish = |(nodes, stdout): (Vec<&str>, &[u8])| Group {
+        nodes: nodes.into_iter().collect(),
+        stdout: stdout.to_vec(),
+    };
+    groups.into_iter().map(finish).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_output_is_one_group() {
+        let output = |node: &str, text: &str| NodeOutput {
+            node: node.to_owned(),
+            end: Ok(End::Status(0)),
+            stdout: text.into(),
+            stderr: Vec::new(),
+        };
+        let outputs = [output("n1", "a"), output("n2", "b"), output("n3", "a"), output("n4", "")];
+        let groups: Vec<_> = group(&outputs).iter().map(|g| g.nodes.to_string()).collect();
+        assert_eq!(groups, ["n[1,3]", "n2"]);
+    }
+}

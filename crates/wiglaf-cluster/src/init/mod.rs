@@ -1,0 +1,85 @@
+//! A node's init: PID 1 of its namespaces. It builds the node's view of the
+//! machine, reaps what dies, and runs commands for clients.
+//!
+//! Until `up` has said `go`, the end of its standard input ends the node, so a
+//! killed `up` leaves no namespace behind.
+
+pub(crate) use root::{EXE, clone_tree};
+pub(crate) use server::SOCKET;
+
+mod children;
+mod jobs;
+mod root;
+mod server;
+
+use std::fs;
+use std::io::{BufRead, Write};
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::error::{Context, Error, Result};
+use crate::proto::NodeConfig;
+
+/// The word that makes a node permanent.
+pub(crate) const GO: &str = "go";
+/// The word that a node is complete.
+pub(crate) const READY: &str = "ready";
+
+/// The hidden command `wiglaf node-init`. Comes back only when it fails.
+///
+/// # Errors
+/// When the node cannot be built; `up` shows the sentence.
+pub fn main() -> Result<()> {
+    if rustix::process::getpid().as_raw_nonzero().get() != 1 {
+        return Err(Error::new("node-init is started by `wiglaf up`, not by hand"));
+    }
+    let mut lines = std::io::stdin().lock().lines();
+    let mut line = || {
+        let line = lines.next().unwrap_or_else(|| Err(std::io::ErrorKind::UnexpectedEof.into()));
+        line.cannot(|| "read what `wiglaf up` says".to_owned())
+    };
+    let config: NodeConfig =
+        serde_json::from_str(&line()?).cannot(|| "read the node's configuration".to_owned())?;
+    let server = match build(&config) {
+        Ok(server) => server,
+        Err(error) => {
+            say(&format!("{}: {error}", config.node));
+            return Err(error);
+        }
+    };
+    say(READY);
+    if line()? != GO {
+        return Err(Error::new("`wiglaf up` gave up"));
+    }
+    drop(lines);
+    let null = fs::File::options().read(true).write(true).open("/dev/null");
+    let null = null.cannot(|| "open /dev/null".to_owned())?;
+    rustix::stdio::dup2_stdin(&null).cannot(|| "leave `wiglaf up`".to_owned())?;
+    rustix::stdio::dup2_stdout(&null).cannot(|| "leave `wiglaf up`".to_owned())?;
+    server.run()
+}
+
+/// A failure to speak is noticed at the next line that is read.
+fn say(word: &str) {
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "{word}").and_then(|()| out.flush());
+}
+
+fn build(config: &NodeConfig) -> Result<server::Server> {
+    let _ = rustix::process::setsid();
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    if let Some(core) = config.core {
+        let mut cores = CpuSet::new();
+        cores.set(core);
+        sched_setaffinity(None, &cores).cannot(|| format!("keep to core {core}"))?;
+    }
+    rustix::system::sethostname(config.node.as_bytes())
+        .cannot(|| "set the host name".to_owned())?;
+    // The emulated wire carries what the programs send and nothing else. A
+    // kernel without IPv6 has no such files.
+    for scope in ["all", "default"] {
+        let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
+    }
+    root::enter(config)?;
+    server::Server::listen(config)
+}

@@ -1,0 +1,266 @@
+//! A node's file system: an overlay over the machine's root whose upper layer
+//! is the node's own, with /proc, /sys, /dev/shm of its own, and the folders
+//! that a cluster shares.
+//!
+//! All mounts live in the node's mount namespace only and vanish with it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
+    mount_change, move_mount, open_tree, unmount,
+};
+
+use crate::error::{Context, Result};
+use crate::proto::NodeConfig;
+
+/// Where the `wiglaf` of this cluster is found on every node.
+pub(crate) const EXE: &str = "/usr/bin/wiglaf";
+/// Kernel views; every node mounts its own.
+const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+/// Scratch folders; where the machine mounts something there, the node gets an empty one.
+const SCRATCH: [(&str, &str); 3] =
+    [("/run", "mode=0755"), ("/tmp", "mode=1777"), ("/var/tmp", "mode=1777")];
+/// System folders: mounted file systems below them get an overlay of their own.
+const SYSTEM: [&str; 7] = ["/usr", "/var", "/etc", "/opt", "/lib", "/bin", "/boot"];
+
+/// A copy of a mount, not attached anywhere yet.
+pub(crate) fn clone_tree(path: &Path, recursive: bool) -> Result<OwnedFd> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    if recursive {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    open_tree(CWD, path, flags).cannot(|| format!("copy the mount of {}", path.display()))
+}
+
+/// Attaches a tree, making the mount point if there is none.
+pub(crate) fn attach(tree: &OwnedFd, at: &Path) -> Result<()> {
+    let file = rustix::fs::statat(tree, "", AtFlags::EMPTY_PATH)
+        .is_ok_and(|s| rustix::fs::FileType::from_raw_mode(s.st_mode).is_file());
+    make_mount_point(at, file)?;
+    move_mount(tree.as_fd(), "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+        .cannot(|| format!("mount {}", at.display()))
+}
+
+fn make_mount_point(at: &Path, file: bool) -> Result<()> {
+    if at.exists() {
+        return Ok(());
+    }
+    let shown = || format!("make the mount point {}", at.display());
+    match (file, at.parent()) {
+        (true, Some(folder)) => {
+            fs::create_dir_all(folder).cannot(shown)?;
+            fs::write(at, "").cannot(shown)
+        }
+        _ => fs::create_dir_all(at).cannot(shown),
+    }
+}
+
+/// Builds the root and makes it `/`.
+pub(super) fn enter(config: &NodeConfig) -> Result<()> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .cannot(|| "detach the node's mounts from the machine's".to_owned())?;
+    let mounts = Mounts::read(&config.state)?;
+    // Copied first, before mounts of ours could become part of the copies.
+    let mut trees = vec![
+        (PathBuf::from("/dev"), clone_tree(Path::new("/dev"), true)?),
+        (PathBuf::from(EXE), clone_tree(Path::new("/proc/self/exe"), false)?),
+    ];
+    for path in mounts.data.iter().chain(&config.shared) {
+        trees.push((path.clone(), clone_tree(path, true)?));
+    }
+    trees.push((config.state.clone(), clone_tree(&config.state, false)?));
+
+    let base = config.state.join("nodes").join(&config.node).join("root");
+    fs::create_dir_all(&base).cannot(|| format!("make {}", base.display()))?;
+    mount("tmpfs", &base, "tmpfs", MountFlags::empty(), Some(c"mode=0755"))
+        .cannot(|| "mount the node's own layer".to_owned())?;
+    let root = base.join("merged");
+    overlay(&base, "root", Path::new("/"), &root)?;
+    for (i, lower) in mounts.system.iter().enumerate() {
+        overlay(&base, &format!("mount{i}"), lower, &inside(&root, lower))?;
+    }
+    for (path, options) in &mounts.scratch {
+        fresh("tmpfs", &inside(&root, path), options)?;
+    }
+    for (path, tree) in &trees {
+        attach(tree, &inside(&root, path))?;
+    }
+    fresh("proc", &root.join("proc"), "")?;
+    fresh("sysfs", &root.join("sys"), "")?;
+    fresh("tmpfs", &root.join("dev/shm"), "mode=1777")?;
+    if root.join("dev/mqueue").exists() {
+        fresh("mqueue", &root.join("dev/mqueue"), "")?;
+    }
+    name_hosts(&root, config)?;
+    pivot(&root)
+}
+
+/// `path` below `root`.
+fn inside(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+fn overlay(base: &Path, layer: &str, lower: &Path, at: &Path) -> Result<()> {
+    let (upper, work) = (base.join(layer).join("upper"), base.join(layer).join("work"));
+    for dir in [&upper, &work, &at.to_path_buf()] {
+        fs::create_dir_all(dir).cannot(|| format!("make {}", dir.display()))?;
+    }
+    // A top folder that is writable to all, say, must stay so.
+    if let Ok(meta) = fs::metadata(lower) {
+        let _ = fs::set_permissions(&upper, meta.permissions());
+    }
+    let escape = |path: &Path| path.display().to_string().replace('\\', "\\\\").replace(':', "\\:");
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        escape(lower),
+        upper.display().to_string().replace(',', "\\,"),
+        work.display().to_string().replace(',', "\\,"),
+    );
+    let options = std::ffi::CString::new(options).cannot(|| "name the layers".to_owned())?;
+    mount("overlay", at, "overlay", MountFlags::empty(), Some(options.as_c_str()))
+        .cannot(|| format!("lay the node's own layer over {} (overlayfs)", lower.display()))
+}
+
+/// Mounts a new instance of a file system.
+fn fresh(kind: &str, at: &Path, options: &str) -> Result<()> {
+    make_mount_point(at, false)?;
+    let options = std::ffi::CString::new(options).cannot(|| format!("mount {kind}"))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount(kind, at, kind, flags, Some(options.as_c_str()))
+        .cannot(|| format!("mount {kind} on {}", at.display()))
+}
+
+fn name_hosts(root: &Path, config: &NodeConfig) -> Result<()> {
+    let mut hosts = "127.0.0.1 localhost\n".to_owned();
+    for (address, name) in &config.hosts {
+        hosts += &format!("{address} {name}\n");
+    }
+    for (file, text) in [("hosts", hosts), ("hostname", format!("{}\n", config.node))] {
+        let path = root.join("etc").join(file);
+        // It may be a link to somewhere else.
+        let _ = fs::remove_file(&path);
+        fs::write(&path, text).cannot(|| format!("write /etc/{file}"))?;
+    }
+    Ok(())
+}
+
+fn pivot(root: &Path) -> Result<()> {
+    rustix::process::chdir(root).cannot(|| "enter the new root".to_owned())?;
+    rustix::process::pivot_root(".", ".").cannot(|| "change the root".to_owned())?;
+    // Now the old root lies over the new one, at the same place.
+    unmount(".", UnmountFlags::DETACH).cannot(|| "leave the old root".to_owned())?;
+    rustix::process::chdir("/").cannot(|| "enter the new root".to_owned())
+}
+
+/// What the machine has mounted besides its root, by what becomes of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Mounts {
+    /// Gets an overlay.
+    system: Vec<PathBuf>,
+    /// Is replaced by an empty folder.
+    scratch: Vec<(PathBuf, &'static str)>,
+    /// Is shared.
+    data: Vec<PathBuf>,
+}
+
+impl Mounts {
+    fn read(state: &Path) -> Result<Self> {
+        let text = fs::read("/proc/self/mountinfo").cannot(|| "read the mounts".to_owned())?;
+        let points: BTreeSet<PathBuf> = text
+            .split(|b| *b == b'\n')
+            .filter_map(|line| line.split(|b| *b == b' ').nth(4).map(unescape))
+            .collect();
+        Ok(Self::sort(points, state, Path::is_dir))
+    }
+
+    /// Parents come before what is mounted below them.
+    fn sort(points: BTreeSet<PathBuf>, state: &Path, is_dir: impl Fn(&Path) -> bool) -> Self {
+        let mut mounts = Self::default();
+        for point in points {
+            let below = |dirs: &[&str]| dirs.iter().any(|dir| point.starts_with(dir));
+            if point == Path::new("/") || point.starts_with(state) || below(&KERNEL) {
+                continue;
+            }
+            if let Some((_, options)) = SCRATCH.iter().find(|(dir, _)| point.starts_with(dir)) {
+                if SCRATCH.iter().any(|(dir, _)| point == Path::new(dir)) {
+                    mounts.scratch.push((point, options));
+                }
+            } else if below(&SYSTEM) {
+                // A mounted file, such as a container's /etc/hosts, has no layer.
+                if is_dir(&point) {
+                    mounts.system.push(point);
+                }
+            } else if !mounts.data.iter().any(|shared| point.starts_with(shared)) {
+                // Copied with all that is mounted below it.
+                mounts.data.push(point);
+            }
+        }
+        mounts
+    }
+}
+
+/// Mountinfo writes blanks and the like as `\040`.
+fn unescape(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, tail)) = rest.split_first() {
+        let octal = (first == b'\\').then(|| tail.get(..3)).flatten();
+        let value = octal
+            .and_then(|o| std::str::from_utf8(o).ok())
+            .and_then(|o| u8::from_str_radix(o, 8).ok());
+        bytes.push(value.unwrap_or(first));
+        rest = if value.is_some() { &tail[3..] } else { tail };
+    }
+    std::ffi::OsString::from_vec(bytes).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_sorted_by_what_becomes_of_them() {
+        let points = [
+            "/",
+            "/proc",
+            "/dev/shm",
+            "/sys/fs/cgroup",
+            "/home",
+            "/home/ann",
+            "/usr",
+            "/tmp",
+            "/run",
+            "/run/user/1",
+            "/var",
+            "/var/tmp",
+            "/etc/hosts",
+            "/data",
+            "/run/wiglaf/x/nodes",
+        ];
+        let points = points.iter().map(PathBuf::from).collect();
+        let mounts = Mounts::sort(points, Path::new("/run/wiglaf/x"), |path| {
+            path != Path::new("/etc/hosts")
+        });
+        assert_eq!(mounts.system, [Path::new("/usr"), Path::new("/var")]);
+        assert_eq!(mounts.data, [Path::new("/data"), Path::new("/home")]);
+        let scratch: Vec<_> =
+            mounts.scratch.iter().map(|(p, o)| (p.to_str().unwrap(), *o)).collect();
+        assert_eq!(
+            scratch,
+            [("/run", "mode=0755"), ("/tmp", "mode=1777"), ("/var/tmp", "mode=1777")]
+        );
+    }
+
+    #[test]
+    fn mountinfo_is_unescaped() {
+        assert_eq!(unescape(br"/a\040b\134"), Path::new(r"/a b\"));
+        assert_eq!(unescape(br"/a\9"), Path::new(r"/a\9"));
+        assert_eq!(unescape(br"/a\04"), Path::new(r"/a\04"));
+    }
+}

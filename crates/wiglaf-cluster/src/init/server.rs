@@ -1,0 +1,319 @@
+//! The init's socket: who connects is known by the kernel, and runs commands
+//! as who they are.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::children::Children;
+use super::jobs::{self, Jobs};
+use super::root;
+use crate::error::{Context, Error, Result};
+use crate::proto::{self, Hello, NodeConfig, Reply, Request, Spawn};
+use crate::state::VERSION;
+
+/// The file name of a node's socket.
+pub(crate) const SOCKET: &str = "exec.sock";
+/// A client that takes nothing must not stop the reaper.
+const SEND_PATIENCE: Duration = Duration::from_secs(2);
+/// Pause after a failed accept, which is for want of descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Most supplementary groups that Linux knows.
+const GROUPS_MAX: usize = 65_536;
+
+/// Everything that the connections share.
+#[derive(Debug)]
+struct Node {
+    name: String,
+    address: Option<Ipv4Addr>,
+    state: PathBuf,
+    children: Children,
+    jobs: Jobs,
+    /// Folders that all nodes see.
+    shared: Mutex<Vec<PathBuf>>,
+}
+
+/// A listening init.
+#[derive(Debug)]
+pub(super) struct Server {
+    listener: UnixListener,
+    node: Arc<Node>,
+}
+
+/// Who is on the other side.
+#[derive(Debug, Clone)]
+struct Caller {
+    uid: u32,
+    gid: u32,
+    groups: Vec<libc::gid_t>,
+}
+
+impl Server {
+    /// Opens the node's socket.
+    pub(super) fn listen(config: &NodeConfig) -> Result<Self> {
+        let folder = config.state.join("nodes").join(&config.node);
+        let dir = fs::File::open(&folder).cannot(|| format!("open {}", folder.display()))?;
+        // Through the descriptor, as socket addresses hold 108 bytes only.
+        let path = format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd());
+        let listener = UnixListener::bind(&path).cannot(|| format!("open {SOCKET}"))?;
+        // Everyone may come: commands run as their callers.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666))
+            .cannot(|| format!("open {SOCKET} to users"))?;
+        let mut shared = config.shared.clone();
+        shared.push(config.state.clone());
+        let node = Node {
+            name: config.node.clone(),
+            address: config.address,
+            state: config.state.clone(),
+            children: Children::default(),
+            jobs: Jobs::default(),
+            shared: Mutex::new(shared),
+        };
+        Ok(Self { listener, node: Arc::new(node) })
+    }
+
+    /// Serves for ever.
+    pub(super) fn run(self) -> Result<()> {
+        let node = Arc::clone(&self.node);
+        std::thread::spawn(move || node.children.reap());
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    let node = Arc::clone(&self.node);
+                    // Without a thread the client sees its connection end.
+                    let _ = std::thread::Builder::new().spawn(move || node.serve(stream));
+                }
+                Err(_) => std::thread::sleep(ACCEPT_PAUSE),
+            }
+        }
+    }
+}
+
+impl Node {
+    /// One connection. Its errors are the client's to notice: it goes away.
+    fn serve(&self, stream: UnixStream) {
+        let _ = stream.set_write_timeout(Some(SEND_PATIENCE));
+        let stream = Arc::new(stream);
+        let Ok(caller) = Caller::of(&stream) else { return };
+        let Ok((request, fds)) = proto::recv::<Request>(&stream) else { return };
+        let outcome = match request {
+            Request::Hello => proto::send(&stream, &Reply::Hello(self.hello()), &[]),
+            Request::Spawn(spawn) => self.spawn(&stream, &caller, &spawn, fds),
+            Request::Share(paths) => reply(&stream, self.share(&caller, &paths, &fds)),
+            Request::Lease(job) => self.lease(&stream, &caller, &job),
+            Request::Signal(_) | Request::Release => {
+                reply(&stream, Err(Error::new("there is nothing to signal or release here")))
+            }
+        };
+        if let Err(error) = outcome {
+            eprintln!("a client was lost: {error}");
+        }
+    }
+
+    fn hello(&self) -> Hello {
+        let interfaces = fs::read_dir("/sys/class/net").into_iter().flatten();
+        let mut interfaces: Vec<String> =
+            interfaces.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
+        interfaces.sort();
+        let processes = jobs::process_count();
+        Hello { version: VERSION, node: self.name.clone(), processes, interfaces }
+    }
+
+    /// Runs a command until it ends or its client does.
+    fn spawn(
+        &self,
+        stream: &Arc<UnixStream>,
+        caller: &Caller,
+        spawn: &Spawn,
+        fds: Vec<OwnedFd>,
+    ) -> io::Result<()> {
+        let started = self
+            .command(caller, spawn, fds)
+            .and_then(|mut command| self.start(&mut command, stream, spawn));
+        let pid = match started {
+            Ok(pid) => pid,
+            Err(error) => return reply(stream, Err(error)),
+        };
+        while let Ok((request, _)) = proto::recv::<Request>(stream) {
+            if let Request::Signal(number) = request {
+                self.children.signal(pid, number);
+            }
+        }
+        self.children.abandon(pid);
+        Ok(())
+    }
+
+    fn start(&self, command: &mut Command, stream: &Arc<UnixStream>, spawn: &Spawn) -> Result<i32> {
+        let program = spawn.argv[0].display();
+        self.children.spawn(command, Arc::clone(stream)).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::not_found(format!(
+                "{}: there is no program `{program}`; check its name and the PATH",
+                self.name
+            )),
+            _ => Error::new(format!("{}: cannot run `{program}`: {error}", self.name)),
+        })
+    }
+
+    fn command(&self, caller: &Caller, spawn: &Spawn, fds: Vec<OwnedFd>) -> Result<Command> {
+        let Some((program, arguments)) = spawn.argv.split_first() else {
+            return Err(Error::new("there is no command to run"));
+        };
+        let Ok([stdin, stdout, stderr]) = <[OwnedFd; 3]>::try_from(fds) else {
+            return Err(Error::new("a command needs three descriptors"));
+        };
+        if !spawn.cwd.is_dir() {
+            return Err(Error::new(format!(
+                "{} has no folder {}; run the command from your home or a folder below it",
+                self.name,
+                spawn.cwd.display()
+            )));
+        }
+        for port in &spawn.udp_ports {
+            let address = self.address.unwrap_or(Ipv4Addr::LOCALHOST);
+            UdpSocket::bind((address, *port)).map_err(|error| {
+                Error::new(format!(
+                    "UDP port {port} of {} is in use ({error}); end the job that holds it",
+                    self.name
+                ))
+            })?;
+        }
+        let cwd = std::ffi::CString::new(spawn.cwd.as_os_str().as_encoded_bytes())
+            .cannot(|| "enter a folder whose name holds a zero byte".to_owned())?;
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .env_clear()
+            .envs(spawn.env.iter().map(|(k, v)| (k, v)))
+            .env(proto::NODE_VAR, &self.name)
+            .env(proto::STATE_VAR, &self.state)
+            .stdin(Stdio::from(stdin))
+            .stdout(Stdio::from(stdout))
+            .stderr(Stdio::from(stderr));
+        let caller = caller.clone();
+        // SAFETY: `become_caller` makes system calls only and does not allocate.
+        unsafe { command.pre_exec(move || caller.become_caller(&cwd)) };
+        Ok(command)
+    }
+
+    /// Attaches folders that are not shared yet.
+    fn share(&self, caller: &Caller, paths: &[PathBuf], trees: &[OwnedFd]) -> Result<()> {
+        if caller.uid != 0 {
+            return Err(Error::new("only root can share further folders with the nodes"));
+        }
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        for (path, tree) in paths.iter().zip(trees) {
+            if path.is_absolute() && !shared.iter().any(|s| path.starts_with(s)) {
+                root::attach(tree, path)?;
+                shared.push(path.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches over a job until the client releases it or goes away.
+    fn lease(&self, stream: &UnixStream, caller: &Caller, job: &str) -> io::Result<()> {
+        self.jobs.lease(job);
+        let mut outcome = reply(stream, Ok(()));
+        let released = matches!(proto::recv::<Request>(stream), Ok((Request::Release, _)));
+        self.jobs.end(job, caller.uid);
+        if released {
+            outcome = outcome.and(reply(stream, Ok(())));
+        }
+        outcome
+    }
+}
+
+fn reply(stream: &UnixStream, outcome: Result<()>) -> io::Result<()> {
+    let message = match outcome {
+        Ok(()) => Reply::Done,
+        Err(error) => {
+            Reply::Failed { not_found: error.exit_status() == 127, sentence: error.to_string() }
+        }
+    };
+    proto::send(stream, &message, &[])
+}
+
+impl Caller {
+    /// As the kernel knows them.
+    fn of(stream: &UnixStream) -> io::Result<Self> {
+        // Not by rustix: it takes no pid 0, which is what a process outside of
+        // our PID namespace has.
+        let mut credentials = [libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX }];
+        let [libc::ucred { uid, gid, .. }] =
+            match peer_option(stream, libc::SO_PEERCRED, &mut credentials)? {
+                len if len == size_of_val(&credentials) => credentials,
+                _ => return Err(io::ErrorKind::InvalidData.into()),
+            };
+        Ok(Self { uid, gid, groups: peer_groups(stream)? })
+    }
+
+    /// In the new process, before it becomes the command: a session of its
+    /// own, the caller's identity, and the folder to start in.
+    fn become_caller(&self, cwd: &std::ffi::CStr) -> io::Result<()> {
+        let check = |outcome: libc::c_int| match outcome {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        };
+        // SAFETY: plain system calls; `groups` and `cwd` are borrowed for their
+        // whole duration. The order matters: the identity goes last but for
+        // the folder, which is entered with the caller's rights.
+        unsafe {
+            check(libc::setsid())?;
+            check(libc::setgroups(self.groups.len(), self.groups.as_ptr()))?;
+            check(libc::setgid(self.gid))?;
+            check(libc::setuid(self.uid))?;
+            check(libc::chdir(cwd.as_ptr()))
+        }
+    }
+}
+
+/// The supplementary groups of whoever connected.
+fn peer_groups(stream: &UnixStream) -> io::Result<Vec<libc::gid_t>> {
+    let mut groups: Vec<libc::gid_t> = vec![0; 64];
+    loop {
+        match peer_option(stream, libc::SO_PEERGROUPS, &mut groups) {
+            Ok(len) => {
+                groups.truncate(len / size_of::<libc::gid_t>());
+                return Ok(groups);
+            }
+            Err(error)
+                if error.raw_os_error() == Some(libc::ERANGE) && groups.len() < GROUPS_MAX =>
+            {
+                groups.resize(GROUPS_MAX, 0);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Reads a socket option that consists of integers; says how many bytes came.
+fn peer_option<T: Copy>(
+    stream: &UnixStream,
+    option: libc::c_int,
+    into: &mut [T],
+) -> io::Result<usize> {
+    let mut len = size_of_val(into) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into `into`, and both
+    // callers pass types that any bytes are valid for.
+    let outcome = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            into.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    match outcome {
+        0 => Ok(len as usize),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,355 @@
+//! Jobs on the nodes of a cluster: under Open MPI, or with no MPI at all.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::client::{Lease, Node, NodeCommand, Running, Streams, null};
+use crate::error::{Error, Result};
+use crate::hostlist::HostList;
+use crate::mpi::{self, Link, OpenMpi, Transport};
+use crate::proto::{End, JOB_VAR, NODE_VAR};
+use crate::shape::{INTERFACE, NodeShape};
+use crate::signals;
+use crate::state::{Record, StateDir};
+use crate::{provider, random};
+
+/// First UDP port of ranks that run without an MPI.
+pub const PORT_FIRST: u16 = 7701;
+/// Most ranks of one job; far above what two cores endure.
+const RANKS_MAX: usize = 4096;
+/// When one rank has failed, the others may still report it.
+const FAILED_RANK_GRACE: Duration = Duration::from_secs(5);
+
+/// Which MPI starts the ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mpi {
+    /// The installed Open MPI.
+    #[default]
+    OpenMpi,
+    /// None: the program finds its peers in `WIGLAF_PEERS`.
+    None,
+}
+
+/// In which order ranks are dealt to nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Deal {
+    /// One to each node in turn.
+    #[default]
+    Cyclic,
+    /// As many as fit on the first node, then the second.
+    Block,
+}
+
+/// What to run.
+#[derive(Debug, Clone, Default)]
+pub struct Job {
+    /// Program and arguments.
+    pub argv: Vec<OsString>,
+    /// On which nodes; none means all.
+    pub nodes: HostList,
+    /// How many ranks; one per node unless given.
+    pub ranks: Option<usize>,
+    /// Which MPI.
+    pub mpi: Mpi,
+    /// How MPI messages travel.
+    pub transport: Transport,
+    /// Which of Wiglaf's links.
+    pub link: Link,
+    /// The interface, if not that of emulated nodes.
+    pub interface: Option<String>,
+    /// Which ranks on which nodes.
+    pub deal: Deal,
+    /// Further variables for the launcher, or for every rank without an MPI.
+    pub env: Vec<(String, String)>,
+    /// Further arguments of mpirun.
+    pub mpirun_args: Vec<OsString>,
+}
+
+/// A job that runs. Dropping it ends all of its processes on all nodes.
+#[derive(Debug)]
+pub struct RunningJob {
+    commands: Vec<Running>,
+    leases: Vec<Lease>,
+    stop: Stop,
+}
+
+/// A handle that signals a job while another thread waits for it.
+#[derive(Debug, Clone)]
+pub struct Stop(Arc<Mutex<Vec<Running>>>);
+
+impl Stop {
+    /// Signals all of the job's commands.
+    pub fn signal(&self, number: i32) {
+        for command in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            command.signal(number);
+        }
+    }
+}
+
+/// Starts a job on a running cluster, as `exe`, which is the `wiglaf` that was called.
+///
+/// # Errors
+/// When a node, the MPI, the provider or the program is missing.
+pub fn start(
+    state: &StateDir,
+    record: &Record,
+    job: &Job,
+    exe: &Path,
+    streams: Streams,
+) -> Result<RunningJob> {
+    let shapes = select(record, &job.nodes)?;
+    let ranks = job.ranks.unwrap_or(shapes.len());
+    if ranks == 0 || ranks > RANKS_MAX {
+        return Err(Error::new(format!("a job has 1 to {RANKS_MAX} ranks, not {ranks}")));
+    }
+    if job.argv.is_empty() {
+        return Err(Error::new("there is no program to run; name it behind `--`"));
+    }
+    let interface = job.interface.as_deref().unwrap_or(INTERFACE);
+    let nodes: Vec<Node> = shapes.iter().map(|s| Node::new(state, &s.name)).collect();
+    for node in &nodes {
+        let hello = node.hello()?;
+        if !hello.interfaces.iter().any(|i| i == interface) {
+            return Err(Error::new(format!(
+                "{} has no interface {interface}; it has {}",
+                node.name(),
+                hello.interfaces.join(", ")
+            )));
+        }
+    }
+    let mut launch = Launch {
+        job,
+        shapes,
+        nodes,
+        ranks,
+        interface,
+        id: format!("{:016x}", random::nonzero()?),
+        key: random::key()?,
+        provider: None,
+    };
+    if job.mpi == Mpi::OpenMpi && job.transport == Transport::Wiglaf {
+        launch.provider = Some(provider::find(exe)?);
+    }
+    launch.share_folders()?;
+    let leases = launch.nodes.iter().map(|n| n.lease(&launch.id)).collect::<Result<Vec<_>>>()?;
+    let commands = match job.mpi {
+        Mpi::OpenMpi => vec![launch.mpirun(streams)?],
+        Mpi::None => launch.ranks(&streams)?,
+    };
+    let handles = commands.iter().map(Running::try_clone).collect::<Result<Vec<_>>>()?;
+    Ok(RunningJob { commands, leases, stop: Stop(Arc::new(Mutex::new(handles))) })
+}
+
+/// The nodes called `names`, or all.
+///
+/// # Errors
+/// When the cluster has no such node.
+pub fn select<'a>(record: &'a Record, names: &HostList) -> Result<Vec<&'a NodeShape>> {
+    let all = &record.shape.nodes;
+    if names.names().is_empty() {
+        return Ok(all.iter().collect());
+    }
+    let find = |name: &String| {
+        all.iter().find(|node| node.name == *name).ok_or_else(|| {
+            Error::new(format!(
+                "the cluster `{}` has no node {name}; it has {}",
+                record.shape.name,
+                record.shape.names()
+            ))
+        })
+    };
+    names.names().iter().map(find).collect()
+}
+
+/// Everything that starting a job needs to know.
+struct Launch<'a> {
+    job: &'a Job,
+    shapes: Vec<&'a NodeShape>,
+    nodes: Vec<Node>,
+    ranks: usize,
+    interface: &'a str,
+    id: String,
+    key: String,
+    provider: Option<provider::Provider>,
+}
+
+impl Launch<'_> {
+    /// Makes the working folder, the program's and the provider's visible on all nodes.
+    fn share_folders(&self) -> Result<()> {
+        if !may_share() {
+            return Ok(());
+        }
+        let program = PathBuf::from(&self.job.argv[0]);
+        let program_dir = program.canonicalize().ok().and_then(|p| Some(p.parent()?.to_path_buf()));
+        let folders: Vec<PathBuf> = std::env::current_dir()
+            .into_iter()
+            .chain(program_dir.filter(|_| program.components().count() > 1))
+            .chain(self.provider.iter().map(|p| p.shared.clone()))
+            .collect();
+        self.nodes.iter().try_for_each(|node| node.share(&folders))
+    }
+
+    /// How many ranks each node gets.
+    fn slots(&self) -> Vec<usize> {
+        let (each, more) = (self.ranks / self.nodes.len(), self.ranks % self.nodes.len());
+        (0..self.nodes.len()).map(|i| each + usize::from(i < more)).collect()
+    }
+
+    /// Whether any core has more than one rank.
+    fn oversubscribed(&self) -> bool {
+        let mut load = std::collections::BTreeMap::new();
+        for (shape, slots) in self.shapes.iter().zip(self.slots()) {
+            *load.entry(shape.core).or_insert(0) += slots;
+        }
+        let free = crate::up::cores().len();
+        load.iter().any(|(core, ranks)| *ranks > if core.is_some() { 1 } else { free })
+    }
+
+    fn mpirun(&self, streams: Streams) -> Result<Running> {
+        let mpirun = mpi::find_openmpi()?;
+        let program = self.job.argv[0].to_string_lossy();
+        // mpirun's own answer is a page long.
+        if mpi::find_program(&program).is_none() {
+            return Err(Error::not_found(format!(
+                "there is no program `{program}`; check its name and the PATH"
+            )));
+        }
+        let environment = OpenMpi {
+            transport: self.job.transport,
+            link: self.job.link,
+            interface: Some(self.interface.to_owned()),
+            agent: Some(format!("{} agent", crate::init::EXE)),
+            as_root: is_root(),
+            oversubscribed: self.oversubscribed(),
+            key: self.key.clone(),
+            provider_dir: self.provider.as_ref().map(|p| p.dir.clone()),
+        };
+        let extra =
+            |name: &str| self.job.env.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+        let user = |name: &str| extra(name).or_else(|| std::env::var(name).ok());
+        let mut vars = environment.environment(&user)?;
+        vars.extend(self.job.env.iter().cloned());
+        vars.push((JOB_VAR.to_owned(), self.id.clone()));
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        vars.push(mpi::forwarding(&vars, names, &user));
+
+        let slots = self.slots();
+        let hosts: Vec<String> = self
+            .shapes
+            .iter()
+            .zip(&slots)
+            .filter(|(_, slots)| **slots > 0)
+            .map(|(shape, slots)| format!("{}:{slots}", shape.name))
+            .collect();
+        let by = match self.job.deal {
+            Deal::Cyclic => "node",
+            Deal::Block => "slot",
+        };
+        let mut argv: Vec<OsString> = vec![mpirun.into()];
+        for word in ["-n", &self.ranks.to_string(), "--host", &hosts.join(","), "--map-by", by] {
+            argv.push(word.into());
+        }
+        argv.extend(self.job.mpirun_args.iter().cloned());
+        argv.extend(self.job.argv.iter().cloned());
+        self.nodes[0].spawn(&NodeCommand::new(argv).envs(vars), streams)
+    }
+
+    /// Node and index on the node of every rank.
+    fn places(&self) -> Vec<(usize, usize)> {
+        let slots = self.slots();
+        match self.job.deal {
+            Deal::Cyclic => (0..self.ranks).map(|r| (r % slots.len(), r / slots.len())).collect(),
+            Deal::Block => slots
+                .iter()
+                .enumerate()
+                .flat_map(|(node, slots)| (0..*slots).map(move |index| (node, index)))
+                .collect(),
+        }
+    }
+
+    fn ranks(&self, streams: &Streams) -> Result<Vec<Running>> {
+        let places = self.places();
+        let port = |index: usize| PORT_FIRST + index as u16;
+        let mut peers = Vec::new();
+        for (node, index) in &places {
+            let address = self.shapes[*node].address;
+            peers.push(format!("{address}:{}:{:016x}", port(*index), random::nonzero()?));
+        }
+        let peers = peers.join(",");
+        let mut running = Vec::new();
+        for (rank, (node, index)) in places.iter().enumerate() {
+            let command = NodeCommand::new(self.job.argv.iter().cloned())
+                .envs(self.job.env.iter().map(|(n, v)| (n.as_str(), v.as_str())))
+                .env("WIGLAF_RANK", rank.to_string())
+                .env("WIGLAF_SIZE", self.ranks.to_string())
+                .env("WIGLAF_PEERS", &peers)
+                .env("WIGLAF_KEY", &self.key)
+                .env("WIGLAF_LINK", self.job.link.name())
+                .env(JOB_VAR, &self.id)
+                .udp_ports([port(*index)]);
+            let copy = |fd: &std::os::fd::OwnedFd| {
+                fd.try_clone().map_err(|e| Error::new(format!("cannot copy a stream: {e}")))
+            };
+            let stdin = if rank == 0 { copy(&streams.stdin)? } else { null()? };
+            let streams =
+                Streams { stdin, stdout: copy(&streams.stdout)?, stderr: copy(&streams.stderr)? };
+            running.push(self.nodes[*node].spawn(&command, streams)?);
+        }
+        Ok(running)
+    }
+}
+
+impl RunningJob {
+    /// A handle to signal the job with.
+    #[must_use]
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Waits for the end, then ends what is left of the job on every node. The
+    /// worst end of all ranks counts.
+    ///
+    /// # Errors
+    /// When a node goes down first.
+    pub fn wait(self) -> Result<End> {
+        let Self { commands, leases, stop } = self;
+        let (ended, ends) = mpsc::channel();
+        let count = commands.len();
+        for command in commands {
+            let ended = ended.clone();
+            std::thread::spawn(move || ended.send(command.wait()));
+        }
+        let mut worst = Ok(End::Status(0));
+        for _ in 0..count {
+            let failed = !matches!(worst, Ok(End::Status(0)));
+            let end =
+                if failed { ends.recv_timeout(FAILED_RANK_GRACE).ok() } else { ends.recv().ok() };
+            let Some(end) = end else { break };
+            // The first failure is the cause of the others.
+            if !failed {
+                worst = end;
+            }
+        }
+        stop.signal(signals::KILL);
+        for lease in leases {
+            lease.release()?;
+        }
+        worst
+    }
+}
+
+/// Whether this process can make folders of the machine visible on the nodes:
+/// root can, unless it runs on a node itself.
+#[must_use]
+pub fn may_share() -> bool {
+    is_root() && std::env::var_os(NODE_VAR).is_none()
+}
+
+/// Whether this process is root's.
+#[must_use]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

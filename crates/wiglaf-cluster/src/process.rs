@@ -1,0 +1,101 @@
+//! Processes that are named across time: by pid and start time, and signalled
+//! through a pidfd, so that a recycled pid is never hit.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Context, Error, Result};
+
+/// One process, for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its pid in the namespace of whoever made the cluster.
+    pub pid: i32,
+    /// When it started, in clock ticks since the machine did.
+    pub start_ticks: u64,
+}
+
+impl Process {
+    /// Names the process that has this pid now.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn identify(pid: i32) -> Result<Self> {
+        let start_ticks =
+            start_ticks(pid).ok_or_else(|| Error::new(format!("process {pid} has ended")))?;
+        Ok(Self { pid, start_ticks })
+    }
+
+    /// A descriptor of the process, if it still runs.
+    fn open(self) -> Option<OwnedFd> {
+        let fd = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
+        // Asked after opening: the descriptor then means the process compared.
+        (start_ticks(self.pid) == Some(self.start_ticks)).then_some(fd)
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn is_alive(self) -> bool {
+        self.open().is_some_and(|fd| !has_ended(&fd, Duration::ZERO))
+    }
+
+    /// Kills it and waits for its end.
+    ///
+    /// # Errors
+    /// When this is not permitted, or it does not end in time.
+    pub fn kill(self, patience: Duration) -> Result<()> {
+        let Some(fd) = self.open() else { return Ok(()) };
+        match pidfd_send_signal(&fd, Signal::KILL) {
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(error) => return Err(error).cannot(|| format!("end process {}", self.pid)),
+        }
+        match has_ended(&fd, patience) {
+            true => Ok(()),
+            false => Err(Error::new(format!(
+                "process {} does not end although it was killed; look at it with `ps -p {0}`",
+                self.pid
+            ))),
+        }
+    }
+}
+
+fn has_ended(pidfd: &OwnedFd, patience: Duration) -> bool {
+    let timeout = Timespec::try_from(patience).ok();
+    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+    poll(&mut fds, timeout.as_ref()).is_ok_and(|ready| ready > 0)
+}
+
+/// Field 22 of /proc/PID/stat; the name before it may hold anything.
+fn start_ticks(pid: i32) -> Option<u64> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let behind_name = stat.iter().rposition(|b| *b == b')')? + 1;
+    let fields = std::str::from_utf8(&stat[behind_name..]).ok()?;
+    fields.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn only_the_very_process_is_ended() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Process::identify(child.id().try_into().unwrap()).unwrap();
+        assert!(process.is_alive());
+
+        let other = Process { start_ticks: process.start_ticks + 1, ..process };
+        assert!(!other.is_alive());
+        other.kill(Duration::from_secs(1)).unwrap();
+        assert!(child.try_wait().unwrap().is_none(), "a recycled pid was killed");
+
+        process.kill(Duration::from_secs(10)).unwrap();
+        assert!(!child.wait().unwrap().success());
+        assert!(!process.is_alive());
+    }
+}

@@ -1,0 +1,219 @@
+//! Messages between the nodes' inits and their clients: a length, then JSON;
+//! descriptors travel with the length. It is our tiny sshd's protocol, local
+//! to one machine and one version.
+
+use std::ffi::OsString;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Most descriptors in one message.
+pub(crate) const FDS_MAX: usize = 16;
+/// Longest message: arguments and environment are limited by the kernel, too.
+const MESSAGE_LEN_MAX: usize = 16 << 20;
+
+/// The variable that marks all processes of a job.
+pub const JOB_VAR: &str = "WIGLAF_JOB";
+/// The variable that names the node a command runs on.
+pub const NODE_VAR: &str = "WIGLAF_NODE";
+/// The variable that names the state folder.
+pub const STATE_VAR: &str = "WIGLAF_STATE";
+
+/// What `up` tells a new init on its standard input.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct NodeConfig {
+    /// The state folder.
+    pub(crate) state: PathBuf,
+    /// Host name.
+    pub(crate) node: String,
+    /// Its address; the switch has none.
+    pub(crate) address: Option<Ipv4Addr>,
+    /// All nodes, for /etc/hosts.
+    pub(crate) hosts: Vec<(Ipv4Addr, String)>,
+    /// The core to keep to.
+    pub(crate) core: Option<usize>,
+    /// Folders that all nodes share.
+    pub(crate) shared: Vec<PathBuf>,
+}
+
+/// What a client asks for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// Who are you?
+    Hello,
+    /// Run a command on the three descriptors that come with this.
+    Spawn(Spawn),
+    /// Send a signal to the command of this connection.
+    Signal(i32),
+    /// Attach the mount trees that come with this at these paths.
+    Share(Vec<PathBuf>),
+    /// Watch over a job: when this connection ends, so do its processes.
+    Lease(String),
+    /// End the leased job's processes now.
+    Release,
+}
+
+/// A command to run.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Spawn {
+    /// Program and arguments.
+    pub(crate) argv: Vec<OsString>,
+    /// The whole environment.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// Where to start.
+    pub(crate) cwd: PathBuf,
+    /// UDP ports on the node's address that the command is going to open.
+    pub(crate) udp_ports: Vec<u16>,
+}
+
+/// What an init answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// The answer to [`Request::Hello`].
+    Hello(Hello),
+    /// The command runs.
+    Started,
+    /// The command has ended.
+    Ended(End),
+    /// It is done.
+    Done,
+    /// It could not be done.
+    Failed {
+        /// Why.
+        sentence: String,
+        /// Whether it was because there is no such program.
+        not_found: bool,
+    },
+}
+
+/// What a node says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Version of the protocol.
+    pub version: u32,
+    /// Host name.
+    pub node: String,
+    /// How many processes run on it, its init not counted.
+    pub processes: usize,
+    /// Its network interfaces.
+    pub interfaces: Vec<String>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum End {
+    /// With this status.
+    Status(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl End {
+    /// The status that a shell would report.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Status(status) => status as u8,
+            Self::Signal(signal) => 128u8.wrapping_add(signal as u8),
+        }
+    }
+}
+
+/// Sends one message.
+pub(crate) fn send(
+    stream: &UnixStream,
+    message: &impl Serialize,
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let body = serde_json::to_vec(message)?;
+    if body.len() > MESSAGE_LEN_MAX || fds.len() > FDS_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the message is too long"));
+    }
+    let head = (body.len() as u32).to_le_bytes();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors"));
+    }
+    let sent = sendmsg(stream, &[IoSlice::new(&head)], &mut control, SendFlags::NOSIGNAL)?;
+    let mut writer = stream;
+    writer.write_all(&head[sent..])?;
+    writer.write_all(&body)
+}
+
+/// Receives one message and the descriptors that came with it.
+pub(crate) fn recv<T: DeserializeOwned>(stream: &UnixStream) -> io::Result<(T, Vec<OwnedFd>)> {
+    let mut head = [0; 4];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let got = loop {
+        let mut iov = [IoSliceMut::new(&mut head)];
+        match recvmsg(stream.as_fd(), &mut iov, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => break other?.bytes,
+        }
+    };
+    if got == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    let mut reader = stream;
+    reader.read_exact(&mut head[got..])?;
+    let len = u32::from_le_bytes(head) as usize;
+    if len > MESSAGE_LEN_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the message is too long"));
+    }
+    // Grown as bytes arrive: a length alone must not cost memory.
+    let mut body = Vec::new();
+    reader.take(len as u64).read_to_end(&mut body)?;
+    if body.len() < len {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok((serde_json::from_slice(&body)?, fds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::ffi::OsStringExt;
+
+    #[test]
+    fn messages_and_descriptors_arrive() {
+        let (a, b) = UnixStream::pair().unwrap();
+        let argv = vec![OsString::from_vec(vec![b'x', 0xff])];
+        let spawn = Spawn { argv: argv.clone(), ..Spawn::default() };
+        send(&a, &Request::Spawn(spawn), &[a.as_fd(), b.as_fd()]).unwrap();
+        let (request, fds) = recv::<Request>(&b).unwrap();
+        assert!(matches!(request, Request::Spawn(s) if s.argv == argv));
+        assert_eq!(fds.len(), 2);
+        assert_ne!(fds[0].as_raw_fd(), a.as_raw_fd());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_an_error_and_not_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let (mut a, b) = UnixStream::pair().unwrap();
+            a.write_all(&bytes).unwrap();
+            drop(a);
+            prop_assert!(recv::<Request>(&b).is_err());
+        }
+    }
+}

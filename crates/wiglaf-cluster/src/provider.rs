@@ -1,0 +1,105 @@
+//! Where the libfabric provider is.
+//!
+//! libfabric loads files whose name ends in `-fi.so`, and Cargo cannot emit a
+//! hyphen; so a build tree gets a link of the right name beside the library.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Context, Error, Result};
+
+/// Name that libfabric wants.
+const INSTALLED: &str = "libwiglaf-fi.so";
+/// Name that Cargo gives.
+const BUILT: &str = "libwiglaf_fabric.so";
+/// Folder of the link in a build tree.
+const LINK_DIR: &str = "wiglaf";
+/// The variable that overrides the search.
+pub const LIBDIR_VAR: &str = "WIGLAF_LIBDIR";
+
+/// A provider that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    /// For `FI_PROVIDER_PATH`.
+    pub dir: PathBuf,
+    /// What nodes must see for it to load.
+    pub shared: PathBuf,
+}
+
+/// Finds the provider that belongs to the executable `exe`.
+///
+/// # Errors
+/// When there is none.
+pub fn find(exe: &Path) -> Result<Provider> {
+    let wanted = std::env::var_os(LIBDIR_VAR).filter(|v| !v.is_empty()).map(PathBuf::from);
+    find_in(&candidates(wanted.as_deref(), exe))
+}
+
+fn candidates(wanted: Option<&Path>, exe: &Path) -> Vec<PathBuf> {
+    if let Some(dir) = wanted {
+        return vec![dir.to_path_buf()];
+    }
+    let Some(bin) = exe.parent() else { return Vec::new() };
+    // Installed; built; tests and debug builds beside a release build.
+    ["../lib/wiglaf", ".", "../release", "../../release"].iter().map(|dir| bin.join(dir)).collect()
+}
+
+fn find_in(dirs: &[PathBuf]) -> Result<Provider> {
+    for dir in dirs {
+        let Ok(dir) = dir.canonicalize() else { continue };
+        if dir.join(INSTALLED).is_file() {
+            return Ok(Provider { dir: dir.clone(), shared: dir });
+        }
+        if dir.join(BUILT).is_file() {
+            return Ok(Provider { dir: link(&dir)?, shared: dir });
+        }
+    }
+    let looked: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+    Err(Error::new(format!(
+        "the libfabric provider {INSTALLED} is not in {}; build it with `cargo build --release -p \
+         wiglaf-fabric`, or name its folder in {LIBDIR_VAR}",
+        looked.join(", ")
+    )))
+}
+
+/// Gives the library in `dir` its name, whoever else does so at the same time.
+fn link(dir: &Path) -> Result<PathBuf> {
+    let links = dir.join(LINK_DIR);
+    let name = links.join(INSTALLED);
+    let target = Path::new("..").join(BUILT);
+    if fs::read_link(&name).is_ok_and(|now| now == target) {
+        return Ok(links);
+    }
+    let shown = || format!("make the link {}", name.display());
+    fs::create_dir_all(&links).cannot(shown)?;
+    let new = links.join(format!("{INSTALLED}.{}", std::process::id()));
+    let _ = fs::remove_file(&new);
+    std::os::unix::fs::symlink(&target, &new).cannot(shown)?;
+    fs::rename(&new, &name).cannot(shown)?;
+    Ok(links)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_built_library_is_linked_under_the_right_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("debug/deps")).unwrap();
+        fs::create_dir_all(root.join("release")).unwrap();
+        fs::write(root.join("release").join(BUILT), "code").unwrap();
+        for exe in ["debug/wiglaf", "debug/deps/test", "release/wiglaf"] {
+            let provider = find_in(&candidates(None, &root.join(exe))).unwrap();
+            assert_eq!(provider.shared, root.join("release"), "{exe}");
+            assert_eq!(fs::read_to_string(provider.dir.join(INSTALLED)).unwrap(), "code");
+        }
+    }
+
+    #[test]
+    fn a_missing_library_is_one_sentence() {
+        let error = find_in(&candidates(Some(Path::new("/no/such")), Path::new("/x"))).unwrap_err();
+        assert!(error.to_string().contains("libwiglaf-fi.so is not in /no/such"), "{error}");
+    }
+}

@@ -1,0 +1,409 @@
+//! What a cluster looks like: the cluster file, the command line over it, and
+//! the shape that comes out of both.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::{Context, Error, Result};
+use crate::hostlist::HostList;
+use crate::rate::Rate;
+
+/// Most nodes of an emulated cluster: one /24 network.
+pub const NODES_MAX: usize = 250;
+/// Smallest MTU: what every IPv4 host must take, and room for a header.
+pub const MTU_MIN: u32 = 576;
+/// Largest MTU of a veth.
+pub const MTU_MAX: u32 = 65_535;
+/// The interface of every emulated node.
+pub const INTERFACE: &str = "eth0";
+/// The name of the namespace that holds the bridge.
+pub const SWITCH: &str = "switch";
+/// Host names are limited by the kernel.
+const NODE_NAME_LEN_MAX: usize = 63;
+
+/// What joins the nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wire {
+    /// A bridge in a namespace of its own, one port per node.
+    #[default]
+    Bridge,
+    /// One veth pair between two nodes, with no bridge.
+    Direct,
+}
+
+impl fmt::Display for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bridge => "bridge",
+            Self::Direct => "direct",
+        })
+    }
+}
+
+/// One node of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeShape {
+    /// Host name.
+    pub name: String,
+    /// Its address on [`INTERFACE`].
+    pub address: Ipv4Addr,
+    /// The core that all its processes run on.
+    pub core: Option<usize>,
+    /// Rate of its switch port.
+    pub rate: Option<Rate>,
+}
+
+/// A whole cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// Name of the cluster.
+    pub name: String,
+    /// What joins the nodes.
+    pub wire: Wire,
+    /// MTU of every interface.
+    pub mtu: u32,
+    /// The nodes, in order.
+    pub nodes: Vec<NodeShape>,
+}
+
+impl Shape {
+    /// The nodes' names.
+    #[must_use]
+    pub fn names(&self) -> HostList {
+        self.nodes.iter().map(|n| n.name.as_str()).collect()
+    }
+
+    /// One line for the user.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let mut rates: Vec<String> = self
+            .nodes
+            .iter()
+            .map(|n| n.rate.map_or_else(|| "unlimited".to_owned(), |r| r.to_string()))
+            .collect();
+        rates.dedup();
+        format!("{}, wire {}, rate {}, mtu {}", self.names(), self.wire, rates.join("/"), self.mtu)
+    }
+}
+
+/// A wish for a shape: everything may be left open.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Draft {
+    /// Name of the cluster.
+    pub name: Option<String>,
+    /// How many nodes, or their names.
+    pub nodes: Option<Nodes>,
+    /// MTU of every interface.
+    pub mtu: Option<u32>,
+    /// Rate of every switch port.
+    #[serde(default, deserialize_with = "rate_text")]
+    pub rate: Option<Rate>,
+    /// What joins the nodes.
+    pub wire: Option<Wire>,
+    /// Whether every node keeps to one core.
+    pub pin: Option<bool>,
+    /// What is different on single nodes.
+    #[serde(default)]
+    pub node: BTreeMap<String, NodeDraft>,
+    /// Real machines reached by ssh.
+    pub ssh: Option<SshDraft>,
+}
+
+/// What is different on one node.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeDraft {
+    /// The core that its processes run on.
+    pub core: Option<usize>,
+    /// Rate of its switch port.
+    #[serde(default, deserialize_with = "rate_text")]
+    pub rate: Option<Rate>,
+}
+
+/// Real machines; read so that files may already say it, not supported yet.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SshDraft {
+    /// A host list.
+    pub hosts: String,
+    /// The login.
+    pub user: Option<String>,
+    /// The interface to use.
+    pub interface: Option<String>,
+}
+
+/// A number of nodes or a host list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Nodes {
+    /// `node1` to `nodeN`.
+    Count(usize),
+    /// These.
+    Names(HostList),
+}
+
+impl Nodes {
+    /// Reads `4` or `node[1-4]`.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn parse(text: &str) -> Result<Self> {
+        match text.trim().parse() {
+            Ok(count) => Ok(Self::Count(count)),
+            Err(_) => HostList::parse(text).map(Self::Names),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Nodes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "expected a number of nodes or a host list such as \"node[1-4]\""
+        )]
+        enum Either {
+            Count(usize),
+            Names(String),
+        }
+        match Either::deserialize(from)? {
+            Either::Count(count) => Ok(Self::Count(count)),
+            Either::Names(text) => Self::parse(&text).map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+fn rate_text<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Rate>, D::Error> {
+    let text = String::deserialize(from)?;
+    Rate::parse(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+impl Draft {
+    /// Reads a cluster file.
+    ///
+    /// # Errors
+    /// When it cannot be read or is malformed; the sentence names the line.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .cannot(|| format!("read the cluster file {}", path.display()))?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads the text of a cluster file called `file`.
+    ///
+    /// # Errors
+    /// When it is malformed; the sentence names the line.
+    pub fn parse(text: &str, file: &str) -> Result<Self> {
+        let draft: Self = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start.min(text.len()));
+            let line = 1 + text.as_bytes()[..at].iter().filter(|b| **b == b'\n').count();
+            let cause = error.message().replace('\n', ", ");
+            Error::new(format!("{file}, line {line}: {cause}"))
+        })?;
+        if let Some(ssh) = &draft.ssh {
+            return Err(Error::new(format!(
+                "{file}: real hosts ({}) are not supported yet; remove the [ssh] section to get an \
+                 emulated cluster",
+                ssh.hosts
+            )));
+        }
+        Ok(draft)
+    }
+
+    /// This draft with everything that `over` leaves open.
+    #[must_use]
+    pub fn or(self, under: Self) -> Self {
+        Self {
+            name: self.name.or(under.name),
+            nodes: self.nodes.or(under.nodes),
+            mtu: self.mtu.or(under.mtu),
+            rate: self.rate.or(under.rate),
+            wire: self.wire.or(under.wire),
+            pin: self.pin.or(under.pin),
+            node: under.node.into_iter().chain(self.node).collect(),
+            ssh: self.ssh.or(under.ssh),
+        }
+    }
+
+    /// The shape this asks for, on a machine with these cores.
+    ///
+    /// # Errors
+    /// When the wishes contradict each other or cannot be met.
+    pub fn shape(self, cores: &[usize]) -> Result<Shape> {
+        let names = match self.nodes.unwrap_or(Nodes::Count(2)) {
+            Nodes::Count(count) if count > NODES_MAX => return Err(too_many(count)),
+            Nodes::Count(count) => HostList::numbered("node", count),
+            Nodes::Names(names) => names,
+        };
+        check_names(&names)?;
+        let wire = self.wire.unwrap_or_default();
+        let mtu = self.mtu.unwrap_or(1500);
+        if !(MTU_MIN..=MTU_MAX).contains(&mtu) {
+            return Err(Error::new(format!(
+                "an MTU of {mtu} is not possible; choose one from {MTU_MIN} to {MTU_MAX}"
+            )));
+        }
+        if let Some(name) = self.node.keys().find(|name| !names.names().contains(name)) {
+            return Err(Error::new(format!(
+                "the cluster file has a section [node.{name}], but the nodes are {names}"
+            )));
+        }
+        let pin = self.pin.unwrap_or(true) && !cores.is_empty();
+        let mut nodes = Vec::new();
+        for (i, name) in names.names().iter().enumerate() {
+            let special = self.node.get(name).cloned().unwrap_or_default();
+            if let Some(core) = special.core.filter(|core| !cores.contains(core)) {
+                return Err(Error::new(format!(
+                    "{name} cannot run on core {core}; this machine offers cores {cores:?}"
+                )));
+            }
+            nodes.push(NodeShape {
+                name: name.clone(),
+                address: Ipv4Addr::new(10, 77, 0, (i + 1) as u8),
+                core: special.core.or_else(|| pin.then(|| cores[i % cores.len()])),
+                rate: special.rate.or(self.rate),
+            });
+        }
+        let name = self.name.unwrap_or_else(|| "default".to_owned());
+        check_cluster_name(&name)?;
+        let shape = Shape { name, wire, mtu, nodes };
+        check_wire(&shape)?;
+        Ok(shape)
+    }
+}
+
+fn too_many(count: usize) -> Error {
+    Error::new(format!("{count} nodes are too many; an emulated cluster has at most {NODES_MAX}"))
+}
+
+/// Fails for a name that could not be a folder's.
+///
+/// # Errors
+/// When it holds anything but letters, digits, `-` and `_`.
+pub fn check_cluster_name(name: &str) -> Result<()> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    match !name.is_empty() && name.len() <= NODE_NAME_LEN_MAX && name.bytes().all(plain) {
+        true => Ok(()),
+        false => Err(Error::new(format!(
+            "`{name}` cannot be a cluster's name; use letters, digits, `-` and `_`"
+        ))),
+    }
+}
+
+fn check_names(names: &HostList) -> Result<()> {
+    if names.names().is_empty() {
+        return Err(Error::new("a cluster needs at least one node; ask for `--nodes 2`"));
+    }
+    if names.names().len() > NODES_MAX {
+        return Err(too_many(names.names().len()));
+    }
+    for name in names.names() {
+        let letters = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        let edges = name.starts_with(|c: char| c.is_ascii_alphanumeric()) && !name.ends_with('-');
+        if !letters || !edges || name.len() > NODE_NAME_LEN_MAX {
+            return Err(Error::new(format!(
+                "`{name}` cannot be a node's name; use letters, digits and inner hyphens"
+            )));
+        }
+        if name == SWITCH || name == "localhost" {
+            return Err(Error::new(format!("`{name}` is taken; choose another name for the node")));
+        }
+    }
+    Ok(())
+}
+
+fn check_wire(shape: &Shape) -> Result<()> {
+    if shape.wire == Wire::Bridge {
+        return Ok(());
+    }
+    if shape.nodes.len() != 2 {
+        return Err(Error::new(format!(
+            "a direct wire joins exactly 2 nodes, not {}; use `--wire bridge`",
+            shape.nodes.len()
+        )));
+    }
+    if shape.nodes.iter().any(|n| n.rate.is_some()) {
+        return Err(Error::new(
+            "a direct wire has no switch whose ports could be shaped; leave out the rate or use \
+             `--wire bridge`",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shape_of(text: &str) -> Result<Shape> {
+        Draft::parse(text, "wiglaf.toml")?.shape(&[0, 1])
+    }
+
+    #[test]
+    fn an_empty_file_is_two_pinned_nodes_on_a_bridge() {
+        let shape = shape_of("").unwrap();
+        assert_eq!(shape.summary(), "node[1-2], wire bridge, rate unlimited, mtu 1500");
+        assert_eq!(shape.nodes[1].address, Ipv4Addr::new(10, 77, 0, 2));
+        assert_eq!(shape.nodes.iter().map(|n| n.core).collect::<Vec<_>>(), [Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn a_file_says_everything() {
+        let shape = shape_of(
+            "name = 'lab'\nnodes = 'n[1-3]'\nmtu = 9000\nrate = '1gbit'\npin = false\n\
+             [node.n2]\ncore = 1\nrate = '100mbit'\n",
+        )
+        .unwrap();
+        assert_eq!(shape.summary(), "n[1-3], wire bridge, rate 1gbit/100mbit/1gbit, mtu 9000");
+        assert_eq!(shape.nodes.iter().map(|n| n.core).collect::<Vec<_>>(), [None, Some(1), None]);
+    }
+
+    #[test]
+    fn the_command_line_goes_before_the_file() {
+        let file = Draft::parse("nodes = 4\nmtu = 9000", "f").unwrap();
+        let line = Draft { nodes: Some(Nodes::Count(3)), ..Draft::default() };
+        let shape = line.or(file).shape(&[0]).unwrap();
+        assert_eq!((shape.nodes.len(), shape.mtu), (3, 9000));
+    }
+
+    #[test]
+    fn malformed_files_are_one_sentence_with_the_line() {
+        for (text, expected) in [
+            ("name = 'a'\nnods = 3\n", "wiglaf.toml, line 2: unknown field `nods`"),
+            ("nodes = [\n", "wiglaf.toml, line "),
+            ("mtu = 1500\nrate = '5 apples'", "wiglaf.toml, line 2: `5 apples` is not a line rate"),
+            ("nodes = 'n['", "wiglaf.toml, line 1: `n[` is not a host list"),
+            ("nodes = 2.5", "wiglaf.toml, line 1: expected a number of nodes or a host list"),
+            ("wire = 'wet'", "wiglaf.toml, line 1: unknown variant `wet`"),
+            ("[ssh]\nhosts = 'a,b'", "wiglaf.toml: real hosts (a,b) are not supported yet"),
+            ("nodes = 0", "a cluster needs at least one node"),
+            ("nodes = 251", "251 nodes are too many"),
+            ("nodes = 999999999999", "999999999999 nodes are too many"),
+            ("nodes = 'switch,a'", "`switch` is taken"),
+            ("nodes = 'a_b'", "`a_b` cannot be a node's name"),
+            ("mtu = 100", "an MTU of 100 is not possible"),
+            ("name = '../x'", "`../x` cannot be a cluster's name"),
+            ("[node.node9]\ncore = 0", "the cluster file has a section [node.node9]"),
+            ("[node.node1]\ncore = 7", "node1 cannot run on core 7"),
+            ("wire = 'direct'\nnodes = 3", "a direct wire joins exactly 2 nodes, not 3"),
+            ("wire = 'direct'\nrate = '1gbit'", "a direct wire has no switch"),
+        ] {
+            let error = shape_of(text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{text:?} gave {error:?}");
+            assert!(!error.contains('\n'), "{error:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_answer(text in "(name|nodes|mtu|rate|wire|pin|\\[node\\.a\\]|=|'|\"|[0-9a-z\\[\\]é\n ]){0,24}") {
+            let _ = shape_of(&text);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The state folder: everything that there is of a cluster outside of its
+//! namespaces. One lock guards it; the lock dies with its holder.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Context, Error, Result};
+use crate::process::Process;
+use crate::shape::Shape;
+
+/// Where clusters live unless told otherwise.
+const RUN_DIR: &str = "/run/wiglaf";
+/// Version of the record and of the messages to the nodes' inits.
+pub const VERSION: u32 = 1;
+/// What a state folder may hold; anything else is not ours to remove.
+const ENTRIES: [&str; 4] = ["lock", "cluster.json", "cluster.json.new", "nodes"];
+
+/// The folder of one cluster.
+#[derive(Debug, Clone)]
+pub struct StateDir {
+    path: PathBuf,
+}
+
+/// What is known of a running cluster.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Record {
+    /// Version of this file.
+    pub version: u32,
+    /// What the cluster looks like.
+    pub shape: Shape,
+    /// The boot that it belongs to.
+    pub boot_id: String,
+    /// The PID namespace in which the pids below count.
+    pub pid_namespace: String,
+    /// PID 1 of the switch.
+    pub switch: Option<Process>,
+    /// PID 1 of every node.
+    pub nodes: Vec<Process>,
+}
+
+/// The right to change a cluster.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl StateDir {
+    /// The folder at `path`, or that of the cluster called `name`.
+    #[must_use]
+    pub fn new(path: Option<&Path>, name: &str) -> Self {
+        Self { path: path.map_or_else(|| Path::new(RUN_DIR).join(name), Path::to_path_buf) }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the cluster's nodes have their folders.
+    #[must_use]
+    pub fn nodes_dir(&self) -> PathBuf {
+        self.path.join("nodes")
+    }
+
+    /// The folder of a node.
+    #[must_use]
+    pub fn node_dir(&self, node: &str) -> PathBuf {
+        self.nodes_dir().join(node)
+    }
+
+    fn record_path(&self) -> PathBuf {
+        self.path.join("cluster.json")
+    }
+
+    /// Makes the folder if needed and takes the lock.
+    ///
+    /// # Errors
+    /// When the folder cannot be made, is not ours, or another `wiglaf` is at work.
+    pub fn lock(&self) -> Result<Lock> {
+        let shown = self.path.display();
+        loop {
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o755)
+                .create(&self.path)
+                .cannot(|| format!("make the state folder {shown}"))?;
+            if let Some(stranger) = self.strangers()? {
+                return Err(Error::new(format!(
+                    "the state folder {shown} holds `{stranger}`, which is not Wiglaf's; choose an \
+                     empty folder"
+                )));
+            }
+            let path = self.path.join("lock");
+            let file = match OpenOptions::new().create(true).truncate(false).write(true).open(&path)
+            {
+                Ok(file) => file,
+                // Somebody's `down` removed the folder in between.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error).cannot(|| format!("open {}", path.display())),
+            };
+            flock(&file, FlockOperation::LockExclusive).cannot(|| format!("lock {shown}"))?;
+            // The file locked must still be the one that others would lock.
+            let held = file.metadata().cannot(|| format!("read {}", path.display()))?;
+            if fs::metadata(&path)
+                .is_ok_and(|now| now.ino() == held.ino() && now.dev() == held.dev())
+            {
+                return Ok(Lock { _file: file });
+            }
+        }
+    }
+
+    /// An entry of the folder that no cluster makes.
+    fn strangers(&self) -> Result<Option<String>> {
+        let entries =
+            fs::read_dir(&self.path).cannot(|| format!("read {}", self.path.display()))?;
+        Ok(entries
+            .filter_map(|e| e.ok()?.file_name().into_string().ok())
+            .find(|name| !ENTRIES.contains(&name.as_str())))
+    }
+
+    /// The record of the cluster, if one was brought up here since the last boot.
+    ///
+    /// # Errors
+    /// When there is one that cannot be read.
+    pub fn record(&self) -> Result<Option<Record>> {
+        let path = self.record_path();
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).cannot(|| format!("read {}", path.display())),
+        };
+        let record: Record = serde_json::from_str(&text).map_err(|error| {
+            Error::new(format!(
+                "{} is damaged or of another version ({error}); end its processes by hand and \
+                 remove the folder",
+                path.display()
+            ))
+        })?;
+        Ok((record.boot_id == boot_id()).then_some(record))
+    }
+
+    /// Writes the record, whole or not at all.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn write_record(&self, record: &Record) -> Result<()> {
+        let new = self.path.join("cluster.json.new");
+        let text = serde_json::to_string_pretty(record).cannot(|| "write the record".to_owned())?;
+        fs::write(&new, text + "\n").cannot(|| format!("write {}", new.display()))?;
+        fs::rename(&new, self.record_path()).cannot(|| format!("rename {}", new.display()))
+    }
+
+    /// Removes all files but the lock. The nodes must have ended.
+    ///
+    /// # Errors
+    /// When something cannot be removed.
+    pub fn clear(&self) -> Result<()> {
+        for entry in ENTRIES.iter().filter(|entry| **entry != "lock") {
+            let path = self.path.join(entry);
+            let gone = match fs::symlink_metadata(&path) {
+                Ok(meta) if meta.is_dir() => fs::remove_dir_all(&path),
+                Ok(_) => fs::remove_file(&path),
+                Err(error) => Err(error),
+            };
+            match gone {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error).cannot(|| format!("remove {}", path.display()));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the folder itself, and its parent when that was ours and is empty.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn remove(&self, _lock: &Lock) -> Result<()> {
+        self.clear()?;
+        let _ = fs::remove_file(self.path.join("lock"));
+        fs::remove_dir(&self.path).cannot(|| format!("remove {}", self.path.display()))?;
+        if self.path.parent() == Some(Path::new(RUN_DIR)) {
+            let _ = fs::remove_dir(RUN_DIR);
+        }
+        Ok(())
+    }
+}
+
+/// The identity of the running kernel.
+pub(crate) fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// The PID namespace of this process.
+pub(crate) fn pid_namespace() -> String {
+    fs::read_link("/proc/self/ns/pid").map(|l| l.display().to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strangers_folder_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("thesis.tex"), "x").unwrap();
+        let state = StateDir::new(Some(dir.path()), "default");
+        let error = state.lock().unwrap_err().to_string();
+        assert!(error.contains("holds `thesis.tex`"), "{error}");
+    }
+
+    #[test]
+    fn removing_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c");
+        let state = StateDir::new(Some(&path), "default");
+        let lock = state.lock().unwrap();
+        fs::create_dir_all(state.node_dir("node1")).unwrap();
+        state.remove(&lock).unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_lock_of_a_removed_folder_is_worth_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c");
+        let state = StateDir::new(Some(&path), "default");
+        let lock = state.lock().unwrap();
+        let waiting = std::thread::spawn({
+            let state = state.clone();
+            move || state.lock().map(|_lock| fs::metadata(state.path().join("lock")).is_ok())
+        });
+        state.remove(&lock).unwrap();
+        drop(lock);
+        assert!(waiting.join().unwrap().unwrap(), "the second holder locked a file that is gone");
+    }
+
+    #[test]
+    fn a_damaged_record_is_one_sentence() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::new(Some(dir.path()), "default");
+        assert!(state.record().unwrap().is_none());
+        fs::write(dir.path().join("cluster.json"), "{").unwrap();
+        let error = state.record().unwrap_err().to_string();
+        assert!(error.contains("cluster.json is damaged") && !error.contains('\n'), "{error}");
+    }
+}

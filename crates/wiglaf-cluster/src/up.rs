@@ -1,0 +1,306 @@
+//! Bringing a cluster up and taking it down.
+//!
+//! The order makes a kill at any point harmless: inits that were not told `go`
+//! end with `up`; before any is told, the record names them all for `down`.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::thread::{UnshareFlags, sched_getaffinity};
+
+use crate::client::Node;
+use crate::error::{Context, Error, Result};
+use crate::init::{GO, READY};
+use crate::process::Process;
+use crate::proto::NodeConfig;
+use crate::shape::{Draft, SWITCH, Shape, Wire};
+use crate::state::{Record, StateDir, VERSION, boot_id, pid_namespace};
+use crate::wire;
+
+/// Ending a namespace takes a moment when many nodes end together.
+const END_PATIENCE: Duration = Duration::from_secs(20);
+const CAP_NET_ADMIN: u64 = 1 << 12;
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+
+/// What `up` did.
+#[derive(Debug)]
+pub enum Up {
+    /// A cluster of this shape was up already.
+    Already(Record),
+    /// It was brought up.
+    New(Record),
+    /// It was brought up after the remains of another were removed.
+    Renewed(Record),
+}
+
+impl Up {
+    /// The cluster, however it came to be.
+    #[must_use]
+    pub fn record(&self) -> &Record {
+        match self {
+            Self::Already(record) | Self::New(record) | Self::Renewed(record) => record,
+        }
+    }
+}
+
+/// The cores that this process may use.
+#[must_use]
+pub fn cores() -> Vec<usize> {
+    let set = sched_getaffinity(None);
+    set.map(|set| (0..1024).filter(|i| set.is_set(*i)).collect()).unwrap_or_default()
+}
+
+/// Brings the cluster up, with `exe` (which must be a `wiglaf`) as the nodes' init.
+///
+/// # Errors
+/// When another shape is up, or a step fails; then nothing is left behind.
+pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
+    let shape = draft.shape(&cores())?;
+    check_privilege("bring a cluster up")?;
+    let lock = state.lock()?;
+    let old = state.record()?;
+    let stale = match old {
+        Some(old) => {
+            check_namespace(&old)?;
+            if is_whole(&old) {
+                return match old.shape == shape {
+                    true => Ok(Up::Already(old)),
+                    false => Err(Error::new(format!(
+                        "a cluster of another shape is up ({}); run `wiglaf down` first",
+                        old.shape.summary()
+                    ))),
+                };
+            }
+            end(&old)?;
+            true
+        }
+        None => state.nodes_dir().exists(),
+    };
+    let made = state.clear().and_then(|()| make(state, shape, exe));
+    match made {
+        Ok(record) if stale => Ok(Up::Renewed(record)),
+        Ok(record) => Ok(Up::New(record)),
+        Err(error) => {
+            let _ = state.remove(&lock);
+            Err(error)
+        }
+    }
+}
+
+/// Takes the cluster down. Says whether there was one.
+///
+/// # Errors
+/// When something of it does not go away.
+pub fn down(state: &StateDir) -> Result<bool> {
+    if !state.path().exists() {
+        return Ok(false);
+    }
+    check_privilege("take a cluster down")?;
+    let lock = state.lock()?;
+    let record = state.record()?;
+    if let Some(record) = &record {
+        check_namespace(record)?;
+        end(record)?;
+    }
+    let found = record.is_some() || state.nodes_dir().exists();
+    state.remove(&lock)?;
+    Ok(found)
+}
+
+/// Whether all inits of the cluster run.
+#[must_use]
+pub fn is_whole(record: &Record) -> bool {
+    record.switch.iter().chain(&record.nodes).all(|init| init.is_alive())
+}
+
+fn end(record: &Record) -> Result<()> {
+    // The nodes first: what they send meanwhile still has a wire.
+    let inits = record.nodes.iter().chain(&record.switch);
+    let outcomes: Vec<_> = inits.map(|init| init.kill(END_PATIENCE)).collect();
+    outcomes.into_iter().collect()
+}
+
+/// Fails without the capabilities to make namespaces.
+fn check_privilege(what: &str) -> Result<()> {
+    let status = fs::read_to_string("/proc/self/status").cannot(|| "read /proc".to_owned())?;
+    let effective = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .unwrap_or(0);
+    let needed = CAP_NET_ADMIN | CAP_SYS_ADMIN;
+    match effective & needed == needed {
+        true => Ok(()),
+        false => Err(Error::new(format!(
+            "to {what} needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN); run it with sudo"
+        ))),
+    }
+}
+
+/// Pids mean something in one PID namespace only.
+fn check_namespace(record: &Record) -> Result<()> {
+    match record.pid_namespace == pid_namespace() {
+        true => Ok(()),
+        false => Err(Error::new(
+            "this cluster was brought up outside of this node or container; run the command there",
+        )),
+    }
+}
+
+/// A node that ends with us until it is told `go`.
+struct Pending {
+    process: Process,
+    child: Child,
+    name: String,
+    told_go: bool,
+}
+
+fn make(state: &StateDir, shape: Shape, exe: &Path) -> Result<Record> {
+    let hosts: Vec<(Ipv4Addr, String)> =
+        shape.nodes.iter().map(|n| (n.address, n.name.clone())).collect();
+    let config = |name: &str, address, core| NodeConfig {
+        state: state.path().to_path_buf(),
+        node: name.to_owned(),
+        address,
+        hosts: hosts.clone(),
+        core,
+        shared: homes(),
+    };
+    let mut switch = None;
+    if shape.wire == Wire::Bridge {
+        switch = Some(start(exe, state, &config(SWITCH, None, None))?);
+    }
+    let nodes =
+        shape.nodes.iter().map(|n| start(exe, state, &config(&n.name, Some(n.address), n.core)));
+    let mut nodes = nodes.collect::<Result<Vec<_>>>()?;
+    let processes: Vec<Process> = nodes.iter().map(|n| n.process).collect();
+    wire::join(&shape, switch.as_ref().map(|s| s.process), &processes)?;
+    for node in switch.iter_mut().chain(&mut nodes) {
+        node.wait_until_ready(state)?;
+    }
+    let record = Record {
+        version: VERSION,
+        boot_id: boot_id(),
+        pid_namespace: pid_namespace(),
+        switch: switch.as_ref().map(|s| s.process),
+        nodes: processes,
+        shape,
+    };
+    state.write_record(&record)?;
+    let mut complete = || {
+        let mut all = switch.iter_mut().chain(&mut nodes);
+        all.try_for_each(|node| {
+            node.go()?;
+            Node::new(state, &node.name).hello().map(drop)
+        })
+    };
+    if let Err(error) = complete() {
+        end(&record)?;
+        return Err(error);
+    }
+    Ok(record)
+}
+
+/// The folders that users have everywhere: the home of whoever calls, also
+/// through sudo.
+fn homes() -> Vec<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let sudo_home = std::env::var("SUDO_USER").ok().and_then(|user| {
+        let passwd = fs::read_to_string("/etc/passwd").ok()?;
+        let line = passwd.lines().find(|l| l.split(':').next() == Some(user.as_str()))?;
+        line.split(':').nth(5).map(PathBuf::from)
+    });
+    let mut homes: Vec<PathBuf> = home
+        .into_iter()
+        .chain(sudo_home)
+        .filter_map(|home| home.canonicalize().ok())
+        .filter(|home| home.is_dir() && home.parent().is_some())
+        .collect();
+    homes.dedup();
+    homes
+}
+
+/// Starts an init in new namespaces.
+fn start(exe: &Path, state: &StateDir, config: &NodeConfig) -> Result<Pending> {
+    let name = config.node.clone();
+    let dir = state.node_dir(&name);
+    fs::create_dir_all(&dir).cannot(|| format!("make {}", dir.display()))?;
+    let log = File::create(dir.join("log")).cannot(|| format!("make the log of {name}"))?;
+    let mut command = Command::new(exe);
+    command
+        .args(["node-init", &name])
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log);
+    let mut child = std::thread::scope(|scope| {
+        let start = || {
+            // SAFETY: only this thread's namespaces change, it shares no
+            // descriptors that depend on them, and it ends after the spawn.
+            unsafe {
+                rustix::thread::unshare_unsafe(
+                    UnshareFlags::NEWNS
+                        | UnshareFlags::NEWUTS
+                        | UnshareFlags::NEWIPC
+                        | UnshareFlags::NEWNET
+                        | UnshareFlags::NEWPID,
+                )?;
+            }
+            command.spawn()
+        };
+        scope
+            .spawn(start)
+            .join()
+            .unwrap_or_else(|_| Err(std::io::Error::other("a thread panicked")))
+    })
+    .cannot(|| format!("start {name} in new namespaces"))?;
+    let process = Process::identify(child.id() as i32)?;
+    let mut text = serde_json::to_string(config).cannot(|| format!("configure {name}"))?;
+    text.push('\n');
+    if let Some(stdin) = &mut child.stdin {
+        stdin.write_all(text.as_bytes()).cannot(|| format!("configure {name}"))?;
+    }
+    Ok(Pending { process, child, name, told_go: false })
+}
+
+impl Pending {
+    fn wait_until_ready(&mut self, state: &StateDir) -> Result<()> {
+        let mut line = String::new();
+        if let Some(stdout) = &mut self.child.stdout {
+            let _ = BufReader::new(stdout).read_line(&mut line);
+        }
+        match line.trim_end() {
+            READY => Ok(()),
+            "" => {
+                let log = fs::read_to_string(state.node_dir(&self.name).join("log"));
+                let log = log.unwrap_or_default();
+                let last = log.lines().last().unwrap_or("it left no message");
+                Err(Error::new(format!("the init of {} ended: {last}", self.name)))
+            }
+            sentence => Err(Error::new(sentence)),
+        }
+    }
+
+    fn go(&mut self) -> Result<()> {
+        let stdin = self.child.stdin.as_mut();
+        let said = stdin.map_or(Ok(()), |stdin| writeln!(stdin, "{GO}"));
+        said.cannot(|| format!("complete {}", self.name))?;
+        self.told_go = true;
+        Ok(())
+    }
+}
+
+impl Drop for Pending {
+    /// An init that was not told `go` ends, and its namespaces are gone when
+    /// `up` has failed.
+    fn drop(&mut self) {
+        if !self.told_go {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
