@@ -44,7 +44,7 @@ static void open_pair(enum fi_cq_format format, uint64_t selective)
     GIVES(1, fi_av_insert(a.av, name, 1, &a.other, 0, NULL));
     GIVES(0, fi_getname(&a.ep->fid, name, &len));
     /* The index differs from the other side's, so that mixing them up shows. */
-    GIVES(1, fi_av_insertsvc(b.av, "127.0.0.1", "9", &b.other, 0, NULL));
+    GIVES(1, fi_av_insertsvc(b.av, "127.0.0.1", "1", &b.other, 0, NULL));
     GIVES(1, fi_av_insert(b.av, name, 1, &b.other, 0, NULL));
     CHECK(a.other == 0 && b.other == 1);
 }
@@ -379,6 +379,27 @@ static void selective(void)
     done(a.tx, NULL);
 }
 
+/* Nobody listens at b's first entry: what waits for a completion fails, what does not is forgotten, and
+ * later posts are refused. */
+static void gone(void)
+{
+    struct fi_cq_err_entry failure;
+    int refused = 0;
+    GIVES(0, fi_trecv(b.ep, in, 10, NULL, 0, 3, 0, in));
+    GIVES(0, fi_tinject(b.ep, out, 10, 0, 3));
+    GIVES(0, fi_tsend(b.ep, out, 50000, NULL, 0, 3, out));
+    failure = failed(b.tx, out, FI_ECONNRESET);
+    CHECK(failure.flags == (FI_SEND | FI_TAGGED));
+    failed(b.rx, in, FI_ECONNRESET);
+    nothing(b.tx);
+    while (!refused) {
+        ssize_t answer = fi_tinject(b.ep, out, 10, 0, 3);
+        CHECK(answer == 0 || answer == -FI_EAGAIN || answer == -FI_ECONNRESET);
+        refused = answer == -FI_ECONNRESET;
+        progress();
+    }
+}
+
 int main(void)
 {
     for (size_t i = 0; i < sizeof out; i++) out[i] = (char)(i * 7 + i / 250);
@@ -391,6 +412,7 @@ int main(void)
     multi_receive();
     directed();
     waiting();
+    gone();
     close_pair();
     open_pair(FI_CQ_FORMAT_TAGGED, FI_SELECTIVE_COMPLETION);
     selective();
