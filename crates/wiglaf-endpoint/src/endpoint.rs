@@ -341,7 +341,11 @@ impl Endpoint {
     pub fn progress(&mut self) -> bool {
         let now = self.now();
         let mut busy = false;
+        let pulling = self.transport.is_pulling();
         for (path, link) in self.links.iter_mut().enumerate() {
+            if pulling {
+                link.expect_bulk();
+            }
             let (transport, books) = (&mut self.transport, &mut self.books);
             let received = link.recv(&mut |from, bytes| {
                 transport.handle_datagram(now, from, path, bytes, books);

@@ -40,6 +40,8 @@ pub(crate) struct SendLane<T> {
     cwnd: u32,
     cwnd_max: u32,
     acked_since_growth: u32,
+    /// No loss has been seen yet: the window doubles each round trip.
+    slow_start: bool,
     /// Losses of packets below this number have been answered already.
     recovery_end: u64,
     probes: u32,
@@ -69,6 +71,7 @@ impl<T> SendLane<T> {
             cwnd: CWND_INITIAL.min(cwnd_max),
             cwnd_max,
             acked_since_growth: 0,
+            slow_start: true,
             recovery_end: 0,
             probes: 0,
             last_sent_at: Instant::ZERO,
@@ -225,8 +228,12 @@ impl<T> SendLane<T> {
         outcome.packets += 1;
     }
 
-    /// Additive increase: one packet more for each window acknowledged.
+    /// Slow start, then additive increase for each window acknowledged (RFC 5681).
     fn grow(&mut self, acked: u32) {
+        if self.slow_start {
+            self.cwnd = (self.cwnd + acked).min(self.cwnd_max);
+            return;
+        }
         self.acked_since_growth += acked;
         if self.acked_since_growth >= self.cwnd {
             self.acked_since_growth = 0;
@@ -254,6 +261,7 @@ impl<T> SendLane<T> {
         if cut {
             // Once per window, however many packets of it are lost (RFC 6582).
             self.recovery_end = self.next();
+            self.slow_start = false;
             self.cwnd = (self.cwnd / 2).max(CWND_MIN);
         }
         found
