@@ -262,8 +262,9 @@ pub(crate) unsafe extern "C" fn open(
         if format > fi::FI_CQ_FORMAT_TAGGED {
             return Err(EINVAL);
         }
-        let peer = 1 << 43; // FI_PEER: a queue that another provider owns.
-        if attr.is_some_and(|attr| !WAITS.contains(&attr.wait_obj) || attr.flags & peer != 0) {
+        // FI_PEER asks for a queue that another provider owns.
+        if attr.is_some_and(|attr| !WAITS.contains(&attr.wait_obj) || attr.flags & fi::FI_PEER != 0)
+        {
             return Err(ENOSYS);
         }
         let opened = Cq {

@@ -357,6 +357,19 @@ static void selective(void)
     nothing(b.rx);
     GIVES(sent + 3, fi_cntr_read(a.sent));
     GIVES(received + 3, fi_cntr_read(b.received));
+    /* A silent buffer for several messages is counted for each of them. */
+    struct iovec multi_iov = {in, 1000};
+    struct fi_msg multi = {.msg_iov = &multi_iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC,
+                           .context = &multi};
+    uint64_t before = fi_cntr_read(b.received);
+    GIVES(0, fi_recvmsg(b.ep, &multi, FI_MULTI_RECV));
+    for (int i = 0; i < 3; i++) GIVES(0, fi_inject(a.ep, out, 100, a.other));
+    GIVES(0, fi_cntr_wait(b.received, before + 3, 10000));
+    nothing(b.rx);
+    GIVES(0, fi_cancel(&b.ep->fid, &multi));
+    failed(b.rx, &multi, FI_ECANCELED);
+    sent = fi_cntr_read(a.sent);
+    received = before;
     /* A peek is shown and not counted; the claimed receive is both. */
     GIVES(0, fi_tinject(a.ep, out, 10, a.other, 1));
     for (int i = 0; i < 100; i++) progress();
