@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use wiglaf_cluster::fanout::{self, NodeOutput, Stream};
 use wiglaf_cluster::{
-    End, Error, HostList, Node, NodeCommand, Result, StateDir, Streams, launch, shape,
+    End, Error, HostList, Node, NodeCommand, Result, StateDir, Streams, launch, shape, signals,
 };
 
 use crate::output;
@@ -60,7 +60,10 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     if let ([node], true, false, false) =
         (nodes.as_slice(), args.nodes.is_some(), args.label, args.json)
     {
-        let end = node.spawn(&command, Streams::inherit()?)?.wait()?;
+        let running = node.spawn(&command, Streams::inherit()?)?;
+        let signalled = running.try_clone()?;
+        signals::pass_on(move |number| signalled.signal(number))?;
+        let end = running.wait()?;
         return Ok(ExitCode::from(end.code()));
     }
     let outputs = fanout::run(&nodes, &command, &|node, stream, line| match stream {

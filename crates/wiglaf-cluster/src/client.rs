@@ -220,7 +220,8 @@ impl Node {
     }
 }
 
-fn may_be_shared(folder: &Path) -> bool {
+/// Whether a folder may look the same on all nodes.
+pub(crate) fn may_be_shared(folder: &Path) -> bool {
     folder.is_absolute()
         && folder.is_dir()
         && !PRIVATE.iter().any(|dir| folder == Path::new(dir))

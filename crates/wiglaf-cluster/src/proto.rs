@@ -44,6 +44,8 @@ pub(crate) struct NodeConfig {
     pub(crate) core: Option<usize>,
     /// Folders that all nodes share.
     pub(crate) shared: Vec<PathBuf>,
+    /// Where the libfabric provider is.
+    pub(crate) libdir: Option<PathBuf>,
 }
 
 /// What a client asks for.

@@ -18,6 +18,7 @@ use super::jobs::{self, Jobs};
 use super::root;
 use crate::error::{Context, Error, Result};
 use crate::proto::{self, Hello, NodeConfig, Reply, Request, Spawn};
+use crate::provider::LIBDIR_VAR;
 use crate::state::VERSION;
 
 /// The file name of a node's socket.
@@ -35,6 +36,7 @@ struct Node {
     name: String,
     address: Option<Ipv4Addr>,
     state: PathBuf,
+    libdir: Option<PathBuf>,
     children: Children,
     jobs: Jobs,
     /// Folders that all nodes see.
@@ -73,6 +75,7 @@ impl Server {
             name: config.node.clone(),
             address: config.address,
             state: config.state.clone(),
+            libdir: config.libdir.clone(),
             children: Children::default(),
             jobs: Jobs::default(),
             shared: Mutex::new(shared),
@@ -197,6 +200,11 @@ impl Node {
             .stdin(Stdio::from(stdin))
             .stdout(Stdio::from(stdout))
             .stderr(Stdio::from(stderr));
+        // Here `wiglaf` lies where no library is beside it.
+        let said = spawn.env.iter().any(|(name, _)| name == LIBDIR_VAR);
+        if let (false, Some(libdir)) = (said, &self.libdir) {
+            command.env(LIBDIR_VAR, libdir);
+        }
         let caller = caller.clone();
         // SAFETY: `become_caller` makes system calls only and does not allocate.
         unsafe { command.pre_exec(move || caller.become_caller(&cwd)) };
