@@ -1,1 +1,34 @@
-//! Placeholder.
+//! Measures message passing and whole applications over Wiglaf beside its
+//! rivals, and turns the measurements into JSON, tables and pictures.
+//!
+//! A comparison is only worth reading when nothing but the transport differs.
+//! So one [`Launcher`] starts every contender with the same program on the
+//! same nodes and cores, the contenders take turns in a rotating order (a
+//! machine drifts; nobody should always run on the cold core), and the result
+//! records every setting that was given to each.
+//!
+//! The crate starts programs only through the launcher it is given: the
+//! command line gives one for its cluster of nodes, [`local::LocalMpirun`]
+//! runs all ranks on this machine over loopback.
+
+#![forbid(unsafe_code)]
+
+pub mod applications;
+pub mod compile;
+pub mod contender;
+mod error;
+pub mod facts;
+pub mod floor;
+pub mod interleave;
+pub mod launch;
+pub mod local;
+pub mod pingpong;
+pub mod report;
+pub mod ring;
+pub mod stats;
+
+pub use error::{BenchError, Result};
+pub use launch::{Job, Launcher, Settings, Transport};
+
+/// Takes one line about what is being done now.
+pub type Progress<'a> = &'a mut dyn FnMut(&str);

@@ -13,7 +13,7 @@ const INSTALLED: &str = "libwiglaf-fi.so";
 /// Name that Cargo gives.
 const BUILT: &str = "libwiglaf_fabric.so";
 /// Folder of the link in a build tree.
-const LINK_DIR: &str = "wiglaf";
+const LINK_DIR: &str = "wiglaf-provider";
 /// The variable that overrides the search.
 pub const LIBDIR_VAR: &str = "WIGLAF_LIBDIR";
 

@@ -7,10 +7,18 @@
 //! Matching follows MPI and libfabric: a receive matches by class, source and
 //! `(tag ^ wanted) & !ignore == 0`, in order of arrival and of posting.
 
+mod books;
+mod endpoint;
+mod matching;
+mod memory;
+mod waiting;
+
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-pub use wiglaf_transport::PeerId;
+pub use endpoint::{Endpoint, Setup};
+pub use memory::{REGIONS_MAX, Region};
+pub use wiglaf_transport::{Gone, PeerId, PeerView, Stats};
 pub use wiglaf_wire::{Class, Epoch, JobKey};
 
 /// Where an endpoint is and which incarnation of it is meant.
@@ -34,15 +42,6 @@ pub enum LinkChoice {
     Packet,
     /// Shared memory only: all ranks on one node.
     Shm,
-}
-
-/// A piece of user memory.
-#[derive(Debug, Clone, Copy)]
-pub struct Region {
-    /// Its first byte; may be null when `len` is 0.
-    pub ptr: *mut u8,
-    /// Its length in bytes.
-    pub len: usize,
 }
 
 /// When a send is complete.
@@ -172,85 +171,19 @@ pub struct Config {
     pub link: LinkChoice,
     /// How long a peer may be silent while something is owed before it counts as gone.
     pub silence_limit: Duration,
+    /// Off only to show what happens without it.
+    pub flow_control: bool,
 }
 
-/// One endpoint of a process.
-#[derive(Debug)]
-pub struct Endpoint {}
-
-#[expect(unused_variables, clippy::todo, clippy::needless_pass_by_value, missing_docs)]
-impl Endpoint {
-    pub fn name(&self) -> Address {
-        todo!()
-    }
-    /// Longest payload that may be injected, in bytes.
-    pub fn inject_len_max(&self) -> usize {
-        todo!()
-    }
-    /// Makes `address` known; the same address gives the same peer again.
-    pub fn insert(&mut self, address: Address) -> PeerId {
-        todo!()
-    }
-    pub fn address_of(&self, peer: PeerId) -> Option<Address> {
-        todo!()
-    }
-    /// # Safety
-    /// Unless `op.inject`, the regions must stay valid and unchanged until
-    /// the send completes or the endpoint is dropped.
-    pub unsafe fn post_send(&mut self, op: &SendOp, regions: &[Region]) -> Result<(), PostError> {
-        todo!()
-    }
-    /// # Safety
-    /// The regions must stay valid and untouched until the receive completes,
-    /// is cancelled, or the endpoint is dropped.
-    pub unsafe fn post_recv(&mut self, op: &RecvOp, regions: &[Region]) -> Result<(), PostError> {
-        todo!()
-    }
-    /// Looks for a message without receiving it. Reports a completion (found, or
-    /// [`Outcome::NoMessage`]) with `op.context`. With `claim` the found message is set aside for
-    /// [`Endpoint::post_claimed`] with the same context.
-    pub fn peek(&mut self, op: &RecvOp, claim: bool) {
-        todo!()
-    }
-    /// Receives the message that a peek claimed under `op.context`.
-    ///
-    /// # Safety
-    /// As for [`Endpoint::post_recv`].
-    pub unsafe fn post_claimed(
-        &mut self,
-        op: &RecvOp,
-        regions: &[Region],
-    ) -> Result<(), PostError> {
-        todo!()
-    }
-    /// Drops the message that a peek claimed under `context`, with a completion.
-    pub fn discard_claimed(&mut self, op: &RecvOp) -> Result<(), PostError> {
-        todo!()
-    }
-    /// Cancels a posted receive that has matched nothing yet: its completion says
-    /// [`Outcome::Canceled`]. False when there is none (left).
-    pub fn cancel(&mut self, context: usize) -> bool {
-        todo!()
-    }
-    /// Receives, delivers, acknowledges, sends. True when anything happened.
-    pub fn progress(&mut self) -> bool {
-        todo!()
-    }
-    /// The next finished operation of that side.
-    pub fn pop_completion(&mut self, side: Side) -> Option<Completion> {
-        todo!()
-    }
-    /// To be called when a caller that polls found nothing: yields, or blocks for
-    /// at most a millisecond, as the waiting policy finds best.
-    pub fn idle(&mut self) {
-        todo!()
-    }
-    /// Blocks until something arrives, a timer is due, or `timeout` has passed.
-    pub fn wait(&mut self, timeout: Duration) {
-        todo!()
-    }
-    /// Waits until what was sent is acknowledged (bounded), then says good-bye.
-    pub fn close(&mut self) {
-        todo!()
-    }
+/// An active message that has arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActiveMessage {
+    /// Who sent it.
+    pub source: PeerId,
+    /// The handler that it is for.
+    pub handler: u64,
+    /// The sender's immediate data.
+    pub data: Option<u64>,
+    /// Its payload.
+    pub payload: Vec<u8>,
 }

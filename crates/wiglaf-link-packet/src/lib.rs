@@ -1,1 +1,335 @@
-//! Placeholder.
+//! A link past the IP stack: small frames are written to and read from the
+//! network interface directly, over AF_PACKET, as ordinary UDP/IPv4
+//! datagrams; so a node with plain UDP sockets understands them.
+//!
+//! The receive ring sees only datagrams for its own address and port. An
+//! ordinary socket is bound to the same port beside it: it keeps the port
+//! reserved, keeps the kernel from answering "port unreachable", learns of
+//! peers that are gone, resolves Ethernet addresses, and carries what does
+//! not come or go over the interface itself (ranks on the same address,
+//! destinations behind a gateway). A filter spares it what the ring sees.
+//!
+//! Bulk trains take an ordinary socket with segmentation offload: the ring
+//! would see a coalesced train as one cut frame.
+//!
+//! Opening the packet socket takes CAP_NET_RAW; using it does not, so it may
+//! be opened by a helper and passed ([`open_packet_socket`],
+//! [`PacketLink::from_sockets`]).
+
+mod filter;
+mod neighbour;
+mod ring;
+#[forbid(unsafe_code)]
+mod routes;
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use wiglaf_link::frame::{self, HEADERS_LEN};
+use wiglaf_link::{Deliver, Lane, Limits, Link, Sent, Train};
+use wiglaf_link_udp::{BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface};
+
+use ring::{Ring, set_option};
+use routes::{Routes, Way};
+
+/// Which poll looks at sockets that have been idle: each look costs as much
+/// as dozens of looks at the ring.
+const IDLE_STRIDE: u32 = 64;
+
+/// How many polls pass between two looks for reports of unreachable ports.
+const REPORT_STRIDE: u32 = 4096;
+
+/// A link over AF_PACKET.
+#[derive(Debug)]
+pub struct PacketLink {
+    ring: Ring,
+    plain: FrameSocket,
+    bulk: BulkSocket,
+    routes: Routes,
+    limits: Limits,
+    plain_poll: BulkPoll,
+    bulk_poll: BulkPoll,
+    report_polls: u32,
+    frame: Vec<u8>,
+    malformed: u64,
+    lost: u64,
+}
+
+/// What went wrong on the way to a packet link.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The address is on no Ethernet interface, such as loopback.
+    NotEthernet,
+    /// The ordinary socket cannot be had: the port is in use, or the address
+    /// is not of this machine.
+    Bind(io::Error),
+    /// The packet socket cannot be had: commonly, CAP_NET_RAW is missing.
+    Packet(io::Error),
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotEthernet => write!(f, "the address is not on an Ethernet interface"),
+            Self::Bind(error) => write!(f, "cannot bind the UDP port: {error}"),
+            Self::Packet(error) => write!(f, "cannot open a packet socket: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Opens a packet socket on `interface` that sees datagrams for `local`.
+/// Takes CAP_NET_RAW.
+///
+/// # Errors
+/// When that is not permitted, or the interface is gone.
+pub fn open_packet_socket(interface: &Interface, local: SocketAddrV4) -> io::Result<OwnedFd> {
+    // Protocol 0: nothing arrives before the filter is there.
+    // SAFETY: no pointers are involved.
+    let raw = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nothing else owns.
+    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    filter::attach(socket.as_fd(), &filter::for_datagrams_to(local))?;
+    set_option(socket.as_fd(), libc::PACKET_IGNORE_OUTGOING, &1)?;
+    set_option(socket.as_fd(), libc::PACKET_QDISC_BYPASS, &1)?;
+    // ETH_P_ALL rather than ETH_P_IP: that tap comes before the IP stack.
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: i32::try_from(interface.index).map_err(|_| io::ErrorKind::InvalidInput)?,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    // SAFETY: the address is live and of the stated length.
+    let status = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    if status == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
+}
+
+impl PacketLink {
+    /// Opens everything on the interface that holds `at`'s address; port 0
+    /// stands for any.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(interface: Interface, at: SocketAddrV4) -> Result<Self, OpenError> {
+        if interface.mac.is_none() {
+            return Err(OpenError::NotEthernet);
+        }
+        let plain = FrameSocket::open(at).map_err(OpenError::Bind)?;
+        let bulk = BulkSocket::open(*at.ip()).map_err(OpenError::Bind)?;
+        let packet = open_packet_socket(&interface, plain.local()).map_err(OpenError::Packet)?;
+        Self::from_sockets(packet, plain, bulk, interface)
+    }
+
+    /// Makes a link of sockets that are open already: a packet socket from
+    /// [`open_packet_socket`] for the address of `plain`, and two ordinary
+    /// ones. Takes no privilege.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn from_sockets(
+        packet: OwnedFd,
+        plain: FrameSocket,
+        bulk: BulkSocket,
+        interface: Interface,
+    ) -> Result<Self, OpenError> {
+        let mac = interface.mac.ok_or(OpenError::NotEthernet)?;
+        let frame_len_max = bulk.frame_len_max();
+        let ring = Ring::new(packet, HEADERS_LEN + frame_len_max).map_err(OpenError::Packet)?;
+        filter::attach(plain.as_fd(), &filter::not_from_interface(interface.index))
+            .map_err(OpenError::Packet)?;
+        let limits = Limits {
+            frame_len_max,
+            latency_train_max: BATCH_MAX,
+            bulk_train_max: bulk.train_max(),
+            bulk_window_len: bulk.window_len(),
+        };
+        Ok(Self {
+            ring,
+            routes: Routes::new(interface, mac, plain.local()),
+            plain,
+            bulk,
+            limits,
+            plain_poll: BulkPoll::with_stride(IDLE_STRIDE),
+            bulk_poll: BulkPoll::with_stride(IDLE_STRIDE),
+            report_polls: 0,
+            frame: Vec::with_capacity(HEADERS_LEN + frame_len_max),
+            malformed: 0,
+            lost: 0,
+        })
+    }
+
+    /// Frames that were dropped because they made no sense.
+    #[must_use]
+    pub fn malformed(&self) -> u64 {
+        self.malformed + self.ring.truncated()
+    }
+
+    /// How often the ring was found to have overflowed.
+    #[must_use]
+    pub fn overflows(&self) -> u64 {
+        self.ring.overflows()
+    }
+
+    /// Datagrams that the kernel would not send.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost + self.plain.lost() + self.bulk.lost()
+    }
+
+    fn send_frames(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        let Way::Ring(mac) = self.routes.way(self.plain.as_fd(), *train.to.ip()) else {
+            return self.plain.send(train.to, train.segment_len, train.bytes);
+        };
+        if train.bytes.len() <= train.segment_len {
+            self.send_one(mac, train)
+        } else {
+            self.send_train(mac, train)
+        }
+    }
+
+    fn send_one(&mut self, mac: [u8; 6], train: &Train<'_>) -> io::Result<Sent> {
+        let Some(headers) = self.routes.headers(mac, train.to, train.bytes.len()) else {
+            self.lost += 1;
+            return Ok(Sent::All);
+        };
+        self.frame.clear();
+        self.frame.extend_from_slice(&headers);
+        self.frame.extend_from_slice(train.bytes);
+        let result = self.ring.send(&self.frame);
+        self.judge(result.map(|()| 1), 0, 1)
+    }
+
+    fn send_train(&mut self, mac: [u8; 6], train: &Train<'_>) -> io::Result<Sent> {
+        let segment_len = train.segment_len.max(1);
+        let last_len = (train.bytes.len() - 1) % segment_len + 1;
+        let full = self.routes.headers(mac, train.to, segment_len);
+        let last = self.routes.headers(mac, train.to, last_len);
+        let (Some(full), Some(last)) = (full, last) else {
+            self.lost += 1;
+            return Ok(Sent::All);
+        };
+        let total = train.bytes.len().div_ceil(segment_len);
+        let mut done = 0;
+        while done < total {
+            let mut frames: [(&[u8], &[u8]); BATCH_MAX] = [(&[], &[]); BATCH_MAX];
+            let mut count = 0;
+            let rest = train.bytes[done * segment_len..].chunks(segment_len);
+            for (place, segment) in frames.iter_mut().zip(rest) {
+                let headers = if segment.len() == segment_len { &full } else { &last };
+                *place = (headers, segment);
+                count += 1;
+            }
+            match self.ring.send_many::<BATCH_MAX>(&frames[..count]) {
+                Ok(0) => break,
+                Ok(sent) => done += sent,
+                Err(error) => return self.judge(Err(error), done, total),
+            }
+        }
+        Ok(Sent::All)
+    }
+
+    /// What the outcome of a send means when `done` of `total` frames had
+    /// gone out before it.
+    fn judge(&mut self, result: io::Result<usize>, done: usize, total: usize) -> io::Result<Sent> {
+        let Err(error) = result else { return Ok(Sent::All) };
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR) if done == 0 => {
+                Ok(Sent::Full)
+            }
+            Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::ENXIO | libc::ENODEV) => {
+                Err(error)
+            }
+            // What is already gone cannot be called back: the rest is lost.
+            _ => {
+                self.lost += (total - done) as u64;
+                Ok(Sent::All)
+            }
+        }
+    }
+}
+
+impl Link for PacketLink {
+    fn name(&self) -> &'static str {
+        "packet"
+    }
+
+    fn local(&self) -> SocketAddrV4 {
+        self.plain.local()
+    }
+
+    fn bulk_port(&self) -> u16 {
+        self.bulk.port()
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn reaches(&self, _to: SocketAddrV4) -> bool {
+        true
+    }
+
+    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        match train.lane {
+            Lane::Latency => self.send_frames(train),
+            Lane::Bulk => self.bulk.send(train.to, train.segment_len, train.bytes),
+        }
+    }
+
+    fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+        let local = self.plain.local();
+        let malformed = &mut self.malformed;
+        let mut count = self.ring.consume(BATCH_MAX, |bytes| match frame::parse(bytes, local) {
+            Ok((from, payload)) => deliver(from, payload),
+            Err(_) => *malformed += 1,
+        });
+        if self.bulk_poll.is_due() {
+            let found = self.bulk.recv(deliver)?;
+            self.bulk_poll.found(found);
+            count += found;
+        }
+        if self.plain_poll.is_due() {
+            let found = self.plain.recv(deliver)?;
+            self.plain_poll.found(found);
+            count += found;
+        }
+        Ok(count)
+    }
+
+    fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
+        if self.report_polls == 0 {
+            self.report_polls = REPORT_STRIDE;
+            self.plain.collect_refused();
+        }
+        self.report_polls -= 1;
+        self.plain.take_refused().or_else(|| self.bulk.take_refused())
+    }
+
+    fn wait_fds(&self) -> Vec<RawFd> {
+        vec![self.ring.as_raw_fd(), self.plain.as_raw_fd(), self.bulk.as_raw_fd()]
+    }
+
+    fn arm(&mut self, _armed: bool) -> bool {
+        self.plain_poll.reset();
+        self.bulk_poll.reset();
+        self.report_polls = 0;
+        self.ring.has_frame()
+    }
+}
+
+#[cfg(test)]
+mod tests;

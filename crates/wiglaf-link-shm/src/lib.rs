@@ -1,1 +1,370 @@
-//! Placeholder.
+//! A link through shared memory, for ranks of one node.
+//!
+//! Every endpoint receives through a segment of its own: a file in
+//! `/dev/shm` named after its user and its epoch, with a ring for each of its
+//! senders. A sender maps the segment and claims a ring; when it dies, only
+//! that ring is affected. The receiver copies each frame to private memory
+//! before anybody looks at it, and stops reading a ring that makes no sense.
+//!
+//! Two nodes never share a segment, even where they share a kernel: peers
+//! are admitted only at this endpoint's own IP address.
+
+mod layout;
+mod mapping;
+#[forbid(unsafe_code)]
+mod ring;
+#[forbid(unsafe_code)]
+mod segment;
+#[forbid(unsafe_code)]
+mod wake;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddrV4, UdpSocket};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::SocketAddr as BellAddress;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use wiglaf_link::{Deliver, Limits, Link, Sent, Train};
+
+use layout::{AT_ARMED, AT_CLAIMED, FRAME_LEN_MAX, RING_LEN, SLOTS, TRAIN_MAX, slot};
+use ring::{Consumer, Nonsense, Producer, Writer};
+use segment::{FOLDER, OwnSegment, PeerSegment};
+use wake::Bell;
+
+/// Most frames of one receive burst.
+const BURST_MAX: usize = 32;
+
+/// How often the peers are looked at for deaths, and how many calls pass
+/// before the clock is read for that.
+const DEATH_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+const DEATH_CHECK_STRIDE: u32 = 256;
+
+/// How many bytes peers may have on the way: more than a ring holds, since a
+/// full ring holds its sender back and nothing is lost.
+const WINDOW_LEN: usize = 4 * RING_LEN;
+
+/// A link through shared memory.
+#[derive(Debug)]
+pub struct ShmLink {
+    // Fields are dropped in this order: slots in peers' segments are given
+    // back while our own segment still says that we live.
+    peers: Vec<Peer>,
+    own: OwnSegment,
+    bell: Bell,
+    folder: PathBuf,
+    local: SocketAddrV4,
+    epoch: u64,
+    /// Keeps the port of `local` from others, where no other link does.
+    _reservation: Option<UdpSocket>,
+    consumers: Vec<Consumer>,
+    /// Who wrote last, by slot.
+    writers: Vec<Option<Writer>>,
+    /// Slots that made no sense: not looked at any more.
+    broken: u64,
+    next_slot: u32,
+    last_peer: usize,
+    buffer: Box<[u8; FRAME_LEN_MAX]>,
+    deaths: Deaths,
+}
+
+#[derive(Debug)]
+struct Peer {
+    at: SocketAddrV4,
+    epoch: u64,
+    bell: BellAddress,
+    segment: PeerSegment,
+    /// The claimed slot.
+    slot: usize,
+    producer: Producer,
+}
+
+/// Peers found dead.
+#[derive(Debug, Default)]
+struct Deaths {
+    calls: u32,
+    checked_at: Duration,
+    /// Found, but what they sent before may still be unread.
+    found: VecDeque<SocketAddrV4>,
+    /// How many of them have left nothing unread.
+    settled: usize,
+}
+
+impl ShmLink {
+    /// Makes a segment for the endpoint at `local` with this epoch, and sweeps
+    /// away those of this user's dead processes.
+    ///
+    /// # Errors
+    /// When there is no shared memory, or no room in it.
+    pub fn open(local: SocketAddrV4, epoch: u64) -> io::Result<Self> {
+        Self::open_in(Path::new(FOLDER), local, epoch)
+    }
+
+    fn open_in(folder: &Path, local: SocketAddrV4, epoch: u64) -> io::Result<Self> {
+        if epoch == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "epoch 0 names no incarnation",
+            ));
+        }
+        segment::sweep(folder);
+        Ok(Self {
+            peers: Vec::new(),
+            bell: Bell::open(epoch)?,
+            own: OwnSegment::create(folder, epoch)?,
+            folder: folder.to_owned(),
+            local,
+            epoch,
+            _reservation: None,
+            consumers: (0..SLOTS).map(|index| Consumer::new(slot(index))).collect(),
+            writers: vec![None; SLOTS],
+            broken: 0,
+            next_slot: 0,
+            last_peer: 0,
+            buffer: Box::new([0; FRAME_LEN_MAX]),
+            deaths: Deaths::default(),
+        })
+    }
+
+    /// Keeps `socket` for as long as the link lives: it reserves the port of
+    /// an endpoint that has no other link.
+    #[must_use]
+    pub fn with_reservation(self, socket: UdpSocket) -> Self {
+        Self { _reservation: Some(socket), ..self }
+    }
+
+    /// Senders whose rings made no sense and are not read any more.
+    #[must_use]
+    pub fn broken(&self) -> u32 {
+        self.broken.count_ones()
+    }
+
+    /// Makes room at the receiver `epoch`; says whether that went well.
+    fn meet(&mut self, at: SocketAddrV4, epoch: u64) -> bool {
+        if at.ip() != self.local.ip() || epoch == 0 {
+            return false;
+        }
+        let Some(peer) = Peer::meet(&self.folder, self.epoch, at, epoch) else { return false };
+        self.peers.retain(|peer| peer.at != at);
+        self.peers.push(peer);
+        // What was found of an earlier incarnation is not true of this one.
+        self.deaths.found.retain(|&found| found != at);
+        self.deaths.settled = self.deaths.settled.min(self.deaths.found.len());
+        true
+    }
+
+    /// Learns who it is that writes to a slot, so that it can be answered
+    /// before anybody has told us of it.
+    fn learn(&mut self, index: usize, from: Writer) {
+        self.writers[index] = Some(from);
+        let at = SocketAddrV4::new(*self.local.ip(), from.port);
+        if !self.peers.iter().any(|peer| peer.at == at && peer.epoch == from.epoch) {
+            self.meet(at, from.epoch);
+        }
+    }
+
+    fn peer_index(&self, to: SocketAddrV4) -> Option<usize> {
+        if self.peers.get(self.last_peer).is_some_and(|peer| peer.at == to) {
+            return Some(self.last_peer);
+        }
+        self.peers.iter().position(|peer| peer.at == to)
+    }
+
+    /// Slots to look at, as bits.
+    fn slots(&self) -> u64 {
+        self.own.map.word(AT_CLAIMED).load(Ordering::Acquire) & !self.broken
+    }
+
+    fn has_some(&self) -> bool {
+        bits(self.slots()).any(|index| self.consumers[index].has_some(&self.own.map))
+    }
+
+    fn find_deaths(&mut self) {
+        self.deaths.calls += 1;
+        if self.deaths.calls < DEATH_CHECK_STRIDE {
+            return;
+        }
+        self.deaths.calls = 0;
+        let now = coarse_now();
+        if now.saturating_sub(self.deaths.checked_at) < DEATH_CHECK_INTERVAL {
+            return;
+        }
+        self.deaths.checked_at = now;
+        let found = &mut self.deaths.found;
+        self.peers.retain(|peer| {
+            let is_dead = peer.segment.is_dead();
+            if is_dead {
+                found.push_back(peer.at);
+            }
+            !is_dead
+        });
+    }
+}
+
+impl Link for ShmLink {
+    fn name(&self) -> &'static str {
+        "shm"
+    }
+
+    fn local(&self) -> SocketAddrV4 {
+        self.local
+    }
+
+    /// Both lanes are one: bulk trains go to the peer's own address.
+    fn bulk_port(&self) -> u16 {
+        self.local.port()
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            frame_len_max: FRAME_LEN_MAX,
+            latency_train_max: TRAIN_MAX,
+            bulk_train_max: TRAIN_MAX,
+            bulk_window_len: WINDOW_LEN,
+        }
+    }
+
+    fn reaches(&self, to: SocketAddrV4) -> bool {
+        self.peer_index(to).is_some()
+    }
+
+    fn add_peer(&mut self, at: SocketAddrV4, epoch: u64) {
+        let is_known = self.peers.iter().any(|peer| peer.at == at && peer.epoch == epoch);
+        if !is_known && !self.meet(at, epoch) {
+            // Whoever was there is not there any more.
+            self.peers.retain(|peer| peer.at != at);
+        }
+    }
+
+    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        // A train for nobody is lost, as on any other link.
+        let Some(index) = self.peer_index(train.to) else { return Ok(Sent::All) };
+        self.last_peer = index;
+        let segment_len = train.segment_len.max(1);
+        if segment_len.min(train.bytes.len()) > FRAME_LEN_MAX
+            || train.bytes.len().div_ceil(segment_len) > TRAIN_MAX
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "train beyond the link's limits",
+            ));
+        }
+        let peer = &mut self.peers[index];
+        let from = Writer { port: self.local.port(), epoch: self.epoch };
+        match peer.producer.push(&peer.segment.map, from, segment_len, train.bytes) {
+            Ok(false) => Ok(Sent::Full),
+            Ok(true) => {
+                // Pairs with the fence in `arm`: either we see that it is
+                // armed, or it sees the frames.
+                fence(Ordering::SeqCst);
+                let armed = peer.segment.map.word(AT_ARMED);
+                if armed.load(Ordering::Relaxed) != 0 && armed.swap(0, Ordering::AcqRel) != 0 {
+                    self.bell.ring(&peer.bell);
+                }
+                Ok(Sent::All)
+            }
+            Err(Nonsense) => {
+                self.peers.swap_remove(index);
+                Ok(Sent::All)
+            }
+        }
+    }
+
+    fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+        let mut count = 0;
+        // Begins where the last burst ended, so that no sender starves.
+        let slots = self.slots();
+        let low = slots & ((1 << self.next_slot) - 1);
+        for index in bits(slots & !low).chain(bits(low)) {
+            while count < BURST_MAX {
+                match self.consumers[index].pop(&self.own.map, &mut self.buffer) {
+                    Ok(Some((from, len))) => {
+                        if self.writers[index] != Some(from) {
+                            self.learn(index, from);
+                        }
+                        let at = SocketAddrV4::new(*self.local.ip(), from.port);
+                        deliver(at, &self.buffer[..len]);
+                    }
+                    Ok(None) => break,
+                    Err(Nonsense) => {
+                        self.broken |= 1 << index;
+                        break;
+                    }
+                }
+                count += 1;
+            }
+            if count == BURST_MAX {
+                self.next_slot = (index as u32 + 1) % SLOTS as u32;
+                break;
+            }
+        }
+        if count == 0 {
+            self.deaths.settled = self.deaths.found.len();
+        }
+        Ok(count)
+    }
+
+    fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
+        self.find_deaths();
+        self.deaths.settled = self.deaths.settled.checked_sub(1)?;
+        self.deaths.found.pop_front()
+    }
+
+    fn wait_fds(&self) -> Vec<RawFd> {
+        vec![self.bell.as_raw_fd()]
+    }
+
+    fn arm(&mut self, armed: bool) -> bool {
+        self.own.map.word(AT_ARMED).store(u64::from(armed), Ordering::Relaxed);
+        if armed {
+            fence(Ordering::SeqCst);
+        } else {
+            self.bell.silence();
+            self.deaths.calls = DEATH_CHECK_STRIDE;
+        }
+        self.has_some()
+    }
+}
+
+impl Peer {
+    /// Maps the segment of `epoch` and claims a slot in it.
+    fn meet(folder: &Path, own_epoch: u64, at: SocketAddrV4, epoch: u64) -> Option<Self> {
+        let segment = PeerSegment::open(folder, epoch).ok()?;
+        let bell = wake::name(epoch).ok()?;
+        if segment.is_dead() {
+            return None;
+        }
+        let index = segment.claim(folder, own_epoch)?;
+        // A slot that makes no sense stays ours: nobody else needs to meet it.
+        let producer = Producer::resume(&segment.map, slot(index)).ok()?;
+        Some(Self { at, epoch, bell, segment, slot: index, producer })
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.segment.release(self.slot);
+    }
+}
+
+/// The numbers of the bits that are set, lowest first.
+fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = set.trailing_zeros() as usize;
+        (set != 0).then(|| {
+            set &= set - 1;
+            lowest
+        })
+    })
+}
+
+fn coarse_now() -> Duration {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests;

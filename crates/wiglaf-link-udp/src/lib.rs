@@ -1,1 +1,172 @@
-//! Placeholder.
+//! A link over plain UDP sockets: the one that works everywhere, without
+//! privilege.
+//!
+//! Small frames and bulk data have a socket each. The bulk socket sends
+//! trains with segmentation offload and receives them coalesced, which must
+//! not happen to the small ones: a link past the IP stack on the other side
+//! could not read a coalesced train on its latency port.
+//!
+//! [`BulkSocket`], [`FrameSocket`] and [`interface`] are public for the other
+//! links, which share their bulk lane and fall back on ordinary sending.
+
+mod bulk;
+mod frame;
+pub mod interface;
+mod refused;
+mod sys;
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::{AsRawFd, RawFd};
+
+use wiglaf_link::{Deliver, Lane, Limits, Link, Sent, Train};
+
+pub use bulk::BulkSocket;
+pub use frame::{BATCH_MAX, FrameSocket};
+pub use interface::Interface;
+
+/// Longest UDP payload that any link sends: a jumbo frame of 9000 bytes.
+pub const FRAME_LEN_MAX: usize = 9000 - UDP_IP_HEADER_LEN;
+
+/// IPv4 and UDP headers of one datagram, in bytes.
+pub const UDP_IP_HEADER_LEN: usize = 28;
+
+/// How many polls in a row may find nothing before the bulk socket is looked
+/// at only now and then: an empty look costs a system call, and the first of
+/// many bulk frames can wait for a microsecond.
+const BULK_IDLE_POLLS_MAX: u32 = 64;
+
+/// Which poll looks at an idle bulk socket.
+const BULK_IDLE_STRIDE: u32 = 8;
+
+/// A link over a latency and a bulk UDP socket.
+#[derive(Debug)]
+pub struct UdpLink {
+    frames: FrameSocket,
+    bulk: BulkSocket,
+    limits: Limits,
+    poll: BulkPoll,
+}
+
+impl UdpLink {
+    /// Binds both sockets to `at`'s address: the latency lane to its port (0
+    /// for any), the bulk lane to any port.
+    ///
+    /// # Errors
+    /// When the address is not of this machine or the port is in use.
+    pub fn open(at: SocketAddrV4) -> io::Result<Self> {
+        let frames = FrameSocket::open(at)?;
+        let bulk = BulkSocket::open(*at.ip())?;
+        Ok(Self::from_sockets(frames, bulk))
+    }
+
+    /// Makes a link of sockets that are open already.
+    #[must_use]
+    pub fn from_sockets(frames: FrameSocket, bulk: BulkSocket) -> Self {
+        let limits = Limits {
+            frame_len_max: bulk.frame_len_max(),
+            latency_train_max: BATCH_MAX,
+            bulk_train_max: bulk.train_max(),
+            bulk_window_len: bulk.window_len(),
+        };
+        Self { frames, bulk, limits, poll: BulkPoll::with_stride(BULK_IDLE_STRIDE) }
+    }
+}
+
+impl Link for UdpLink {
+    fn name(&self) -> &'static str {
+        "udp"
+    }
+
+    fn local(&self) -> SocketAddrV4 {
+        self.frames.local()
+    }
+
+    fn bulk_port(&self) -> u16 {
+        self.bulk.port()
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn reaches(&self, _to: SocketAddrV4) -> bool {
+        true
+    }
+
+    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        match train.lane {
+            Lane::Latency => self.frames.send(train.to, train.segment_len, train.bytes),
+            Lane::Bulk => self.bulk.send(train.to, train.segment_len, train.bytes),
+        }
+    }
+
+    fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+        let mut count = self.frames.recv(deliver)?;
+        if self.poll.is_due() {
+            let bulk_count = self.bulk.recv(deliver)?;
+            self.poll.found(bulk_count);
+            count += bulk_count;
+        }
+        Ok(count)
+    }
+
+    fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
+        self.frames.take_refused().or_else(|| self.bulk.take_refused())
+    }
+
+    fn wait_fds(&self) -> Vec<RawFd> {
+        vec![self.frames.as_raw_fd(), self.bulk.as_raw_fd()]
+    }
+
+    fn arm(&mut self, _armed: bool) -> bool {
+        self.poll.reset();
+        false
+    }
+}
+
+/// Decides which polls look at a socket that is often idle.
+#[derive(Debug)]
+pub struct BulkPoll {
+    idle_polls: u32,
+    stride: u32,
+}
+
+impl BulkPoll {
+    /// Looks at every poll while something comes, and at every `stride`-th
+    /// after a long idle time.
+    #[must_use]
+    pub fn with_stride(stride: u32) -> Self {
+        Self { idle_polls: 0, stride }
+    }
+
+    /// Whether this poll should look; to be asked once per poll.
+    pub fn is_due(&mut self) -> bool {
+        if self.idle_polls < BULK_IDLE_POLLS_MAX {
+            return true;
+        }
+        self.idle_polls += 1;
+        if self.idle_polls < BULK_IDLE_POLLS_MAX + self.stride {
+            return false;
+        }
+        self.idle_polls = BULK_IDLE_POLLS_MAX;
+        true
+    }
+
+    /// What the look found.
+    pub fn found(&mut self, count: usize) {
+        if count > 0 {
+            self.idle_polls = 0;
+        } else if self.idle_polls < BULK_IDLE_POLLS_MAX {
+            self.idle_polls += 1;
+        }
+    }
+
+    /// The next polls look again: the caller has blocked, or is about to.
+    pub fn reset(&mut self) {
+        self.idle_polls = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod fault;
+pub mod frame;
+pub mod loopback;
+pub mod pcap;
+
 use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
@@ -77,6 +82,10 @@ pub trait Link: Send {
     /// Whether `to` can be reached at all through this link.
     fn reaches(&self, to: SocketAddrV4) -> bool;
 
+    /// Tells which incarnation listens at `at`: for links that find a peer by
+    /// its epoch. May be called again, when the peer has a new one.
+    fn add_peer(&mut self, _at: SocketAddrV4, _epoch: u64) {}
+
     /// Sends a train.
     ///
     /// # Errors
@@ -91,8 +100,9 @@ pub trait Link: Send {
     /// When the link itself has failed.
     fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize>;
 
-    /// A peer address that was found to have no listener (ICMP port
-    /// unreachable), once per finding.
+    /// A destination that was found to have no listener (ICMP port
+    /// unreachable), once per finding. It is the address that was sent to,
+    /// so that of a peer's bulk port where a bulk train met no listener.
     fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
         None
     }
@@ -105,5 +115,61 @@ pub trait Link: Send {
     /// whether something has arrived in the meantime.
     fn arm(&mut self, _armed: bool) -> bool {
         false
+    }
+}
+
+/// So that decorators take links that were chosen at run time.
+impl<L: Link + ?Sized> Link for Box<L> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn local(&self) -> SocketAddrV4 {
+        (**self).local()
+    }
+
+    fn bulk_port(&self) -> u16 {
+        (**self).bulk_port()
+    }
+
+    fn limits(&self) -> Limits {
+        (**self).limits()
+    }
+
+    fn reaches(&self, to: SocketAddrV4) -> bool {
+        (**self).reaches(to)
+    }
+
+    fn add_peer(&mut self, at: SocketAddrV4, epoch: u64) {
+        (**self).add_peer(at, epoch);
+    }
+
+    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        (**self).send(train)
+    }
+
+    fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+        (**self).recv(deliver)
+    }
+
+    fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
+        (**self).take_unreachable()
+    }
+
+    fn wait_fds(&self) -> Vec<RawFd> {
+        (**self).wait_fds()
+    }
+
+    fn arm(&mut self, armed: bool) -> bool {
+        (**self).arm(armed)
+    }
+}
+
+impl Train<'_> {
+    /// The datagrams of the train: one with an empty payload when there are
+    /// no bytes at all.
+    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+        let empty: Option<&[u8]> = self.bytes.is_empty().then_some(&[]);
+        empty.into_iter().chain(self.bytes.chunks(self.segment_len.max(1)))
     }
 }

@@ -1,22 +1,47 @@
 //! Chooses and opens the links of an endpoint: the one place where the final
 //! artifacts (provider, library, benchmarks) meet the backends.
 
-use wiglaf_endpoint::{Config, Endpoint};
+#![forbid(unsafe_code)]
+
+mod choose;
+mod environment;
+pub mod floor;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use wiglaf_endpoint::{Config, Endpoint, Epoch, Setup};
+
+pub use choose::{OpenError, Opened, open_links};
+pub use environment::{VariableError, config_from, config_from_env};
 
 /// Opens an endpoint with the links that `config` asks for.
 ///
 /// # Errors
 /// When no link that was asked for works here; the message says why.
-#[expect(clippy::todo)]
-pub fn open(_config: &Config) -> Result<Endpoint, String> {
-    todo!()
+pub fn open(config: &Config) -> Result<Endpoint, OpenError> {
+    let epoch = config.epoch.unwrap_or_else(random_epoch);
+    let opened = open_links(config.ip, config.port, epoch.0, config.link)?;
+    // Of the links that reach a peer the endpoint uses the last: shared memory.
+    let links: Vec<_> = opened.net.into_iter().chain(opened.shm).collect();
+    Ok(Endpoint::new(Setup {
+        epoch,
+        key: config.key,
+        links,
+        silence_limit: config.silence_limit,
+        flow_control: config.flow_control,
+    }))
 }
 
-/// The configuration that the environment asks for (`WIGLAF_LINK`, `WIGLAF_KEY`, `WIGLAF_IP`, ...).
-///
-/// # Errors
-/// When a variable holds something that cannot be meant.
-#[expect(clippy::todo)]
-pub fn config_from_env() -> Result<Config, String> {
-    todo!()
+/// A new incarnation.
+#[must_use]
+pub fn random_epoch() -> Epoch {
+    let mut bytes = [0; 8];
+    loop {
+        // Before the kernel's pool is ready, and never after, this may fail.
+        if getrandom(&mut bytes, GetRandomFlags::empty()).is_ok() {
+            let epoch = Epoch(u64::from_le_bytes(bytes));
+            if epoch.is_known() {
+                return epoch;
+            }
+        }
+    }
 }

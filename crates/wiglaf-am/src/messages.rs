@@ -1,0 +1,234 @@
+//! Sending, and running the handlers of what arrives.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use wiglaf_endpoint::{
+    Address, Class, CompleteWhen, Endpoint, Outcome, PeerId, PostError, Region, SendOp, Side,
+};
+use wiglaf_links::{config_from_env, open};
+
+use crate::{Error, Job};
+
+/// A message as its handler sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Rank of the sender.
+    pub source: usize,
+    /// The number that the sender gave along.
+    pub data: u64,
+    /// The payload.
+    pub payload: Vec<u8>,
+}
+
+type Handler = Box<dyn FnMut(&mut Sender, &Message)>;
+
+/// The sending half, which handlers may use too.
+#[derive(Debug)]
+pub struct Sender {
+    endpoint: Endpoint,
+    rank: usize,
+    /// The other ranks' places; a rank's own message needs no wire.
+    peers: Vec<PeerId>,
+    to_self: Vec<(u64, Message)>,
+}
+
+/// A process's part in a job.
+pub struct Messages {
+    sender: Sender,
+    handlers: HashMap<u64, Handler>,
+}
+
+impl std::fmt::Debug for Messages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Messages(rank {} of {})", self.rank(), self.size())
+    }
+}
+
+impl Sender {
+    pub(crate) fn join(job: &Job) -> Result<Self, Error> {
+        let mut config = config_from_env().map_err(|why| Error::Open(why.to_string()))?;
+        let me = job.members[job.rank];
+        config.ip = *me.at.ip();
+        config.port = me.at.port();
+        config.epoch = Some(me.epoch).filter(|epoch| epoch.is_known());
+        let mut endpoint = open(&config).map_err(|why| Error::Open(why.to_string()))?;
+        let peers =
+            job.members.iter().map(|m| endpoint.insert(Address { at: m.at, epoch: m.epoch }));
+        let peers = peers.collect();
+        Ok(Self { endpoint, rank: job.rank, peers, to_self: Vec::new() })
+    }
+
+    /// This process's rank.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// How many ranks the job has.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Sends `payload` and the number `data` to handler `handler` of rank
+    /// `to`. When the call returns, the payload may be used again; messages
+    /// between two ranks arrive in the order in which they were sent.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`] or [`Error::RankGone`].
+    pub fn send(
+        &mut self,
+        to: usize,
+        handler: u64,
+        data: u64,
+        payload: &[u8],
+    ) -> Result<(), Error> {
+        let peer = *self.peers.get(to).ok_or(Error::NoSuchRank(to))?;
+        if to == self.rank {
+            let message = Message { source: to, data, payload: payload.to_vec() };
+            self.to_self.push((handler, message));
+            return Ok(());
+        }
+        let op = SendOp {
+            peer,
+            class: Class::Active,
+            tag: handler,
+            data: Some(data),
+            context: 0,
+            complete: CompleteWhen::Transmit,
+            report: true,
+            inject: false,
+        };
+        let region = Region { ptr: payload.as_ptr().cast_mut(), len: payload.len() };
+        loop {
+            // SAFETY: sends only read, and `payload` is borrowed until the
+            // send has completed, which is awaited below.
+            match unsafe { self.endpoint.post_send(&op, &[region]) } {
+                Ok(()) => break,
+                Err(PostError::Again) => self.endpoint.wait(Duration::from_millis(1)),
+                Err(_) => return Err(Error::RankGone(to)),
+            }
+        }
+        loop {
+            match self.endpoint.pop_completion(Side::Send) {
+                Some(done) if done.outcome == Outcome::Done => return Ok(()),
+                Some(_) => return Err(Error::RankGone(to)),
+                None if self.endpoint.progress() => {}
+                None => self.endpoint.idle(),
+            }
+        }
+    }
+
+    /// The next message, with its handler's number.
+    pub(crate) fn receive(&mut self) -> Option<(u64, Message)> {
+        if !self.to_self.is_empty() {
+            return Some(self.to_self.remove(0));
+        }
+        loop {
+            let m = self.endpoint.pop_active()?;
+            // Who is not in the job has its key all the same; it has no rank to answer to.
+            if let Some(source) = self.peers.iter().position(|peer| *peer == m.source) {
+                let data = m.data.unwrap_or(0);
+                return Some((m.handler, Message { source, data, payload: m.payload }));
+            }
+        }
+    }
+
+    pub(crate) fn progress(&mut self) -> bool {
+        self.endpoint.progress()
+    }
+
+    pub(crate) fn wait(&mut self, timeout: Duration) {
+        if self.to_self.is_empty() {
+            self.endpoint.wait(timeout);
+        }
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.endpoint.close();
+    }
+}
+
+impl Messages {
+    /// Joins the job that the environment describes (see [`Job::from_env`]).
+    ///
+    /// # Errors
+    /// [`Error::Environment`] or [`Error::Open`].
+    pub fn from_env() -> Result<Self, Error> {
+        Self::join(&Job::from_env()?)
+    }
+
+    /// Joins `job`. Links and key come from the environment.
+    ///
+    /// # Errors
+    /// [`Error::Open`].
+    pub fn join(job: &Job) -> Result<Self, Error> {
+        Ok(Self { sender: Sender::join(job)?, handlers: HashMap::new() })
+    }
+
+    /// This process's rank.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.sender.rank()
+    }
+
+    /// How many ranks the job has.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.sender.size()
+    }
+
+    /// Runs `run` for every message to `handler` from now on. Messages to a
+    /// handler that does not exist are dropped.
+    pub fn on(&mut self, handler: u64, run: impl FnMut(&mut Sender, &Message) + 'static) {
+        self.handlers.insert(handler, Box::new(run));
+    }
+
+    /// Sends; see [`Sender::send`].
+    ///
+    /// # Errors
+    /// Those of [`Sender::send`].
+    pub fn send(
+        &mut self,
+        to: usize,
+        handler: u64,
+        data: u64,
+        payload: &[u8],
+    ) -> Result<(), Error> {
+        self.sender.send(to, handler, data, payload)
+    }
+
+    /// Runs the handlers of what has arrived; answers how many messages that was.
+    pub fn poll(&mut self) -> usize {
+        self.sender.progress();
+        let mut count = 0;
+        while let Some((handler, message)) = self.sender.receive() {
+            if let Some(run) = self.handlers.get_mut(&handler) {
+                run(&mut self.sender, &message);
+            }
+            count += 1;
+        }
+        count
+    }
+
+    /// Like [`Messages::poll`], but waits up to `timeout` for a message.
+    pub fn wait(&mut self, timeout: Duration) -> usize {
+        let began = Instant::now();
+        loop {
+            let count = self.poll();
+            let left = timeout.saturating_sub(began.elapsed());
+            if count > 0 || left.is_zero() {
+                return count;
+            }
+            self.sender.wait(left);
+        }
+    }
+}
+
+impl Drop for Messages {
+    /// Waits until what was sent has arrived, then says good-bye.
+    fn drop(&mut self) {
+        self.sender.close();
+    }
+}

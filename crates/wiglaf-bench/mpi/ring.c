@@ -1,0 +1,64 @@
+/* Ring: in every step each rank passes a token to its right and takes one from its left.
+ *
+ *   ring BUDGET_MS LEN
+ *
+ * One JSON line from rank 0: the time of every step in nanoseconds, and of all of them together.
+ * A step ends on a rank when its left neighbour has been scheduled and has sent, so ranks that
+ * share cores show at once how well the waiting side gives way. */
+#include "common.h"
+#include <string.h>
+
+enum { BLOCK = 200, STEPS_MAX = 200 * BLOCK, TAG = 1 };
+
+static int rank, ranks, len;
+static unsigned char *out, *in;
+
+static void step(int64_t number_of_step) {
+    int left = (rank + ranks - 1) % ranks, right = (rank + 1) % ranks;
+    int64_t token = number_of_step * ranks + rank, got;
+    memcpy(out, &token, sizeof token);
+    MPI_Sendrecv(out, len, MPI_BYTE, right, TAG, in, len, MPI_BYTE, left, TAG, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    memcpy(&got, in, sizeof got);
+    if (got != number_of_step * ranks + left) fail("the ring delivered a wrong token");
+}
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc != 3 || ranks < 2) fail("usage: ring BUDGET_MS LEN, on two ranks or more");
+    int64_t budget_ns = number(argv[1], 1, 100000) * 1000000;
+    len = (int)number(argv[2], sizeof(int64_t), 1 << 24);
+    out = need((size_t)len);
+    in = need((size_t)len);
+    int64_t *step_ns = need(STEPS_MAX * sizeof *step_ns);
+    memset(out, 0, (size_t)len);
+    for (int i = 0; i < BLOCK; i++) step(i);
+
+    /* Blocks, because a path may run well at first and collapse later: rank 0 looks at the clock
+     * after each and decides for all whether there is time for another. */
+    int steps = 0, more = 1;
+    int64_t loop_ns = 0;
+    while (more) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        int64_t start = now_ns(), before = start;
+        for (int i = 0; i < BLOCK; i++) {
+            step(steps);
+            int64_t after = now_ns();
+            step_ns[steps++] = after - before;
+            before = after;
+        }
+        loop_ns += before - start;
+        more = loop_ns < budget_ns && steps < STEPS_MAX;
+        MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+    if (rank == 0) {
+        printf("{\"len\":%d,\"ranks\":%d,\"loop_ns\":%lld,\"step_ns\":", len, ranks,
+               (long long)loop_ns);
+        print_histogram(step_ns, steps);
+        puts("}");
+    }
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,64 @@
+//! Who takes part, and how one sees that it really did.
+//!
+//! Settings alone prove nothing: an MPI that does not like one steps back to
+//! another transport and says nothing. So each contender's first run is asked
+//! to tell what it chose.
+
+use serde::{Deserialize, Serialize};
+
+use crate::launch::{Settings, Transport};
+
+/// Who takes part in an MPI comparison, in the order of the tables.
+pub const CONTENDERS: [Transport; 4] =
+    [Transport::Wiglaf, Transport::Tcp, Transport::Ucx, Transport::OfiTcp];
+
+/// Settings that make a transport tell what it chose, for one short run that
+/// is not measured.
+pub fn talkative(transport: Transport) -> Settings {
+    let pairs: &[(&str, &str)] = match transport {
+        Transport::Serial => &[],
+        Transport::Tcp => &[("OMPI_MCA_btl_base_verbose", "20")],
+        Transport::Ucx => &[("UCX_LOG_LEVEL", "info")],
+        Transport::Wiglaf | Transport::OfiTcp => &[("OMPI_MCA_mtl_ofi_verbose", "1")],
+    };
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// The line of a talkative run that says what carried the messages.
+pub fn evidence(transport: Transport, said: &str) -> Option<String> {
+    let (sign, wanted) = match transport {
+        Transport::Serial => return None,
+        Transport::Tcp => ("btl: tcp: Using interface:", ""),
+        Transport::Ucx => ("ep_cfg[", "tag(tcp/"),
+        Transport::OfiTcp => ("mtl:ofi:prov:", "tcp;ofi_rxm"),
+        Transport::Wiglaf => ("mtl:ofi:prov:", "wiglaf"),
+    };
+    let line = said.lines().find(|l| l.contains(sign) && l.contains(wanted))?;
+    Some(line[line.find(sign)?..].trim().to_owned())
+}
+
+/// Someone who could not take part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absent {
+    /// Who.
+    pub transport: Transport,
+    /// Why.
+    pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_evidence_is_about_the_right_transport() {
+        let log = "[a:1] mtl_ofi_component.c:735: fi_getinfo(): Success\n\
+                   [a:1] mtl_ofi_component.c:337: mtl:ofi:prov: tcp;ofi_rxm\n";
+        let found = evidence(Transport::OfiTcp, log);
+        assert_eq!(found.as_deref(), Some("mtl:ofi:prov: tcp;ofi_rxm"));
+        assert_eq!(evidence(Transport::Wiglaf, log), None);
+        let ucx = "UCX  INFO    ep_cfg[0]: tag(self/memory0 tcp/lo)\n\
+                   UCX  INFO    ep_cfg[1]: tag(tcp/lo)\n";
+        assert_eq!(evidence(Transport::Ucx, ucx).as_deref(), Some("ep_cfg[1]: tag(tcp/lo)"));
+    }
+}

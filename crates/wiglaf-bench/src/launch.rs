@@ -1,0 +1,234 @@
+//! How measured programs are started: the interface to whoever knows the nodes.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{BenchError, Result};
+use crate::floor::FloorCommand;
+
+/// What carries the messages of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// One rank: nothing is carried.
+    Serial,
+    /// Open MPI over Wiglaf's libfabric provider.
+    Wiglaf,
+    /// Open MPI's own TCP (`btl/tcp`).
+    Tcp,
+    /// Open MPI over UCX, restricted to TCP.
+    Ucx,
+    /// Open MPI over libfabric's `tcp;ofi_rxm`.
+    OfiTcp,
+}
+
+impl Transport {
+    /// The word that users write, as in `--transport tcp`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Serial => "serial",
+            Self::Wiglaf => "wiglaf",
+            Self::Tcp => "tcp",
+            Self::Ucx => "ucx",
+            Self::OfiTcp => "ofi-tcp",
+        }
+    }
+
+    /// Its name in tables and pictures.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Serial => "serial",
+            Self::Wiglaf => "Wiglaf",
+            Self::Tcp => "Open MPI TCP",
+            Self::Ucx => "UCX TCP",
+            Self::OfiTcp => "libfabric TCP",
+        }
+    }
+}
+
+/// Environment variables that make a run use a transport: all that
+/// distinguishes one contender from another.
+pub type Settings = BTreeMap<String, String>;
+
+/// One run of one program.
+#[derive(Debug, Clone)]
+pub struct Job<'a> {
+    /// What carries its messages.
+    pub transport: Transport,
+    /// The environment for that transport, as [`Launcher::settings`] gave it.
+    pub settings: &'a Settings,
+    /// Processes to start.
+    pub ranks: usize,
+    /// Nodes to spread them over, rank `i` on node `i mod nodes`.
+    pub nodes: usize,
+    /// What to run.
+    pub program: &'a Path,
+    /// Its arguments.
+    pub args: &'a [OsString],
+    /// Further environment, the same for every contender.
+    pub env: &'a [(String, String)],
+    /// Working directory of every rank.
+    pub dir: &'a Path,
+}
+
+/// Starts programs on nodes.
+pub trait Launcher {
+    /// Environment for a transport, or why it is not to be had here.
+    fn settings(&self, transport: Transport) -> std::result::Result<Settings, String>;
+
+    /// The command that runs a job: its standard output is rank 0's, its exit
+    /// status the program's, and it ends all ranks on SIGTERM.
+    ///
+    /// # Errors
+    /// When the job cannot be run here at all.
+    fn command(&self, job: &Job<'_>) -> Result<Command>;
+
+    /// How many nodes there are.
+    fn node_count(&self) -> usize;
+
+    /// What a reader of the result must know about the nodes: MTU, rate,
+    /// cores, emulated or real.
+    fn facts(&self) -> BTreeMap<String, String>;
+
+    /// Commands that measure the floor of each link between the first two
+    /// nodes; see [`crate::floor`].
+    fn floors(&self) -> Vec<FloorCommand> {
+        Vec::new()
+    }
+}
+
+/// Runs a job to its end and hands over what it wrote.
+///
+/// # Errors
+/// When it cannot be started, fails, or is not done after `time_max`.
+pub fn run(launcher: &dyn Launcher, job: &Job<'_>, time_max: Duration) -> Result<Output> {
+    let what = describe(job);
+    let command = launcher.command(job)?;
+    let output = capture(command, time_max)
+        .map_err(|e| BenchError::Run { what: what.clone(), detail: e.to_string() })?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    let detail = format!("{} ({})", last_words(&output), output.status);
+    Err(BenchError::Run { what, detail })
+}
+
+fn describe(job: &Job<'_>) -> String {
+    let program = job.program.file_name().unwrap_or(job.program.as_os_str());
+    format!("{} over {}", program.to_string_lossy(), job.transport.label())
+}
+
+/// The most telling line of a failed run: the last that says "error" or the
+/// like, else the last at all.
+fn last_words(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> =
+        text.lines().map(str::trim).filter(|l| l.chars().any(char::is_alphanumeric)).collect();
+    let telling = ["wiglaf", "rror", "cannot", "not found", "No such", "failed"];
+    let line = lines.iter().rev().find(|l| telling.iter().any(|t| l.contains(t)));
+    line.or(lines.last()).map_or_else(|| "no message".to_owned(), |l| (*l).to_owned())
+}
+
+/// Runs a command with a limit on its time. Afterwards it has ended, whatever
+/// happened.
+pub(crate) fn capture(mut command: Command, time_max: Duration) -> io::Result<Output> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| named(&command, &e))?;
+    let stdout = drain(child.stdout.take());
+    let stderr = drain(child.stderr.take());
+    let Some(status) = wait(&mut child, time_max)? else {
+        end(&mut child)?;
+        let text = format!("not done after {} s, ended", time_max.as_secs());
+        return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+    };
+    let gathered = |t: thread::JoinHandle<Vec<u8>>| t.join().unwrap_or_default();
+    Ok(Output { status, stdout: gathered(stdout), stderr: gathered(stderr) })
+}
+
+fn named(command: &Command, error: &io::Error) -> io::Error {
+    let program = PathBuf::from(command.get_program());
+    io::Error::new(error.kind(), format!("{} could not be started: {error}", program.display()))
+}
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // A read error ends the output; the exit status tells the rest.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+fn wait(child: &mut Child, time_max: Duration) -> io::Result<Option<std::process::ExitStatus>> {
+    let deadline = Instant::now() + time_max;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= deadline {
+            return Ok(None);
+        }
+        // Long enough to leave the measured cores alone.
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// SIGTERM first, so that a launcher can end its ranks; SIGKILL if it does not.
+fn end(child: &mut Child) -> io::Result<()> {
+    if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+    if wait(child, Duration::from_secs(5))?.is_none() {
+        child.kill()?;
+        child.wait()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn captures_both_streams_and_the_status() {
+        let output = capture(shell("echo out; echo err >&2; exit 3"), Duration::from_secs(20));
+        let output = output.unwrap();
+        assert_eq!(output.stdout, b"out\n");
+        assert_eq!(output.stderr, b"err\n");
+        assert_eq!(output.status.code(), Some(3));
+    }
+
+    #[test]
+    fn a_run_that_never_ends_is_ended() {
+        let error = capture(shell("exec sleep 1000"), Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn the_telling_line_is_found() {
+        let output = capture(
+            shell("echo 'cannot open x' >&2; echo ---- >&2; echo bye >&2"),
+            Duration::from_secs(20),
+        );
+        assert_eq!(last_words(&output.unwrap()), "cannot open x");
+    }
+}

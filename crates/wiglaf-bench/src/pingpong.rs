@@ -1,0 +1,341 @@
+//! Latency and bandwidth against message size, Wiglaf beside its rivals.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Progress;
+use crate::compile::MeasuringProgram;
+use crate::contender::{Absent, CONTENDERS, evidence, talkative};
+use crate::error::{BenchError, Result};
+use crate::facts::Facts;
+use crate::floor::{self, Floor};
+use crate::interleave;
+use crate::launch::{self, Job, Launcher, Settings, Transport};
+use crate::stats::{Samples, Summary};
+
+/// Names the layout of the result, for those who read it later.
+pub const SCHEMA: &str = "wiglaf-bench/pingpong/1";
+
+const RUN_TIME_MAX: Duration = Duration::from_secs(180);
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Rounds; each contender runs once in each.
+    pub rounds: usize,
+    /// Message lengths in bytes.
+    pub lens: Vec<u64>,
+    /// Time for each length in each run.
+    pub budget: Duration,
+    /// Who takes part.
+    pub contenders: Vec<Transport>,
+    /// Where the measuring program is built and kept.
+    pub cache: PathBuf,
+}
+
+impl Plan {
+    /// Everybody, every length, five rounds of a few seconds each.
+    pub fn new(cache: PathBuf) -> Self {
+        Self {
+            rounds: 5,
+            lens: all_lens(),
+            budget: Duration::from_millis(60),
+            contenders: CONTENDERS.to_vec(),
+            cache,
+        }
+    }
+}
+
+/// Nothing, and 1 B to 4 MiB: powers of two, and one and a half of them from
+/// 96 B up, because paths like to switch just above a power of two.
+pub fn all_lens() -> Vec<u64> {
+    let mut lens = vec![0];
+    for power in 0..=22 {
+        lens.push(1u64 << power);
+        if (6..22).contains(&power) {
+            lens.push(3 << (power - 1));
+        }
+    }
+    lens
+}
+
+/// What was measured, as it is written down.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Where and with what.
+    pub facts: Facts,
+    /// Rounds that every contender ran.
+    pub rounds: usize,
+    /// Milliseconds for each length in each run.
+    pub budget_ms: u64,
+    /// Who took part, and how they did.
+    pub contenders: Vec<Contender>,
+    /// Who did not, and why.
+    pub absent: Vec<Absent>,
+    /// What the bare links do.
+    pub floors: Vec<Floor>,
+    /// Floors that could not be measured, and why.
+    pub floors_absent: Vec<String>,
+    /// Wiglaf against the best rival of each length; empty without Wiglaf or
+    /// without rivals.
+    pub comparison: Vec<Comparison>,
+}
+
+/// One contender's results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Contender {
+    /// Who.
+    pub transport: Transport,
+    /// In words.
+    pub label: String,
+    /// All that set it apart from the others.
+    pub settings: Settings,
+    /// What its MPI said it used, in a run of its own.
+    pub evidence: Option<String>,
+    /// One entry for each length.
+    pub points: Vec<Point>,
+}
+
+/// One length.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Bytes a message.
+    pub len: u64,
+    /// Half a round trip, the samples of all rounds together.
+    pub half_round_trip: Summary,
+    /// `len` by the median half round trip, in 10^6 bytes a second.
+    pub megabytes_per_s: f64,
+    /// The median of each round by itself: how far they are apart is how far
+    /// to trust them.
+    pub round_p50_us: Vec<f64>,
+}
+
+/// Wiglaf against the best rival at one length.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Bytes a message.
+    pub len: u64,
+    /// The rival with the smallest median.
+    pub best_rival: Transport,
+    /// Wiglaf's median time by that rival's: below one, Wiglaf is faster.
+    pub time_ratio: f64,
+    /// Wiglaf's bandwidth by that rival's: above one, Wiglaf is faster.
+    pub bandwidth_ratio: f64,
+}
+
+/// Runs the plan.
+///
+/// # Errors
+/// When nobody can take part, or a contender that passed its first run fails
+/// later.
+pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> Result<Report> {
+    let program = MeasuringProgram::Pingpong.build(&plan.cache)?;
+    let runner = Runner { launcher, plan, program };
+    let (mut entries, absent) = runner.admit(progress);
+    if entries.is_empty() {
+        let reasons: Vec<_> =
+            absent.iter().map(|a| format!("{}: {}", a.transport.label(), a.reason)).collect();
+        return Err(BenchError::NoContender(reasons.join("; ")));
+    }
+    let order = interleave::rounds(entries.len(), plan.rounds);
+    for (round, turns) in order.iter().enumerate() {
+        for &turn in turns {
+            let entry = &mut entries[turn];
+            let label = entry.transport.label();
+            progress(&format!("round {} of {}: {label}", round + 1, plan.rounds));
+            let samples = runner.run(entry.transport, &entry.settings)?;
+            entry.take(samples);
+        }
+    }
+    let contenders: Vec<_> = entries.into_iter().map(Entry::finish).collect();
+    let (floors, floors_absent) = measure_floors(launcher, progress);
+    Ok(Report {
+        schema: SCHEMA.to_owned(),
+        facts: Facts::gather(launcher.facts()),
+        rounds: plan.rounds,
+        budget_ms: u64::try_from(plan.budget.as_millis()).unwrap_or(u64::MAX),
+        comparison: compare(&contenders),
+        contenders,
+        absent,
+        floors,
+        floors_absent,
+    })
+}
+
+fn measure_floors(launcher: &dyn Launcher, progress: Progress<'_>) -> (Vec<Floor>, Vec<String>) {
+    let (mut floors, mut absent) = (Vec::new(), Vec::new());
+    for command in launcher.floors() {
+        progress(&format!("the floor of link {}", command.link));
+        match floor::measure(command, RUN_TIME_MAX) {
+            Ok(found) => floors.push(found),
+            Err(error) => absent.push(error.to_string()),
+        }
+    }
+    (floors, absent)
+}
+
+struct Runner<'a> {
+    launcher: &'a dyn Launcher,
+    plan: &'a Plan,
+    program: PathBuf,
+}
+
+impl Runner<'_> {
+    /// One short run each, to see who works here and that the messages take
+    /// the way they should.
+    fn admit(&self, progress: Progress<'_>) -> (Vec<Entry>, Vec<Absent>) {
+        let (mut entries, mut absent) = (Vec::new(), Vec::new());
+        for &transport in &self.plan.contenders {
+            progress(&format!("trying {}", transport.label()));
+            match self.try_out(transport) {
+                Ok(entry) => entries.push(entry),
+                Err(reason) => absent.push(Absent { transport, reason }),
+            }
+        }
+        (entries, absent)
+    }
+
+    fn try_out(&self, transport: Transport) -> std::result::Result<Entry, String> {
+        let settings = self.launcher.settings(transport)?;
+        let mut loud = settings.clone();
+        loud.extend(talkative(transport));
+        let output = self
+            .launch(transport, &loud, Duration::from_millis(5), &[8])
+            .map_err(|e| e.to_string())?;
+        // UCX tells on standard output, the others on standard error.
+        let said = [output.stderr, output.stdout].concat();
+        let evidence = evidence(transport, &String::from_utf8_lossy(&said));
+        if evidence.is_none() {
+            return Err("its MPI ran, but over something else".to_owned());
+        }
+        Ok(Entry { transport, settings, evidence, lens: BTreeMap::new() })
+    }
+
+    fn run(&self, transport: Transport, settings: &Settings) -> Result<BTreeMap<u64, Samples>> {
+        let output = self.launch(transport, settings, self.plan.budget, &self.plan.lens)?;
+        let samples = parse(&String::from_utf8_lossy(&output.stdout))?;
+        match self.plan.lens.iter().find(|len| !samples.contains_key(len)) {
+            None => Ok(samples),
+            Some(len) => Err(bad_output(format!("nothing about {len} bytes"))),
+        }
+    }
+
+    fn launch(
+        &self,
+        transport: Transport,
+        settings: &Settings,
+        budget: Duration,
+        lens: &[u64],
+    ) -> Result<std::process::Output> {
+        let numbers =
+            std::iter::once(budget.as_millis()).chain(lens.iter().map(|l| u128::from(*l)));
+        let args: Vec<OsString> = numbers.map(|n| n.to_string().into()).collect();
+        let job = Job {
+            transport,
+            settings,
+            ranks: 2,
+            nodes: self.launcher.node_count().min(2),
+            program: &self.program,
+            args: &args,
+            env: &[],
+            dir: &self.plan.cache,
+        };
+        launch::run(self.launcher, &job, RUN_TIME_MAX)
+    }
+}
+
+/// A contender while it is being measured.
+struct Entry {
+    transport: Transport,
+    settings: Settings,
+    evidence: Option<String>,
+    lens: BTreeMap<u64, (Samples, Vec<f64>)>,
+}
+
+impl Entry {
+    fn take(&mut self, run: BTreeMap<u64, Samples>) {
+        for (len, samples) in run {
+            let (all, medians) = self.lens.entry(len).or_default();
+            medians.extend(samples.summary(0.5).map(|s| s.p50_us));
+            all.merge(&samples);
+        }
+    }
+
+    fn finish(self) -> Contender {
+        let points = self.lens.into_iter().filter_map(|(len, (samples, round_p50_us))| {
+            let half_round_trip = samples.summary(0.5)?;
+            let megabytes_per_s = len as f64 / half_round_trip.p50_us;
+            Some(Point { len, half_round_trip, megabytes_per_s, round_p50_us })
+        });
+        Contender {
+            transport: self.transport,
+            label: self.transport.label().to_owned(),
+            settings: self.settings,
+            evidence: self.evidence,
+            points: points.collect(),
+        }
+    }
+}
+
+impl Contender {
+    /// What it did at one length.
+    pub fn at(&self, len: u64) -> Option<&Point> {
+        self.points.iter().find(|p| p.len == len)
+    }
+}
+
+/// Wiglaf's points against the best rival's of each length.
+pub fn compare(contenders: &[Contender]) -> Vec<Comparison> {
+    let Some(ours) = contenders.iter().find(|c| c.transport == Transport::Wiglaf) else {
+        return Vec::new();
+    };
+    let best = |len| {
+        let rivals = contenders.iter().filter(|c| c.transport != Transport::Wiglaf);
+        let times = rivals.filter_map(|c| Some((c.transport, c.at(len)?.half_round_trip.p50_us)));
+        times.min_by(|a, b| a.1.total_cmp(&b.1))
+    };
+    let compared = ours.points.iter().filter_map(|point| {
+        let (best_rival, theirs) = best(point.len)?;
+        let time_ratio = point.half_round_trip.p50_us / theirs;
+        Some(Comparison {
+            len: point.len,
+            best_rival,
+            time_ratio,
+            bandwidth_ratio: 1.0 / time_ratio,
+        })
+    });
+    compared.collect()
+}
+
+#[derive(Deserialize)]
+struct Line {
+    len: u64,
+    round_trip_ns: Vec<(u64, u64)>,
+}
+
+fn bad_output(detail: String) -> BenchError {
+    BenchError::Output { what: "the ping-pong program".into(), detail }
+}
+
+/// Reads the program's output; lines that others print are skipped.
+fn parse(text: &str) -> Result<BTreeMap<u64, Samples>> {
+    let mut lens = BTreeMap::new();
+    for line in text.lines().filter(|line| line.starts_with('{')) {
+        let line: Line = serde_json::from_str(line).map_err(|e| bad_output(e.to_string()))?;
+        let samples = Samples::from_pairs(line.round_trip_ns);
+        if samples.count() == 0 {
+            return Err(bad_output(format!("no samples for {} bytes", line.len)));
+        }
+        lens.insert(line.len, samples);
+    }
+    Ok(lens)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+use super::*;
+
+fn contender(transport: Transport, p50_us: &[(u64, f64)]) -> Contender {
+    let points = p50_us.iter().map(|&(len, us)| {
+        let samples = Samples::from_pairs([((us * 2000.0) as u64, 1)]);
+        Point {
+            len,
+            half_round_trip: samples.summary(0.5).unwrap(),
+            megabytes_per_s: len as f64 / us,
+            round_p50_us: vec![us],
+        }
+    });
+    Contender {
+        transport,
+        label: transport.label().to_owned(),
+        settings: Settings::new(),
+        evidence: None,
+        points: points.collect(),
+    }
+}
+
+#[test]
+fn lens_cover_the_range_once_each_and_in_order() {
+    let lens = all_lens();
+    assert!(lens.is_sorted_by(|a, b| a < b));
+    assert_eq!((lens[0], lens[1], *lens.last().unwrap()), (0, 1, 4 << 20));
+    for power in 0..=22 {
+        assert!(lens.contains(&(1 << power)));
+    }
+    assert!(lens.contains(&1536));
+}
+
+#[test]
+fn each_length_has_its_own_best_rival() {
+    let all = [
+        contender(Transport::Wiglaf, &[(8, 4.0), (1 << 20, 500.0)]),
+        contender(Transport::Tcp, &[(8, 8.0), (1 << 20, 400.0)]),
+        contender(Transport::Ucx, &[(8, 6.0), (1 << 20, 600.0)]),
+    ];
+    let found = compare(&all);
+    assert_eq!((found[0].best_rival, found[0].time_ratio), (Transport::Ucx, 4.0 / 6.0));
+    assert_eq!((found[1].best_rival, found[1].bandwidth_ratio), (Transport::Tcp, 0.8));
+}
+
+#[test]
+fn without_wiglaf_or_rivals_nothing_is_compared() {
+    let rival = contender(Transport::Tcp, &[(8, 8.0)]);
+    let ours = contender(Transport::Wiglaf, &[(8, 4.0)]);
+    assert_eq!(compare(&[rival]), []);
+    assert_eq!(compare(&[ours]), []);
+}
+
+#[test]
+fn rounds_are_merged_and_kept_apart() {
+    let mut entry = Entry {
+        transport: Transport::Tcp,
+        settings: Settings::new(),
+        evidence: None,
+        lens: BTreeMap::new(),
+    };
+    entry.take(BTreeMap::from([(8, Samples::from_pairs([(8_000, 1)]))]));
+    entry.take(BTreeMap::from([(8, Samples::from_pairs([(12_000, 3)]))]));
+    let done = entry.finish();
+    let point = done.at(8).unwrap();
+    assert_eq!(point.round_p50_us, [4.0, 6.0]);
+    assert_eq!((point.half_round_trip.samples, point.half_round_trip.p50_us), (4, 6.0));
+}
+
+#[test]
+fn output_is_read_and_garbage_refused() {
+    let text = "a banner\n{\"len\":8,\"round_trip_ns\":[[6000,2],[7000,1]]}\n";
+    assert_eq!(parse(text).unwrap()[&8], Samples::from_pairs([(6000, 2), (7000, 1)]));
+    for bad in ["{\"len\":8}", "{\"len\":8,\"round_trip_ns\":[]}", "{\"len\":-8"] {
+        assert!(parse(bad).is_err(), "{bad}");
+    }
+}

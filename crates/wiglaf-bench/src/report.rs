@@ -1,0 +1,45 @@
+//! From measurements to what people read: JSON files, tables, pictures.
+
+mod json;
+mod plot;
+mod scale;
+mod table;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Result, file_error};
+use crate::pingpong;
+
+pub use json::{read, write};
+pub use plot::{FONT_PACKAGE, Picture, draw_png, draw_svg};
+pub use table::{applications_table, length, pingpong_markdown, pingpong_table, ring_table};
+
+/// What became of a report on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The files, in the order in which to mention them.
+    pub files: Vec<PathBuf>,
+    /// What was left out, and why.
+    pub notes: Vec<String>,
+}
+
+/// Writes everything about a ping-pong into a folder: `pingpong.json`, `.md`,
+/// `.svg` and, where there is a font, `.png`.
+///
+/// # Errors
+/// When the folder cannot be written to.
+pub fn write_pingpong(report: &pingpong::Report, folder: &Path) -> Result<Written> {
+    fs::create_dir_all(folder).map_err(file_error(folder))?;
+    let file = |ending: &str| folder.join(format!("pingpong.{ending}"));
+    write(report, &file("json"))?;
+    fs::write(file("md"), pingpong_markdown(report)).map_err(file_error(folder))?;
+    let picture = Picture::of(report);
+    draw_svg(&picture, &file("svg"))?;
+    let mut written = Written { files: ["json", "md", "svg"].map(file).to_vec(), notes: vec![] };
+    match draw_png(&picture, &file("png")) {
+        Ok(()) => written.files.push(file("png")),
+        Err(error) => written.notes.push(error.to_string()),
+    }
+    Ok(written)
+}

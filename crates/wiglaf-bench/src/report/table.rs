@@ -1,0 +1,250 @@
+//! Tables for terminals (at most 80 columns) and for Markdown.
+
+use std::fmt::Write as _;
+
+use crate::applications;
+use crate::contender::Absent;
+use crate::floor::Floor;
+use crate::launch::Transport;
+use crate::pingpong::{Comparison, Contender, Point, Report};
+use crate::ring;
+
+/// A message length as people say it; odd ones in plain bytes.
+pub fn length(len: u64) -> String {
+    let unit = |shift: u32| len >= 1 << shift && len.is_multiple_of(1 << (shift - 1));
+    match len {
+        _ if unit(20) => format!("{} MiB", len as f64 / f64::from(1 << 20)),
+        _ if unit(10) => format!("{} KiB", len as f64 / f64::from(1 << 10)),
+        _ => format!("{len} B"),
+    }
+}
+
+/// Three significant digits, as much as such figures are good for.
+fn figure(value: f64) -> String {
+    match value {
+        v if v >= 99.95 => format!("{v:.0}"),
+        v if v >= 9.995 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+/// A result with more lengths than this shows its powers of two only; the
+/// JSON and the picture have them all.
+const ROWS_MAX: usize = 26;
+
+/// One line of the comparison: ours, the best rival's, and the ratio.
+struct Row {
+    length: String,
+    ours: Option<[String; 3]>,
+    rival: Option<(Transport, [String; 3])>,
+    ratio: Option<String>,
+}
+
+fn figures(point: &Point) -> [String; 3] {
+    let bandwidth = if point.len == 0 { "-".into() } else { figure(point.megabytes_per_s) };
+    [figure(point.half_round_trip.p50_us), figure(point.half_round_trip.p99_us), bandwidth]
+}
+
+fn rows(report: &Report) -> Vec<Row> {
+    let ours = report.contenders.iter().find(|c| c.transport == Transport::Wiglaf);
+    let mut lens: Vec<u64> =
+        report.contenders.iter().flat_map(|c| c.points.iter().map(|p| p.len)).collect();
+    lens.sort_unstable();
+    lens.dedup();
+    if lens.len() > ROWS_MAX {
+        lens.retain(|len| *len == 0 || len.is_power_of_two());
+    }
+    let row = |len| {
+        let rival = best_rival(&report.contenders, len);
+        Row {
+            length: length(len),
+            ours: ours.and_then(|c| c.at(len)).map(figures),
+            rival: rival.map(|(t, p)| (t, figures(p))),
+            ratio: ratio(&report.comparison, len),
+        }
+    };
+    lens.into_iter().map(row).collect()
+}
+
+fn best_rival(contenders: &[Contender], len: u64) -> Option<(Transport, &Point)> {
+    let rivals = contenders.iter().filter(|c| c.transport != Transport::Wiglaf);
+    let points = rivals.filter_map(|c| Some((c.transport, c.at(len)?)));
+    points.min_by(|a, b| a.1.half_round_trip.p50_us.total_cmp(&b.1.half_round_trip.p50_us))
+}
+
+fn ratio(comparison: &[Comparison], len: u64) -> Option<String> {
+    comparison.iter().find(|c| c.len == len).map(|c| format!("{:.2}", c.time_ratio))
+}
+
+/// The ping-pong for a terminal.
+pub fn pingpong_table(report: &Report) -> String {
+    let mut text = String::new();
+    let mut line = |s: String| {
+        text.push_str(s.trim_end());
+        text.push('\n');
+    };
+    line(format!(
+        "Half a round trip in us, {} rounds; ratio = Wiglaf's time / best rival's",
+        report.rounds
+    ));
+    line(format!("{:>9}  {:^23}  {:^36}  {:>5}", "", "Wiglaf", "best TCP rival", ""));
+    line(format!(
+        "{:>9}  {:>7} {:>7} {:>7}  {:<13}{:>7} {:>7} {:>7}  {:>5}",
+        "size", "p50", "p99", "MB/s", "", "p50", "p99", "MB/s", "ratio"
+    ));
+    let nothing = || ["-"; 3].map(str::to_owned);
+    for row in rows(report) {
+        let [p50, p99, rate] = row.ours.unwrap_or_else(nothing);
+        let (name, theirs) = match row.rival {
+            Some((transport, figures)) => (transport.label(), figures),
+            None => ("-", nothing()),
+        };
+        let [their_p50, their_p99, their_rate] = theirs;
+        line(format!(
+            "{:>9}  {p50:>7} {p99:>7} {rate:>7}  {name:<13}{their_p50:>7} {their_p99:>7} \
+             {their_rate:>7}  {:>5}",
+            row.length,
+            row.ratio.unwrap_or_else(|| "-".into()),
+        ));
+    }
+    report.absent.iter().for_each(|a| line(absent_words(a)));
+    for floor in &report.floors {
+        line(fold(&floor_words(floor)));
+    }
+    for reason in &report.floors_absent {
+        line(fold(reason));
+    }
+    text
+}
+
+/// A bare link in one sentence.
+fn floor_words(floor: &Floor) -> String {
+    let latency = floor.latency.iter().map(|l| {
+        format!("{} p50 {} us, p99 {} us", length(l.len), figure(l.p50_us), figure(l.p99_us))
+    });
+    let stream = floor.stream_megabytes_per_s.map(|rate| format!("stream {} MB/s", figure(rate)));
+    let parts: Vec<String> = latency.chain(stream).collect();
+    format!("bare link {}: {}", floor.link, parts.join("; "))
+}
+
+fn absent_words(absent: &Absent) -> String {
+    fold(&format!("{} did not take part: {}", absent.transport.label(), absent.reason))
+}
+
+fn push_absent(text: &mut String, absent: &[Absent]) {
+    for one in absent {
+        text.push_str(&absent_words(one));
+        text.push('\n');
+    }
+}
+
+/// Breaks a sentence so that it fits a terminal.
+fn fold(text: &str) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > 79 {
+            out.push_str("\n  ");
+            column = 2;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += width;
+    }
+    out
+}
+
+/// The ping-pong for a document.
+pub fn pingpong_markdown(report: &Report) -> String {
+    let mut text = String::from(
+        "| size | Wiglaf p50 (us) | p99 (us) | MB/s | best rival | p50 (us) | p99 (us) | MB/s \
+         | time ratio |\n|---:|---:|---:|---:|---|---:|---:|---:|---:|\n",
+    );
+    let nothing = || ["-"; 3].map(str::to_owned);
+    for row in rows(report) {
+        let ours = row.ours.unwrap_or_else(nothing).join(" | ");
+        let (name, theirs) = match row.rival {
+            Some((transport, figures)) => (transport.label(), figures),
+            None => ("-", nothing()),
+        };
+        let ratio = row.ratio.unwrap_or_else(|| "-".into());
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "| {} | {ours} | {name} | {} | {ratio} |",
+            row.length,
+            theirs.join(" | ")
+        );
+    }
+    text
+}
+
+/// The ring for a terminal.
+pub fn ring_table(report: &ring::Report) -> String {
+    let mut text = format!(
+        "{} ranks on {} in a ring, {} a token, us a step\n{:<14} {:>9} {:>9} {:>9} {:>9}\n",
+        report.ranks,
+        if report.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", report.nodes) },
+        length(report.len),
+        "",
+        "mean",
+        "p50",
+        "p99",
+        "vs TCP"
+    );
+    let tcp = report.contenders.iter().find(|c| c.transport == Transport::Tcp);
+    for contender in &report.contenders {
+        let ratio = tcp.map_or("-".into(), |t| format!("{:.2}", contender.step_us() / t.step_us()));
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{:<14} {:>9} {:>9} {:>9} {ratio:>9}",
+            contender.label,
+            figure(contender.step_us()),
+            figure(contender.step.p50_us),
+            figure(contender.step.p99_us),
+        );
+    }
+    push_absent(&mut text, &report.absent);
+    text
+}
+
+/// The applications in the form of the 2004 report's Table 1: what a program
+/// loses while it waits is wall time that is not CPU time.
+pub fn applications_table(report: &applications::Report) -> String {
+    let mut text = String::new();
+    for application in &report.applications {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}", application.title);
+        let _ = writeln!(
+            text,
+            "  {:<22} {:>8} {:>8} {:>9} {:>9}",
+            "seconds", "wall", "CPU", "wall-CPU", "wall/CPU"
+        );
+        for run in &application.runs {
+            let ranks = if run.ranks == 1 { "1 rank" } else { &format!("{} ranks", run.ranks) };
+            let name = format!("{}, {ranks}", run.label);
+            let _ = writeln!(
+                text,
+                "  {name:<22} {:>8.2} {:>8.2} {:>9.2} {:>9.2}",
+                run.wall_s,
+                run.cpu_s,
+                run.wall_s - run.cpu_s,
+                run.wall_s / run.cpu_s,
+            );
+        }
+        let _ = writeln!(text, "  {}", application.verdict());
+        for line in application.in_words() {
+            let _ = writeln!(text, "  {line}");
+        }
+        text.push('\n');
+    }
+    push_absent(&mut text, &report.absent);
+    text
+}
+
+#[cfg(test)]
+pub(in crate::report) mod tests;

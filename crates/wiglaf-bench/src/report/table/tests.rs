@@ -1,0 +1,197 @@
+use super::*;
+use crate::applications::{Application, ApplicationId, Run};
+use crate::facts::Facts;
+use crate::floor::FloorLatency;
+use crate::launch::Settings;
+use crate::pingpong::{SCHEMA, compare};
+use crate::stats::Samples;
+use std::collections::BTreeMap;
+
+/// A made-up result: round figures that nobody measured.
+pub(in crate::report) fn sample_report() -> Report {
+    let curve = |transport: Transport, start_us: f64, bytes_per_us: f64| {
+        let points = [0u64, 8, 1024, 65_536, 1 << 20, 4 << 20].map(|len| {
+            let us = start_us + len as f64 / bytes_per_us;
+            let ns = (us * 2000.0) as u64;
+            let samples = Samples::from_pairs([(ns, 98), (ns * 3, 2)]);
+            let half_round_trip = samples.summary(0.5).unwrap();
+            let megabytes_per_s = len as f64 / half_round_trip.p50_us;
+            Point { len, half_round_trip, megabytes_per_s, round_p50_us: vec![us] }
+        });
+        Contender {
+            transport,
+            label: transport.label().to_owned(),
+            settings: Settings::from([("OMPI_MCA_pml".to_owned(), "cm".to_owned())]),
+            evidence: Some("mtl:ofi:prov: wiglaf".to_owned()),
+            points: points.to_vec(),
+        }
+    };
+    let contenders = vec![
+        curve(Transport::Wiglaf, 4.0, 2500.0),
+        curve(Transport::Tcp, 8.0, 2000.0),
+        curve(Transport::Ucx, 6.0, 1500.0),
+    ];
+    Report {
+        schema: SCHEMA.to_owned(),
+        facts: sample_facts(),
+        rounds: 4,
+        budget_ms: 60,
+        comparison: compare(&contenders),
+        contenders,
+        absent: vec![Absent {
+            transport: Transport::OfiTcp,
+            reason: "pingpong over libfabric TCP failed: a long story about a provider that was \
+                     not found anywhere"
+                .to_owned(),
+        }],
+        floors: vec![Floor {
+            link: "packet".to_owned(),
+            latency: [(8, 2.1), (1400, 2.6)]
+                .map(|(len, p50_us)| FloorLatency { len, p50_us, p99_us: p50_us + 0.5 })
+                .to_vec(),
+            stream_megabytes_per_s: Some(4600.0),
+        }],
+        floors_absent: Vec::new(),
+    }
+}
+
+fn sample_facts() -> Facts {
+    Facts {
+        date: "2026-01-31T12:00:00Z".to_owned(),
+        command_line: vec!["wiglaf".to_owned(), "bench".to_owned()],
+        wiglaf_version: "0.1.0".to_owned(),
+        cores: 2,
+        cpu: "a processor".to_owned(),
+        kernel: "Linux 6.1".to_owned(),
+        system: "Debian".to_owned(),
+        versions: BTreeMap::from([("mpi".to_owned(), Some("4.1.4".to_owned()))]),
+        nodes: BTreeMap::from([("mtu".to_owned(), "1500".to_owned())]),
+    }
+}
+
+pub(super) fn sample_application() -> Application {
+    let run = |transport: Transport, ranks, wall_s, cpu_s| Run {
+        transport,
+        label: transport.label().to_owned(),
+        ranks,
+        settings: Settings::new(),
+        energies: vec![-167.597_717_86],
+        wall_s,
+        cpu_s,
+        round_wall_s: vec![wall_s],
+        round_cpu_s: vec![cpu_s],
+    };
+    Application {
+        id: ApplicationId::Nwchem,
+        title: "A program: some input".to_owned(),
+        energy_unit: "hartree".to_owned(),
+        expected_energy: Some(-167.597_717_8),
+        runs: vec![
+            run(Transport::Serial, 1, 10.0, 9.5),
+            run(Transport::Tcp, 2, 9.0, 4.5),
+            run(Transport::Wiglaf, 2, 5.4, 5.2),
+        ],
+    }
+}
+
+/// Compares with a committed file; `WIGLAF_BLESS=1` writes it anew.
+fn assert_golden(name: &str, text: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("WIGLAF_BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, golden, "{} differs; WIGLAF_BLESS=1 accepts it", path.display());
+}
+
+fn assert_narrow(text: &str) {
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+    }
+}
+
+#[test]
+fn pingpong_for_a_terminal() {
+    let text = pingpong_table(&sample_report());
+    assert_narrow(&text);
+    assert_golden("pingpong.txt", &text);
+}
+
+#[test]
+fn pingpong_for_a_document() {
+    let text = pingpong_markdown(&sample_report());
+    let bars: Vec<usize> = text.lines().map(|l| l.matches('|').count()).collect();
+    assert!(bars.iter().all(|b| *b == bars[0]), "{bars:?}");
+    assert_golden("pingpong.md", &text);
+}
+
+#[test]
+fn without_wiglaf_the_rivals_are_still_shown() {
+    let mut report = sample_report();
+    report.contenders.remove(0);
+    report.comparison.clear();
+    let text = pingpong_table(&report);
+    assert_narrow(&text);
+    let row = text.lines().find(|l| l.trim_start().starts_with("8 B")).unwrap();
+    assert!(row.contains("UCX TCP") && row.ends_with('-'), "{row}");
+}
+
+#[test]
+fn applications_for_a_terminal() {
+    let report = applications::Report {
+        schema: applications::SCHEMA.to_owned(),
+        facts: sample_facts(),
+        rounds: 1,
+        applications: vec![sample_application()],
+        absent: vec![Absent {
+            transport: Transport::Ucx,
+            reason: "it is not installed".to_owned(),
+        }],
+    };
+    let text = applications_table(&report);
+    assert_narrow(&text);
+    assert_golden("applications.txt", &text);
+}
+
+#[test]
+fn ring_for_a_terminal() {
+    let contender = |transport: Transport, us: u64| ring::Contender {
+        transport,
+        label: transport.label().to_owned(),
+        settings: Settings::new(),
+        step: Samples::from_pairs([(us * 1000, 10)]).summary(1.0).unwrap(),
+        round_mean_us: vec![us as f64],
+    };
+    let report = ring::Report {
+        schema: ring::SCHEMA.to_owned(),
+        facts: sample_facts(),
+        ranks: 4,
+        nodes: 4,
+        len: 8,
+        contenders: vec![contender(Transport::Wiglaf, 15), contender(Transport::Tcp, 50)],
+        absent: Vec::new(),
+    };
+    assert_eq!(report.ratio_to(Transport::Tcp), Some(0.3));
+    let text = ring_table(&report);
+    assert_narrow(&text);
+    assert_golden("ring.txt", &text);
+}
+
+#[test]
+fn lengths_in_words() {
+    let words = [0, 8, 1400, 1024, 1536, 1 << 20, 3 << 19].map(length);
+    assert_eq!(words, ["0 B", "8 B", "1400 B", "1 KiB", "1.5 KiB", "1 MiB", "1.5 MiB"]);
+}
+
+#[test]
+fn reports_survive_the_trip_through_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.json");
+    let report = sample_report();
+    crate::report::write(&report, &path).unwrap();
+    assert_eq!(crate::report::read::<Report>(&path).unwrap(), report);
+    std::fs::write(&path, "{\"schema\":").unwrap();
+    let error = crate::report::read::<Report>(&path).unwrap_err().to_string();
+    assert!(error.contains("r.json"), "{error}");
+}

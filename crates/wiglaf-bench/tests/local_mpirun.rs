@@ -1,0 +1,145 @@
+//! Launches the installed MPI over loopback and reads what really comes back.
+//! Where a program is not installed, its test says so and passes.
+
+use std::path::Path;
+use std::time::Duration;
+
+use wiglaf_bench::applications::{self, ApplicationId};
+use wiglaf_bench::local::LocalMpirun;
+use wiglaf_bench::{BenchError, Launcher, Transport, pingpong, report, ring};
+
+/// The value, or a line that says why the test is skipped.
+fn or_skip<T>(result: Result<T, BenchError>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error @ BenchError::ProgramMissing { .. }) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn short(cache: &Path, contenders: &[Transport]) -> pingpong::Plan {
+    pingpong::Plan {
+        rounds: 2,
+        lens: vec![0, 8, 5000, 1 << 20],
+        budget: Duration::from_millis(5),
+        contenders: contenders.to_vec(),
+        cache: cache.to_owned(),
+    }
+}
+
+#[test]
+fn rivals_take_turns_and_are_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(launcher) = or_skip(LocalMpirun::new()) else { return };
+    let rivals = [Transport::Tcp, Transport::Ucx, Transport::OfiTcp, Transport::Wiglaf];
+    let mut turns = Vec::new();
+    let mut note = |line: &str| turns.push(line.to_owned());
+    let measured = pingpong::measure(&launcher, &short(dir.path(), &rivals), &mut note);
+    let Some(found) = or_skip(measured) else { return };
+
+    let tcp = found.contenders.iter().find(|c| c.transport == Transport::Tcp).unwrap();
+    assert_eq!(tcp.points.iter().map(|p| p.len).collect::<Vec<_>>(), [0, 8, 5000, 1 << 20]);
+    for contender in &found.contenders {
+        assert!(contender.evidence.is_some(), "{contender:?}");
+        for point in &contender.points {
+            let trip = &point.half_round_trip;
+            assert_eq!(point.round_p50_us.len(), 2);
+            assert!(trip.samples >= 48 && 0.0 < trip.min_us);
+            assert!(trip.min_us <= trip.p50_us && trip.p50_us <= trip.p99_us);
+        }
+    }
+    // A rival that runs here at all must be seen to run over what it should.
+    let astray = found.absent.iter().find(|a| a.reason.contains("over something else"));
+    assert_eq!(astray, None);
+    // This launcher has no Wiglaf to offer, and the report has to say so.
+    assert!(found.absent.iter().any(|a| a.transport == Transport::Wiglaf));
+    let rounds: Vec<_> = turns.iter().filter(|l| l.starts_with("round")).collect();
+    assert_eq!(rounds.len(), 2 * found.contenders.len());
+    let json = dir.path().join("r.json");
+    report::write(&found, &json).unwrap();
+    assert_eq!(report::read::<pingpong::Report>(&json).unwrap(), found);
+    assert!(report::pingpong_table(&found).contains("1 MiB"));
+}
+
+#[test]
+fn nobody_to_measure_is_an_error_that_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(launcher) = or_skip(LocalMpirun::new()) else { return };
+    let plan = short(dir.path(), &[Transport::Wiglaf]);
+    match pingpong::measure(&launcher, &plan, &mut |_| ()) {
+        Err(BenchError::NoContender(why)) => assert!(why.contains("loopback"), "{why}"),
+        Err(BenchError::ProgramMissing { .. }) => eprintln!("skipped: no mpicc"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn more_ranks_than_cores_go_round() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(launcher) = or_skip(LocalMpirun::new()) else { return };
+    let plan = ring::Plan {
+        rounds: 1,
+        budget: Duration::from_millis(50),
+        contenders: vec![Transport::Tcp],
+        ..ring::Plan::new(4, dir.path().to_owned())
+    };
+    let Some(found) = or_skip(ring::measure(&launcher, &plan, &mut |_| ())) else { return };
+    assert_eq!((found.ranks, found.nodes), (4, 1));
+    assert!(found.contenders[0].step.samples >= 200);
+    assert!(found.contenders[0].step_us() > 0.0);
+}
+
+fn application(id: ApplicationId) -> Option<applications::Report> {
+    let dir = tempfile::tempdir().unwrap();
+    let launcher = or_skip(LocalMpirun::new())?;
+    let plan = applications::Plan {
+        applications: vec![id],
+        transports: vec![Transport::Serial, Transport::Tcp],
+        ..applications::Plan::new(dir.path().to_owned())
+    };
+    let found = or_skip(applications::measure(&launcher, &plan, &mut |_| ()))?;
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+    Some(found)
+}
+
+#[test]
+fn espresso_finds_the_serial_energy_over_tcp() {
+    let Some(found) = application(ApplicationId::Espresso) else { return };
+    let runs = &found.applications[0].runs;
+    assert_eq!((runs[0].ranks, runs[1].ranks), (1, 2));
+    assert!((runs[0].energies[0] - runs[1].energies[0]).abs() <= 1e-6);
+    assert!(runs.iter().all(|r| r.wall_s > 0.0 && r.cpu_s > 0.0));
+}
+
+#[test]
+fn nwchem_finds_the_known_energy_over_tcp() {
+    let Some(found) = application(ApplicationId::Nwchem) else { return };
+    for run in &found.applications[0].runs {
+        assert!((run.energies[0] + 167.597_717_8).abs() <= 1e-6, "{run:?}");
+    }
+}
+
+#[test]
+fn a_failing_program_is_one_sentence() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(launcher) = or_skip(LocalMpirun::new()) else { return };
+    let settings = launcher.settings(Transport::Tcp).unwrap();
+    let job = wiglaf_bench::Job {
+        transport: Transport::Tcp,
+        settings: &settings,
+        ranks: 1,
+        nodes: 1,
+        program: Path::new("/nonexistent/program"),
+        args: &[],
+        env: &[],
+        dir: dir.path(),
+    };
+    let error = wiglaf_bench::launch::run(&launcher, &job, Duration::from_secs(60)).unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("program over Open MPI TCP failed"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+}

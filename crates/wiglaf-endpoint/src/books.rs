@@ -1,0 +1,416 @@
+//! Operations in progress: the [`Sink`] and [`Source`] of the transport.
+
+use std::collections::{HashMap, VecDeque};
+
+use wiglaf_transport::{Gone, PeerId, Sink, Source, Wanted};
+use wiglaf_wire::{Class, Envelope};
+
+use crate::matching::{Matching, Payload, Posted, Unexpected};
+use crate::memory::Regions;
+use crate::{ActiveMessage, Completion, Outcome, SendOp, Side};
+
+/// Longest active message that is accepted, in bytes.
+const ACTIVE_LEN_MAX: u64 = 64 << 20;
+
+/// A send that the transport may still read.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    pub(crate) op: SendOp,
+    pub(crate) regions: Regions,
+    /// The payload, when the user's buffer may not be read later.
+    pub(crate) owned: Option<Vec<u8>>,
+    pub(crate) len: usize,
+}
+
+/// A receive whose message is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Receiving {
+    pub(crate) posted: Posted,
+    pub(crate) peer: PeerId,
+    pub(crate) envelope: Envelope,
+    pub(crate) total: u64,
+}
+
+/// A message that is being pulled.
+#[derive(Debug)]
+pub(crate) enum Pulling {
+    ToUser(Receiving),
+    Active(ActiveMessage),
+}
+
+/// An eager message whose parts are coming.
+#[derive(Debug)]
+pub(crate) enum Assembly {
+    ToUser { receiving: Receiving, got: usize },
+    Unexpected { serial: u64 },
+    Active(ActiveMessage),
+}
+
+/// A buffer that takes several messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MultiBuffer {
+    used: usize,
+    min_free: usize,
+    /// Messages that are still arriving in it.
+    outstanding: usize,
+    retired: bool,
+}
+
+/// Everything that operations leave behind between calls.
+#[derive(Debug, Default)]
+pub(crate) struct Books {
+    pub(crate) matching: Matching,
+    sending: Table<Sending>,
+    pulling: Table<Pulling>,
+    pub(crate) assembling: HashMap<PeerId, Assembly>,
+    multi: Table<MultiBuffer>,
+    pub(crate) active: VecDeque<ActiveMessage>,
+    serial: u64,
+    sends_done: VecDeque<Completion>,
+    recvs_done: VecDeque<Completion>,
+    /// Peers that are gone, until somebody asks.
+    pub(crate) gone: VecDeque<(PeerId, Gone)>,
+}
+
+// SAFETY: the raw pointers in completions are only carried, never followed.
+unsafe impl Send for Books {}
+
+/// Entries by small number; numbers are used again.
+#[derive(Debug)]
+struct Table<T> {
+    entries: Vec<Option<T>>,
+    free: Vec<usize>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Table<T> {
+    fn insert(&mut self, value: T) -> usize {
+        if let Some(at) = self.free.pop() {
+            self.entries[at] = Some(value);
+            return at;
+        }
+        self.entries.push(Some(value));
+        self.entries.len() - 1
+    }
+
+    fn get(&self, at: usize) -> Option<&T> {
+        self.entries.get(at)?.as_ref()
+    }
+
+    fn get_mut(&mut self, at: usize) -> Option<&mut T> {
+        self.entries.get_mut(at)?.as_mut()
+    }
+
+    fn remove(&mut self, at: usize) -> Option<T> {
+        let value = self.entries.get_mut(at)?.take()?;
+        self.free.push(at);
+        Some(value)
+    }
+}
+
+impl Books {
+    pub(crate) fn pop_completion(&mut self, side: Side) -> Option<Completion> {
+        match side {
+            Side::Send => self.sends_done.pop_front(),
+            Side::Recv => self.recvs_done.pop_front(),
+        }
+    }
+
+    pub(crate) fn has_completion(&self) -> bool {
+        !self.sends_done.is_empty() || !self.recvs_done.is_empty() || !self.active.is_empty()
+    }
+
+    pub(crate) fn begin_send(&mut self, sending: Sending) -> u64 {
+        self.sending.insert(sending) as u64
+    }
+
+    pub(crate) fn sending_mut(&mut self, token: u64) -> Option<&mut Sending> {
+        self.sending.get_mut(token as usize)
+    }
+
+    pub(crate) fn abort_send(&mut self, token: u64) {
+        self.sending.remove(token as usize);
+    }
+
+    /// A send has ended; success is reported if that was wanted.
+    pub(crate) fn end_send(&mut self, token: u64, outcome: Outcome) {
+        if let Some(sending) = self.sending.remove(token as usize) {
+            self.report_send(&sending.op, sending.len, outcome);
+        }
+    }
+
+    pub(crate) fn report_send(&mut self, op: &SendOp, len: usize, outcome: Outcome) {
+        if op.report || outcome != Outcome::Done {
+            self.sends_done.push_back(Completion {
+                side: Side::Send,
+                class: op.class,
+                context: op.context,
+                len,
+                buf: std::ptr::null_mut(),
+                data: op.data,
+                tag: op.tag,
+                source: None,
+                multi_released: false,
+                outcome,
+            });
+        }
+    }
+
+    pub(crate) fn push_recv(&mut self, completion: Completion) {
+        self.recvs_done.push_back(completion);
+    }
+
+    /// Makes a multi-receive buffer known.
+    pub(crate) fn add_multi(&mut self, min_free: usize) -> usize {
+        self.multi.insert(MultiBuffer { used: 0, min_free, outstanding: 0, retired: false })
+    }
+
+    /// Gives a matched message its memory: all of the receive's, or the next
+    /// slice of its multi-receive buffer.
+    pub(crate) fn place(&mut self, mut posted: Posted, total: u64) -> Posted {
+        let Some(id) = posted.multi else { return posted };
+        let Some(buffer) = self.multi.get_mut(id) else { return posted };
+        let whole = posted.regions.len();
+        let len = usize::try_from(total).unwrap_or(usize::MAX);
+        posted.regions = posted.regions.slice(buffer.used, len);
+        buffer.used += posted.regions.len();
+        buffer.outstanding += 1;
+        if whole - buffer.used < buffer.min_free.max(1) {
+            buffer.retired = true;
+            self.matching.withdraw(|p| p.multi == Some(id));
+        }
+        posted
+    }
+
+    /// A receive has all of its message.
+    pub(crate) fn end_recv(&mut self, r: &Receiving, complete: bool) {
+        let room = r.posted.regions.len() as u64;
+        let outcome = match r.total.checked_sub(room) {
+            _ if !complete => Outcome::PeerGone,
+            Some(excess) if excess > 0 => Outcome::Truncated(excess as usize),
+            _ => Outcome::Done,
+        };
+        let multi_released = self.leave_multi(r.posted.multi);
+        if r.posted.op.report || multi_released || outcome != Outcome::Done {
+            self.push_recv(Completion {
+                side: Side::Recv,
+                class: r.envelope.class,
+                context: r.posted.op.context,
+                len: r.total.min(room) as usize,
+                buf: r.posted.regions.start(),
+                data: r.envelope.data,
+                tag: r.envelope.tag,
+                source: Some(r.peer),
+                multi_released,
+                outcome,
+            });
+        }
+    }
+
+    /// One message fewer is arriving in the buffer; true when that was its last.
+    fn leave_multi(&mut self, id: Option<usize>) -> bool {
+        let Some(id) = id else { return false };
+        let Some(buffer) = self.multi.get_mut(id) else { return false };
+        buffer.outstanding -= 1;
+        let released = buffer.retired && buffer.outstanding == 0;
+        if released {
+            self.multi.remove(id);
+        }
+        released
+    }
+
+    /// A receive ended without any message.
+    pub(crate) fn end_unmatched(&mut self, posted: &Posted, outcome: Outcome) {
+        let mut multi_released = false;
+        if let Some(id) = posted.multi
+            && let Some(buffer) = self.multi.get_mut(id)
+        {
+            buffer.retired = true;
+            multi_released = buffer.outstanding == 0;
+            if multi_released {
+                self.multi.remove(id);
+            }
+        }
+        self.push_recv(Completion {
+            side: Side::Recv,
+            class: posted.op.class,
+            context: posted.op.context,
+            len: 0,
+            buf: std::ptr::null_mut(),
+            data: None,
+            tag: posted.op.tag,
+            source: None,
+            multi_released,
+            outcome,
+        });
+    }
+
+    /// Names a pull of `receiving`; answers what to ask for.
+    pub(crate) fn begin_pull(&mut self, receiving: Receiving) -> Wanted {
+        let len = receiving.total.min(receiving.posted.regions.len() as u64);
+        let token = self.pulling.insert(Pulling::ToUser(receiving)) as u64;
+        Wanted { len, token }
+    }
+
+    /// A pull of nothing ends at once.
+    pub(crate) fn end_pull(&mut self, token: u64, complete: bool) {
+        match self.pulling.remove(token as usize) {
+            Some(Pulling::ToUser(receiving)) => self.end_recv(&receiving, complete),
+            Some(Pulling::Active(message)) if complete => self.active.push_back(message),
+            Some(Pulling::Active(_)) | None => {}
+        }
+    }
+
+    /// Keeps a message for which nothing was posted; answers its number.
+    fn keep(&mut self, peer: PeerId, envelope: &Envelope, total: u64, payload: Payload) -> u64 {
+        self.serial += 1;
+        let serial = self.serial;
+        self.matching.keep(Unexpected { serial, peer, envelope: *envelope, total, payload });
+        serial
+    }
+
+    fn receiving(&mut self, peer: PeerId, envelope: &Envelope, total: u64) -> Option<Receiving> {
+        let posted = self.matching.take_posted(peer, envelope)?;
+        let posted = self.place(posted, total);
+        Some(Receiving { posted, peer, envelope: *envelope, total })
+    }
+}
+
+fn active(peer: PeerId, envelope: &Envelope, payload: Vec<u8>) -> ActiveMessage {
+    ActiveMessage { source: peer, handler: envelope.tag, data: envelope.data, payload }
+}
+
+impl Source for Books {
+    fn read(&self, token: u64, offset: u64, out: &mut [u8]) {
+        let Some(sending) = self.sending.get(token as usize) else { return };
+        match &sending.owned {
+            Some(bytes) => {
+                let from = (offset as usize).min(bytes.len());
+                let len = out.len().min(bytes.len() - from);
+                out[..len].copy_from_slice(&bytes[from..from + len]);
+            }
+            None => sending.regions.read(offset as usize, out),
+        }
+    }
+}
+
+impl Sink for Books {
+    fn message(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> bool {
+        if envelope.class == Class::Active {
+            self.active.push_back(active(peer, envelope, payload.to_vec()));
+            return false;
+        }
+        let total = payload.len() as u64;
+        if let Some(receiving) = self.receiving(peer, envelope, total) {
+            receiving.posted.regions.write(0, payload);
+            self.end_recv(&receiving, true);
+            return true;
+        }
+        self.keep(peer, envelope, total, Payload::Here(payload.to_vec()));
+        false
+    }
+
+    fn first(&mut self, peer: PeerId, envelope: &Envelope, total: u64, payload: &[u8]) {
+        let assembly = if envelope.class == Class::Active {
+            Assembly::Active(active(peer, envelope, payload.to_vec()))
+        } else if let Some(receiving) = self.receiving(peer, envelope, total) {
+            receiving.posted.regions.write(0, payload);
+            Assembly::ToUser { receiving, got: payload.len() }
+        } else {
+            // The peer's credit bounds what it can make us reserve.
+            let mut bytes = Vec::with_capacity(total.min(1 << 20) as usize);
+            bytes.extend_from_slice(payload);
+            Assembly::Unexpected { serial: self.keep(peer, envelope, total, Payload::Here(bytes)) }
+        };
+        self.assembling.insert(peer, assembly);
+    }
+
+    fn next(&mut self, peer: PeerId, payload: &[u8], last: bool) -> bool {
+        match self.assembling.get_mut(&peer) {
+            None => return last,
+            Some(Assembly::ToUser { receiving, got }) => {
+                receiving.posted.regions.write(*got, payload);
+                *got += payload.len();
+            }
+            Some(Assembly::Active(message)) => message.payload.extend_from_slice(payload),
+            Some(Assembly::Unexpected { serial }) => {
+                let message = self.matching.by_serial(*serial);
+                if let Some(Unexpected { payload: Payload::Here(bytes), .. }) = message {
+                    bytes.extend_from_slice(payload);
+                }
+            }
+        }
+        if !last {
+            return false;
+        }
+        match self.assembling.remove(&peer) {
+            Some(Assembly::ToUser { receiving, .. }) => {
+                self.end_recv(&receiving, true);
+                true
+            }
+            Some(Assembly::Active(message)) => {
+                self.active.push_back(message);
+                false
+            }
+            Some(Assembly::Unexpected { .. }) => false,
+            None => true,
+        }
+    }
+
+    fn request(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        total: u64,
+        send_id: u32,
+    ) -> Option<Wanted> {
+        if envelope.class == Class::Active {
+            let len = total.min(ACTIVE_LEN_MAX);
+            let message = active(peer, envelope, vec![0; len as usize]);
+            let token = self.pulling.insert(Pulling::Active(message)) as u64;
+            return Some(Wanted { len, token });
+        }
+        if let Some(receiving) = self.receiving(peer, envelope, total) {
+            return Some(self.begin_pull(receiving));
+        }
+        self.keep(peer, envelope, total, Payload::Remote { send_id });
+        None
+    }
+
+    fn segment(&mut self, token: u64, offset: u64, payload: &[u8]) {
+        match self.pulling.get_mut(token as usize) {
+            Some(Pulling::ToUser(r)) => r.posted.regions.write(offset as usize, payload),
+            Some(Pulling::Active(message)) => {
+                let at = offset as usize;
+                if let Some(out) = message.payload.get_mut(at..at + payload.len()) {
+                    out.copy_from_slice(payload);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn pulled(&mut self, token: u64, complete: bool) {
+        self.end_pull(token, complete);
+    }
+
+    fn sent(&mut self, token: u64, complete: bool) {
+        self.end_send(token, if complete { Outcome::Done } else { Outcome::PeerGone });
+    }
+
+    fn gone(&mut self, peer: PeerId, why: Gone) {
+        if let Some(Assembly::ToUser { receiving, .. }) = self.assembling.remove(&peer) {
+            self.end_recv(&receiving, false);
+        }
+        // After an orderly good-bye nothing more can come either.
+        for posted in self.matching.withdraw_from(peer) {
+            self.end_unmatched(&posted, Outcome::PeerGone);
+        }
+        self.gone.push_back((peer, why));
+    }
+}

@@ -1,0 +1,540 @@
+//! The endpoint itself: posts, progress, waiting, closing.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use wiglaf_link::{Lane, Link, Sent, Train};
+use wiglaf_transport::{
+    Config as TransportConfig, Instant as Tick, Path, PeerId, PeerView, Posted as Taken, SendError,
+    Stats, Transmit, Transport,
+};
+use wiglaf_wire::{Envelope, Epoch, JobKey};
+
+use crate::books::{Assembly, Books, Receiving, Sending};
+use crate::matching::{Payload, Posted, Unexpected};
+use crate::memory::{Region, Regions};
+use crate::waiting::{Step, Waiting};
+use crate::{
+    ActiveMessage, Address, CompleteWhen, Completion, Outcome, PostError, RecvOp, SendOp, Side,
+};
+
+/// Trains that one call of progress sends before it looks for arrivals again.
+const TRAINS_PER_PROGRESS: usize = 8;
+/// Longest block of [`Endpoint::idle`]: its caller has other things to look after.
+const IDLE_BLOCK_MAX: Duration = Duration::from_millis(1);
+/// How long closing waits for what was sent to be acknowledged.
+const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+/// How long closing waits for its good-bye to be acknowledged.
+const CLOSE_LIMIT: Duration = Duration::from_millis(200);
+
+/// What an endpoint is made of.
+pub struct Setup {
+    /// Its incarnation.
+    pub epoch: Epoch,
+    /// The job's secret.
+    pub key: JobKey,
+    /// Its links. The first gives the endpoint its address; of those that
+    /// reach a peer the last is used.
+    pub links: Vec<Box<dyn Link>>,
+    /// How long a peer that owes an answer may be silent.
+    pub silence_limit: Duration,
+    /// Off only to show what happens without it.
+    pub flow_control: bool,
+}
+
+/// One endpoint of a process.
+pub struct Endpoint {
+    address: Address,
+    links: Vec<Box<dyn Link>>,
+    transport: Transport,
+    books: Books,
+    waiting: Waiting,
+    clock: Instant,
+    out: Vec<u8>,
+    /// A train in `out` that its link had no room for.
+    stalled: Option<Transmit>,
+    /// The first link failure; the link is not used any further.
+    failed: Option<io::Error>,
+    closed: bool,
+    /// How many peers the links have been told of.
+    introduced: u32,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Endpoint({} epoch {})", self.address.at, self.address.epoch)
+    }
+}
+
+impl Endpoint {
+    /// Joins links to a transport.
+    ///
+    /// # Panics
+    /// When there is no link.
+    #[must_use]
+    pub fn new(setup: Setup) -> Self {
+        let paths: Vec<Path> = setup.links.iter().map(|link| path_of(link.as_ref())).collect();
+        let longest = paths.iter().map(|p| p.frame_len_max * p.bulk_train_max).max();
+        let out = vec![0; longest.unwrap_or(0).max(64 * 1024)];
+        let address = Address { at: setup.links[0].local(), epoch: setup.epoch };
+        let transport = Transport::new(TransportConfig {
+            epoch: setup.epoch,
+            key: setup.key,
+            paths,
+            silence_limit: setup.silence_limit,
+            flow_control: setup.flow_control,
+        });
+        Self {
+            address,
+            links: setup.links,
+            transport,
+            books: Books::default(),
+            waiting: Waiting::default(),
+            clock: Instant::now(),
+            out,
+            stalled: None,
+            failed: None,
+            closed: false,
+            introduced: 0,
+        }
+    }
+
+    /// Where this endpoint is.
+    #[must_use]
+    pub fn name(&self) -> Address {
+        self.address
+    }
+
+    /// The links' names, in their order.
+    pub fn links(&self) -> impl Iterator<Item = &'static str> {
+        self.links.iter().map(Link::name)
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        self.transport.stats()
+    }
+
+    /// What can be seen of a peer.
+    #[must_use]
+    pub fn peer(&self, peer: PeerId) -> Option<PeerView> {
+        self.transport.peer(peer)
+    }
+
+    /// Longest payload that may be injected, in bytes.
+    #[must_use]
+    pub fn inject_len_max(&self) -> usize {
+        self.links.iter().map(|link| link.limits().frame_len_max).min().unwrap_or(0) - 128
+    }
+
+    /// Makes `address` known; the same address gives the same peer again.
+    pub fn insert(&mut self, address: Address) -> PeerId {
+        for link in &mut self.links {
+            link.add_peer(address.at, address.epoch.0);
+        }
+        let path = self.links.iter().rposition(|link| link.reaches(address.at)).unwrap_or(0);
+        self.transport.connect(address.at, address.epoch, path)
+    }
+
+    /// Where a peer is, as far as is known.
+    #[must_use]
+    pub fn address_of(&self, peer: PeerId) -> Option<Address> {
+        let view = self.transport.peer(peer)?;
+        Some(Address { at: view.at, epoch: view.epoch })
+    }
+
+    /// Posts a send.
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing was taken.
+    ///
+    /// # Safety
+    /// Unless `op.inject`, the regions must stay valid and unchanged until
+    /// the send completes or the endpoint is dropped.
+    pub unsafe fn post_send(&mut self, op: &SendOp, regions: &[Region]) -> Result<(), PostError> {
+        // SAFETY: handed on from our caller.
+        let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
+        let len = regions.len();
+        if op.inject && len > self.inject_len_max() {
+            return Err(PostError::TooLong);
+        }
+        let report = op.complete == CompleteWhen::Delivery && !op.inject;
+        let token = self.books.begin_send(Sending { op: *op, regions, owned: None, len });
+        let envelope = Envelope { class: op.class, tag: op.tag, data: op.data };
+        let taken = self.transport.send(op.peer, envelope, len, token, report, &self.books);
+        match taken {
+            Err(why) => {
+                self.books.abort_send(token);
+                return Err(match why {
+                    SendError::Again => PostError::Again,
+                    SendError::PeerGone => PostError::PeerGone,
+                });
+            }
+            Ok(Taken::Buffered) if !report => self.books.end_send(token, Outcome::Done),
+            Ok(Taken::Buffered) => {}
+            Ok(Taken::Pending) if op.inject => {
+                // Its buffer is the caller's again in a moment.
+                let mut bytes = vec![0; len];
+                regions.read(0, &mut bytes);
+                if let Some(sending) = self.books.sending_mut(token) {
+                    sending.owned = Some(bytes);
+                }
+            }
+            Ok(Taken::Pending) => {}
+        }
+        self.flush(self.now());
+        Ok(())
+    }
+
+    /// Posts a receive.
+    ///
+    /// # Errors
+    /// [`PostError::TooLong`] for too many regions.
+    ///
+    /// # Safety
+    /// The regions must stay valid and untouched until the receive completes,
+    /// is cancelled, or the endpoint is dropped.
+    pub unsafe fn post_recv(&mut self, op: &RecvOp, regions: &[Region]) -> Result<(), PostError> {
+        // SAFETY: handed on from our caller.
+        let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
+        let multi = op.multi_min_free.map(|min_free| self.books.add_multi(min_free));
+        let posted = Posted { op: *op, regions, multi };
+        if multi.is_none() {
+            match self.books.matching.take_unexpected(op) {
+                Some(message) => self.receive(posted, message),
+                None => self.books.matching.post(posted),
+            }
+            return Ok(());
+        }
+        self.books.matching.post(posted);
+        // The buffer takes what already waits until it is full.
+        while let Some(message) = self.books.matching.find(op) {
+            let (peer, envelope) = (message.peer, message.envelope);
+            let Some(posted) = self.books.matching.take_posted(peer, &envelope) else { break };
+            let Some(message) = self.books.matching.take_unexpected(op) else { break };
+            self.receive(posted, message);
+            if posted.multi != multi {
+                continue; // an earlier buffer took it
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives an unexpected message to its receive.
+    fn receive(&mut self, posted: Posted, message: Unexpected) {
+        let Unexpected { serial, peer, envelope, total, payload } = message;
+        let posted = self.books.place(posted, total);
+        let receiving = Receiving { posted, peer, envelope, total };
+        match payload {
+            Payload::Here(bytes) => {
+                posted.regions.write(0, &bytes);
+                if bytes.len() as u64 == total {
+                    self.books.end_recv(&receiving, true);
+                    self.transport.consume(peer, total);
+                } else if let Some(assembly) = self.books.assembling.get_mut(&peer)
+                    && matches!(assembly, Assembly::Unexpected { serial: s } if *s == serial)
+                {
+                    *assembly = Assembly::ToUser { receiving, got: bytes.len() };
+                } else {
+                    self.books.end_recv(&receiving, false); // the rest will never come
+                }
+            }
+            Payload::Remote { send_id } => {
+                let wanted = self.books.begin_pull(receiving);
+                let asked = self.transport.pull(peer, send_id, wanted.len, wanted.token);
+                if !asked || wanted.len == 0 {
+                    self.books.end_pull(wanted.token, asked);
+                }
+                self.flush(self.now());
+            }
+        }
+    }
+
+    /// Looks for a message without receiving it. A completion tells whether
+    /// there is one, with `op.context`. With `claim` it is set aside for
+    /// [`Endpoint::post_claimed`] with the same context.
+    pub fn peek(&mut self, op: &RecvOp, claim: bool) {
+        if self.books.matching.find(op).is_none() {
+            self.progress();
+        }
+        let found = self.books.matching.find(op).map(|m| (m.peer, m.envelope, m.total));
+        let nothing = Envelope { class: op.class, tag: op.tag, data: None };
+        let (source, envelope, len, outcome) = match found {
+            Some((peer, envelope, total)) => (Some(peer), envelope, total, Outcome::Done),
+            None => (None, nothing, 0, Outcome::NoMessage),
+        };
+        if claim && source.is_some() {
+            self.books.matching.claim(op);
+        }
+        self.books.push_recv(Completion {
+            side: Side::Recv,
+            class: op.class,
+            context: op.context,
+            len: len as usize,
+            buf: std::ptr::null_mut(),
+            data: envelope.data,
+            tag: envelope.tag,
+            source,
+            multi_released: false,
+            outcome,
+        });
+    }
+
+    /// Receives the message that a peek claimed under `op.context`.
+    ///
+    /// # Errors
+    /// [`PostError::NotClaimed`] when there is none.
+    ///
+    /// # Safety
+    /// As for [`Endpoint::post_recv`].
+    pub unsafe fn post_claimed(
+        &mut self,
+        op: &RecvOp,
+        regions: &[Region],
+    ) -> Result<(), PostError> {
+        // SAFETY: handed on from our caller.
+        let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
+        let message = self.books.matching.take_claimed(op.context).ok_or(PostError::NotClaimed)?;
+        self.receive(Posted { op: *op, regions, multi: None }, message);
+        Ok(())
+    }
+
+    /// Drops the message that a peek claimed under `op.context`, with a completion.
+    ///
+    /// # Errors
+    /// [`PostError::NotClaimed`] when there is none.
+    pub fn discard_claimed(&mut self, op: &RecvOp) -> Result<(), PostError> {
+        let message = self.books.matching.take_claimed(op.context).ok_or(PostError::NotClaimed)?;
+        match &message.payload {
+            Payload::Remote { send_id } => {
+                self.transport.pull(message.peer, *send_id, 0, 0);
+                self.flush(self.now());
+            }
+            Payload::Here(bytes) if bytes.len() as u64 == message.total => {
+                self.transport.consume(message.peer, message.total);
+            }
+            Payload::Here(_) => {
+                // Its rest is still coming and goes nowhere, too.
+                self.receive(Posted { op: *op, regions: Regions::EMPTY, multi: None }, message);
+                return Ok(());
+            }
+        }
+        self.books.end_recv(&discarded(op, &message), true);
+        Ok(())
+    }
+
+    /// Cancels a posted receive that has matched nothing yet: its completion
+    /// says [`Outcome::Canceled`]. False when there is none (left).
+    pub fn cancel(&mut self, context: usize) -> bool {
+        let posted = self.books.matching.withdraw(|p| p.op.context == context);
+        if let Some(posted) = posted {
+            self.books.end_unmatched(&posted, Outcome::Canceled);
+        }
+        posted.is_some()
+    }
+
+    /// Receives, delivers, acknowledges, sends. True when anything happened.
+    pub fn progress(&mut self) -> bool {
+        let now = self.now();
+        let mut busy = false;
+        for (path, link) in self.links.iter_mut().enumerate() {
+            let (transport, books) = (&mut self.transport, &mut self.books);
+            let received = link.recv(&mut |from, bytes| {
+                transport.handle_datagram(now, from, path, bytes, books);
+            });
+            match received {
+                Ok(count) => busy |= count > 0,
+                Err(why) => {
+                    self.failed.get_or_insert(why);
+                }
+            }
+            while let Some(at) = link.take_unreachable() {
+                transport.handle_unreachable(at, books);
+                busy = true;
+            }
+        }
+        self.introduce_strangers();
+        if self.transport.poll_timeout().is_some_and(|at| at <= now) {
+            self.transport.handle_timeout(now, &mut self.books);
+        }
+        busy |= self.flush(now);
+        if busy {
+            self.waiting.found();
+        }
+        busy
+    }
+
+    /// Tells the links of peers that have called before anybody inserted them: shared memory
+    /// answers only to whom it knows.
+    fn introduce_strangers(&mut self) {
+        while let Some(view) = self.transport.peer(PeerId(self.introduced)) {
+            for link in &mut self.links {
+                link.add_peer(view.at, view.epoch.0);
+            }
+            self.introduced += 1;
+        }
+    }
+
+    /// Sends what is ready, up to a limit. True when anything was sent.
+    fn flush(&mut self, now: Tick) -> bool {
+        for sent in 0..TRAINS_PER_PROGRESS {
+            let next = self.stalled.take();
+            let next =
+                next.or_else(|| self.transport.poll_transmit(now, &self.books, &mut self.out));
+            let Some(transmit) = next else { return sent > 0 };
+            let train = Train {
+                to: transmit.to,
+                lane: if transmit.bulk { Lane::Bulk } else { Lane::Latency },
+                segment_len: transmit.segment_len,
+                bytes: &self.out[..transmit.len],
+            };
+            match self.links[transmit.path].send(&train) {
+                Ok(Sent::All) => {}
+                Ok(Sent::Full) => {
+                    self.stalled = Some(transmit);
+                    return sent > 0;
+                }
+                Err(why) => {
+                    self.failed.get_or_insert(why);
+                }
+            }
+        }
+        true
+    }
+
+    /// The next finished operation of that side.
+    pub fn pop_completion(&mut self, side: Side) -> Option<Completion> {
+        self.books.pop_completion(side)
+    }
+
+    /// The next active message that has arrived.
+    pub fn pop_active(&mut self) -> Option<ActiveMessage> {
+        let message = self.books.active.pop_front()?;
+        self.transport.consume(message.source, message.payload.len() as u64);
+        Some(message)
+    }
+
+    /// The next peer that was found to be gone, and why.
+    pub fn pop_gone(&mut self) -> Option<(PeerId, wiglaf_transport::Gone)> {
+        self.books.gone.pop_front()
+    }
+
+    /// Why a link cannot be used any further, once.
+    pub fn take_failure(&mut self) -> Option<io::Error> {
+        self.failed.take()
+    }
+
+    /// To be called when a caller that polls found nothing: polls, yields, or
+    /// blocks for at most a millisecond, as the waiting policy finds best.
+    pub fn idle(&mut self) {
+        let began = Instant::now();
+        let step = self.waiting.empty(began);
+        match step {
+            Step::Poll => return,
+            Step::Yield => std::thread::yield_now(),
+            Step::Block => self.block(IDLE_BLOCK_MAX),
+        }
+        self.waiting.resumed(step, began, Instant::now());
+    }
+
+    /// Waits until something has happened or `timeout` has passed.
+    pub fn wait(&mut self, timeout: Duration) {
+        let began = Instant::now();
+        while !self.progress() && !self.books.has_completion() {
+            let Some(left) = timeout.checked_sub(began.elapsed()) else { return };
+            self.block(left);
+        }
+    }
+
+    /// Sleeps until something arrives, a timer is due or `limit` has passed.
+    fn block(&mut self, limit: Duration) {
+        let mut limit = limit;
+        if let Some(at) = self.transport.poll_timeout() {
+            limit = limit.min(at.since(self.now()));
+        }
+        if self.stalled.is_some() {
+            limit = limit.min(Duration::from_micros(50));
+        }
+        let mut arrived = false;
+        for link in &mut self.links {
+            arrived |= link.arm(true);
+        }
+        if !arrived {
+            let fds: Vec<_> = self.links.iter().flat_map(Link::wait_fds).collect();
+            let mut polled: Vec<PollFd<'_>> = fds
+                .iter()
+                .map(|fd| {
+                    // SAFETY: the links own these descriptors and live through this call.
+                    let fd = unsafe { BorrowedFd::borrow_raw(*fd) };
+                    PollFd::from_borrowed_fd(fd, PollFlags::IN)
+                })
+                .collect();
+            let limit =
+                Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos().into() };
+            // A failed or interrupted poll only means to look again.
+            let _ = poll(&mut polled, Some(&limit));
+        }
+        for link in &mut self.links {
+            link.arm(false);
+        }
+    }
+
+    /// Waits until what was sent is acknowledged (bounded), then says good-bye.
+    pub fn close(&mut self) {
+        if std::mem::replace(&mut self.closed, true) {
+            return;
+        }
+        self.drain(DRAIN_LIMIT);
+        self.transport.close();
+        self.drain(CLOSE_LIMIT);
+    }
+
+    fn drain(&mut self, limit: Duration) {
+        let began = Instant::now();
+        while !self.transport.is_drained() && began.elapsed() < limit && self.failed.is_none() {
+            if !self.progress() {
+                self.block(Duration::from_millis(1));
+            }
+        }
+        self.flush(self.now());
+    }
+
+    /// Messages that wait for a receive.
+    #[must_use]
+    pub fn unexpected_len(&self) -> usize {
+        self.books.matching.unexpected_len()
+    }
+
+    fn now(&self) -> Tick {
+        Tick::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1)
+    }
+
+    /// The address that peers on the same link reach this endpoint's bulk lane at.
+    #[must_use]
+    pub fn bulk_address(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(*self.address.at.ip(), self.links[0].bulk_port())
+    }
+}
+
+fn path_of(link: &dyn Link) -> Path {
+    let limits = link.limits();
+    Path {
+        frame_len_max: limits.frame_len_max,
+        bulk_train_max: limits.bulk_train_max,
+        bulk_window_len: limits.bulk_window_len,
+        bulk_port: link.bulk_port(),
+    }
+}
+
+fn discarded(op: &RecvOp, message: &Unexpected) -> Receiving {
+    Receiving {
+        posted: Posted { op: *op, regions: Regions::EMPTY, multi: None },
+        peer: message.peer,
+        envelope: message.envelope,
+        total: 0,
+    }
+}

@@ -1,0 +1,196 @@
+//! Posted receives and unexpected messages, and how they find each other.
+//!
+//! The rules are those of MPI (MPI 4.0, section 3.5) and libfabric
+//! (fi_tagged(3)): among the messages that match, a receive takes the one that
+//! arrived first; among the receives that match, a message takes the one that
+//! was posted first.
+
+use std::collections::VecDeque;
+
+use wiglaf_transport::PeerId;
+use wiglaf_wire::{Class, Envelope};
+
+use crate::RecvOp;
+use crate::memory::Regions;
+
+/// A receive that waits for its message.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Posted {
+    pub(crate) op: RecvOp,
+    pub(crate) regions: Regions,
+    /// Its multi-receive buffer, if it is one.
+    pub(crate) multi: Option<usize>,
+}
+
+/// Where the payload of an unexpected message is.
+#[derive(Debug)]
+pub(crate) enum Payload {
+    /// Here, as far as it has come.
+    Here(Vec<u8>),
+    /// With its sender.
+    Remote { send_id: u32 },
+}
+
+/// A message that came before its receive.
+#[derive(Debug)]
+pub(crate) struct Unexpected {
+    /// Arrival number, to find a message whose parts are still coming.
+    pub(crate) serial: u64,
+    pub(crate) peer: PeerId,
+    pub(crate) envelope: Envelope,
+    pub(crate) total: u64,
+    pub(crate) payload: Payload,
+}
+
+/// What a receive or a peek looks for.
+pub(crate) fn matches(op: &RecvOp, peer: PeerId, envelope: &Envelope) -> bool {
+    op.class == envelope.class
+        && op.from.is_none_or(|from| from == peer)
+        && (op.class == Class::Untagged || (op.tag ^ envelope.tag) & !op.ignore == 0)
+}
+
+/// Both queues.
+#[derive(Debug, Default)]
+pub(crate) struct Matching {
+    posted: VecDeque<Posted>,
+    unexpected: VecDeque<Unexpected>,
+    /// Messages set aside by a peek, by its context.
+    claimed: Vec<(usize, Unexpected)>,
+}
+
+impl Matching {
+    pub(crate) fn post(&mut self, posted: Posted) {
+        self.posted.push_back(posted);
+    }
+
+    /// The receive for a message that arrives. A multi-receive stays posted.
+    pub(crate) fn take_posted(&mut self, peer: PeerId, envelope: &Envelope) -> Option<Posted> {
+        let at = self.posted.iter().position(|p| matches(&p.op, peer, envelope))?;
+        if self.posted[at].multi.is_some() {
+            return Some(self.posted[at]);
+        }
+        self.posted.remove(at)
+    }
+
+    /// Takes the receive of a multi-receive buffer, or the first that was
+    /// posted under `context`, out of the queue.
+    pub(crate) fn withdraw(&mut self, pick: impl Fn(&Posted) -> bool) -> Option<Posted> {
+        let at = self.posted.iter().position(pick)?;
+        self.posted.remove(at)
+    }
+
+    pub(crate) fn keep(&mut self, message: Unexpected) {
+        self.unexpected.push_back(message);
+    }
+
+    /// The first message that `op` would receive.
+    pub(crate) fn find(&self, op: &RecvOp) -> Option<&Unexpected> {
+        self.unexpected.iter().find(|m| matches(op, m.peer, &m.envelope))
+    }
+
+    pub(crate) fn take_unexpected(&mut self, op: &RecvOp) -> Option<Unexpected> {
+        let at = self.unexpected.iter().position(|m| matches(op, m.peer, &m.envelope))?;
+        self.unexpected.remove(at)
+    }
+
+    /// Sets the message that `op` would receive aside under its context.
+    pub(crate) fn claim(&mut self, op: &RecvOp) {
+        if let Some(message) = self.take_unexpected(op) {
+            self.claimed.push((op.context, message));
+        }
+    }
+
+    pub(crate) fn take_claimed(&mut self, context: usize) -> Option<Unexpected> {
+        let at = self.claimed.iter().position(|(c, _)| *c == context)?;
+        Some(self.claimed.swap_remove(at).1)
+    }
+
+    /// The message with that arrival number, whose parts are still coming.
+    pub(crate) fn by_serial(&mut self, serial: u64) -> Option<&mut Unexpected> {
+        // Recent arrivals are at the back.
+        let waiting = self.unexpected.iter_mut().rev();
+        waiting.chain(self.claimed.iter_mut().map(|(_, m)| m)).find(|m| m.serial == serial)
+    }
+
+    /// Takes the receives that can only come from `peer` out of the queue.
+    pub(crate) fn withdraw_from(&mut self, peer: PeerId) -> Vec<Posted> {
+        let (gone, kept) = self.posted.drain(..).partition(|p| p.op.from == Some(peer));
+        self.posted = kept;
+        let gone: VecDeque<Posted> = gone;
+        gone.into()
+    }
+
+    /// How many messages wait for a receive.
+    pub(crate) fn unexpected_len(&self) -> usize {
+        self.unexpected.len() + self.claimed.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn op(from: Option<u32>, tag: u64, ignore: u64, context: usize) -> RecvOp {
+        RecvOp {
+            class: Class::Tagged,
+            from: from.map(PeerId),
+            tag,
+            ignore,
+            context,
+            report: true,
+            multi_min_free: None,
+        }
+    }
+
+    fn envelope(tag: u64) -> Envelope {
+        Envelope { class: Class::Tagged, tag, data: None }
+    }
+
+    fn message(serial: u64, peer: u32, tag: u64) -> Unexpected {
+        let payload = Payload::Here(Vec::new());
+        Unexpected { serial, peer: PeerId(peer), envelope: envelope(tag), total: 0, payload }
+    }
+
+    #[test]
+    fn the_receive_that_was_posted_first_wins() {
+        let mut m = Matching::default();
+        for (context, op) in [op(Some(1), 5, 0, 10), op(None, 5, 0, 11), op(None, 0, u64::MAX, 12)]
+            .iter()
+            .enumerate()
+        {
+            let op = RecvOp { context: context + 10, ..*op };
+            m.post(Posted { op, regions: Regions::EMPTY, multi: None });
+        }
+        let take = |m: &mut Matching, peer, tag| {
+            m.take_posted(PeerId(peer), &envelope(tag)).map(|p| p.op.context)
+        };
+        assert_eq!(take(&mut m, 2, 5), Some(11));
+        assert_eq!(take(&mut m, 2, 5), Some(12));
+        assert_eq!(take(&mut m, 2, 5), None);
+        assert_eq!(take(&mut m, 1, 6), None);
+        assert_eq!(take(&mut m, 1, 5), Some(10));
+    }
+
+    #[test]
+    fn the_message_that_came_first_wins() {
+        let mut m = Matching::default();
+        m.keep(message(1, 1, 7));
+        m.keep(message(2, 2, 8));
+        m.keep(message(3, 1, 8));
+        assert_eq!(m.take_unexpected(&op(Some(1), 8, 0, 0)).map(|u| u.serial), Some(3));
+        assert_eq!(m.take_unexpected(&op(None, 0, 0xf, 0)).map(|u| u.serial), Some(1));
+        assert_eq!(m.take_unexpected(&op(None, 7, 0, 0)).map(|u| u.serial), None);
+    }
+
+    #[test]
+    fn a_claimed_message_is_no_longer_found_but_still_grows() {
+        let mut m = Matching::default();
+        m.keep(message(1, 1, 7));
+        m.claim(&op(None, 7, 0, 99));
+        assert!(m.find(&op(None, 7, 0, 0)).is_none());
+        assert!(m.by_serial(1).is_some());
+        assert!(m.take_claimed(98).is_none());
+        assert_eq!(m.take_claimed(99).map(|u| u.serial), Some(1));
+        assert_eq!(m.unexpected_len(), 0);
+    }
+}

@@ -1,0 +1,147 @@
+//! User memory: the one module that touches it.
+//!
+//! Regions are raw because libfabric and MPI hand over raw pointers; who
+//! posts them promises in `unsafe fn post_*` that they stay valid until the
+//! operation ends. Everything else in this crate is safe code.
+
+/// Most regions of one operation.
+pub const REGIONS_MAX: usize = 4;
+
+/// A piece of user memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Region {
+    /// Its first byte; may be null when `len` is 0.
+    pub ptr: *mut u8,
+    /// Its length in bytes.
+    pub len: usize,
+}
+
+/// The memory of one operation: up to [`REGIONS_MAX`] regions, one behind the other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Regions {
+    all: [Region; REGIONS_MAX],
+    len: usize,
+}
+
+// SAFETY: the regions belong to the operation that was posted with them; the
+// endpoint that holds it is used by one thread at a time, whichever that is.
+unsafe impl Send for Regions {}
+
+impl Regions {
+    pub(crate) const EMPTY: Self =
+        Self { all: [Region { ptr: std::ptr::null_mut(), len: 0 }; REGIONS_MAX], len: 0 };
+
+    /// Takes the regions of an operation, or `None` when there are too many
+    /// or a null one is not empty.
+    ///
+    /// # Safety
+    /// Each region must be valid for reads (sends) or writes (receives) until
+    /// the operation that holds the result has ended.
+    pub(crate) unsafe fn new(regions: &[Region]) -> Option<Self> {
+        let mut this = Self::EMPTY;
+        this.all.get_mut(..regions.len())?.copy_from_slice(regions);
+        for region in regions {
+            if region.ptr.is_null() && region.len > 0 {
+                return None;
+            }
+            this.len = this.len.checked_add(region.len)?;
+        }
+        Some(this)
+    }
+
+    /// Bytes in all regions.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// First byte of the first region.
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.all[0].ptr
+    }
+
+    /// The part of a single region from `from` on, at most `len` long.
+    pub(crate) fn slice(&self, from: usize, len: usize) -> Self {
+        let from = from.min(self.all[0].len);
+        let len = len.min(self.all[0].len - from);
+        let mut this = Self::EMPTY;
+        // `from` lies inside the region, so the pointer does too.
+        this.all[0] = Region { ptr: self.all[0].ptr.wrapping_add(from), len };
+        this.len = len;
+        this
+    }
+
+    /// Calls `each` with the pieces of memory for bytes `offset..offset + len`,
+    /// as far as there are any: pointer, position in the range, length.
+    fn pieces(&self, offset: usize, len: usize, mut each: impl FnMut(*mut u8, usize, usize)) {
+        let (mut skip, mut done) = (offset, 0);
+        for region in &self.all {
+            if skip >= region.len {
+                skip -= region.len;
+                continue;
+            }
+            let count = (region.len - skip).min(len - done);
+            each(region.ptr.wrapping_add(skip), done, count);
+            skip = 0;
+            done += count;
+            if done == len {
+                return;
+            }
+        }
+    }
+
+    /// Copies `bytes` to position `offset`; what does not fit is left out.
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
+        self.pieces(offset, bytes.len(), |ptr, at, len| {
+            let from = &bytes[at..at + len];
+            // SAFETY: `pieces` stays inside the regions, which `new`'s caller
+            // promised to be valid for writes; user memory does not overlap ours.
+            unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), ptr, len) };
+        });
+    }
+
+    /// Fills `out` from position `offset` on; what lies beyond the end stays as it is.
+    pub(crate) fn read(&self, offset: usize, out: &mut [u8]) {
+        let wanted = out.len();
+        self.pieces(offset, wanted, |ptr, at, len| {
+            let to = &mut out[at..at + len];
+            // SAFETY: as in `write`, for reads.
+            unsafe { std::ptr::copy_nonoverlapping(ptr, to.as_mut_ptr(), len) };
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(bytes: &mut [u8]) -> Region {
+        Region { ptr: bytes.as_mut_ptr(), len: bytes.len() }
+    }
+
+    #[test]
+    fn scatters_and_gathers_across_regions() {
+        let (mut a, mut b, mut c) = ([0; 3], [0; 0], [0; 5]);
+        // SAFETY: the arrays outlive `regions`.
+        let regions =
+            unsafe { Regions::new(&[region(&mut a), region(&mut b), region(&mut c)]) }.unwrap();
+        assert_eq!(regions.len(), 8);
+        regions.write(1, &[1, 2, 3, 4]);
+        let mut out = [9; 6];
+        regions.read(0, &mut out);
+        assert_eq!(out, [0, 1, 2, 3, 4, 0]);
+        regions.write(6, &[7, 8, 9, 9, 9]); // three bytes too many: left out
+        regions.read(4, &mut out);
+        assert_eq!(out, [4, 0, 7, 8, 4, 0]);
+    }
+
+    #[test]
+    fn refuses_null_and_too_many() {
+        let null = Region { ptr: std::ptr::null_mut(), len: 1 };
+        // SAFETY: a null region is refused, empty ones are never touched.
+        unsafe {
+            assert!(Regions::new(&[null]).is_none());
+            assert!(Regions::new(&[Region { len: 0, ..null }]).is_some());
+            assert!(Regions::new(&[Region { len: 0, ..null }; REGIONS_MAX + 1]).is_none());
+        }
+    }
+}

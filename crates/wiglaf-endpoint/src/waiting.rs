@@ -1,0 +1,142 @@
+//! How to wait: poll, give way, block.
+//!
+//! Pure spinning starves other ranks on the same core, pure yielding loses to
+//! a busy stranger, blocking costs a wake-up. So: poll; give the core away now
+//! and then, more often while somebody takes it; block after a while; and when
+//! a stranger has been seen to hold the core, block soon. The figures behind
+//! the constants are in docs/perf-log.md.
+
+use std::time::{Duration, Instant};
+
+/// After so long without anything the thread blocks.
+const BLOCK_AFTER: Duration = Duration::from_micros(100);
+/// The same while a stranger wants the core.
+const BLOCK_AFTER_CROWDED: Duration = Duration::from_micros(20);
+/// A yield that takes longer has given the core to a stranger.
+const STRANGER: Duration = Duration::from_micros(500);
+/// Waits for which a stranger is remembered.
+const CROWDED_WAITS: u32 = 256;
+/// A yield that returns sooner has found nobody who wanted the core.
+const ALONE: Duration = Duration::from_micros(2);
+/// Polls between yields while nobody wants the core.
+const POLLS_PER_YIELD: u32 = 16;
+/// A longer pause between two polls means that the caller does other things.
+const PAUSE: Duration = Duration::from_micros(30);
+
+/// What to do now that a poll has found nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Poll again.
+    Poll,
+    /// Give the core away, then poll again.
+    Yield,
+    /// Sleep until something arrives.
+    Block,
+}
+
+/// The waiting policy; time is handed in.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// When the run of empty polls began, and when its last was.
+    run: Option<(Instant, Instant)>,
+    polls_until_yield: u32,
+    /// Whether the last yield found nobody.
+    alone: bool,
+    crowded_waits: u32,
+}
+
+impl Waiting {
+    /// Something was there: the run of empty polls is over.
+    pub(crate) fn found(&mut self) {
+        if self.run.take().is_some() {
+            self.crowded_waits = self.crowded_waits.saturating_sub(1);
+        }
+    }
+
+    /// A poll at `now` has found nothing.
+    pub(crate) fn empty(&mut self, now: Instant) -> Step {
+        let since = match self.run {
+            Some((since, last)) if now.saturating_duration_since(last) < PAUSE => since,
+            _ => now,
+        };
+        self.run = Some((since, now));
+        let crowded = self.crowded_waits > 0;
+        let patience = if crowded { BLOCK_AFTER_CROWDED } else { BLOCK_AFTER };
+        if now.saturating_duration_since(since) >= patience {
+            return Step::Block;
+        }
+        if crowded {
+            return Step::Poll;
+        }
+        if self.alone && self.polls_until_yield > 0 {
+            self.polls_until_yield -= 1;
+            return Step::Poll;
+        }
+        self.polls_until_yield = POLLS_PER_YIELD;
+        Step::Yield
+    }
+
+    /// A yield or a block ended at `now`.
+    pub(crate) fn resumed(&mut self, step: Step, began: Instant, now: Instant) {
+        let took = now.saturating_duration_since(began);
+        if step == Step::Yield {
+            self.alone = took < ALONE;
+            if took > STRANGER {
+                self.crowded_waits = CROWDED_WAITS;
+            }
+        }
+        // Time given away is not a pause of the caller's.
+        if let Some((_, last)) = &mut self.run {
+            *last = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+
+    #[test]
+    fn yields_rarely_alone_and_always_in_company() {
+        let (mut w, t) = (Waiting::default(), Instant::now());
+        assert_eq!(w.empty(t), Step::Yield);
+        w.resumed(Step::Yield, t, t + US);
+        for _ in 0..POLLS_PER_YIELD {
+            assert_eq!(w.empty(t + US), Step::Poll);
+        }
+        assert_eq!(w.empty(t + US), Step::Yield);
+        w.resumed(Step::Yield, t + US, t + 10 * US);
+        assert_eq!(w.empty(t + 10 * US), Step::Yield);
+    }
+
+    #[test]
+    fn blocks_after_a_while_but_not_for_a_caller_that_only_looks_in() {
+        let (mut w, t) = (Waiting::default(), Instant::now());
+        for us in (0..100).step_by(10) {
+            assert_ne!(w.empty(t + us * US), Step::Block);
+        }
+        assert_eq!(w.empty(t + 100 * US), Step::Block);
+        w.found();
+        for us in (0..10_000).step_by(50) {
+            assert_ne!(w.empty(t + (200 + us) * US), Step::Block);
+        }
+    }
+
+    #[test]
+    fn a_stranger_on_the_core_makes_it_block_soon_for_a_while() {
+        let (mut w, t) = (Waiting::default(), Instant::now());
+        assert_eq!(w.empty(t), Step::Yield);
+        w.resumed(Step::Yield, t, t + 3000 * US);
+        w.found();
+        let t = t + 4000 * US;
+        assert_eq!(w.empty(t), Step::Poll);
+        assert_eq!(w.empty(t + 20 * US), Step::Block);
+        for n in 0..CROWDED_WAITS {
+            w.empty(t + (100 + n) * US);
+            w.found();
+        }
+        assert_eq!(w.empty(t + 9000 * US), Step::Yield);
+    }
+}

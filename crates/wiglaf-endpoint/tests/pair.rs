@@ -1,0 +1,248 @@
+//! Two endpoints over real UDP sockets on loopback.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::{Duration, Instant};
+
+use wiglaf_endpoint::{
+    Class, CompleteWhen, Completion, Endpoint, Epoch, JobKey, Outcome, PeerId, PostError, RecvOp,
+    Region, SendOp, Setup, Side,
+};
+use wiglaf_link_udp::UdpLink;
+
+struct Pair {
+    a: Endpoint,
+    b: Endpoint,
+    a_to_b: PeerId,
+    b_to_a: PeerId,
+}
+
+fn open(epoch: u64) -> Endpoint {
+    let link = UdpLink::open(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    Endpoint::new(Setup {
+        epoch: Epoch(epoch),
+        key: JobKey([9; 16]),
+        links: vec![Box::new(link)],
+        silence_limit: Duration::from_secs(60),
+        flow_control: true,
+    })
+}
+
+fn pair() -> Pair {
+    let (mut a, mut b) = (open(1), open(2));
+    let (a_to_b, b_to_a) = (a.insert(b.name()), b.insert(a.name()));
+    Pair { a, b, a_to_b, b_to_a }
+}
+
+fn region(bytes: &mut [u8]) -> Region {
+    Region { ptr: bytes.as_mut_ptr(), len: bytes.len() }
+}
+
+fn send_op(peer: PeerId, tag: u64, context: usize) -> SendOp {
+    SendOp {
+        peer,
+        class: Class::Tagged,
+        tag,
+        data: Some(tag + 1),
+        context,
+        complete: CompleteWhen::Transmit,
+        report: true,
+        inject: false,
+    }
+}
+
+fn recv_op(tag: u64, context: usize) -> RecvOp {
+    RecvOp {
+        class: Class::Tagged,
+        from: None,
+        tag,
+        ignore: 0,
+        context,
+        report: true,
+        multi_min_free: None,
+    }
+}
+
+impl Pair {
+    fn until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
+        let began = Instant::now();
+        while !done(self) {
+            self.a.progress();
+            self.b.progress();
+            assert!(
+                began.elapsed() < Duration::from_secs(20),
+                "no progress: {:?} {:?}",
+                self.a.stats(),
+                self.b.stats()
+            );
+        }
+    }
+
+    fn received(&mut self) -> Completion {
+        let mut out = None;
+        self.until(|p| {
+            out = p.b.pop_completion(Side::Recv);
+            out.is_some()
+        });
+        out.unwrap()
+    }
+
+    fn sent(&mut self) -> Completion {
+        let mut out = None;
+        self.until(|p| {
+            out = p.a.pop_completion(Side::Send);
+            out.is_some()
+        });
+        out.unwrap()
+    }
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + i / 251) as u8).collect()
+}
+
+#[test]
+fn every_length_arrives_expected_and_unexpected() {
+    let mut p = pair();
+    for len in [0, 1, 8, 1000, 1400, 1401, 4096, 8192, 8193, 100_000, 3_000_000] {
+        for expected in [true, false] {
+            let mut from = pattern(len);
+            let mut to = vec![0; len];
+            // SAFETY: both buffers outlive the operations, which complete below.
+            unsafe {
+                if expected {
+                    p.b.post_recv(&recv_op(7, 1), &[region(&mut to)]).unwrap();
+                }
+                p.a.post_send(&send_op(p.a_to_b, 7, 2), &[region(&mut from)]).unwrap();
+                if !expected {
+                    p.until(|p| p.b.unexpected_len() == 1);
+                    p.b.post_recv(&recv_op(7, 1), &[region(&mut to)]).unwrap();
+                }
+            }
+            let received = p.received();
+            assert_eq!(
+                (received.outcome, received.len, received.data),
+                (Outcome::Done, len, Some(8))
+            );
+            assert_eq!((received.source, received.context), (Some(p.b_to_a), 1));
+            assert_eq!(p.sent().context, 2);
+            assert!(from == to, "{len} bytes differ (expected: {expected})");
+        }
+    }
+}
+
+#[test]
+fn a_buffer_too_short_takes_what_fits() {
+    let mut p = pair();
+    for len in [100, 5000, 200_000] {
+        let (mut from, mut to) = (pattern(len), vec![0; 60]);
+        // SAFETY: both buffers outlive the operations.
+        unsafe {
+            p.b.post_recv(&recv_op(1, 1), &[region(&mut to)]).unwrap();
+            p.a.post_send(&send_op(p.a_to_b, 1, 2), &[region(&mut from)]).unwrap();
+        }
+        let received = p.received();
+        assert_eq!((received.outcome, received.len), (Outcome::Truncated(len - 60), 60));
+        assert_eq!(to, from[..60]);
+        assert_eq!(p.sent().outcome, Outcome::Done);
+    }
+}
+
+#[test]
+fn ten_thousand_unmatched_sends_do_not_hold_up_the_one_that_matches() {
+    let mut p = pair();
+    let (mut from, mut to) = (pattern(200), vec![0; 200]);
+    let (mut last, mut got) = (pattern(90), vec![0; 90]);
+    let mut posted = 0;
+    // SAFETY: all buffers outlive the operations.
+    unsafe {
+        p.b.post_recv(&recv_op(2, 1), &[region(&mut got)]).unwrap();
+        while posted < 10_000 {
+            match p.a.post_send(&send_op(p.a_to_b, 1, 2), &[region(&mut from)]) {
+                Ok(()) => posted += 1,
+                Err(PostError::Again) => {
+                    p.a.progress();
+                    p.b.progress();
+                }
+                Err(why) => panic!("{why:?}"),
+            }
+        }
+        let mut sent = false;
+        p.until(|p| {
+            sent = sent || p.a.post_send(&send_op(p.a_to_b, 2, 3), &[region(&mut last)]).is_ok();
+            sent
+        });
+    }
+    assert_eq!(p.received().tag, 2);
+    assert_eq!(got, last);
+    assert!(p.a.stats().credit_stalls > 0, "the eager memory was bounded");
+    for _ in 0..10_000 {
+        to.fill(0);
+        // SAFETY: `to` outlives the receive, which completes at once below.
+        unsafe { p.b.post_recv(&recv_op(1, 1), &[region(&mut to)]).unwrap() };
+        assert_eq!(p.received().len, 200);
+        assert!(to == from);
+    }
+}
+
+#[test]
+fn peek_claim_cancel_and_multi_receive() {
+    let mut p = pair();
+    p.b.peek(&recv_op(5, 50), true);
+    assert_eq!(p.received().outcome, Outcome::NoMessage);
+    let (mut from, mut to) = (pattern(3000), vec![0; 3000]);
+    // SAFETY: the buffers outlive the operations.
+    unsafe {
+        p.a.post_send(&send_op(p.a_to_b, 5, 2), &[region(&mut from)]).unwrap();
+        p.until(|p| p.b.unexpected_len() == 1);
+        p.b.peek(&recv_op(5, 51), true);
+        assert_eq!((p.received().len, p.b.unexpected_len()), (3000, 1));
+        assert_eq!(p.b.post_claimed(&recv_op(5, 52), &[]), Err(PostError::NotClaimed));
+        p.b.post_claimed(&recv_op(5, 51), &[region(&mut to)]).unwrap();
+        assert_eq!(p.received().context, 51);
+        assert!(from == to);
+
+        p.b.post_recv(&recv_op(9, 60), &[region(&mut to)]).unwrap();
+        assert!(p.b.cancel(60) && !p.b.cancel(60));
+        assert_eq!(p.received().outcome, Outcome::Canceled);
+
+        let mut pool = vec![0; 10_000];
+        let op = RecvOp { multi_min_free: Some(3000), ..recv_op(6, 70) };
+        p.b.post_recv(&op, &[region(&mut pool)]).unwrap();
+        for n in 0..3 {
+            p.a.post_send(&send_op(p.a_to_b, 6, 2), &[region(&mut from)]).unwrap();
+            let received = p.received();
+            assert_eq!((received.len, received.multi_released), (3000, n == 2));
+            assert_eq!(received.buf, pool.as_mut_ptr().add(3000 * n));
+            assert!(pool[3000 * n..][..3000] == from);
+        }
+    }
+}
+
+#[test]
+fn a_closed_peer_ends_what_waits_for_it() {
+    let mut p = pair();
+    let (mut from, mut to) = (pattern(50_000), vec![0; 8]);
+    let b_to_a = p.b_to_a;
+    // SAFETY: the buffers outlive the operations.
+    unsafe {
+        p.a.post_send(&send_op(p.a_to_b, 1, 2), &[region(&mut from[..8])]).unwrap();
+        p.b.post_recv(&recv_op(1, 1), &[region(&mut to)]).unwrap();
+        assert_eq!(p.received().outcome, Outcome::Done);
+        p.b.post_recv(&RecvOp { from: Some(b_to_a), ..recv_op(2, 3) }, &[region(&mut to)]).unwrap();
+        let closer = std::thread::spawn(move || p.a.close());
+        let began = Instant::now();
+        let ended = loop {
+            p.b.progress();
+            if let Some(c) = p.b.pop_completion(Side::Recv) {
+                break c;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20));
+        };
+        assert_eq!((ended.context, ended.outcome), (3, Outcome::PeerGone));
+        while !closer.is_finished() {
+            p.b.progress();
+        }
+        let refused = p.b.post_send(&send_op(b_to_a, 1, 2), &[region(&mut to)]);
+        assert_eq!(refused, Err(PostError::PeerGone));
+    }
+}

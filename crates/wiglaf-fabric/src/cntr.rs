@@ -1,0 +1,236 @@
+//! `fid_cntr`: counts completed operations.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::bindings as fi;
+use crate::cq::{WAITS, deadline, time_left};
+use crate::domain::{Domain, DomainState};
+use crate::engine::Shared;
+use crate::guard::{EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_or, lock};
+use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
+
+/// How long a wait holds on to its endpoint at a time.
+const WAIT_SLICE: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// What endpoints share with the counter that they are bound to.
+pub(crate) struct CntrState {
+    value: AtomicU64,
+    errors: AtomicU64,
+    /// The value when it was last read: a reader who finds nothing new may give way.
+    seen: AtomicU64,
+    engines: Mutex<Vec<Shared>>,
+    domain: Arc<DomainState>,
+}
+
+impl CntrState {
+    /// Whether the counter belongs to that domain.
+    pub(crate) fn is_of(&self, domain: &Arc<DomainState>) -> bool {
+        Arc::ptr_eq(&self.domain, domain)
+    }
+
+    /// Counts an operation that went well or failed.
+    pub(crate) fn count(&self, well: bool) {
+        let counter = if well { &self.value } else { &self.errors };
+        counter.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// From now on reading the counter moves data of `engine`.
+    pub(crate) fn attach(&self, engine: &Shared) -> Fi<()> {
+        let mut engines = lock(&self.engines)?;
+        if !engines.iter().any(|other| Arc::ptr_eq(other, engine)) {
+            engines.push(Arc::clone(engine));
+        }
+        Ok(())
+    }
+
+    /// From now on it does not.
+    pub(crate) fn detach(&self, engine: &Shared) {
+        if let Ok(mut engines) = lock(&self.engines) {
+            engines.retain(|other| !Arc::ptr_eq(other, engine));
+        }
+    }
+
+    /// Moves data and settles what has completed.
+    fn progress(&self) -> Fi<()> {
+        for engine in &*lock(&self.engines)? {
+            let mut engine = lock(engine)?;
+            engine.endpoint.progress();
+            engine.settle_all();
+        }
+        Ok(())
+    }
+
+    fn read(&self, which: &AtomicU64) -> Fi<u64> {
+        self.progress()?;
+        let value = which.load(Ordering::Acquire);
+        if self.seen.swap(value, Ordering::AcqRel) == value
+            && let [engine] = &lock(&self.engines)?[..]
+        {
+            lock(engine)?.endpoint.idle();
+        }
+        Ok(value)
+    }
+
+    fn wait(&self, threshold: u64, timeout_ms: libc::c_int) -> Fi<()> {
+        let deadline = deadline(timeout_ms);
+        let errors = self.errors.load(Ordering::Acquire);
+        loop {
+            self.progress()?;
+            if self.value.load(Ordering::Acquire) >= threshold {
+                return Ok(());
+            }
+            if self.errors.load(Ordering::Acquire) != errors {
+                return Err(Errno(fi::FI_EAVAIL));
+            }
+            let left = time_left(deadline);
+            if left.is_zero() {
+                return Err(Errno(fi::FI_ETIMEDOUT));
+            }
+            let slice = left.min(WAIT_SLICE);
+            let engines = lock(&self.engines)?;
+            if engines.is_empty() {
+                drop(engines);
+                std::thread::sleep(slice);
+                continue;
+            }
+            for engine in &*engines {
+                lock(engine)?.endpoint.wait(slice);
+            }
+        }
+    }
+}
+
+#[repr(C)]
+pub(crate) struct Cntr {
+    fid: fi::fid_cntr,
+    pub(crate) state: Arc<CntrState>,
+}
+
+// SAFETY: `repr(C)`, begins with a `fid` of that class.
+unsafe impl Object for Cntr {
+    const CLASS: u32 = fi::FI_CLASS_CNTR;
+}
+
+static FID_OPS: fi::fi_ops = fid_ops(close);
+static OPS: fi::fi_ops_cntr = fi::fi_ops_cntr {
+    size: size_of::<fi::fi_ops_cntr>(),
+    read: Some(read),
+    readerr: Some(readerr),
+    add: Some(add),
+    set: Some(set),
+    wait: Some(wait),
+    adderr: Some(adderr),
+    seterr: Some(seterr),
+};
+
+pub(crate) unsafe extern "C" fn open(
+    domain: *mut fi::fid_domain,
+    attr: *mut fi::fi_cntr_attr,
+    cntr: *mut *mut fi::fid_cntr,
+    context: *mut libc::c_void,
+) -> libc::c_int {
+    guard(|| {
+        not_null(cntr)?;
+        // SAFETY: fi_cntr(3) demands a live domain, and attributes or null.
+        let (domain, attr) = unsafe { (object::<Domain, _>(domain)?, attr.as_ref()) };
+        if attr.is_some_and(|attr| attr.events != fi::FI_CNTR_EVENTS_COMP) {
+            return Err(EINVAL);
+        }
+        if attr.is_some_and(|attr| !WAITS.contains(&attr.wait_obj)) {
+            return Err(ENOSYS);
+        }
+        let opened = Cntr {
+            fid: fi::fid_cntr { fid: new_fid::<Cntr>(context, &FID_OPS), ops: table(&OPS) },
+            state: Arc::new(CntrState {
+                value: AtomicU64::new(0),
+                errors: AtomicU64::new(0),
+                seen: AtomicU64::new(0),
+                engines: Mutex::default(),
+                domain: Arc::clone(&domain.state),
+            }),
+        };
+        // SAFETY: checked above.
+        unsafe { hand_out(opened, cntr) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
+    guard(|| {
+        // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
+        unsafe {
+            let cntr = object::<Cntr, _>(fid)?;
+            if Arc::strong_count(&cntr.state) > 1 {
+                return Err(EBUSY);
+            }
+            take_back::<Cntr>(fid)?;
+        }
+        Ok(())
+    })
+}
+
+/// Runs a call on a counter whose answer is a value, 0 in case of an error.
+///
+/// # Safety
+/// `cntr` is null or a live handle.
+unsafe fn value(cntr: *mut fi::fid_cntr, call: impl FnOnce(&CntrState) -> Fi<u64>) -> u64 {
+    guard_or(0, || {
+        // SAFETY: by the contract of this function.
+        let cntr = unsafe { object::<Cntr, _>(cntr) };
+        cntr.and_then(|cntr| call(&cntr.state)).unwrap_or(0)
+    })
+}
+
+/// Runs a call that changes a counter.
+///
+/// # Safety
+/// `cntr` is null or a live handle.
+unsafe fn change(cntr: *mut fi::fid_cntr, call: impl FnOnce(&CntrState)) -> libc::c_int {
+    guard(|| {
+        // SAFETY: by the contract of this function.
+        call(&unsafe { object::<Cntr, _>(cntr)? }.state);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn read(cntr: *mut fi::fid_cntr) -> u64 {
+    // SAFETY: fi_cntr(3) demands a live counter, here and below.
+    unsafe { value(cntr, |state| state.read(&state.value)) }
+}
+
+unsafe extern "C" fn readerr(cntr: *mut fi::fid_cntr) -> u64 {
+    // SAFETY: see `read`.
+    unsafe { value(cntr, |state| Ok(state.errors.load(Ordering::Acquire))) }
+}
+
+unsafe extern "C" fn add(cntr: *mut fi::fid_cntr, by: u64) -> libc::c_int {
+    // SAFETY: see `read`.
+    unsafe { change(cntr, |state| _ = state.value.fetch_add(by, Ordering::AcqRel)) }
+}
+
+unsafe extern "C" fn set(cntr: *mut fi::fid_cntr, to: u64) -> libc::c_int {
+    // SAFETY: see `read`.
+    unsafe { change(cntr, |state| state.value.store(to, Ordering::Release)) }
+}
+
+unsafe extern "C" fn adderr(cntr: *mut fi::fid_cntr, by: u64) -> libc::c_int {
+    // SAFETY: see `read`.
+    unsafe { change(cntr, |state| _ = state.errors.fetch_add(by, Ordering::AcqRel)) }
+}
+
+unsafe extern "C" fn seterr(cntr: *mut fi::fid_cntr, to: u64) -> libc::c_int {
+    // SAFETY: see `read`.
+    unsafe { change(cntr, |state| state.errors.store(to, Ordering::Release)) }
+}
+
+unsafe extern "C" fn wait(
+    cntr: *mut fi::fid_cntr,
+    threshold: u64,
+    timeout: libc::c_int,
+) -> libc::c_int {
+    guard(|| {
+        // SAFETY: see `read`.
+        unsafe { object::<Cntr, _>(cntr)? }.state.wait(threshold, timeout)
+    })
+}

@@ -1,0 +1,464 @@
+//! `fid_cq`: the completion queue. Reading it is what moves data, in both directions.
+
+use std::collections::VecDeque;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use wiglaf_endpoint::{Class, Completion, Outcome, Side};
+
+use crate::av::UNSPEC;
+use crate::bindings as fi;
+use crate::domain::{Domain, DomainState};
+use crate::engine::{Engine, Shared, outcome_errno};
+use crate::guard::{EAGAIN, EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_count, guard_or, lock};
+use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
+
+/// The first interface version whose error entries name the source.
+const SOURCE_IN_ERRORS: u32 = 1 << 16 | 20;
+/// The first whose error entries give the length of the error data.
+const DATA_LEN_IN_ERRORS: u32 = 1 << 16 | 5;
+/// How long a blocking read holds on to its endpoint at a time.
+const WAIT_SLICE: Duration = Duration::from_millis(5);
+
+const EAVAIL: Errno = Errno(fi::FI_EAVAIL);
+
+/// An enabled endpoint that reports here, and which of its directions do.
+struct Source {
+    engine: Shared,
+    sides: Vec<Side>,
+}
+
+/// A failed operation that waits for `fi_cq_readerr`.
+struct Failure {
+    completion: Completion,
+    errno: Errno,
+    source: fi::fi_addr_t,
+}
+
+// SAFETY: the completion holds an address of user memory, which is reported but never followed.
+unsafe impl Send for Failure {}
+
+#[derive(Default)]
+struct Inner {
+    sources: Vec<Source>,
+    failures: VecDeque<Failure>,
+}
+
+/// What endpoints share with the queue that they are bound to.
+pub(crate) struct CqState {
+    inner: Mutex<Inner>,
+    format: fi::fi_cq_format,
+    signaled: AtomicBool,
+    domain: Arc<DomainState>,
+}
+
+/// Where completions are written to.
+struct Sink {
+    entries: *mut u8,
+    sources: *mut fi::fi_addr_t,
+    count_max: usize,
+    count: usize,
+    format: fi::fi_cq_format,
+}
+
+impl CqState {
+    /// Whether the queue belongs to that domain.
+    pub(crate) fn is_of(&self, domain: &Arc<DomainState>) -> bool {
+        Arc::ptr_eq(&self.domain, domain)
+    }
+
+    /// From now on `engine` reports those sides here.
+    pub(crate) fn attach(&self, engine: &Shared, sides: Vec<Side>) -> Fi<()> {
+        lock(&self.inner)?.sources.push(Source { engine: Arc::clone(engine), sides });
+        Ok(())
+    }
+
+    /// From now on `engine` does not.
+    pub(crate) fn detach(&self, engine: &Shared) {
+        if let Ok(mut inner) = lock(&self.inner) {
+            inner.sources.retain(|source| !Arc::ptr_eq(&source.engine, engine));
+        }
+    }
+
+    /// Moves data, then writes what has completed to `sink`.
+    ///
+    /// # Safety
+    /// The memory of `sink` is valid.
+    unsafe fn read(&self, sink: &mut Sink, idle: bool) -> Fi<usize> {
+        let mut inner = lock(&self.inner)?;
+        let Inner { sources, failures } = &mut *inner;
+        for source in &*sources {
+            let mut engine = lock(&source.engine)?;
+            engine.endpoint.progress();
+            for &side in &source.sides {
+                // SAFETY: by the contract of this function.
+                unsafe { collect(&mut engine, side, sink, failures) };
+            }
+        }
+        if sink.count > 0 {
+            return Ok(sink.count);
+        }
+        if !failures.is_empty() {
+            return Err(EAVAIL);
+        }
+        if idle && let [source] = &sources[..] {
+            lock(&source.engine)?.endpoint.idle();
+        }
+        Err(EAGAIN)
+    }
+
+    /// Blocks until something may have happened, for a short while at most.
+    fn wait(&self, limit: Duration) -> Fi<()> {
+        let inner = lock(&self.inner)?;
+        let slice = limit.min(WAIT_SLICE) / u32::try_from(inner.sources.len().max(1)).unwrap_or(1);
+        if inner.sources.is_empty() {
+            drop(inner);
+            std::thread::sleep(slice);
+            return Ok(());
+        }
+        for source in &inner.sources {
+            lock(&source.engine)?.endpoint.wait(slice);
+        }
+        Ok(())
+    }
+
+    /// Whether one may sleep now: not when something is there to be read.
+    pub(crate) fn try_wait(&self) -> Fi<()> {
+        let inner = lock(&self.inner)?;
+        let mut busy = !inner.failures.is_empty();
+        for source in &inner.sources {
+            busy |= lock(&source.engine)?.endpoint.progress();
+        }
+        if busy { Err(EAGAIN) } else { Ok(()) }
+    }
+}
+
+/// Writes completions of one side until there are none, `sink` is full or one has failed: that one
+/// and all behind it wait until it has been read.
+///
+/// # Safety
+/// The memory of `sink` is valid.
+unsafe fn collect(
+    engine: &mut Engine,
+    side: Side,
+    sink: &mut Sink,
+    failures: &mut VecDeque<Failure>,
+) {
+    while failures.is_empty() && sink.count < sink.count_max {
+        let Some(completion) = engine.next_shown(side) else { return };
+        match outcome_errno(completion.outcome) {
+            // SAFETY: by the contract of this function; `sink` has room.
+            None => unsafe { sink.put(&completion, engine) },
+            Some(errno) => {
+                let source = engine.index_of(completion.source);
+                failures.push_back(Failure { completion, errno, source });
+            }
+        }
+    }
+}
+
+impl Sink {
+    /// # Safety
+    /// The sink's memory is valid, and there is room for another entry.
+    unsafe fn put(&mut self, completion: &Completion, engine: &mut Engine) {
+        let whole = fi::fi_cq_tagged_entry {
+            op_context: ptr::with_exposed_provenance_mut(completion.context),
+            flags: entry_flags(completion),
+            len: completion.len,
+            buf: completion.buf.cast(),
+            data: completion.data.unwrap_or(0),
+            tag: completion.tag,
+        };
+        let entry_len = entry_len(self.format);
+        // SAFETY: by the contract of this function. Every shorter format is a prefix of the
+        // tagged one.
+        unsafe {
+            let entry = self.entries.add(self.count * entry_len);
+            ptr::copy_nonoverlapping((&raw const whole).cast::<u8>(), entry, entry_len);
+            if !self.sources.is_null() {
+                self.sources.add(self.count).write(match completion.side {
+                    Side::Recv => engine.index_of(completion.source),
+                    Side::Send => UNSPEC,
+                });
+            }
+        }
+        self.count += 1;
+    }
+}
+
+fn entry_len(format: fi::fi_cq_format) -> usize {
+    match format {
+        fi::FI_CQ_FORMAT_MSG => size_of::<fi::fi_cq_msg_entry>(),
+        fi::FI_CQ_FORMAT_DATA => size_of::<fi::fi_cq_data_entry>(),
+        fi::FI_CQ_FORMAT_TAGGED => size_of::<fi::fi_cq_tagged_entry>(),
+        _ => size_of::<fi::fi_cq_entry>(),
+    }
+}
+
+fn entry_flags(completion: &Completion) -> u64 {
+    let side = match completion.side {
+        Side::Send => fi::FI_SEND,
+        Side::Recv => fi::FI_RECV,
+    };
+    let class = match completion.class {
+        Class::Tagged => fi::FI_TAGGED,
+        Class::Untagged | Class::Active => fi::FI_MSG,
+    };
+    let data = match (completion.side, completion.data) {
+        (Side::Recv, Some(_)) => fi::FI_REMOTE_CQ_DATA,
+        _ => 0,
+    };
+    let released = if completion.multi_released { fi::FI_MULTI_RECV } else { 0 };
+    side | class | data | released
+}
+
+#[repr(C)]
+pub(crate) struct Cq {
+    fid: fi::fid_cq,
+    pub(crate) state: Arc<CqState>,
+}
+
+// SAFETY: `repr(C)`, begins with a `fid` of that class.
+unsafe impl Object for Cq {
+    const CLASS: u32 = fi::FI_CLASS_CQ;
+}
+
+static FID_OPS: fi::fi_ops = fid_ops(close);
+static OPS: fi::fi_ops_cq = fi::fi_ops_cq {
+    size: size_of::<fi::fi_ops_cq>(),
+    read: Some(read),
+    readfrom: Some(readfrom),
+    readerr: Some(readerr),
+    sread: Some(sread),
+    sreadfrom: Some(sreadfrom),
+    signal: Some(signal),
+    strerror: Some(strerror),
+};
+
+/// Wait objects that need nothing from the kernel; there is no descriptor to hand out.
+pub(crate) const WAITS: [fi::fi_wait_obj; 3] =
+    [fi::FI_WAIT_NONE, fi::FI_WAIT_UNSPEC, fi::FI_WAIT_YIELD];
+
+pub(crate) unsafe extern "C" fn open(
+    domain: *mut fi::fid_domain,
+    attr: *mut fi::fi_cq_attr,
+    cq: *mut *mut fi::fid_cq,
+    context: *mut libc::c_void,
+) -> libc::c_int {
+    guard(|| {
+        not_null(cq)?;
+        // SAFETY: fi_cq(3) demands a live domain, and attributes or null.
+        let (domain, attr) = unsafe { (object::<Domain, _>(domain)?, attr.as_ref()) };
+        let format = attr.map_or(fi::FI_CQ_FORMAT_UNSPEC, |attr| attr.format);
+        if format > fi::FI_CQ_FORMAT_TAGGED {
+            return Err(EINVAL);
+        }
+        let peer = 1 << 43; // FI_PEER: a queue that another provider owns.
+        if attr.is_some_and(|attr| !WAITS.contains(&attr.wait_obj) || attr.flags & peer != 0) {
+            return Err(ENOSYS);
+        }
+        let opened = Cq {
+            fid: fi::fid_cq { fid: new_fid::<Cq>(context, &FID_OPS), ops: table(&OPS) },
+            state: Arc::new(CqState {
+                inner: Mutex::default(),
+                format,
+                signaled: AtomicBool::new(false),
+                domain: Arc::clone(&domain.state),
+            }),
+        };
+        // SAFETY: checked above.
+        unsafe { hand_out(opened, cq) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
+    guard(|| {
+        // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
+        unsafe {
+            let cq = object::<Cq, _>(fid)?;
+            if Arc::strong_count(&cq.state) > 1 {
+                return Err(EBUSY);
+            }
+            take_back::<Cq>(fid)?;
+        }
+        Ok(())
+    })
+}
+
+/// A sink over the application's buffers.
+fn sink(
+    state: &CqState,
+    buf: *mut libc::c_void,
+    count: usize,
+    from: *mut fi::fi_addr_t,
+) -> Fi<Sink> {
+    if count > 0 {
+        not_null(buf)?;
+    }
+    let format = state.format;
+    Ok(Sink { entries: buf.cast(), sources: from, count_max: count, count: 0, format })
+}
+
+unsafe extern "C" fn read(
+    cq: *mut fi::fid_cq,
+    buf: *mut libc::c_void,
+    count: usize,
+) -> libc::ssize_t {
+    // SAFETY: passed through.
+    unsafe { readfrom(cq, buf, count, ptr::null_mut()) }
+}
+
+unsafe extern "C" fn readfrom(
+    cq: *mut fi::fid_cq,
+    buf: *mut libc::c_void,
+    count: usize,
+    from: *mut fi::fi_addr_t,
+) -> libc::ssize_t {
+    guard_count(|| {
+        // SAFETY: fi_cq(3) demands a live queue, and room for `count` entries and sources.
+        unsafe {
+            let state = &object::<Cq, _>(cq)?.state;
+            state.read(&mut sink(state, buf, count, from)?, count > 0)
+        }
+    })
+}
+
+unsafe extern "C" fn sread(
+    cq: *mut fi::fid_cq,
+    buf: *mut libc::c_void,
+    count: usize,
+    cond: *const libc::c_void,
+    timeout: libc::c_int,
+) -> libc::ssize_t {
+    // SAFETY: passed through.
+    unsafe { sreadfrom(cq, buf, count, ptr::null_mut(), cond, timeout) }
+}
+
+unsafe extern "C" fn sreadfrom(
+    cq: *mut fi::fid_cq,
+    buf: *mut libc::c_void,
+    count: usize,
+    from: *mut fi::fi_addr_t,
+    _cond: *const libc::c_void,
+    timeout: libc::c_int,
+) -> libc::ssize_t {
+    guard_count(|| {
+        // SAFETY: fi_cq(3) demands a live queue, and room for `count` entries and sources.
+        let state = unsafe { &object::<Cq, _>(cq)?.state };
+        let mut sink = sink(state, buf, count, from)?;
+        let deadline = deadline(timeout);
+        loop {
+            // SAFETY: as above.
+            match unsafe { state.read(&mut sink, false) } {
+                Err(EAGAIN) => {}
+                outcome => return outcome,
+            }
+            let left = time_left(deadline);
+            if left.is_zero() || state.signaled.swap(false, Ordering::AcqRel) {
+                return Err(EAGAIN);
+            }
+            state.wait(left)?;
+        }
+    })
+}
+
+/// When a wait of `timeout_ms` milliseconds ends; never, if that is negative.
+pub(crate) fn deadline(timeout_ms: libc::c_int) -> Option<Instant> {
+    let limit = Duration::from_millis(u64::try_from(timeout_ms).ok()?);
+    Instant::now().checked_add(limit)
+}
+
+/// What is left until then.
+pub(crate) fn time_left(deadline: Option<Instant>) -> Duration {
+    deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()))
+}
+
+unsafe extern "C" fn signal(cq: *mut fi::fid_cq) -> libc::c_int {
+    guard(|| {
+        // SAFETY: fi_cq(3) demands a live queue.
+        unsafe { object::<Cq, _>(cq)? }.state.signaled.store(true, Ordering::Release);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn readerr(
+    cq: *mut fi::fid_cq,
+    entry: *mut fi::fi_cq_err_entry,
+    _flags: u64,
+) -> libc::ssize_t {
+    guard_count(|| {
+        not_null(entry)?;
+        // SAFETY: fi_cq(3) demands a live queue, and an entry of the size that the application's
+        // interface version has.
+        unsafe {
+            let state = &object::<Cq, _>(cq)?.state;
+            let failure = lock(&state.inner)?.failures.pop_front().ok_or(EAGAIN)?;
+            write_failure(&failure, entry, state.domain.api_version);
+        }
+        Ok(1)
+    })
+}
+
+/// # Safety
+/// `entry` is valid for writes of an entry as `api_version` defines it.
+unsafe fn write_failure(failure: &Failure, entry: *mut fi::fi_cq_err_entry, api_version: u32) {
+    let completion = &failure.completion;
+    let beyond = match completion.outcome {
+        Outcome::Truncated(beyond) => beyond,
+        _ => 0,
+    };
+    // SAFETY: by the contract of this function; fields that a version does not have are left.
+    unsafe {
+        (*entry).op_context = ptr::with_exposed_provenance_mut(completion.context);
+        (*entry).flags = entry_flags(completion);
+        (*entry).len = completion.len;
+        (*entry).buf = completion.buf.cast();
+        (*entry).data = completion.data.unwrap_or(0);
+        (*entry).tag = completion.tag;
+        (*entry).olen = beyond;
+        (*entry).err = failure.errno.0;
+        (*entry).prov_errno = failure.errno.0;
+        if api_version >= DATA_LEN_IN_ERRORS {
+            (*entry).err_data_size = 0;
+        } else {
+            (*entry).err_data = ptr::null_mut();
+        }
+        if api_version >= SOURCE_IN_ERRORS {
+            entry.add(1).cast::<fi::fi_addr_t>().write(failure.source);
+        }
+    }
+}
+
+unsafe extern "C" fn strerror(
+    _cq: *mut fi::fid_cq,
+    prov_errno: libc::c_int,
+    _err_data: *const libc::c_void,
+    buf: *mut libc::c_char,
+    len: usize,
+) -> *const libc::c_char {
+    guard_or(ptr::null(), || {
+        let text = match prov_errno {
+            fi::FI_ETRUNC => c"the message was longer than the buffer",
+            fi::FI_ECANCELED => c"the operation was cancelled",
+            fi::FI_ENOMSG => c"no message matches",
+            fi::FI_ECONNRESET => c"the peer is gone",
+            _ => c"unknown error",
+        };
+        if !buf.is_null() && len > 0 {
+            let bytes = text.to_bytes();
+            let copied = bytes.len().min(len - 1);
+            // SAFETY: fi_cq(3) demands a buffer of `len` bytes.
+            unsafe {
+                ptr::copy_nonoverlapping(bytes.as_ptr(), buf.cast(), copied);
+                buf.add(copied).write(0);
+            }
+        }
+        text.as_ptr()
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! `fid_domain`: what opens address vectors, queues, counters and endpoints, and registers memory.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use crate::bindings as fi;
+use crate::eq::Eq;
+use crate::fabric::{Fabric, FabricState};
+use crate::guard::{EBUSY, EINVAL, guard, unsupported};
+use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
+use crate::{av, cntr, cq, ep, mr};
+
+/// What a domain's objects hold on to.
+#[derive(Debug)]
+pub(crate) struct DomainState {
+    /// The interface version that the application speaks.
+    pub(crate) api_version: u32,
+    /// Keys of memory that is registered for remote access.
+    pub(crate) remote_keys: Mutex<HashSet<u64>>,
+    _fabric: Arc<FabricState>,
+}
+
+#[repr(C)]
+pub(crate) struct Domain {
+    fid: fi::fid_domain,
+    pub(crate) state: Arc<DomainState>,
+}
+
+// SAFETY: `repr(C)`, begins with a `fid` of that class.
+unsafe impl Object for Domain {
+    const CLASS: u32 = fi::FI_CLASS_DOMAIN;
+}
+
+static FID_OPS: fi::fi_ops = fi::fi_ops { bind: Some(bind), ..fid_ops(close) };
+static OPS: fi::fi_ops_domain = fi::fi_ops_domain {
+    size: size_of::<fi::fi_ops_domain>(),
+    av_open: Some(av::open),
+    cq_open: Some(cq::open),
+    endpoint: Some(ep::open),
+    scalable_ep: Some(scalable_ep),
+    cntr_open: Some(cntr::open),
+    poll_open: Some(poll_open),
+    stx_ctx: Some(stx_ctx),
+    srx_ctx: Some(srx_ctx),
+    query_atomic: Some(query_atomic),
+    query_collective: Some(query_collective),
+    endpoint2: Some(endpoint2),
+};
+
+unsupported! {
+    scalable_ep(*mut fi::fid_domain, *mut fi::fi_info, *mut *mut fi::fid_ep, *mut libc::c_void) -> libc::c_int;
+    poll_open(*mut fi::fid_domain, *mut fi::fi_poll_attr, *mut *mut fi::fid_poll) -> libc::c_int;
+    stx_ctx(*mut fi::fid_domain, *mut fi::fi_tx_attr, *mut *mut fi::fid_stx, *mut libc::c_void) -> libc::c_int;
+    srx_ctx(*mut fi::fid_domain, *mut fi::fi_rx_attr, *mut *mut fi::fid_ep, *mut libc::c_void) -> libc::c_int;
+    query_atomic(*mut fi::fid_domain, fi::fi_datatype, fi::fi_op, *mut fi::fi_atomic_attr, u64) -> libc::c_int;
+    query_collective(*mut fi::fid_domain, fi::fi_collective_op, *mut fi::fi_collective_attr, u64) -> libc::c_int;
+}
+
+pub(crate) unsafe extern "C" fn open(
+    fabric: *mut fi::fid_fabric,
+    info: *mut fi::fi_info,
+    domain: *mut *mut fi::fid_domain,
+    context: *mut libc::c_void,
+) -> libc::c_int {
+    guard(|| {
+        not_null(info)?;
+        not_null(domain)?;
+        // SAFETY: fi_domain(3) demands a live fabric.
+        let fabric = unsafe { object::<Fabric, _>(fabric)? };
+        let opened = Domain {
+            fid: fi::fid_domain {
+                fid: new_fid::<Domain>(context, &FID_OPS),
+                ops: table(&OPS),
+                mr: table(&mr::OPS),
+            },
+            state: Arc::new(DomainState {
+                api_version: fabric.state.api_version,
+                remote_keys: Mutex::default(),
+                _fabric: Arc::clone(&fabric.state),
+            }),
+        };
+        // SAFETY: checked above.
+        unsafe { hand_out(opened, domain) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
+    guard(|| {
+        // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
+        unsafe {
+            let domain = object::<Domain, _>(fid)?;
+            if Arc::strong_count(&domain.state) > 1 {
+                return Err(EBUSY);
+            }
+            take_back::<Domain>(fid)?;
+        }
+        Ok(())
+    })
+}
+
+/// An event queue may be bound, though nothing here ever completes late.
+unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, _flags: u64) -> libc::c_int {
+    guard(|| {
+        // SAFETY: fi_domain_bind(3) demands live handles.
+        unsafe {
+            object::<Domain, _>(fid)?;
+            object::<Eq, _>(other).map_err(|_| EINVAL)?;
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn endpoint2(
+    domain: *mut fi::fid_domain,
+    info: *mut fi::fi_info,
+    ep: *mut *mut fi::fid_ep,
+    flags: u64,
+    context: *mut libc::c_void,
+) -> libc::c_int {
+    if flags != 0 {
+        return -fi::FI_EBADFLAGS;
+    }
+    // SAFETY: passed through.
+    unsafe { ep::open(domain, info, ep, context) }
+}

@@ -1,0 +1,355 @@
+//! What an enabled endpoint does: posts operations, and settles what has completed.
+//!
+//! It joins the [`Endpoint`] with libfabric's notions: address vector indices, completion flags,
+//! counters. The endpoint object, its queues and its counters share it under one lock.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use wiglaf_endpoint::{
+    Class, CompleteWhen, Completion, Endpoint, Outcome, PeerId, PostError, RecvOp, SendOp, Side,
+};
+
+use crate::bindings as fi;
+use crate::cntr::CntrState;
+use crate::guard::{EAGAIN, EINVAL, Errno, Fi};
+use crate::info::INJECT_LEN;
+use crate::log;
+use crate::ops::{Flags, RecvCall, SendCall};
+use crate::peers::Peers;
+use crate::tokens::{Meaning, Tokens};
+
+/// The shared engine of an endpoint.
+pub(crate) type Shared = Arc<Mutex<Engine>>;
+
+/// Flags that cannot be honoured, in either direction.
+const REFUSED: u64 = fi::FI_FENCE | fi::FI_TRIGGER | fi::FI_COMMIT_COMPLETE | fi::FI_MATCH_COMPLETE;
+/// Flags with which a send is complete only when the peer has it.
+const UNTIL_DELIVERED: u64 = fi::FI_DELIVERY_COMPLETE | fi::FI_TRANSMIT_COMPLETE;
+/// Default of `FI_OPT_MIN_MULTI_RECV`, in bytes.
+const MULTI_RECV_MIN: usize = 64;
+
+/// One direction of an endpoint.
+#[derive(Default)]
+pub(crate) struct Direction {
+    /// Whether a completion queue shows what completes.
+    pub(crate) has_queue: bool,
+    /// Whether it shows only operations with `FI_COMPLETION`.
+    pub(crate) selective: bool,
+    /// Counters that count what completes.
+    pub(crate) counters: Vec<Arc<CntrState>>,
+    /// Flags of operations that do not bring their own.
+    pub(crate) op_flags: u64,
+    /// Settled while a counter was read, not yet shown by the queue.
+    settled: VecDeque<Completion>,
+}
+
+impl Direction {
+    fn shows(&self, flags: u64) -> bool {
+        self.has_queue && (!self.selective || flags & fi::FI_COMPLETION != 0)
+    }
+}
+
+pub(crate) struct Engine {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) tx: Direction,
+    pub(crate) rx: Direction,
+    /// The address vector; none before the endpoint is enabled.
+    pub(crate) peers: Option<Peers>,
+    /// Whether receives heed the source that they name.
+    pub(crate) directed: bool,
+    pub(crate) multi_recv_min: usize,
+    tokens: Tokens,
+}
+
+const fn is_send<T: Send>() {}
+const _: () = is_send::<Endpoint>();
+
+// SAFETY: of its parts the endpoint is `Send` by itself, and the settled completions are kept from
+// it only by the address of user memory in them, which the engine never follows.
+unsafe impl Send for Engine {}
+
+/// The context of operations that nobody asks about; its address cannot be the application's.
+static NOBODY: u8 = 0;
+
+fn nobody() -> usize {
+    (&raw const NOBODY).addr()
+}
+
+impl Engine {
+    pub(crate) fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            tx: Direction::default(),
+            rx: Direction::default(),
+            peers: None,
+            directed: false,
+            multi_recv_min: MULTI_RECV_MIN,
+            tokens: Tokens::default(),
+        }
+    }
+
+    fn peer(&mut self, index: fi::fi_addr_t) -> Fi<PeerId> {
+        let peers = self.peers.as_mut().ok_or(Errno(fi::FI_EOPBADSTATE))?;
+        peers.peer(index, &mut self.endpoint)
+    }
+
+    /// The index under which the sender of a message is in the address vector.
+    pub(crate) fn index_of(&mut self, source: Option<PeerId>) -> fi::fi_addr_t {
+        match (source, &mut self.peers) {
+            (Some(peer), Some(peers)) => peers.index(peer, &self.endpoint),
+            _ => crate::av::UNSPEC,
+        }
+    }
+
+    /// Posts a send.
+    ///
+    /// # Safety
+    /// The regions stay valid and unchanged until the send completes, unless it is an inject.
+    pub(crate) unsafe fn send(&mut self, call: &SendCall) -> Fi<()> {
+        let flags = match call.flags {
+            Flags::Default => self.tx.op_flags,
+            Flags::Given(flags) => flags,
+            Flags::Inject => fi::FI_INJECT,
+        };
+        if flags & REFUSED != 0 {
+            return Err(Errno(fi::FI_EBADFLAGS));
+        }
+        let peer = self.peer(call.to)?;
+        let inject = flags & fi::FI_INJECT != 0;
+        if inject && call.regions.len() > INJECT_LEN {
+            return Err(Errno(fi::FI_EMSGSIZE));
+        }
+        let shown = call.flags != Flags::Inject && self.tx.shows(flags);
+        let counted = !self.tx.counters.is_empty();
+        let context = match (shown, call.context) {
+            (true, context) => context,
+            (false, 0) if !counted => nobody(),
+            (false, context) if !counted => context,
+            (false, context) => self.tokens.issue(context, Meaning::Silent),
+        };
+        let complete = if flags & UNTIL_DELIVERED != 0 {
+            CompleteWhen::Delivery
+        } else {
+            CompleteWhen::Transmit
+        };
+        let op = SendOp {
+            peer,
+            class: call.class,
+            tag: call.tag,
+            data: call.data,
+            context,
+            complete,
+            report: shown || counted,
+            inject,
+        };
+        // SAFETY: by the contract of this function.
+        let posted = unsafe { self.endpoint.post_send(&op, call.regions.pieces()) };
+        self.posted(posted, context)
+    }
+
+    fn posted(&mut self, posted: Result<(), PostError>, context: usize) -> Fi<()> {
+        posted.map_err(|error| {
+            if self.tokens.get(context).is_some() {
+                self.tokens.drop_token(context);
+            }
+            post_errno(error)
+        })
+    }
+
+    /// Posts a receive; with `FI_PEEK` or `FI_CLAIM`, what those stand for.
+    ///
+    /// # Safety
+    /// The regions stay valid and untouched until the receive completes.
+    pub(crate) unsafe fn recv(&mut self, call: &RecvCall) -> Fi<()> {
+        let flags = match call.flags {
+            Flags::Given(flags) => flags,
+            Flags::Default | Flags::Inject => self.rx.op_flags,
+        };
+        if flags & REFUSED != 0 {
+            return Err(Errno(fi::FI_EBADFLAGS));
+        }
+        if self.peers.is_none() {
+            return Err(Errno(fi::FI_EOPBADSTATE));
+        }
+        let from = match call.from {
+            crate::av::UNSPEC => None,
+            _ if !self.directed => None,
+            index => Some(self.peer(index)?),
+        };
+        let multi = flags & fi::FI_MULTI_RECV != 0 && call.class == Class::Untagged;
+        let shown = self.rx.shows(flags);
+        let mut op = RecvOp {
+            class: call.class,
+            from,
+            tag: call.tag,
+            ignore: call.ignore,
+            context: call.context,
+            report: shown || !self.rx.counters.is_empty(),
+            multi_min_free: multi.then_some(self.multi_recv_min),
+        };
+        if flags & fi::FI_PEEK != 0 {
+            self.peek(&mut op, flags);
+            return Ok(());
+        }
+        if flags & fi::FI_CLAIM != 0 {
+            // SAFETY: by the contract of this function.
+            return unsafe { self.claim(&mut op, call, flags) };
+        }
+        if !shown && op.report {
+            op.context = self.tokens.issue(call.context, Meaning::Silent);
+        }
+        // SAFETY: by the contract of this function.
+        let posted = unsafe { self.endpoint.post_recv(&op, call.regions.pieces()) };
+        self.posted(posted, op.context)
+    }
+
+    fn peek(&mut self, op: &mut RecvOp, flags: u64) {
+        let claim = flags & fi::FI_CLAIM != 0;
+        let discard = flags & fi::FI_DISCARD != 0;
+        let meaning = match (discard, claim) {
+            (true, _) => Meaning::PeekDiscard,
+            (false, true) => Meaning::PeekClaim,
+            (false, false) => Meaning::Peek,
+        };
+        // Counters must not count it, and a discard has a second step.
+        if discard || !self.rx.counters.is_empty() {
+            op.context = self.tokens.issue(op.context, meaning);
+        }
+        op.report = true;
+        op.multi_min_free = None;
+        self.endpoint.peek(op, claim || discard);
+    }
+
+    /// # Safety
+    /// As for [`Engine::recv`].
+    unsafe fn claim(&mut self, op: &mut RecvOp, call: &RecvCall, flags: u64) -> Fi<()> {
+        if let Some(token) = self.tokens.find(call.context, &[Meaning::Claimed]) {
+            op.context = token;
+            if !self.rx.shows(flags) {
+                self.tokens.turn(token, Meaning::Silent);
+            }
+        }
+        let posted = if flags & fi::FI_DISCARD != 0 {
+            self.endpoint.discard_claimed(op)
+        } else {
+            // SAFETY: by the contract of this function.
+            unsafe { self.endpoint.post_claimed(op, call.regions.pieces()) }
+        };
+        posted.map_err(post_errno)
+    }
+
+    /// Cancels a receive.
+    pub(crate) fn cancel(&mut self, context: usize) -> Fi<()> {
+        let silent = self.tokens.find(context, &[Meaning::Silent]);
+        if self.endpoint.cancel(context) || silent.is_some_and(|key| self.endpoint.cancel(key)) {
+            Ok(())
+        } else {
+            Err(Errno(fi::FI_ENOENT))
+        }
+    }
+
+    fn direction(&mut self, side: Side) -> &mut Direction {
+        match side {
+            Side::Send => &mut self.tx,
+            Side::Recv => &mut self.rx,
+        }
+    }
+
+    /// The next completion that a queue is to show.
+    pub(crate) fn next_shown(&mut self, side: Side) -> Option<Completion> {
+        if let Some(completion) = self.direction(side).settled.pop_front() {
+            return Some(completion);
+        }
+        loop {
+            let completion = self.endpoint.pop_completion(side)?;
+            if let Some(completion) = self.settle(completion) {
+                return Some(completion);
+            }
+        }
+    }
+
+    /// Settles all that has completed, so that counters are right; queues show it later.
+    pub(crate) fn settle_all(&mut self) {
+        for side in [Side::Send, Side::Recv] {
+            while let Some(completion) = self.endpoint.pop_completion(side) {
+                let shown = self.settle(completion);
+                let direction = self.direction(side);
+                if direction.has_queue {
+                    direction.settled.extend(shown);
+                }
+            }
+        }
+    }
+
+    /// Counts a completion, and gives it back, with the application's context, if it is shown.
+    fn settle(&mut self, mut completion: Completion) -> Option<Completion> {
+        let done = completion.outcome == Outcome::Done;
+        let mut shown = true;
+        let mut counted = true;
+        let mut anonymous = completion.context == nobody();
+        if let Some((context, meaning)) = self.tokens.get(completion.context) {
+            let key = std::mem::replace(&mut completion.context, context);
+            shown = meaning != Meaning::Discard && (meaning != Meaning::Silent || !done);
+            counted = matches!(meaning, Meaning::Silent | Meaning::Claimed);
+            anonymous = meaning == Meaning::Silent && context == 0;
+            match meaning {
+                Meaning::PeekClaim if done => self.tokens.turn(key, Meaning::Claimed),
+                Meaning::PeekDiscard if done => self.discard(key, &completion),
+                _ => self.tokens.drop_token(key),
+            }
+        }
+        if counted {
+            for counter in &self.direction(completion.side).counters {
+                counter.count(done);
+            }
+        }
+        if anonymous && !done {
+            log::warning!("a message that nobody waits for was lost: {:?}", completion.outcome);
+            return None;
+        }
+        shown.then_some(completion)
+    }
+
+    /// Drops the message that a peek has found and claimed under `key`.
+    fn discard(&mut self, key: usize, found: &Completion) {
+        self.tokens.turn(key, Meaning::Discard);
+        let op = RecvOp {
+            class: found.class,
+            from: found.source,
+            tag: found.tag,
+            ignore: 0,
+            context: key,
+            report: true,
+            multi_min_free: None,
+        };
+        if self.endpoint.discard_claimed(&op).is_err() {
+            self.tokens.drop_token(key);
+        }
+    }
+}
+
+fn post_errno(error: PostError) -> Errno {
+    match error {
+        PostError::Again => EAGAIN,
+        PostError::PeerGone => Errno(fi::FI_ECONNRESET),
+        PostError::TooLong => Errno(fi::FI_EMSGSIZE),
+        PostError::NotClaimed => Errno(fi::FI_ENOMSG),
+    }
+}
+
+/// The error number of an operation that has ended so; none if it ended well.
+pub(crate) fn outcome_errno(outcome: Outcome) -> Option<Errno> {
+    match outcome {
+        Outcome::Done => None,
+        Outcome::Truncated(_) => Some(Errno(fi::FI_ETRUNC)),
+        Outcome::Canceled => Some(Errno(fi::FI_ECANCELED)),
+        Outcome::NoMessage => Some(Errno(fi::FI_ENOMSG)),
+        Outcome::PeerGone => Some(Errno(fi::FI_ECONNRESET)),
+    }
+}
+
+/// Refuses bits that a call does not know.
+pub(crate) fn only(flags: u64, known: u64) -> Fi<()> {
+    if flags & !known == 0 { Ok(()) } else { Err(EINVAL) }
+}

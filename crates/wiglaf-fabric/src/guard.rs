@@ -1,0 +1,88 @@
+//! The border between C and Rust: error numbers, and no panic beyond this point.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::bindings as fi;
+
+/// A libfabric error number, positive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) i32);
+
+/// What every call behind the border returns.
+pub(crate) type Fi<T> = Result<T, Errno>;
+
+pub(crate) const EAGAIN: Errno = Errno(fi::FI_EAGAIN);
+pub(crate) const EBUSY: Errno = Errno(fi::FI_EBUSY);
+pub(crate) const EINVAL: Errno = Errno(fi::FI_EINVAL);
+pub(crate) const ENOSYS: Errno = Errno(fi::FI_ENOSYS);
+
+/// Runs `call` and answers 0 or the negative error number.
+pub(crate) fn guard(call: impl FnOnce() -> Fi<()>) -> libc::c_int {
+    guard_or(-fi::FI_EOTHER, || match call() {
+        Ok(()) => 0,
+        Err(Errno(number)) => -number,
+    })
+}
+
+/// Runs a data call: 0, or the negative error number in the wide type of those.
+pub(crate) fn guard_data(call: impl FnOnce() -> Fi<()>) -> libc::ssize_t {
+    guard(call) as libc::ssize_t
+}
+
+/// Runs `call` and answers how many, or the negative error number.
+pub(crate) fn guard_count(call: impl FnOnce() -> Fi<usize>) -> libc::ssize_t {
+    guard_or(-(fi::FI_EOTHER as libc::ssize_t), || match call() {
+        Ok(count) => libc::ssize_t::try_from(count).unwrap_or(libc::ssize_t::MAX),
+        Err(Errno(number)) => -(number as libc::ssize_t),
+    })
+}
+
+/// Runs `call`; a panic becomes `otherwise`. The panic hook has printed its message already.
+pub(crate) fn guard_or<T>(otherwise: T, call: impl FnOnce() -> T) -> T {
+    // What a panic may leave half-done lies behind mutexes, which it poisons.
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or(otherwise)
+}
+
+/// Locks, or says that an earlier panic has made the state unusable.
+pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> Fi<std::sync::MutexGuard<'_, T>> {
+    mutex.lock().map_err(|_| Errno(fi::FI_EOTHER))
+}
+
+/// Defines functions that answer "not implemented", for slots that may not be null.
+macro_rules! unsupported {
+    ($($name:ident($($arg:ty),* $(,)?) -> $answer:ty;)*) => {
+        $(unsafe extern "C" fn $name($(_: $arg),*) -> $answer {
+            -(crate::bindings::FI_ENOSYS as $answer)
+        })*
+    };
+}
+pub(crate) use unsupported;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_become_numbers() {
+        assert_eq!(guard(|| Ok(())), 0);
+        assert_eq!(guard(|| Err(EBUSY)), -16);
+        assert_eq!(guard_count(|| Ok(3)), 3);
+        assert_eq!(guard_count(|| Err(EAGAIN)), -11);
+    }
+
+    #[test]
+    fn a_panic_stays_inside() {
+        assert_eq!(guard(|| panic!("expected by this test")), -fi::FI_EOTHER);
+        assert_eq!(guard_count(|| panic!("expected by this test")), -256);
+    }
+
+    #[test]
+    fn a_poisoned_lock_is_an_error() {
+        let mutex = std::sync::Mutex::new(());
+        guard(|| {
+            let _held = lock(&mutex)?;
+            panic!("expected by this test")
+        });
+        assert_eq!(lock(&mutex).err(), Some(Errno(fi::FI_EOTHER)));
+    }
+}

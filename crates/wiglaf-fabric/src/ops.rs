@@ -1,0 +1,129 @@
+//! Data operations in plain values: what the many calls of the msg and tagged tables boil down to.
+
+use wiglaf_endpoint::{Class, Region};
+
+use crate::bindings as fi;
+use crate::guard::{EINVAL, Fi};
+use crate::info::IOV_LIMIT;
+
+/// The pieces of user memory of one message.
+pub(crate) struct Regions {
+    pieces: [Region; IOV_LIMIT],
+    count: usize,
+}
+
+impl Regions {
+    /// One piece.
+    pub(crate) fn one(buf: *const libc::c_void, len: usize) -> Fi<Self> {
+        let mut regions = Self::none();
+        regions.push(buf, len)?;
+        Ok(regions)
+    }
+
+    /// No piece at all.
+    pub(crate) fn none() -> Self {
+        Self { pieces: [Region { ptr: std::ptr::null_mut(), len: 0 }; IOV_LIMIT], count: 0 }
+    }
+
+    /// The pieces that a vector lists.
+    ///
+    /// # Safety
+    /// `iov` is valid for reads of `count` entries, or null when that is 0.
+    pub(crate) unsafe fn read(iov: *const libc::iovec, count: usize) -> Fi<Self> {
+        let mut regions = Self::none();
+        if count > IOV_LIMIT || (iov.is_null() && count > 0) {
+            return Err(EINVAL);
+        }
+        for i in 0..count {
+            // SAFETY: by the contract of this function.
+            let piece = unsafe { &*iov.add(i) };
+            regions.push(piece.iov_base, piece.iov_len)?;
+        }
+        Ok(regions)
+    }
+
+    fn push(&mut self, buf: *const libc::c_void, len: usize) -> Fi<()> {
+        if buf.is_null() && len > 0 {
+            return Err(EINVAL);
+        }
+        self.len().checked_add(len).ok_or(EINVAL)?;
+        self.pieces[self.count] = Region { ptr: buf.cast_mut().cast(), len };
+        self.count += 1;
+        Ok(())
+    }
+
+    pub(crate) fn pieces(&self) -> &[Region] {
+        &self.pieces[..self.count]
+    }
+
+    /// Bytes of all pieces; `push` has made sure that the sum exists.
+    pub(crate) fn len(&self) -> usize {
+        self.pieces().iter().map(|piece| piece.len).sum()
+    }
+}
+
+/// Which flags hold for an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flags {
+    /// The endpoint's default ones.
+    Default,
+    /// These, of a call that takes flags.
+    Given(u64),
+    /// Those of the inject calls: no completion, and the buffer is free at once.
+    Inject,
+}
+
+/// A send.
+pub(crate) struct SendCall {
+    pub(crate) class: Class,
+    pub(crate) regions: Regions,
+    pub(crate) to: fi::fi_addr_t,
+    pub(crate) tag: u64,
+    pub(crate) data: Option<u64>,
+    pub(crate) context: usize,
+    pub(crate) flags: Flags,
+}
+
+/// A receive, a peek or a claim.
+pub(crate) struct RecvCall {
+    pub(crate) class: Class,
+    pub(crate) regions: Regions,
+    pub(crate) from: fi::fi_addr_t,
+    pub(crate) tag: u64,
+    pub(crate) ignore: u64,
+    pub(crate) context: usize,
+    pub(crate) flags: Flags,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use super::*;
+
+    #[test]
+    fn null_is_fine_only_when_empty() {
+        assert_eq!(Regions::one(ptr::null(), 0).unwrap().len(), 0);
+        assert_eq!(Regions::one(ptr::null(), 1).err(), Some(EINVAL));
+        // SAFETY: null with no entries is what is allowed, null with one what is refused.
+        unsafe {
+            assert_eq!(Regions::read(ptr::null(), 0).unwrap().pieces().len(), 0);
+            assert_eq!(Regions::read(ptr::null(), 1).err(), Some(EINVAL));
+        }
+    }
+
+    #[test]
+    fn vectors_are_limited_in_count_and_length() {
+        let byte = 0u8;
+        let piece =
+            |len| libc::iovec { iov_base: (&raw const byte).cast_mut().cast(), iov_len: len };
+        let short = [piece(1); IOV_LIMIT + 1];
+        let long = [piece(usize::MAX), piece(1)];
+        // SAFETY: the entries exist; what they point to is never touched.
+        unsafe {
+            assert_eq!(Regions::read(short.as_ptr(), IOV_LIMIT).unwrap().len(), IOV_LIMIT);
+            assert_eq!(Regions::read(short.as_ptr(), IOV_LIMIT + 1).err(), Some(EINVAL));
+            assert_eq!(Regions::read(long.as_ptr(), 2).err(), Some(EINVAL));
+        }
+    }
+}

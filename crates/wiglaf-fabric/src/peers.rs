@@ -1,0 +1,71 @@
+//! Which peer of an endpoint an entry of its address vector is, and back.
+//!
+//! Both ways are remembered, since every send asks one and every receive with a source the other.
+
+use std::sync::Arc;
+
+use wiglaf_endpoint::{Endpoint, PeerId};
+
+use crate::av::{AvState, UNSPEC};
+use crate::bindings::fi_addr_t;
+use crate::guard::{EINVAL, Fi};
+
+pub(crate) struct Peers {
+    av: Arc<AvState>,
+    /// `removals` of the vector when what follows was last right.
+    removals: u64,
+    by_index: Vec<Option<PeerId>>,
+    by_peer: Vec<fi_addr_t>,
+}
+
+impl Peers {
+    pub(crate) fn new(av: Arc<AvState>) -> Self {
+        Self { removals: av.removals(), av, by_index: Vec::new(), by_peer: Vec::new() }
+    }
+
+    fn forget_removed(&mut self) {
+        let removals = self.av.removals();
+        if removals != self.removals {
+            self.removals = removals;
+            self.by_index.clear();
+            self.by_peer.clear();
+        }
+    }
+
+    /// The peer that was inserted as `index`.
+    pub(crate) fn peer(&mut self, index: fi_addr_t, endpoint: &mut Endpoint) -> Fi<PeerId> {
+        self.forget_removed();
+        let slot = usize::try_from(index).map_err(|_| EINVAL)?;
+        if let Some(&Some(peer)) = self.by_index.get(slot) {
+            return Ok(peer);
+        }
+        let address = self.av.table().get(index).ok_or(EINVAL)?;
+        let peer = endpoint.insert(address);
+        if slot >= self.by_index.len() {
+            self.by_index.resize(slot + 1, None);
+        }
+        self.by_index[slot] = Some(peer);
+        Ok(peer)
+    }
+
+    /// Under which index `peer` is in the vector, or [`UNSPEC`].
+    pub(crate) fn index(&mut self, peer: PeerId, endpoint: &Endpoint) -> fi_addr_t {
+        self.forget_removed();
+        let slot = peer.0 as usize;
+        if let Some(&index) = self.by_peer.get(slot)
+            && index != UNSPEC
+        {
+            return index;
+        }
+        let address = endpoint.address_of(peer);
+        let Some(index) = address.and_then(|address| self.av.table().find(&address)) else {
+            // Not remembered: it may be inserted later.
+            return UNSPEC;
+        };
+        if slot >= self.by_peer.len() {
+            self.by_peer.resize(slot + 1, UNSPEC);
+        }
+        self.by_peer[slot] = index;
+        index
+    }
+}

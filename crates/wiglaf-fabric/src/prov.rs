@@ -1,0 +1,63 @@
+//! The door: the one symbol that libfabric looks for in a provider library.
+
+use std::cell::UnsafeCell;
+use std::ptr;
+
+use crate::bindings as fi;
+use crate::guard::guard_or;
+use crate::{fabric, info};
+
+/// The provider's own version, as libfabric encodes versions.
+pub(crate) const VERSION: u32 = 1; // 0.1
+
+/// An interface version above every one in use. A provider that reports less than an application
+/// asks for is passed over, and applications ask for the version that they were built with.
+const FI_VERSION_HIGH: u32 = 2 << 16 | 99;
+
+struct Provider(UnsafeCell<fi::fi_provider>);
+
+// SAFETY: this library writes to it only in `fi_prov_ini`, which libfabric calls once, under its
+// own lock; afterwards libfabric alone uses it.
+unsafe impl Sync for Provider {}
+
+static PROVIDER: Provider = Provider(UnsafeCell::new(fi::fi_provider {
+    version: VERSION,
+    fi_version: FI_VERSION_HIGH,
+    context: fi::fi_context { internal: [ptr::null_mut(); 4] },
+    name: info::NAME.as_ptr(),
+    getinfo: Some(info::getinfo),
+    fabric: Some(fabric::open),
+    cleanup: Some(cleanup),
+}));
+
+/// What libfabric calls after loading the library.
+///
+/// # Safety
+/// To be called by libfabric only: once, before it uses the provider.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fi_prov_ini() -> *mut fi::fi_provider {
+    guard_or(ptr::null_mut(), || {
+        let provider = PROVIDER.0.get();
+        // SAFETY: nobody else uses the provider before this function has returned.
+        unsafe { (*provider).fi_version = running_version() };
+        provider
+    })
+}
+
+/// The interface version of the libfabric that runs in this process, where it can be seen: Open MPI
+/// and MPICH load it out of sight of others.
+fn running_version() -> u32 {
+    // SAFETY: the name is a C string; if the symbol is there, it is libfabric's `fi_version`,
+    // which takes nothing and returns a number.
+    unsafe {
+        let symbol = libc::dlsym(libc::RTLD_DEFAULT, c"fi_version".as_ptr());
+        if symbol.is_null() {
+            return FI_VERSION_HIGH;
+        }
+        let fi_version: unsafe extern "C" fn() -> u32 = std::mem::transmute(symbol);
+        fi_version()
+    }
+}
+
+/// There is no thread to join and nothing global to release.
+unsafe extern "C" fn cleanup() {}

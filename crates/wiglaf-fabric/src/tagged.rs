@@ -1,0 +1,181 @@
+//! The nine calls for tagged messages.
+
+use wiglaf_endpoint::Class;
+
+use crate::bindings as fi;
+use crate::guard::{EINVAL, guard_data};
+use crate::msg::{post_recv, post_send};
+use crate::ops::{Flags, RecvCall, Regions, SendCall};
+
+pub(crate) static OPS: fi::fi_ops_tagged = fi::fi_ops_tagged {
+    size: size_of::<fi::fi_ops_tagged>(),
+    recv: Some(recv),
+    recvv: Some(recvv),
+    recvmsg: Some(recvmsg),
+    send: Some(send),
+    sendv: Some(sendv),
+    sendmsg: Some(sendmsg),
+    inject: Some(inject),
+    senddata: Some(senddata),
+    injectdata: Some(injectdata),
+};
+
+fn outgoing(regions: Regions, to: fi::fi_addr_t, tag: u64) -> SendCall {
+    let flags = Flags::Default;
+    SendCall { class: Class::Tagged, regions, to, tag, data: None, context: 0, flags }
+}
+
+fn incoming(
+    regions: Regions,
+    from: fi::fi_addr_t,
+    (tag, ignore): (u64, u64),
+    context: *mut libc::c_void,
+) -> RecvCall {
+    let context = context.expose_provenance();
+    RecvCall { class: Class::Tagged, regions, from, tag, ignore, context, flags: Flags::Default }
+}
+
+unsafe extern "C" fn recv(
+    ep: *mut fi::fid_ep,
+    buf: *mut libc::c_void,
+    len: usize,
+    _desc: *mut libc::c_void,
+    src_addr: fi::fi_addr_t,
+    tag: u64,
+    ignore: u64,
+    context: *mut libc::c_void,
+) -> libc::ssize_t {
+    // SAFETY: fi_tagged(3) demands what `post_recv` does, here and below.
+    guard_data(|| unsafe {
+        post_recv(ep, &incoming(Regions::one(buf, len)?, src_addr, (tag, ignore), context))
+    })
+}
+
+unsafe extern "C" fn recvv(
+    ep: *mut fi::fid_ep,
+    iov: *const libc::iovec,
+    _desc: *mut *mut libc::c_void,
+    count: usize,
+    src_addr: fi::fi_addr_t,
+    tag: u64,
+    ignore: u64,
+    context: *mut libc::c_void,
+) -> libc::ssize_t {
+    // SAFETY: see `recv`.
+    guard_data(|| unsafe {
+        post_recv(ep, &incoming(Regions::read(iov, count)?, src_addr, (tag, ignore), context))
+    })
+}
+
+unsafe extern "C" fn recvmsg(
+    ep: *mut fi::fid_ep,
+    msg: *const fi::fi_msg_tagged,
+    flags: u64,
+) -> libc::ssize_t {
+    // SAFETY: see `recv`.
+    guard_data(|| unsafe {
+        let msg = msg.as_ref().ok_or(EINVAL)?;
+        // A peek moves no data, and callers leave its buffers undefined.
+        let regions = if flags & fi::FI_PEEK != 0 {
+            Regions::none()
+        } else {
+            Regions::read(msg.msg_iov, msg.iov_count)?
+        };
+        let call = incoming(regions, msg.addr, (msg.tag, msg.ignore), msg.context);
+        post_recv(ep, &RecvCall { flags: Flags::Given(flags), ..call })
+    })
+}
+
+unsafe extern "C" fn send(
+    ep: *mut fi::fid_ep,
+    buf: *const libc::c_void,
+    len: usize,
+    _desc: *mut libc::c_void,
+    dest_addr: fi::fi_addr_t,
+    tag: u64,
+    context: *mut libc::c_void,
+) -> libc::ssize_t {
+    // SAFETY: see `recv`.
+    guard_data(|| unsafe {
+        let call = outgoing(Regions::one(buf, len)?, dest_addr, tag);
+        post_send(ep, &SendCall { context: context.expose_provenance(), ..call })
+    })
+}
+
+unsafe extern "C" fn sendv(
+    ep: *mut fi::fid_ep,
+    iov: *const libc::iovec,
+    _desc: *mut *mut libc::c_void,
+    count: usize,
+    dest_addr: fi::fi_addr_t,
+    tag: u64,
+    context: *mut libc::c_void,
+) -> libc::ssize_t {
+    // SAFETY: see `recv`.
+    guard_data(|| unsafe {
+        let call = outgoing(Regions::read(iov, count)?, dest_addr, tag);
+        post_send(ep, &SendCall { context: context.expose_provenance(), ..call })
+    })
+}
+
+unsafe extern "C" fn sendmsg(
+    ep: *mut fi::fid_ep,
+    msg: *const fi::fi_msg_tagged,
+    flags: u64,
+) -> libc::ssize_t {
+    // SAFETY: see `recv`.
+    guard_data(|| unsafe {
+        let msg = msg.as_ref().ok_or(EINVAL)?;
+        let call = outgoing(Regions::read(msg.msg_iov, msg.iov_count)?, msg.addr, msg.tag);
+        let data = (flags & fi::FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
+        let context = msg.context.expose_provenance();
+        post_send(ep, &SendCall { data, context, flags: Flags::Given(flags), ..call })
+    })
+}
+
+unsafe extern "C" fn inject(
+    ep: *mut fi::fid_ep,
+    buf: *const libc::c_void,
+    len: usize,
+    dest_addr: fi::fi_addr_t,
+    tag: u64,
+) -> libc::ssize_t {
+    // SAFETY: see `recv`.
+    guard_data(|| unsafe {
+        let call = outgoing(Regions::one(buf, len)?, dest_addr, tag);
+        post_send(ep, &SendCall { flags: Flags::Inject, ..call })
+    })
+}
+
+unsafe extern "C" fn senddata(
+    ep: *mut fi::fid_ep,
+    buf: *const libc::c_void,
+    len: usize,
+    _desc: *mut libc::c_void,
+    data: u64,
+    dest_addr: fi::fi_addr_t,
+    tag: u64,
+    context: *mut libc::c_void,
+) -> libc::ssize_t {
+    // SAFETY: see `recv`.
+    guard_data(|| unsafe {
+        let call = outgoing(Regions::one(buf, len)?, dest_addr, tag);
+        let context = context.expose_provenance();
+        post_send(ep, &SendCall { data: Some(data), context, ..call })
+    })
+}
+
+unsafe extern "C" fn injectdata(
+    ep: *mut fi::fid_ep,
+    buf: *const libc::c_void,
+    len: usize,
+    data: u64,
+    dest_addr: fi::fi_addr_t,
+    tag: u64,
+) -> libc::ssize_t {
+    // SAFETY: see `recv`.
+    guard_data(|| unsafe {
+        let call = outgoing(Regions::one(buf, len)?, dest_addr, tag);
+        post_send(ep, &SendCall { data: Some(data), flags: Flags::Inject, ..call })
+    })
+}

@@ -1,0 +1,51 @@
+//! Launching MPI programs over the provider: the one place that knows how.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+use crate::common::{provider_dir, scratch};
+
+/// Longest that a program may run, in seconds; a hang becomes a failure.
+const RUN_LIMIT_S: &str = "180";
+
+/// Compiles `tests/mpi/NAME.c` with the installed MPI's compiler.
+pub(crate) fn compile(name: &str) -> PathBuf {
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi").join(name).with_extension("c");
+    let program = scratch("mpi").join(name);
+    let output = Command::new("mpicc")
+        .args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(&program)
+        .arg(source)
+        .output()
+        .expect("run mpicc");
+    assert!(output.status.success(), "mpicc: {}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+/// The environment that makes Debian's Open MPI send everything through the provider, between ranks
+/// of this machine over loopback.
+pub(crate) const OPEN_MPI_ENV: [(&str, &str); 6] = [
+    ("OMPI_MCA_pml", "cm"),
+    ("OMPI_MCA_mtl", "ofi"),
+    ("OMPI_MCA_mtl_ofi_provider_include", "wiglaf"),
+    ("OMPI_MCA_osc", "pt2pt"),
+    ("WIGLAF_IP", "127.0.0.1"),
+    ("WIGLAF_KEY", "2f0c0a6bd2a4f6a38d9f0a4c1b7e5d13"),
+];
+
+/// Runs `program` with that many ranks. One run at a time: the ranks share few cores.
+pub(crate) fn mpirun(ranks: usize, program: &Path, extra_env: &[(&str, &str)]) -> Output {
+    static RUNNING: Mutex<()> = Mutex::new(());
+    let _alone = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    Command::new("mpirun")
+        .args(["--allow-run-as-root", "--oversubscribe", "--timeout", RUN_LIMIT_S, "-n"])
+        .arg(ranks.to_string())
+        .arg(program)
+        .envs(OPEN_MPI_ENV)
+        .env("FI_PROVIDER_PATH", provider_dir())
+        .envs(extra_env.iter().copied())
+        .output()
+        .expect("run mpirun")
+}

@@ -1,0 +1,62 @@
+//! Real programs under the installed Open MPI, over the provider, on loopback.
+//!
+//! Each program checks its own results (`tests/mpi/check.h`) and prints `passed`.
+
+mod common;
+#[path = "common/mpi.rs"]
+mod mpi;
+
+/// Runs the program `name` with 2 and with 4 ranks.
+fn judge(name: &str) {
+    if !common::installed(&["mpirun", "mpicc"]) {
+        return;
+    }
+    let program = mpi::compile(name);
+    for ranks in [2, 4] {
+        let output = mpi::mpirun(ranks, &program, &[]);
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && stdout.lines().any(|line| line == "passed"),
+            "{name} with {ranks} ranks: {}\n{stdout}\n{stderr}",
+            output.status,
+        );
+    }
+}
+
+macro_rules! judged {
+    ($($name:ident),* $(,)?) => {
+        $(#[test]
+        fn $name() {
+            judge(stringify!($name));
+        })*
+    };
+}
+
+judged! {
+    cancel,
+    collectives,
+    exchange,
+    outstanding,
+    probe,
+    sizes,
+    split,
+    ssend,
+    truncation,
+    types,
+    unordered,
+    wildcard,
+    window,
+}
+
+/// The programs above would pass over any transport: this one must fail where the provider cannot be
+/// loaded, or they prove nothing.
+#[test]
+fn nothing_but_the_provider_carries_them() {
+    if !common::installed(&["mpirun", "mpicc"]) {
+        return;
+    }
+    let program = mpi::compile("split");
+    let output = mpi::mpirun(2, &program, &[("FI_PROVIDER_PATH", "/nonexistent")]);
+    assert!(!output.status.success(), "it ran without the provider");
+}

@@ -1,0 +1,247 @@
+//! The receive ring: frames that the kernel puts into memory shared with us.
+//!
+//! Each place of the ring belongs to the kernel or to us, and its status word
+//! says to whom. A frame is read where it lies and given back afterwards.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes of a place that the kernel's own headers may take.
+const PLACE_HEADERS_LEN: usize = 128;
+
+/// Shortest place: a standard Ethernet frame and the headers.
+const PLACE_LEN_MIN: usize = 2048;
+
+/// Shortest ring, in bytes and in places.
+const RING_LEN_MIN: usize = 4 << 20;
+const PLACES_MIN: usize = 512;
+
+/// The kernel allocates blocks whole; places never cross their border.
+const BLOCK_LEN: usize = 1 << 16;
+
+const TPACKET_V2: libc::c_int = 1;
+
+/// The head of a place, as the kernel lays it out (`struct tpacket2_hdr`).
+#[repr(C)]
+struct PlaceHead {
+    status: AtomicU32,
+    len: u32,
+    snap_len: u32,
+    mac_at: u16,
+    net_at: u16,
+    seconds: u32,
+    nanoseconds: u32,
+    vlan_tci: u16,
+    vlan_tpid: u16,
+    padding: [u8; 4],
+}
+
+/// The ring's geometry (`struct tpacket_req`).
+#[repr(C)]
+struct Geometry {
+    block_len: libc::c_uint,
+    block_count: libc::c_uint,
+    place_len: libc::c_uint,
+    place_count: libc::c_uint,
+}
+
+/// A packet socket with its receive ring.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    socket: OwnedFd,
+    area: NonNull<u8>,
+    place_len: usize,
+    place_count: usize,
+    next: usize,
+    truncated: u64,
+    overflows: u64,
+}
+
+// SAFETY: the mapping belongs to this ring alone and is reached only through
+// `&mut self`.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Sets up the ring of a packet socket that is filtered and bound, for
+    /// frames of up to `frame_len_max` bytes.
+    pub(crate) fn new(socket: OwnedFd, frame_len_max: usize) -> io::Result<Self> {
+        let place_len =
+            (frame_len_max + PLACE_HEADERS_LEN).next_power_of_two().clamp(PLACE_LEN_MIN, BLOCK_LEN);
+        let ring_len = RING_LEN_MIN.max(PLACES_MIN * place_len);
+        let geometry = Geometry {
+            block_len: BLOCK_LEN as libc::c_uint,
+            block_count: (ring_len / BLOCK_LEN) as libc::c_uint,
+            place_len: place_len as libc::c_uint,
+            place_count: (ring_len / place_len) as libc::c_uint,
+        };
+        set_option(socket.as_fd(), libc::PACKET_VERSION, &TPACKET_V2)?;
+        set_option(socket.as_fd(), libc::PACKET_RX_RING, &geometry)?;
+        // SAFETY: a fresh shared mapping of the ring that was just set up;
+        // nothing else is mapped over.
+        let area = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                ring_len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                socket.as_raw_fd(),
+                0,
+            )
+        };
+        if area == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let area = NonNull::new(area.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self {
+            socket,
+            area,
+            place_len,
+            place_count: ring_len / place_len,
+            next: 0,
+            truncated: 0,
+            overflows: 0,
+        })
+    }
+
+    /// Shows up to `count_max` frames, one after the other, and says how many.
+    pub(crate) fn consume(&mut self, count_max: usize, mut show: impl FnMut(&[u8])) -> usize {
+        for count in 0..count_max {
+            let offset = self.next * self.place_len;
+            // SAFETY: `next < place_count`, so the place lies within the
+            // mapping, which lives as long as `self`; places are aligned to
+            // their power-of-two length.
+            let place = unsafe { self.area.add(offset) };
+            // SAFETY: as above; the kernel changes the status only atomically.
+            let status = unsafe { &(*place.cast::<PlaceHead>().as_ptr()).status };
+            let flags = status.load(Ordering::Acquire);
+            if flags & libc::TP_STATUS_USER == 0 {
+                return count;
+            }
+            // SAFETY: the status says that the place is ours until we give it
+            // back, so nothing writes to it meanwhile.
+            let frame = unsafe { frame_of(place, self.place_len) };
+            self.overflows += u64::from(flags & libc::TP_STATUS_LOSING != 0);
+            match frame {
+                Some(frame) => show(frame),
+                None => self.truncated += 1,
+            }
+            status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+            self.next = if self.next + 1 == self.place_count { 0 } else { self.next + 1 };
+        }
+        count_max
+    }
+
+    /// Whether a frame is waiting.
+    pub(crate) fn has_frame(&self) -> bool {
+        // SAFETY: as in `consume`.
+        let status = unsafe {
+            let place = self.area.add(self.next * self.place_len);
+            &(*place.cast::<PlaceHead>().as_ptr()).status
+        };
+        status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+    }
+
+    /// Frames that were longer than a place.
+    pub(crate) fn truncated(&self) -> u64 {
+        self.truncated
+    }
+
+    /// Frames that arrived after others had been lost to a full ring.
+    pub(crate) fn overflows(&self) -> u64 {
+        self.overflows
+    }
+
+    /// Sends one frame.
+    pub(crate) fn send(&self, frame: &[u8]) -> io::Result<()> {
+        // SAFETY: the kernel reads `frame`, which is live.
+        let status = unsafe {
+            libc::send(
+                self.socket.as_raw_fd(),
+                frame.as_ptr().cast(),
+                frame.len(),
+                libc::MSG_DONTWAIT,
+            )
+        };
+        if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Sends frames, each of a header and a payload, with one system call;
+    /// says how many went out.
+    pub(crate) fn send_many<const N: usize>(&self, frames: &[(&[u8], &[u8])]) -> io::Result<usize> {
+        let mut iovs = [[libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; 2]; N];
+        // SAFETY: all-zero bytes are a valid `mmsghdr`.
+        let mut msgs: [libc::mmsghdr; N] = unsafe { mem::zeroed() };
+        for ((frame, iov), msg) in frames.iter().zip(&mut iovs).zip(&mut msgs) {
+            *iov = [frame.0, frame.1].map(|part| libc::iovec {
+                iov_base: part.as_ptr().cast_mut().cast(),
+                iov_len: part.len(),
+            });
+            msg.msg_hdr.msg_iov = iov.as_mut_ptr();
+            msg.msg_hdr.msg_iovlen = 2;
+        }
+        // SAFETY: the first `frames.len()` (at most `N`) messages point at
+        // live vectors and bytes, which the kernel only reads.
+        let status = unsafe {
+            libc::sendmmsg(
+                self.socket.as_raw_fd(),
+                msgs.as_mut_ptr(),
+                frames.len().min(N) as libc::c_uint,
+                libc::MSG_DONTWAIT,
+            )
+        };
+        usize::try_from(status).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made in `new` with this length, and no
+        // borrow of it outlives `self`.
+        unsafe { libc::munmap(self.area.as_ptr().cast(), self.place_len * self.place_count) };
+    }
+}
+
+impl AsRawFd for Ring {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+/// The frame in a place; `None` when it was cut or the head makes no sense.
+///
+/// # Safety
+/// `place` must be a place of `place_len` bytes that belongs to us for as
+/// long as the result is used.
+unsafe fn frame_of<'a>(place: NonNull<u8>, place_len: usize) -> Option<&'a [u8]> {
+    // SAFETY: the place is longer than its head and ours, see above.
+    let head = unsafe { &*place.cast::<PlaceHead>().as_ptr() };
+    let (at, len) = (usize::from(head.mac_at), head.snap_len as usize);
+    if head.len as usize != len || at < mem::size_of::<PlaceHead>() || at + len > place_len {
+        return None;
+    }
+    // SAFETY: `at + len` lies within the place, as was just checked.
+    Some(unsafe { std::slice::from_raw_parts(place.as_ptr().add(at), len) })
+}
+
+/// Sets an option of the packet level.
+pub(crate) fn set_option<T>(
+    socket: BorrowedFd<'_>,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    // SAFETY: the pointer and length are those of a live value, which the
+    // kernel only reads; every option used here is plain data.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            name,
+            (&raw const *value).cast(),
+            mem::size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,109 @@
+//! How each destination is reached: past the IP stack, once its Ethernet
+//! address is known, or through it.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use wiglaf_link_udp::Interface;
+
+use crate::neighbour;
+use wiglaf_link::frame::{Ends, HEADERS_LEN, headers};
+
+/// How long an Ethernet address is used before the kernel is asked again.
+const TRUST: Duration = Duration::from_secs(2);
+
+/// Destinations remembered; beyond it all are forgotten and found again.
+const ROUTES_MAX: usize = 1 << 14;
+
+/// How to send to a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Frames of our own, to this Ethernet address.
+    Ring([u8; 6]),
+    /// Through the IP stack, which finds out how: a destination behind a
+    /// gateway, on this machine, or whose Ethernet address is to be (re)learnt.
+    Stack,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Route {
+    mac: Option<[u8; 6]>,
+    asked_at: Duration,
+}
+
+/// All known destinations.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    interface: Interface,
+    mac: [u8; 6],
+    local: SocketAddrV4,
+    known: HashMap<Ipv4Addr, Route>,
+    last: Option<(Ipv4Addr, Route)>,
+}
+
+impl Routes {
+    pub(crate) fn new(interface: Interface, mac: [u8; 6], local: SocketAddrV4) -> Self {
+        Self { interface, mac, local, known: HashMap::new(), last: None }
+    }
+
+    /// How the next datagram to `ip` should go.
+    ///
+    /// Once in [`TRUST`] one goes through the stack although its Ethernet
+    /// address is known: that makes the kernel verify the address.
+    pub(crate) fn way(&mut self, socket: BorrowedFd<'_>, ip: Ipv4Addr) -> Way {
+        let now = coarse_now();
+        if let Some((last_ip, Route { mac: Some(mac), asked_at })) = self.last
+            && last_ip == ip
+            && now.saturating_sub(asked_at) < TRUST
+        {
+            return Way::Ring(mac);
+        }
+        self.find(socket, ip, now)
+    }
+
+    #[cold]
+    fn find(&mut self, socket: BorrowedFd<'_>, ip: Ipv4Addr, now: Duration) -> Way {
+        if !self.interface.is_neighbour(ip) {
+            return Way::Stack;
+        }
+        let known = self.known.get(&ip).copied();
+        if let Some(route) = known {
+            self.last = Some((ip, route));
+            if let Some(mac) = route.mac
+                && now.saturating_sub(route.asked_at) < TRUST
+            {
+                return Way::Ring(mac);
+            }
+        }
+        let mac = neighbour::look_up(socket, &self.interface.name, ip).ok().flatten();
+        let route = Route { mac, asked_at: now };
+        if self.known.len() >= ROUTES_MAX {
+            self.known.clear();
+        }
+        self.known.insert(ip, route);
+        self.last = Some((ip, route));
+        match (mac, known) {
+            (Some(mac), None | Some(Route { mac: None, .. })) => Way::Ring(mac),
+            _ => Way::Stack,
+        }
+    }
+
+    /// The headers of a datagram.
+    pub(crate) fn headers(
+        &self,
+        to_mac: [u8; 6],
+        to: SocketAddrV4,
+        payload_len: usize,
+    ) -> Option<[u8; HEADERS_LEN]> {
+        headers(&Ends { from_mac: self.mac, to_mac, from: self.local, to }, payload_len)
+    }
+}
+
+/// A clock that is cheap enough to read at every send.
+fn coarse_now() -> Duration {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+}

@@ -1,0 +1,333 @@
+//! Real frames over a veth pair, against itself and against plain sockets.
+
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use wiglaf_link_udp::{UdpLink, interface};
+use wiglaf_testnet::{INTERFACE, Node, Pair};
+
+use super::*;
+use wiglaf_link::frame::{Ends, headers};
+
+type Datagrams = Vec<(SocketAddrV4, Vec<u8>)>;
+
+/// To be called on a thread of the node.
+fn interface_of(node: &Node) -> Interface {
+    interface::holding(node.ip).expect("readable").expect("the node has its address")
+}
+
+fn open(node: &Node) -> PacketLink {
+    node.run(|| PacketLink::open(interface_of(node), SocketAddrV4::new(node.ip, 0)))
+        .expect("root may open packet sockets")
+}
+
+fn open_udp(node: &Node) -> UdpLink {
+    node.run(|| UdpLink::open(SocketAddrV4::new(node.ip, 0))).expect("an address of the node")
+}
+
+fn bulk_address(link: &dyn Link) -> SocketAddrV4 {
+    SocketAddrV4::new(*link.local().ip(), link.bulk_port())
+}
+
+fn receive(link: &mut dyn Link, count: usize) -> Datagrams {
+    let mut got = Datagrams::new();
+    let give_up = Instant::now() + Duration::from_secs(5);
+    while got.len() < count && Instant::now() < give_up {
+        link.recv(&mut |from, bytes| got.push((from, bytes.to_vec()))).expect("the link works");
+    }
+    got
+}
+
+fn assert_carries(
+    from: &mut dyn Link,
+    to: &mut dyn Link,
+    lane: Lane,
+    segment_len: usize,
+    len: usize,
+) {
+    let bytes: Vec<u8> = (0..len).map(|i| (i * 31 + i / 251) as u8).collect();
+    let (target, source) = match lane {
+        Lane::Latency => (to.local(), from.local()),
+        Lane::Bulk => (bulk_address(to), bulk_address(from)),
+    };
+    let train = Train { to: target, lane, segment_len, bytes: &bytes };
+    assert_eq!(from.send(&train).expect("the link works"), Sent::All);
+    let got = receive(to, len.div_ceil(segment_len));
+    let expected: Datagrams =
+        bytes.chunks(segment_len).map(|segment| (source, segment.to_vec())).collect();
+    assert_eq!(got, expected, "{lane:?}, {len} bytes in segments of {segment_len}");
+}
+
+fn both_lanes(a: &mut dyn Link, b: &mut dyn Link) {
+    let frame_len = a.limits().frame_len_max;
+    let (small, train) = (a.limits().latency_train_max, a.limits().bulk_train_max);
+    for _ in 0..3 {
+        assert_carries(a, b, Lane::Latency, 1, 1);
+        assert_carries(b, a, Lane::Latency, 8, 8);
+    }
+    assert_carries(b, a, Lane::Latency, frame_len, frame_len);
+    assert_carries(a, b, Lane::Latency, 100, 731);
+    assert_carries(a, b, Lane::Latency, frame_len, frame_len * small);
+    assert_carries(a, b, Lane::Latency, 8, 8 * 3 * BATCH_MAX - 1);
+    assert_carries(a, b, Lane::Bulk, frame_len, frame_len * train);
+    assert_carries(b, a, Lane::Bulk, frame_len, frame_len * (train - 1) + 1);
+}
+
+#[test]
+fn carries_both_lanes() {
+    for mtu in [1500, 9000, 20_000] {
+        let Some(pair) = Pair::or_skip(mtu) else { return };
+        let (mut a, mut b) = (open(&pair.a), open(&pair.b));
+        both_lanes(&mut a, &mut b);
+        assert!(matches!(a.routes.way(a.plain.as_fd(), pair.b.ip), Way::Ring(_)));
+        assert_eq!((a.malformed(), a.overflows(), a.lost()), (0, 0, 0));
+    }
+}
+
+#[test]
+fn plain_sockets_understand_it() {
+    for mtu in [1500, 9000] {
+        let Some(pair) = Pair::or_skip(mtu) else { return };
+        let (mut packet, mut udp) = (open(&pair.a), open_udp(&pair.b));
+        both_lanes(&mut packet, &mut udp);
+        both_lanes(&mut udp, &mut packet);
+    }
+}
+
+#[test]
+fn frames_do_not_pass_through_the_stack() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let (mut a, mut b) = (open(&pair.a), open(&pair.b));
+    assert_carries(&mut a, &mut b, Lane::Latency, 8, 8);
+    let sent_by_stack = |node: &Node| {
+        let counters = node.run(|| std::fs::read_to_string("/proc/thread-self/net/snmp"));
+        let counters = counters.expect("readable");
+        let line = counters.lines().filter(|line| line.starts_with("Udp:")).nth(1);
+        line.expect("UDP counters").split(' ').nth(4).expect("OutDatagrams").to_owned()
+    };
+    let before = sent_by_stack(&pair.a);
+    for _ in 0..100 {
+        assert_carries(&mut a, &mut b, Lane::Latency, 8, 8);
+    }
+    assert_eq!(sent_by_stack(&pair.a), before);
+}
+
+#[test]
+fn ranks_on_one_address_reach_each_other() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let (mut a, mut b) = (open(&pair.a), open(&pair.a));
+    both_lanes(&mut a, &mut b);
+}
+
+#[test]
+fn gateways_are_the_stacks_business() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let beyond = std::net::Ipv4Addr::new(10, 99, 0, 1);
+    pair.b.ip(&["address", "add", "10.99.0.1/32", "dev", INTERFACE]).expect("an address");
+    pair.a.ip(&["route", "add", "10.99.0.0/24", "via", "10.77.0.2"]).expect("a route");
+    let mut a = open(&pair.a);
+    let mut b = pair.b.run(|| UdpLink::open(SocketAddrV4::new(beyond, 0))).expect("bound");
+    both_lanes(&mut a, &mut b);
+    assert_eq!(a.routes.way(a.plain.as_fd(), beyond), Way::Stack);
+}
+
+#[test]
+fn a_changed_ethernet_address_is_learnt() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let (mut a, mut udp) = (open(&pair.a), open_udp(&pair.b));
+    assert_carries(&mut a, &mut udp, Lane::Latency, 8, 8);
+    assert_carries(&mut a, &mut udp, Lane::Latency, 8, 8);
+    let Way::Ring(old) = a.routes.way(a.plain.as_fd(), pair.b.ip) else { panic!("not resolved") };
+    pair.b.ip(&["link", "set", INTERFACE, "address", "02:00:00:00:00:42"]).expect("set");
+    // What the peer announces, or the kernel finds out, ends up here.
+    let change = ["neigh", "replace", "10.77.0.2", "lladdr", "02:00:00:00:00:42", "dev", INTERFACE];
+    pair.a.ip(&change).expect("replaced");
+    let give_up = Instant::now() + Duration::from_secs(10);
+    loop {
+        let train = Train { to: udp.local(), lane: Lane::Latency, segment_len: 8, bytes: &[1; 8] };
+        a.send(&train).expect("the link works");
+        let mut got = 0;
+        udp.recv(&mut |_, _| got += 1).expect("the link works");
+        if got > 0 {
+            break;
+        }
+        assert!(Instant::now() < give_up, "still sending to the old address");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let Way::Ring(new) = a.routes.way(a.plain.as_fd(), pair.b.ip) else { panic!("not resolved") };
+    assert_ne!(new, old);
+}
+
+#[test]
+fn unreachable_ports_are_found() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let mut a = open(&pair.a);
+    let mut b = open(&pair.b);
+    assert_carries(&mut a, &mut b, Lane::Latency, 8, 8);
+    let gone = open(&pair.b);
+    let to = gone.local();
+    drop(gone);
+    let train = Train { to, lane: Lane::Latency, segment_len: 4, bytes: b"lost" };
+    assert!(matches!(a.routes.way(a.plain.as_fd(), pair.b.ip), Way::Ring(_)));
+    assert_eq!(a.send(&train).expect("no error of the link"), Sent::All);
+    let give_up = Instant::now() + Duration::from_secs(5);
+    let found = loop {
+        if let Some(found) = a.take_unreachable() {
+            break found;
+        }
+        assert!(Instant::now() < give_up, "never found");
+    };
+    assert_eq!(found, to);
+    both_lanes(&mut a, &mut b);
+}
+
+#[test]
+fn no_listener_is_answered_for_an_open_port() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let (mut udp, mut packet) = (open_udp(&pair.a), open(&pair.b));
+    for _ in 0..50 {
+        assert_carries(&mut udp, &mut packet, Lane::Latency, 8, 8);
+    }
+    // Over a veth pair an answer is there before the send returns.
+    udp.recv(&mut |_, _| {}).expect("the link works");
+    assert_eq!(udp.take_unreachable(), None);
+}
+
+/// A packet socket in `node` that sees nothing and sends anything.
+fn injector(node: &Node) -> Ring {
+    let nowhere = SocketAddrV4::new(node.ip, 9);
+    node.run(|| open_packet_socket(&interface_of(node), nowhere))
+        .and_then(|socket| Ring::new(socket, 2000))
+        .expect("root may open packet sockets")
+}
+
+#[test]
+fn malformed_frames_are_dropped_and_counted() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let mut b = open(&pair.b);
+    let injector = injector(&pair.a);
+    let from = SocketAddrV4::new(pair.a.ip, 777);
+    let ends = Ends {
+        from_mac: interface_of_in(&pair.a).mac.expect("Ethernet"),
+        to_mac: interface_of_in(&pair.b).mac.expect("Ethernet"),
+        from,
+        to: b.local(),
+    };
+    let mut good = headers(&ends, 5).expect("it fits").to_vec();
+    good.extend_from_slice(b"hello");
+    let with = |at: usize, value: u8| {
+        let mut frame = good.clone();
+        frame[at] = value;
+        frame
+    };
+    let refused_by_parser = [
+        with(17, 0xff),               // IP length beyond the frame
+        with(24, good[24] ^ 1),       // IP checksum
+        with(38, 0xff),               // UDP length beyond the packet
+        with(39, 3),                  // UDP length below its header
+        good[..HEADERS_LEN].to_vec(), // cut behind the headers
+    ];
+    let refused_by_filter = [
+        with(14, 0x46),      // IP options
+        with(20, 0x20),      // fragment
+        with(23, 6),         // TCP
+        with(0, 0x06),       // another host's Ethernet address
+        good[..30].to_vec(), // cut within the headers
+    ];
+    for frame in refused_by_parser.iter().chain(&refused_by_filter).chain([&good]) {
+        injector.send(frame).expect("sent");
+    }
+    assert_eq!(receive(&mut b, 1), [(from, b"hello".to_vec())]);
+    assert_eq!(b.malformed(), refused_by_parser.len() as u64);
+}
+
+#[test]
+fn overlong_frames_are_dropped_and_counted() {
+    let Some(pair) = Pair::or_skip(20_000) else { return };
+    let (mut a, mut b) = (open_udp(&pair.a), open(&pair.b));
+    // Longer than any link sends, and than a place of the ring.
+    let train =
+        Train { to: b.local(), lane: Lane::Latency, segment_len: 18_000, bytes: &[1; 18_000] };
+    assert_eq!(a.send(&train).expect("sent"), Sent::All);
+    assert_carries(&mut a, &mut b, Lane::Latency, 8, 8);
+    assert_eq!(b.malformed(), 1);
+}
+
+#[test]
+fn an_overflown_ring_loses_frames_and_goes_on() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let (mut a, mut b) = (open_udp(&pair.a), open(&pair.b));
+    let train = Train { to: b.local(), lane: Lane::Latency, segment_len: 8, bytes: &[1; 8 * 32] };
+    for _ in 0..200 {
+        assert_eq!(a.send(&train).expect("sent"), Sent::All);
+    }
+    let mut kept = 0;
+    while b.recv(&mut |_, _| kept += 1).expect("the link works") > 0 {}
+    assert!((512..200 * 32).contains(&kept), "{kept} frames kept");
+    for _ in 0..5000 {
+        assert_carries(&mut a, &mut b, Lane::Latency, 8, 8);
+    }
+    assert!(b.overflows() > 0);
+}
+
+#[test]
+fn passed_sockets_take_no_privilege() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let interface = interface_of_in(&pair.a);
+    let at = SocketAddrV4::new(pair.a.ip, 4321);
+    // As a helper would.
+    let packet = pair.a.run(|| open_packet_socket(&interface, at)).expect("root may");
+    let mut a = pair.a.run(|| {
+        let none = CapabilitySet::empty();
+        let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+        set_capabilities(None, sets).expect("capabilities can be given up");
+        open_packet_socket(&interface, at).expect_err("no longer permitted");
+        let plain = FrameSocket::open(at).expect("bound");
+        let bulk = BulkSocket::open(*at.ip()).expect("bound");
+        PacketLink::from_sockets(packet, plain, bulk, interface.clone()).expect("opened")
+    });
+    let mut b = open(&pair.b);
+    both_lanes(&mut a, &mut b);
+    both_lanes(&mut b, &mut a);
+}
+
+fn interface_of_in(node: &Node) -> Interface {
+    node.run(|| interface_of(node))
+}
+
+#[test]
+fn waiting_descriptors_tell_of_frames() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let (mut a, mut b) = (open(&pair.a), open(&pair.b));
+    assert_carries(&mut a, &mut b, Lane::Latency, 8, 8);
+    for _ in 0..1000 {
+        b.recv(&mut |_, _| {}).expect("the link works");
+    }
+    assert!(!b.arm(true));
+    let is_readable = |link: &PacketLink| {
+        let mut fds: Vec<libc::pollfd> = link
+            .wait_fds()
+            .iter()
+            .map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 })
+            .collect();
+        // SAFETY: the array is live and of the stated length.
+        unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, 0) > 0 }
+    };
+    assert!(!is_readable(&b));
+    for lane in [Lane::Latency, Lane::Bulk] {
+        let to = if lane == Lane::Bulk { bulk_address(&b) } else { b.local() };
+        let train = Train { to, lane, segment_len: 3, bytes: b"abc" };
+        assert_eq!(a.send(&train).expect("sent"), Sent::All);
+        assert!(is_readable(&b), "{lane:?}");
+        assert_eq!(b.arm(true), lane == Lane::Latency, "the ring can be looked into");
+        assert_eq!(b.recv(&mut |_, _| {}).expect("the link works"), 1);
+        assert!(!is_readable(&b), "{lane:?}");
+    }
+}
+
+#[test]
+fn loopback_is_no_ethernet() {
+    let lo = interface::holding(std::net::Ipv4Addr::LOCALHOST).expect("readable").expect("there");
+    let result = PacketLink::open(lo, SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0));
+    assert!(matches!(result, Err(OpenError::NotEthernet)));
+}

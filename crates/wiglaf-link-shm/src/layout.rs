@@ -1,0 +1,59 @@
+//! Where everything lies in a segment.
+//!
+//! A head page, then one slot per sender: a control page and a byte ring.
+//! Words that different processes write lie on cache lines of their own.
+
+/// Tells a finished segment of this layout from anything else. The last two
+/// digits are the layout's version.
+pub(crate) const MAGIC: u64 = 0x5769_676c_6166_0001;
+
+const PAGE_LEN: usize = 4096;
+
+/// Senders that a receiver has room for.
+pub(crate) const SLOTS: usize = 64;
+
+/// Bytes of one sender's ring.
+pub(crate) const RING_LEN: usize = 256 << 10;
+
+/// Bytes of one slot.
+pub(crate) const SLOT_LEN: usize = PAGE_LEN + RING_LEN;
+
+/// Bytes of the head page.
+pub(crate) const HEAD_LEN: usize = PAGE_LEN;
+
+/// Bytes of a segment. It is sparse: slots cost nothing until claimed.
+pub(crate) const SEGMENT_LEN: usize = HEAD_LEN + SLOTS * SLOT_LEN;
+
+/// Longest payload of one frame.
+pub(crate) const FRAME_LEN_MAX: usize = (16 << 10) - RECORD_HEAD_LEN;
+
+/// Most frames of one train.
+pub(crate) const TRAIN_MAX: usize = 8;
+
+/// Bytes in front of each frame in a ring, and the alignment of records.
+pub(crate) const RECORD_HEAD_LEN: usize = 16;
+
+/// [`MAGIC`], written last by the owner.
+pub(crate) const AT_MAGIC: usize = 0;
+/// One bit per slot that was ever claimed: those the receiver looks at.
+pub(crate) const AT_CLAIMED: usize = 64;
+/// Not 0 when the receiver is about to block and wants a signal.
+pub(crate) const AT_ARMED: usize = 128;
+
+/// Offsets within a slot: how far the sender has written, how far the
+/// receiver has read, and which sender (its epoch; 0: none) holds the slot.
+pub(crate) const AT_TAIL: usize = 0;
+pub(crate) const AT_HEAD: usize = 128;
+pub(crate) const AT_OWNER: usize = 256;
+/// The ring within a slot.
+pub(crate) const AT_RING: usize = PAGE_LEN;
+
+/// Where slot `index` begins.
+pub(crate) const fn slot(index: usize) -> usize {
+    HEAD_LEN + index * SLOT_LEN
+}
+
+const _: () = assert!(RING_LEN.is_power_of_two() && SLOTS <= 64);
+// The longest train fits an empty ring wherever that begins: a record that
+// does not fit before the end wastes less than its own length.
+const _: () = assert!((TRAIN_MAX + 1) * (FRAME_LEN_MAX + RECORD_HEAD_LEN) <= RING_LEN);

@@ -1,0 +1,48 @@
+//! Signals to a receiver that blocks: one byte to its datagram socket.
+//!
+//! The socket has an abstract name, so it vanishes with its process, and it
+//! is seen only within its network namespace: on its node.
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use rustix::process::geteuid;
+
+/// A receiver's bell.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    socket: UnixDatagram,
+}
+
+impl Bell {
+    pub(crate) fn open(epoch: u64) -> io::Result<Self> {
+        let socket = UnixDatagram::bind_addr(&name(epoch)?)?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket })
+    }
+
+    /// Rings the bell of another receiver. A bell that is full has rung, and
+    /// one that is gone belongs to the dead.
+    pub(crate) fn ring(&self, other: &SocketAddr) {
+        let _ = self.socket.send_to_addr(&[1], other);
+    }
+
+    /// Forgets all rings so far.
+    pub(crate) fn silence(&self) {
+        let mut byte = [0; 1];
+        while self.socket.recv(&mut byte).is_ok() {}
+    }
+}
+
+impl AsRawFd for Bell {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+/// Where the bell of the receiver `epoch` is.
+pub(crate) fn name(epoch: u64) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("wiglaf-{}-{epoch:016x}", geteuid().as_raw()))
+}

@@ -1,0 +1,323 @@
+//! The bulk lane: one UDP socket that sends trains cut by the kernel or the
+//! NIC (UDP_SEGMENT) and receives them coalesced (UDP_GRO).
+
+use std::io;
+use std::mem;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use wiglaf_link::{Deliver, Sent};
+
+use crate::frame::{BATCH_MAX, local_v4, send_many};
+use crate::refused::Refused;
+use crate::sys::{self, Control, SOCKADDR_LEN, Trouble, trouble};
+use crate::{FRAME_LEN_MAX, UDP_IP_HEADER_LEN, interface};
+
+/// Longest train: what the 16-bit lengths of IPv4 and UDP allow.
+const TRAIN_LEN_MAX: usize = 65535 - UDP_IP_HEADER_LEN;
+
+/// Most segments of one train that every kernel with UDP_SEGMENT accepts.
+const SEGMENTS_MAX: usize = 64;
+
+/// Room that is asked of the kernel for datagrams not yet received.
+const RECV_BUFFER_LEN: usize = 16 << 20;
+const SEND_BUFFER_LEN: usize = 8 << 20;
+
+/// How much of the receive buffer one byte of payload may cost: a driver may
+/// give each 1500-byte frame a page of its own and a descriptor beside it.
+const COST_PER_BYTE: usize = 3;
+
+/// More on the way makes nothing faster, but falls out of the caches; what
+/// the buffer holds beyond it is for peers who send at the same time.
+const WINDOW_LEN_MAX: usize = 4 << 20;
+
+/// How often a call is tried again after reports of the network.
+const TRIES_MAX: usize = 4;
+
+/// A UDP socket for trains.
+#[derive(Debug)]
+pub struct BulkSocket {
+    socket: UdpSocket,
+    port: u16,
+    frame_len_max: usize,
+    window_len: usize,
+    /// The kernel cuts trains; otherwise they are sent one by one.
+    offload: bool,
+    refused: Refused,
+    buffer: Vec<u8>,
+    lost: u64,
+}
+
+impl BulkSocket {
+    /// Binds a socket to any port of `ip`.
+    ///
+    /// # Errors
+    /// When the address is not of this machine.
+    pub fn open(ip: Ipv4Addr) -> io::Result<Self> {
+        Self::from_socket(UdpSocket::bind(SocketAddrV4::new(ip, 0))?)
+    }
+
+    /// Uses a bound socket that was opened elsewhere.
+    ///
+    /// # Errors
+    /// When it is no bound IPv4 UDP socket.
+    pub fn from_socket(socket: UdpSocket) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let local = local_v4(&socket)?;
+        let granted = sys::grow_recv_buffer(socket.as_fd(), RECV_BUFFER_LEN)?;
+        sys::grow_send_buffer(socket.as_fd(), SEND_BUFFER_LEN)?;
+        sys::set_int(socket.as_fd(), libc::SOL_IP, libc::IP_RECVERR, 1)?;
+        // Kernels before 4.18 know neither; before 5.0 only the first.
+        let offload = sys::set_int(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
+        let _ = sys::set_int(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1);
+        Ok(Self {
+            socket,
+            port: local.port(),
+            frame_len_max: interface::frame_len_max(*local.ip()),
+            window_len: (granted / COST_PER_BYTE).min(WINDOW_LEN_MAX),
+            offload,
+            refused: Refused::default(),
+            buffer: vec![0; 1 << 16],
+            lost: 0,
+        })
+    }
+
+    /// The port it is bound to.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Longest payload of one datagram that its interface carries.
+    #[must_use]
+    pub fn frame_len_max(&self) -> usize {
+        self.frame_len_max
+    }
+
+    /// Most datagrams of one train.
+    #[must_use]
+    pub fn train_max(&self) -> usize {
+        (TRAIN_LEN_MAX / self.frame_len_max).clamp(1, SEGMENTS_MAX)
+    }
+
+    /// How many bytes may be on the way to this socket before it overflows.
+    #[must_use]
+    pub fn window_len(&self) -> usize {
+        self.window_len
+    }
+
+    /// Whether the kernel cuts trains.
+    #[must_use]
+    pub fn has_offload(&self) -> bool {
+        self.offload
+    }
+
+    /// Sends trains datagram by datagram from now on.
+    pub fn disable_offload(&mut self) {
+        self.offload = false;
+    }
+
+    /// Datagrams that the kernel would not send, or that made no sense.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// A destination found to have no listener.
+    pub fn take_refused(&mut self) -> Option<SocketAddrV4> {
+        self.refused.take()
+    }
+
+    /// Sends `bytes` as datagrams of `segment_len` bytes, the last of which
+    /// may be shorter.
+    ///
+    /// # Errors
+    /// When the socket is unusable.
+    pub fn send(&mut self, to: SocketAddrV4, segment_len: usize, bytes: &[u8]) -> io::Result<Sent> {
+        let segment_len = segment_len.max(1);
+        let total = bytes.len().div_ceil(segment_len);
+        let is_train = total > 1 && total <= SEGMENTS_MAX && bytes.len() <= TRAIN_LEN_MAX;
+        if !(self.offload && is_train) {
+            return self.send_singly(to, segment_len, bytes);
+        }
+        for _ in 0..TRIES_MAX {
+            let Err(error) = send_train(self.socket.as_fd(), to, segment_len, bytes) else {
+                return Ok(Sent::All);
+            };
+            match (error.raw_os_error(), trouble(&error)) {
+                // The device cannot do the checksums of a train.
+                (Some(libc::EIO | libc::EOPNOTSUPP), _) => {
+                    self.offload = false;
+                    return self.send_singly(to, segment_len, bytes);
+                }
+                // Segments longer than this route's MTU cannot be cut, only fragmented.
+                (Some(libc::EINVAL | libc::EMSGSIZE), _) => {
+                    return self.send_singly(to, segment_len, bytes);
+                }
+                (_, Trouble::Again) => {}
+                (_, Trouble::Full) => return Ok(Sent::Full),
+                (_, Trouble::Report) => self.refused.collect(self.socket.as_fd()),
+                (_, Trouble::Lost) => break,
+                (_, Trouble::Broken) => return Err(error),
+            }
+        }
+        self.lost += total as u64;
+        Ok(Sent::All)
+    }
+
+    fn send_singly(
+        &mut self,
+        to: SocketAddrV4,
+        segment_len: usize,
+        bytes: &[u8],
+    ) -> io::Result<Sent> {
+        let total = bytes.len().div_ceil(segment_len);
+        let mut done = 0;
+        let mut tries = TRIES_MAX + total.div_ceil(BATCH_MAX);
+        while done < total && tries > 0 {
+            tries -= 1;
+            let error =
+                match send_many(self.socket.as_fd(), to, segment_len, &bytes[done * segment_len..])
+                {
+                    Ok(count) => {
+                        done += count;
+                        continue;
+                    }
+                    Err(error) => error,
+                };
+            match trouble(&error) {
+                Trouble::Again => {}
+                Trouble::Full if done == 0 => return Ok(Sent::Full),
+                // What is already gone cannot be called back: the rest is lost.
+                Trouble::Full | Trouble::Lost => break,
+                Trouble::Report => self.refused.collect(self.socket.as_fd()),
+                Trouble::Broken => return Err(error),
+            }
+        }
+        self.lost += (total - done) as u64;
+        Ok(Sent::All)
+    }
+
+    /// Hands over the datagrams of one train.
+    ///
+    /// # Errors
+    /// When the socket is unusable.
+    pub fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+        for _ in 0..TRIES_MAX {
+            let error = match recv_train(self.socket.as_fd(), &mut self.buffer) {
+                Ok(Arrival { from, len, segment_len }) => {
+                    let mut count = 0;
+                    for segment in self.buffer[..len].chunks(segment_len.max(1)) {
+                        deliver(from, segment);
+                        count += 1;
+                    }
+                    return Ok(count);
+                }
+                Err(error) => error,
+            };
+            match trouble(&error) {
+                Trouble::Full => return Ok(0),
+                Trouble::Again => {}
+                Trouble::Report | Trouble::Lost => self.refused.collect(self.socket.as_fd()),
+                Trouble::Broken => return Err(error),
+            }
+        }
+        Ok(0)
+    }
+}
+
+impl AsFd for BulkSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl AsRawFd for BulkSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+/// A received train.
+struct Arrival {
+    from: SocketAddrV4,
+    len: usize,
+    segment_len: usize,
+}
+
+fn send_train(
+    socket: BorrowedFd<'_>,
+    to: SocketAddrV4,
+    segment_len: usize,
+    bytes: &[u8],
+) -> io::Result<()> {
+    let segment_len =
+        u16::try_from(segment_len).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    let mut name = sys::to_sockaddr(to);
+    let mut iov = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut control = Control([0; 128]);
+    // SAFETY: all-zero bytes are a valid `msghdr`.
+    let mut msg: libc::msghdr = unsafe { mem::zeroed() };
+    msg.msg_name = (&raw mut name).cast();
+    msg.msg_namelen = SOCKADDR_LEN;
+    msg.msg_iov = &raw mut iov;
+    msg.msg_iovlen = 1;
+    msg.msg_control = control.0.as_mut_ptr().cast();
+    // SAFETY: the first control header lies within `control`, which has room
+    // for it and a `u16`; the kernel only reads what `msg` points at, all of
+    // it live.
+    let status = unsafe {
+        msg.msg_controllen = libc::CMSG_SPACE(mem::size_of::<u16>() as u32) as _;
+        let header = libc::CMSG_FIRSTHDR(&raw const msg);
+        (*header).cmsg_level = libc::SOL_UDP;
+        (*header).cmsg_type = libc::UDP_SEGMENT;
+        (*header).cmsg_len = libc::CMSG_LEN(mem::size_of::<u16>() as u32) as _;
+        libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment_len);
+        libc::sendmsg(socket.as_raw_fd(), &raw const msg, libc::MSG_DONTWAIT)
+    };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn recv_train(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Arrival> {
+    let mut name = sys::to_sockaddr(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+    let mut iov = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control = Control([0; 128]);
+    // SAFETY: all-zero bytes are a valid `msghdr`.
+    let mut msg: libc::msghdr = unsafe { mem::zeroed() };
+    msg.msg_name = (&raw mut name).cast();
+    msg.msg_namelen = SOCKADDR_LEN;
+    msg.msg_iov = &raw mut iov;
+    msg.msg_iovlen = 1;
+    msg.msg_control = control.0.as_mut_ptr().cast();
+    msg.msg_controllen = control.0.len() as _;
+    // SAFETY: every pointer in `msg` is to a live local or to `buffer`, of the
+    // stated length.
+    let status = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut msg, libc::MSG_DONTWAIT) };
+    let Ok(len) = usize::try_from(status) else {
+        return Err(io::Error::last_os_error());
+    };
+    let mut segment_len = len;
+    // SAFETY: `msg` was filled by the kernel; the walk stays within its
+    // control buffer, and a payload is read unaligned and only when the
+    // header's length covers it.
+    unsafe {
+        let mut at = libc::CMSG_FIRSTHDR(&raw const msg);
+        while !at.is_null() {
+            let payload_len = ((*at).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+            if (*at).cmsg_level == libc::SOL_UDP
+                && (*at).cmsg_type == libc::UDP_GRO
+                && payload_len >= mem::size_of::<libc::c_int>()
+            {
+                let raw = libc::CMSG_DATA(at).cast::<libc::c_int>().read_unaligned();
+                segment_len = usize::try_from(raw).unwrap_or(len);
+            }
+            at = libc::CMSG_NXTHDR(&raw const msg, at);
+        }
+    }
+    Ok(Arrival { from: sys::from_sockaddr(&name), len: len.min(buffer.len()), segment_len })
+}
+
+/// Longest payload that fits an interface's MTU.
+pub(crate) fn payload_len_max(mtu: usize) -> usize {
+    mtu.saturating_sub(UDP_IP_HEADER_LEN).clamp(1, FRAME_LEN_MAX)
+}

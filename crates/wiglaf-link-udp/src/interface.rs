@@ -1,0 +1,163 @@
+//! The network interfaces of this machine and their IPv4 addresses.
+
+use std::ffi::CStr;
+use std::io;
+use std::mem;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::bulk::payload_len_max;
+
+/// One IPv4 address of an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// The interface's name.
+    pub name: String,
+    /// Its number.
+    pub index: u32,
+    /// The address.
+    pub ip: Ipv4Addr,
+    /// The netmask that goes with it.
+    pub netmask: Ipv4Addr,
+    /// Longest IP packet, in bytes.
+    pub mtu: usize,
+    /// Its Ethernet address; `None` for other kinds of interface.
+    pub mac: Option<[u8; 6]>,
+    /// Administratively up.
+    pub is_up: bool,
+    /// The loopback interface.
+    pub is_loopback: bool,
+}
+
+impl Interface {
+    /// Whether `ip` is a neighbour: on the same subnet, not this machine.
+    #[must_use]
+    pub fn is_neighbour(&self, ip: Ipv4Addr) -> bool {
+        let mask = u32::from(self.netmask);
+        ip != self.ip && u32::from(ip) & mask == u32::from(self.ip) & mask
+    }
+}
+
+/// All IPv4 addresses of this machine's (of this namespace's) interfaces, in
+/// the kernel's order.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn list() -> io::Result<Vec<Interface>> {
+    let probe = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    let probe = std::os::fd::AsFd::as_fd(&probe);
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: `first` is a live place for the list's head.
+    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut found = Vec::new();
+    let mut at = first;
+    while !at.is_null() {
+        // SAFETY: `at` is a node of the list, which is freed only below.
+        let node = unsafe { &*at };
+        // SAFETY: the node's pointers are null or live as long as the list,
+        // and its name ends with a zero byte.
+        if let Some(interface) = unsafe { from_node(probe, node) } {
+            found.push(interface);
+        }
+        at = node.ifa_next;
+    }
+    // SAFETY: `first` came from `getifaddrs`, and nothing borrows from it.
+    unsafe { libc::freeifaddrs(first) };
+    Ok(found)
+}
+
+/// The interface that holds `ip`.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn holding(ip: Ipv4Addr) -> io::Result<Option<Interface>> {
+    let all = list()?;
+    let exact = all.iter().find(|i| i.ip == ip).cloned();
+    // All of 127.0.0.0/8 is on the loopback interface, whatever its address says.
+    Ok(exact.or_else(|| all.into_iter().find(|i| i.is_loopback && ip.is_loopback())))
+}
+
+/// Longest UDP payload that the interface of `ip` carries unfragmented.
+#[must_use]
+pub fn frame_len_max(ip: Ipv4Addr) -> usize {
+    /// Every Ethernet carries this much.
+    const MTU_DEFAULT: usize = 1500;
+    let mtu = holding(ip).ok().flatten().map_or(MTU_DEFAULT, |i| i.mtu);
+    payload_len_max(mtu)
+}
+
+/// # Safety
+/// The pointers of `node` must be null or valid, its name a C string.
+unsafe fn from_node(probe: BorrowedFd<'_>, node: &libc::ifaddrs) -> Option<Interface> {
+    // SAFETY: as promised by the caller.
+    let ip = unsafe { ipv4(node.ifa_addr) }?;
+    // SAFETY: as promised by the caller.
+    let netmask = unsafe { ipv4(node.ifa_netmask) }.unwrap_or(Ipv4Addr::BROADCAST);
+    // SAFETY: as promised by the caller.
+    let name = unsafe { CStr::from_ptr(node.ifa_name) }.to_str().ok()?.to_owned();
+    let flags = node.ifa_flags as libc::c_int;
+    Some(Interface {
+        index: index_of(probe, &name)?,
+        mtu: mtu_of(probe, &name)?,
+        mac: mac_of(probe, &name),
+        name,
+        ip,
+        netmask,
+        is_up: flags & libc::IFF_UP != 0,
+        is_loopback: flags & libc::IFF_LOOPBACK != 0,
+    })
+}
+
+/// # Safety
+/// `raw` must be null or point at a valid socket address.
+unsafe fn ipv4(raw: *const libc::sockaddr) -> Option<Ipv4Addr> {
+    // SAFETY: as promised by the caller; an AF_INET address is a `sockaddr_in`.
+    unsafe {
+        if raw.is_null() || i32::from((*raw).sa_family) != libc::AF_INET {
+            return None;
+        }
+        Some(*crate::sys::from_sockaddr(&*raw.cast::<libc::sockaddr_in>()).ip())
+    }
+}
+
+fn index_of(probe: BorrowedFd<'_>, name: &str) -> Option<u32> {
+    let request = ask(probe, libc::SIOCGIFINDEX as _, name)?;
+    // SAFETY: SIOCGIFINDEX fills this member.
+    u32::try_from(unsafe { request.ifr_ifru.ifru_ifindex }).ok()
+}
+
+fn mtu_of(probe: BorrowedFd<'_>, name: &str) -> Option<usize> {
+    let request = ask(probe, libc::SIOCGIFMTU as _, name)?;
+    // SAFETY: SIOCGIFMTU fills this member.
+    usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
+}
+
+fn mac_of(probe: BorrowedFd<'_>, name: &str) -> Option<[u8; 6]> {
+    let request = ask(probe, libc::SIOCGIFHWADDR as _, name)?;
+    // SAFETY: SIOCGIFHWADDR fills this member.
+    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+    if address.sa_family != libc::ARPHRD_ETHER {
+        return None;
+    }
+    let mut mac = [0; 6];
+    for (byte, raw) in mac.iter_mut().zip(address.sa_data) {
+        *byte = raw as u8;
+    }
+    Some(mac)
+}
+
+fn ask(probe: BorrowedFd<'_>, what: libc::Ioctl, name: &str) -> Option<libc::ifreq> {
+    // SAFETY: all-zero bytes are a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return None;
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: the request is live and its name ends with a zero byte.
+    let status = unsafe { libc::ioctl(probe.as_raw_fd(), what, &raw mut request) };
+    (status == 0).then_some(request)
+}

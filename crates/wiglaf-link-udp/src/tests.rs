@@ -1,0 +1,217 @@
+//! Real sockets on loopback and over a veth pair.
+
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::time::{Duration, Instant};
+
+use wiglaf_link::{Lane, Link, Sent, Train};
+use wiglaf_testnet::Pair;
+
+use super::*;
+
+type Datagrams = Vec<(SocketAddrV4, Vec<u8>)>;
+
+fn open(ip: Ipv4Addr) -> UdpLink {
+    UdpLink::open(SocketAddrV4::new(ip, 0)).expect("an address of this machine")
+}
+
+fn bulk_address(link: &UdpLink) -> SocketAddrV4 {
+    SocketAddrV4::new(*link.local().ip(), link.bulk_port())
+}
+
+/// Receives until `count` datagrams are there, or nothing more comes.
+fn receive(link: &mut UdpLink, count: usize) -> Datagrams {
+    let mut got = Datagrams::new();
+    let give_up = Instant::now() + Duration::from_secs(5);
+    while got.len() < count && Instant::now() < give_up {
+        link.recv(&mut |from, bytes| got.push((from, bytes.to_vec()))).expect("the link works");
+    }
+    got
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + i / 251) as u8).collect()
+}
+
+fn assert_carries(
+    from: &mut UdpLink,
+    to: &mut UdpLink,
+    lane: Lane,
+    segment_len: usize,
+    len: usize,
+) {
+    let bytes = pattern(len);
+    let (target, source) = match lane {
+        Lane::Latency => (to.local(), from.local()),
+        Lane::Bulk => (bulk_address(to), bulk_address(from)),
+    };
+    let train = Train { to: target, lane, segment_len, bytes: &bytes };
+    assert_eq!(from.send(&train).expect("the link works"), Sent::All);
+    let got = receive(to, len.div_ceil(segment_len));
+    let expected: Datagrams =
+        bytes.chunks(segment_len).map(|segment| (source, segment.to_vec())).collect();
+    assert_eq!(got, expected, "{lane:?}, {len} bytes in segments of {segment_len}");
+}
+
+fn both_lanes(a: &mut UdpLink, b: &mut UdpLink) {
+    let frame_len = a.limits().frame_len_max;
+    let train = a.limits().bulk_train_max;
+    assert_carries(a, b, Lane::Latency, 8, 8);
+    assert_carries(b, a, Lane::Latency, frame_len, frame_len);
+    assert_carries(a, b, Lane::Latency, 100, 731);
+    assert_carries(a, b, Lane::Latency, frame_len, frame_len * a.limits().latency_train_max);
+    assert_carries(a, b, Lane::Bulk, frame_len, frame_len * train);
+    assert_carries(b, a, Lane::Bulk, frame_len, frame_len * (train - 1) + 1);
+    assert_carries(a, b, Lane::Bulk, frame_len, 17);
+    assert_carries(a, b, Lane::Bulk, 64, 64 * train);
+}
+
+#[test]
+fn carries_both_lanes_on_loopback() {
+    let (mut a, mut b) = (open(Ipv4Addr::LOCALHOST), open(Ipv4Addr::LOCALHOST));
+    assert_eq!(a.limits().frame_len_max, FRAME_LEN_MAX);
+    both_lanes(&mut a, &mut b);
+}
+
+#[test]
+fn carries_both_lanes_over_a_wire() {
+    for (mtu, frame_len_max) in [(1500, 1472), (9000, 8972), (20_000, 8972)] {
+        let Some(pair) = Pair::or_skip(mtu) else { return };
+        let mut a = pair.a.run(|| open(pair.a.ip));
+        let mut b = pair.b.run(|| open(pair.b.ip));
+        assert_eq!(a.limits().frame_len_max, frame_len_max);
+        both_lanes(&mut a, &mut b);
+    }
+}
+
+#[test]
+fn trains_cross_without_offload() {
+    let (mut a, mut b) = (open(Ipv4Addr::LOCALHOST), open(Ipv4Addr::LOCALHOST));
+    a.bulk.disable_offload();
+    both_lanes(&mut a, &mut b);
+}
+
+#[test]
+fn segments_above_the_mtu_are_fragmented_not_lost() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let mut a = pair.a.run(|| open(pair.a.ip));
+    let mut b = pair.b.run(|| open(pair.b.ip));
+    assert_carries(&mut a, &mut b, Lane::Bulk, 4000, 12_345);
+    assert_carries(&mut a, &mut b, Lane::Latency, 4000, 4000);
+}
+
+#[test]
+fn unreachable_ports_are_found_and_break_nothing() {
+    let (mut a, mut b) = (open(Ipv4Addr::LOCALHOST), open(Ipv4Addr::LOCALHOST));
+    let gone = open(Ipv4Addr::LOCALHOST);
+    let (latency, bulk) = (gone.local(), bulk_address(&gone));
+    drop(gone);
+    for (lane, to) in [(Lane::Latency, latency), (Lane::Bulk, bulk)] {
+        let train = Train { to, lane, segment_len: 4, bytes: b"lost" };
+        assert_eq!(a.send(&train).expect("no error of the link"), Sent::All);
+        // The report takes the place of the next call, which must not suffer.
+        both_lanes(&mut a, &mut b);
+        assert_eq!(a.take_unreachable(), Some(to));
+        assert_eq!(a.take_unreachable(), None);
+    }
+}
+
+#[test]
+fn reports_found_while_sending_lose_no_train() {
+    let (mut a, mut b) = (open(Ipv4Addr::LOCALHOST), open(Ipv4Addr::LOCALHOST));
+    let gone = open(Ipv4Addr::LOCALHOST);
+    let (latency, bulk) = (gone.local(), bulk_address(&gone));
+    drop(gone);
+    for (lane, to, target) in
+        [(Lane::Latency, latency, b.local()), (Lane::Bulk, bulk, bulk_address(&b))]
+    {
+        for _ in 0..3 {
+            for (to, segment_len) in [(to, 600), (target, 600), (to, 100), (target, 100)] {
+                let train = Train { to, lane, segment_len, bytes: &[7; 600] };
+                assert_eq!(a.send(&train).expect("no error of the link"), Sent::All);
+            }
+        }
+        assert_eq!(receive(&mut b, 3 * 7).len(), 3 * 7, "{lane:?}");
+        assert_eq!(a.take_unreachable(), Some(to));
+    }
+}
+
+#[test]
+fn window_holds_what_it_promises() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let mut a = pair.a.run(|| open(pair.a.ip));
+    let mut b = pair.b.run(|| open(pair.b.ip));
+    for offload in [true, false] {
+        if !offload {
+            a.bulk.disable_offload();
+        }
+        let limits = a.limits();
+        let train = vec![5; limits.frame_len_max * limits.bulk_train_max];
+        let trains = b.limits().bulk_window_len / train.len();
+        assert!(trains > 0, "room for one train at least");
+        for _ in 0..trains {
+            let to = bulk_address(&b);
+            let train =
+                Train { to, lane: Lane::Bulk, segment_len: limits.frame_len_max, bytes: &train };
+            assert_eq!(a.send(&train).expect("the link works"), Sent::All);
+        }
+        let expected = trains * limits.bulk_train_max;
+        assert_eq!(receive(&mut b, expected).len(), expected, "offload: {offload}");
+    }
+}
+
+#[test]
+fn waiting_descriptors_tell_of_both_lanes() {
+    let (mut a, mut b) = (open(Ipv4Addr::LOCALHOST), open(Ipv4Addr::LOCALHOST));
+    // Long idle: the bulk socket is looked at seldom.
+    for _ in 0..1000 {
+        assert_eq!(b.recv(&mut |_, _| {}).expect("the link works"), 0);
+    }
+    let train = Train { to: bulk_address(&b), lane: Lane::Bulk, segment_len: 3, bytes: b"abc" };
+    assert_eq!(a.send(&train).expect("the link works"), Sent::All);
+    assert!(!b.arm(true), "sockets signal by themselves");
+    assert_eq!(b.recv(&mut |_, _| {}).expect("the link works"), 1, "the first look after waiting");
+    assert_eq!(b.wait_fds().len(), 2);
+}
+
+#[test]
+fn bulk_arrivals_are_seen_within_a_few_polls() {
+    let mut poll = BulkPoll::with_stride(BULK_IDLE_STRIDE);
+    let mut worst = 0;
+    let mut since = 0;
+    for _ in 0..10_000 {
+        if poll.is_due() {
+            poll.found(0);
+            worst = worst.max(since);
+            since = 0;
+        } else {
+            since += 1;
+        }
+    }
+    assert_eq!(worst, BULK_IDLE_STRIDE - 1);
+}
+
+#[test]
+fn a_port_in_use_and_a_foreign_address_are_errors() {
+    let taken = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
+    let std::net::SocketAddr::V4(at) = taken.local_addr().expect("bound") else {
+        unreachable!("bound to an IPv4 address")
+    };
+    let error = UdpLink::open(at).expect_err("the port is in use");
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+    let error = UdpLink::open(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 0))
+        .expect_err("a documentation address");
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrNotAvailable);
+}
+
+#[test]
+fn interfaces_are_described() {
+    let lo = interface::holding(Ipv4Addr::new(127, 0, 0, 9)).expect("readable").expect("loopback");
+    assert!(lo.is_loopback && lo.mtu >= 1500);
+    assert_eq!(interface::holding(Ipv4Addr::new(192, 0, 2, 1)).expect("readable"), None);
+    let Some(pair) = Pair::or_skip(4321) else { return };
+    let found = pair.a.run(|| interface::holding(pair.a.ip)).expect("readable").expect("there");
+    assert_eq!((found.name.as_str(), found.mtu), (wiglaf_testnet::INTERFACE, 4321));
+    assert!(found.is_up && found.mac.is_some() && !found.is_loopback);
+    assert!(found.is_neighbour(pair.b.ip) && !found.is_neighbour(pair.a.ip));
+    assert!(!found.is_neighbour(Ipv4Addr::new(10, 78, 0, 2)));
+}

@@ -1,0 +1,177 @@
+//! Which links an endpoint gets.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+
+use wiglaf_endpoint::LinkChoice;
+use wiglaf_link::Link;
+use wiglaf_link_packet::{OpenError as PacketError, PacketLink};
+use wiglaf_link_shm::ShmLink;
+use wiglaf_link_udp::{Interface, UdpLink, interface};
+
+/// The links of an endpoint.
+pub struct Opened {
+    /// The one between nodes.
+    pub net: Option<Box<dyn Link>>,
+    /// The one within the node.
+    pub shm: Option<Box<dyn Link>>,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = |link: &Option<Box<dyn Link>>| link.as_ref().map(Link::name);
+        f.debug_struct("Opened")
+            .field("net", &name(&self.net))
+            .field("shm", &name(&self.shm))
+            .finish()
+    }
+}
+
+/// Why an endpoint has no links.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The kernel does not list its interfaces.
+    Interfaces(io::Error),
+    /// The address is on no interface of this machine.
+    AddressNotHere {
+        /// The address that was asked for.
+        ip: Ipv4Addr,
+        /// Those that there are.
+        present: Vec<Ipv4Addr>,
+    },
+    /// Another process has the port.
+    PortInUse(SocketAddrV4),
+    /// The port may not be had for another reason.
+    Bind(SocketAddrV4, io::Error),
+    /// The packet link was asked for on an address that is not on Ethernet.
+    NotEthernet(Ipv4Addr),
+    /// The packet link was asked for without the privilege it takes.
+    PacketNotPermitted,
+    /// The packet link failed for another reason.
+    Packet(io::Error),
+    /// The shared-memory link was asked for and failed.
+    Shm(io::Error),
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Interfaces(error) => {
+                write!(f, "the kernel does not list its network interfaces: {error}")
+            }
+            Self::AddressNotHere { ip, present } => {
+                let present: Vec<String> = present.iter().map(ToString::to_string).collect();
+                let present = present.join(", ");
+                write!(f, "{ip} is not an address of this machine; choose one of: {present}")
+            }
+            Self::PortInUse(at) => write!(
+                f,
+                "UDP port {} of {} is in use; choose another, or 0 for any",
+                at.port(),
+                at.ip()
+            ),
+            Self::Bind(at, error) => write!(f, "cannot bind UDP port {at}: {error}"),
+            Self::NotEthernet(ip) => write!(
+                f,
+                "the packet link works on Ethernet interfaces only, and {ip} is on none; \
+                 choose another address or the udp link"
+            ),
+            Self::PacketNotPermitted => write!(
+                f,
+                "the packet link takes the CAP_NET_RAW capability, which this process lacks; \
+                 choose the udp link, or run with the capability"
+            ),
+            Self::Packet(error) => {
+                write!(f, "the packet link cannot be opened ({error}); choose the udp link")
+            }
+            Self::Shm(error) => write!(
+                f,
+                "shared memory in /dev/shm cannot be used ({error}); free some, or choose the udp link"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Opens the links that `choice` asks for, at `ip` (unspecified: the first
+/// address that is up and not loopback) and `port` (0: any).
+///
+/// # Errors
+/// When a link that was asked for does not work here.
+pub fn open_links(
+    ip: Ipv4Addr,
+    port: u16,
+    epoch: u64,
+    choice: LinkChoice,
+) -> Result<Opened, OpenError> {
+    let interface = interface_for(ip)?;
+    let ip = if ip.is_unspecified() { interface.ip } else { ip };
+    let at = SocketAddrV4::new(ip, port);
+    let net: Box<dyn Link> = match choice {
+        LinkChoice::Shm => return open_shm_only(at, epoch),
+        LinkChoice::Udp => {
+            return Ok(Opened { net: Some(Box::new(open_udp(at)?)), shm: None });
+        }
+        LinkChoice::Packet => Box::new(open_packet(interface, at)?),
+        LinkChoice::Auto => match open_packet(interface, at) {
+            Ok(link) => Box::new(link),
+            // If the port was the trouble, this says so again.
+            Err(_) => Box::new(open_udp(at)?),
+        },
+    };
+    // Without shared memory the ranks of a node talk over the other link.
+    let shm = ShmLink::open(net.local(), epoch).ok();
+    Ok(Opened { net: Some(net), shm: shm.map(|link| Box::new(link) as Box<dyn Link>) })
+}
+
+fn interface_for(ip: Ipv4Addr) -> Result<Interface, OpenError> {
+    let found = if ip.is_unspecified() {
+        let all = interface::list().map_err(OpenError::Interfaces)?;
+        let up = || all.iter().filter(|interface| interface.is_up);
+        up().find(|interface| !interface.is_loopback).or_else(|| up().next()).cloned()
+    } else {
+        interface::holding(ip).map_err(OpenError::Interfaces)?
+    };
+    found.ok_or_else(|| OpenError::AddressNotHere { ip, present: addresses() })
+}
+
+fn addresses() -> Vec<Ipv4Addr> {
+    interface::list().unwrap_or_default().iter().map(|interface| interface.ip).collect()
+}
+
+fn open_udp(at: SocketAddrV4) -> Result<UdpLink, OpenError> {
+    UdpLink::open(at).map_err(|error| bind_error(at, error))
+}
+
+fn open_packet(interface: Interface, at: SocketAddrV4) -> Result<PacketLink, OpenError> {
+    PacketLink::open(interface, at).map_err(|error| match error {
+        PacketError::NotEthernet => OpenError::NotEthernet(*at.ip()),
+        PacketError::Bind(error) => bind_error(at, error),
+        PacketError::Packet(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            OpenError::PacketNotPermitted
+        }
+        PacketError::Packet(error) => OpenError::Packet(error),
+    })
+}
+
+fn open_shm_only(at: SocketAddrV4, epoch: u64) -> Result<Opened, OpenError> {
+    // The port is reserved all the same: it is part of the endpoint's name.
+    let reservation = UdpSocket::bind(at).map_err(|error| bind_error(at, error))?;
+    let port = reservation.local_addr().map_err(|error| bind_error(at, error))?.port();
+    let link = ShmLink::open(SocketAddrV4::new(*at.ip(), port), epoch).map_err(OpenError::Shm)?;
+    Ok(Opened { net: None, shm: Some(Box::new(link.with_reservation(reservation))) })
+}
+
+fn bind_error(at: SocketAddrV4, error: io::Error) -> OpenError {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => OpenError::PortInUse(at),
+        io::ErrorKind::AddrNotAvailable => {
+            OpenError::AddressNotHere { ip: *at.ip(), present: addresses() }
+        }
+        _ => OpenError::Bind(at, error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Choosing in real namespaces, and the bare links against each other.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use wiglaf_testnet::Pair;
+
+use super::*;
+use crate::floor;
+
+fn fresh_epoch() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    (0xc0 << 56) | (u64::from(std::process::id()) << 24) | NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn open(ip: Ipv4Addr, port: u16, choice: LinkChoice) -> Result<Opened, OpenError> {
+    open_links(ip, port, fresh_epoch(), choice)
+}
+
+fn names(opened: &Opened) -> (Option<&'static str>, Option<&'static str>) {
+    (opened.net.as_ref().map(Link::name), opened.shm.as_ref().map(Link::name))
+}
+
+fn give_up_capabilities() {
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, sets).expect("capabilities can be given up");
+}
+
+#[test]
+fn the_best_that_works_is_chosen() {
+    let loopback = open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Auto).expect("loopback works");
+    assert_eq!(names(&loopback), (Some("udp"), Some("shm")));
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let unspecified = Ipv4Addr::UNSPECIFIED;
+    pair.a.run(|| {
+        let root = open(unspecified, 0, LinkChoice::Auto).expect("a wire");
+        assert_eq!(names(&root), (Some("packet"), Some("shm")));
+        let (net, shm) = (root.net.expect("packet"), root.shm.expect("shm"));
+        assert_eq!(*net.local().ip(), pair.a.ip);
+        assert_eq!(net.local(), shm.local());
+        give_up_capabilities();
+        let user = open(unspecified, 0, LinkChoice::Auto).expect("a wire");
+        assert_eq!(names(&user), (Some("udp"), Some("shm")));
+        let error = open(unspecified, 0, LinkChoice::Packet).expect_err("not permitted");
+        assert!(matches!(error, OpenError::PacketNotPermitted), "{error}");
+    });
+}
+
+#[test]
+fn what_is_asked_for_is_what_is_opened() {
+    let udp = open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Udp).expect("loopback works");
+    assert_eq!(names(&udp), (Some("udp"), None));
+    let shm = open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Shm).expect("shared memory works");
+    assert_eq!(names(&shm), (None, Some("shm")));
+    let at = shm.shm.as_ref().expect("shm").local();
+    assert_ne!(at.port(), 0);
+    let error = open(*at.ip(), at.port(), LinkChoice::Udp).expect_err("reserved");
+    assert!(matches!(error, OpenError::PortInUse(in_use) if in_use == at), "{error}");
+}
+
+#[test]
+fn a_machine_with_loopback_only_gets_that() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    pair.a.ip(&["link", "del", wiglaf_testnet::INTERFACE]).expect("deleted");
+    let opened = pair.a.run(|| open(Ipv4Addr::UNSPECIFIED, 0, LinkChoice::Auto));
+    assert_eq!(*opened.expect("loopback").net.expect("udp").local().ip(), Ipv4Addr::LOCALHOST);
+}
+
+#[test]
+fn refusals_name_cause_and_mend() {
+    let missing = open(Ipv4Addr::new(192, 0, 2, 1), 0, LinkChoice::Auto).expect_err("not here");
+    let text = missing.to_string();
+    assert!(text.starts_with("192.0.2.1 is not an address of this machine; choose one of: "));
+    assert!(text.contains("127.0.0.1"), "{text}");
+    let first = open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Udp).expect("loopback works");
+    let port = first.net.as_ref().expect("udp").local().port();
+    for choice in [LinkChoice::Auto, LinkChoice::Udp, LinkChoice::Shm] {
+        let error = open(Ipv4Addr::LOCALHOST, port, choice).expect_err("in use").to_string();
+        let expected =
+            format!("UDP port {port} of 127.0.0.1 is in use; choose another, or 0 for any");
+        assert_eq!(error, expected);
+    }
+    let error = open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Packet).expect_err("no Ethernet");
+    assert!(error.to_string().starts_with("the packet link works on Ethernet"), "{error}");
+}
+
+#[test]
+fn bare_links_measure_each_other() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let choices = [
+        (LinkChoice::Udp, LinkChoice::Udp),
+        (LinkChoice::Packet, LinkChoice::Udp),
+        (LinkChoice::Udp, LinkChoice::Packet),
+        (LinkChoice::Packet, LinkChoice::Packet),
+        (LinkChoice::Shm, LinkChoice::Shm),
+    ];
+    for (port, (server, client)) in (7000u16..).step_by(2).zip(choices) {
+        let is_shm = server == LinkChoice::Shm;
+        let client_node = if is_shm { &pair.b } else { &pair.a };
+        let at = SocketAddrV4::new(pair.b.ip, port);
+        let from = SocketAddrV4::new(client_node.ip, port + 1);
+        std::thread::scope(|scope| {
+            let serving = scope.spawn(|| {
+                pair.b.enter();
+                let mut link = floor::open(at, from, server).expect("opened");
+                floor::serve(link.as_mut(), from)
+            });
+            client_node.run(|| {
+                let mut link = floor::open(from, at, client).expect("opened");
+                let latency = floor::ping(link.as_mut(), at, 8, 200).expect("answered");
+                assert!(latency.p50 <= latency.p99 && !latency.p50.is_zero());
+                let rate = floor::stream(link.as_mut(), at, 32 << 20).expect("nothing lost");
+                assert!(rate.is_finite() && rate > 0.0);
+                floor::bye(link.as_mut(), at).expect("sent");
+            });
+            serving.join().expect("no panic").expect("served");
+        });
+    }
+}
+
+#[test]
+fn an_absent_server_is_an_error() {
+    let (at, from) =
+        (SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9), SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
+    let mut link = floor::open(from, at, LinkChoice::Udp).expect("loopback works");
+    let error = floor::ping(link.as_mut(), at, 8, 1).expect_err("nobody there");
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+}

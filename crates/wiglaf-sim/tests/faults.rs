@@ -1,0 +1,68 @@
+//! Every byte, order and exactly-once under faults, from fixed seeds.
+
+use std::time::Duration;
+
+use wiglaf_sim::{Faults, Load, Report, World};
+
+fn run(seed: u64, endpoints: usize, faults: Faults, load: Load) -> Report {
+    match World::new(seed, endpoints, faults).run(load, Duration::from_secs(600)) {
+        Ok(report) => report,
+        Err(why) => panic!("{why}"),
+    }
+}
+
+const LOAD: Load = Load { messages_per_pair: 500, len_max: 100_000 };
+
+#[test]
+fn a_good_network_needs_no_retransmission() {
+    let report = run(1, 2, Faults::NONE, LOAD);
+    assert_eq!(report.messages, 1000);
+    assert_eq!(report.stats.ordered_retransmitted + report.stats.bulk_retransmitted, 0);
+    assert_eq!(report.stats.duplicates, 0);
+}
+
+#[test]
+fn five_percent_loss_duplication_and_reordering() {
+    let faults = Faults { drop: 0.05, duplicate: 0.05, reorder: 0.05, ..Faults::NONE };
+    for seed in 0..20 {
+        let report = run(seed, 3, faults, LOAD);
+        assert!(report.stats.ordered_retransmitted > 0 && report.stats.bulk_retransmitted > 0);
+        assert!(report.stats.duplicates > 0 && report.stats.out_of_order > 0);
+    }
+}
+
+#[test]
+fn corruption_is_dropped_and_counted() {
+    let faults = Faults { corrupt: 0.05, ..Faults::NONE };
+    let report = run(7, 2, faults, LOAD);
+    assert!(report.stats.drop_checksum > 0 && report.stats.drop_proof > 0);
+}
+
+#[test]
+fn thirty_percent_loss_with_everything_else() {
+    let faults = Faults {
+        drop: 0.3,
+        duplicate: 0.1,
+        corrupt: 0.02,
+        reorder: 0.2,
+        jitter: Duration::from_millis(1),
+        ..Faults::NONE
+    };
+    for seed in 0..5 {
+        run(seed, 2, faults, Load { messages_per_pair: 300, len_max: 50_000 });
+    }
+}
+
+#[test]
+fn many_endpoints_all_to_all() {
+    let faults = Faults { drop: 0.01, ..Faults::NONE };
+    run(11, 24, faults, Load { messages_per_pair: 20, len_max: 4_000 });
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let faults = Faults { drop: 0.05, duplicate: 0.05, reorder: 0.05, ..Faults::NONE };
+    let (a, b) = (run(42, 3, faults, LOAD), run(42, 3, faults, LOAD));
+    assert_eq!((a.elapsed, a.stats), (b.elapsed, b.stats));
+    assert_ne!(run(43, 3, faults, LOAD).stats, a.stats);
+}

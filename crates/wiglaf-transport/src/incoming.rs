@@ -1,0 +1,378 @@
+//! What comes in: checked, attributed to a session, put in order, handed over.
+
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use wiglaf_wire::{Ack, Header, Kind, Pull, Record, Records, Segment, lane, open};
+
+use crate::limits::{
+    ACK_DELAY_MAX, ACK_EVERY_BULK_DIVISOR, ACK_EVERY_ORDERED, BULK_WINDOW, ORDERED_WINDOW,
+    POOL_MAX, SESSIONS_MAX,
+};
+use crate::receive_window::Arrival;
+use crate::sequence::expand;
+use crate::session::{AckDebt, Job, Session, State};
+use crate::time::Instant;
+use crate::transport::{PeerId, Transport};
+use crate::{Gone, Sink};
+
+impl Transport {
+    /// Takes a datagram that arrived from `from` on path number `path`.
+    ///
+    /// Whatever is wrong with it is counted and goes no further.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from: SocketAddrV4,
+        path: usize,
+        datagram: &[u8],
+        sink: &mut dyn Sink,
+    ) {
+        self.stats.datagrams_received += 1;
+        let (header, body) = match open(&self.config.key, datagram) {
+            Ok(opened) => opened,
+            Err(why) => return self.stats.refuse(why),
+        };
+        let Some(index) = self.session_for(&header, from, path) else { return };
+        let session = &mut self.sessions[index as usize];
+        if session.state != State::Open {
+            self.stats.drop_peer_gone += 1;
+            if session.state == State::Closed && header.kind == Kind::Ordered {
+                // Our acknowledgement of its good-bye was lost.
+                session.ordered_debt.now = true;
+                self.wake(index);
+            }
+            return;
+        }
+        session.used = true;
+        session.heard_at = now;
+        let credit = expand(header.credit, session.credit_limit);
+        //= docs/protocol.md#6-credits
+        //# A receiver MUST NOT reduce a limit that it has told; a sender MUST ignore a lower one.
+        session.credit_limit = session.credit_limit.max(credit);
+        self.take_cumulative(index, &header, now, sink);
+        match header.kind {
+            Kind::Bulk => self.take_bulk(index, &header, body, now, sink),
+            Kind::Ordered | Kind::Control => {
+                let Some(rest) = self.take_acks(index, body, now, sink) else { return };
+                if header.kind == Kind::Ordered {
+                    self.take_ordered(index, &header, rest, now, sink);
+                } else if !rest.is_empty() {
+                    self.stats.drop_protocol += 1;
+                }
+            }
+        }
+        self.schedule(index);
+    }
+
+    /// Finds, adopts or begins the session that a datagram belongs to.
+    fn session_for(&mut self, header: &Header, from: SocketAddrV4, path: usize) -> Option<u32> {
+        //= docs/protocol.md#7-epochs
+        //# A receiver MUST drop a datagram whose destination epoch is neither its own nor zero.
+        if header.destination.is_known() && header.destination != self.config.epoch {
+            self.stats.drop_stale_epoch += 1;
+            return None;
+        }
+        if let Some(index) = self.by_epoch.get(&header.source) {
+            return Some(*index);
+        }
+        let nameless = self
+            .by_address
+            .get(&from)
+            .copied()
+            .filter(|index| !self.sessions[*index as usize].epoch.is_known());
+        if let Some(index) = nameless {
+            //= docs/protocol.md#7-epochs
+            //# An endpoint that knows a peer by address only MUST adopt the epoch of the first valid datagram from there.
+            self.sessions[index as usize].epoch = header.source;
+            self.by_epoch.insert(header.source, index);
+            return Some(index);
+        }
+        let begins = header.kind == Kind::Ordered && u64::from(header.sequence) < ORDERED_WINDOW;
+        if !begins || self.sessions.len() >= SESSIONS_MAX {
+            self.stats.drop_no_session += 1;
+            return None;
+        }
+        Some(self.add_session(from, header.source, path))
+    }
+
+    fn take_cumulative(&mut self, index: u32, header: &Header, now: Instant, sink: &mut dyn Sink) {
+        let session = &self.sessions[index as usize];
+        let cumulative = expand(header.ack, session.ordered.base());
+        if cumulative > session.ordered.base() {
+            let ack = Ack {
+                lane: lane::ORDERED,
+                delay_us: header.ack_delay_us,
+                cumulative: header.ack,
+                bitmap: &[],
+            };
+            self.take_ack(index, &ack, now, sink);
+        }
+    }
+
+    /// Takes the acknowledgements at the front of a body; answers what follows.
+    fn take_acks<'a>(
+        &mut self,
+        index: u32,
+        body: &'a [u8],
+        now: Instant,
+        sink: &mut dyn Sink,
+    ) -> Option<&'a [u8]> {
+        let mut records = Records::new(body);
+        loop {
+            let rest = records.rest();
+            match records.next() {
+                Some(Ok(Record::Ack(ack))) => self.take_ack(index, &ack, now, sink),
+                Some(Ok(_)) | None => return Some(rest),
+                Some(Err(why)) => {
+                    self.stats.refuse(why);
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn take_ack(&mut self, index: u32, ack: &Ack<'_>, now: Instant, sink: &mut dyn Sink) {
+        let session = &mut self.sessions[index as usize];
+        let held = Duration::from_micros(u64::from(ack.delay_us));
+        let mut reports = std::mem::take(&mut self.reports);
+        if ack.lane == lane::ORDERED {
+            let cumulative = expand(ack.cumulative, session.ordered.base());
+            let pool = &mut self.pool;
+            session.ordered.on_ack(now, cumulative, ack.words(), held, |mut body| {
+                reports.append(&mut body.tokens);
+                body.bytes.clear();
+                pool.push(body.bytes);
+            });
+            self.pool.truncate(POOL_MAX);
+        } else {
+            let cumulative = expand(ack.cumulative, session.bulk.base());
+            let sends = &mut self.sends;
+            session.bulk.on_ack(now, cumulative, ack.words(), held, |piece| {
+                let Some(send) = sends.get_mut(piece.send_id) else { return };
+                send.acked += u64::from(piece.len);
+                if send.is_done() {
+                    reports.push(send.token);
+                    sends.remove(piece.send_id);
+                }
+            });
+        }
+        for token in reports.drain(..) {
+            sink.sent(token, true);
+        }
+        self.reports = reports;
+        if has_more(&self.sessions[index as usize]) {
+            self.wake(index);
+        }
+    }
+
+    fn take_ordered(
+        &mut self,
+        index: u32,
+        header: &Header,
+        body: &[u8],
+        now: Instant,
+        sink: &mut dyn Sink,
+    ) {
+        let session = &mut self.sessions[index as usize];
+        let number = expand(header.sequence, session.ordered_in.next());
+        let arrival = session.ordered_in.classify(number, ORDERED_WINDOW);
+        session.ordered_debt.note(now, arrival, ACK_EVERY_ORDERED);
+        match arrival {
+            Arrival::Duplicate => self.stats.duplicates += 1,
+            Arrival::Beyond => self.stats.drop_beyond_window += 1,
+            Arrival::Ahead => {
+                session.ordered_in.insert(number);
+                let mut kept = self.pool.pop().unwrap_or_default();
+                kept.extend_from_slice(body);
+                session.ahead.insert(number, kept);
+                self.stats.out_of_order += 1;
+            }
+            Arrival::InOrder => {
+                session.ordered_in.insert(number);
+                self.take_records(index, body, sink);
+                self.take_ahead(index, number + 1, sink);
+            }
+        }
+        if self.sessions[index as usize].ordered_debt.now {
+            self.wake(index);
+        }
+    }
+
+    /// Delivers the bodies that a filled gap has set free.
+    fn take_ahead(&mut self, index: u32, mut number: u64, sink: &mut dyn Sink) {
+        while let Some(body) = self.sessions[index as usize].ahead.remove(&number) {
+            self.take_records(index, &body, sink);
+            self.give_buffer(body);
+            number += 1;
+        }
+    }
+
+    fn take_records(&mut self, index: u32, body: &[u8], sink: &mut dyn Sink) {
+        let peer = PeerId(index);
+        for record in Records::new(body) {
+            match record {
+                Ok(Record::Message(envelope, payload)) => {
+                    if sink.message(peer, &envelope, payload) {
+                        self.consume(peer, payload.len() as u64);
+                    }
+                }
+                Ok(Record::First { envelope, total, payload }) => {
+                    let session = &mut self.sessions[index as usize];
+                    if session.partial.is_some() || total <= payload.len() as u64 {
+                        self.stats.drop_protocol += 1;
+                        return;
+                    }
+                    session.partial = Some((total, payload.len() as u64));
+                    sink.first(peer, &envelope, total, payload);
+                }
+                Ok(Record::Next(payload)) => self.take_next(index, payload, sink),
+                Ok(Record::Request { envelope, total, send_id }) => {
+                    if let Some(wanted) = sink.request(peer, &envelope, total, send_id) {
+                        self.pull(peer, send_id, wanted.len, wanted.token);
+                    }
+                }
+                Ok(Record::Pull(pull)) => self.take_pull(index, &pull, sink),
+                Ok(Record::Close) => return self.take_close(index, sink),
+                Ok(Record::Ack(_)) => self.stats.drop_protocol += 1,
+                Err(why) => self.stats.refuse(why),
+            }
+        }
+    }
+
+    fn take_next(&mut self, index: u32, payload: &[u8], sink: &mut dyn Sink) {
+        let session = &mut self.sessions[index as usize];
+        let grown = session.partial.map(|(total, got)| (total, got + payload.len() as u64));
+        match grown {
+            Some((total, got)) if got <= total => {
+                let last = got == total;
+                session.partial = (!last).then_some((total, got));
+                if sink.next(PeerId(index), payload, last) && last {
+                    self.consume(PeerId(index), total);
+                }
+            }
+            _ => self.stats.drop_protocol += 1,
+        }
+    }
+
+    fn take_pull(&mut self, index: u32, pull: &Pull, sink: &mut dyn Sink) {
+        let Some(send) = self.sends.get_mut(pull.send_id).filter(|send| send.peer == index) else {
+            self.stats.drop_no_transfer += 1;
+            return;
+        };
+        //= docs/protocol.md#5-rendezvous
+        //# A sender MUST refuse a PULL that reaches beyond the message or grants a byte twice.
+        let end = pull.offset.checked_add(pull.len).filter(|end| *end <= send.total);
+        let granted = send.granted.checked_add(pull.len).filter(|sum| *sum <= send.total);
+        let (Some(end), Some(granted), false) = (end, granted, send.last) else {
+            self.stats.drop_protocol += 1;
+            return;
+        };
+        send.granted = granted;
+        send.last = pull.last;
+        if send.is_done() {
+            let token = send.token;
+            self.sends.remove(pull.send_id);
+            sink.sent(token, true);
+        }
+        let session = &mut self.sessions[index as usize];
+        session.bulk_window_len = pull.window;
+        session.bulk_port = pull.port;
+        if pull.len > 0 {
+            session.jobs.push_back(Job {
+                send_id: pull.send_id,
+                transfer_id: pull.transfer_id,
+                offset: pull.offset,
+                end,
+            });
+            self.wake(index);
+        }
+    }
+
+    /// The peer has said good-bye; it lingers until it knows that this arrived.
+    fn take_close(&mut self, index: u32, sink: &mut dyn Sink) {
+        self.fail(index, Gone::Closed, sink);
+        self.sessions[index as usize].ordered_debt.now = true;
+        self.wake(index);
+    }
+
+    fn take_bulk(
+        &mut self,
+        index: u32,
+        header: &Header,
+        body: &[u8],
+        now: Instant,
+        sink: &mut dyn Sink,
+    ) {
+        let segment = match Segment::parse(body) {
+            Ok(segment) => segment,
+            Err(why) => return self.stats.refuse(why),
+        };
+        let session = &mut self.sessions[index as usize];
+        let path = &self.config.paths[session.path];
+        let number = expand(header.sequence, session.bulk_in.next());
+        let arrival = session.bulk_in.classify(number, BULK_WINDOW);
+        let window_packets = (path.bulk_window_len / path.frame_len_max) as u32;
+        let every = (window_packets / ACK_EVERY_BULK_DIVISOR).clamp(2, 64);
+        session.bulk_debt.note(now, arrival, every);
+        match arrival {
+            Arrival::Duplicate => self.stats.duplicates += 1,
+            Arrival::Beyond => self.stats.drop_beyond_window += 1,
+            Arrival::Ahead | Arrival::InOrder => {
+                self.stats.out_of_order += u64::from(arrival == Arrival::Ahead);
+                session.bulk_in.insert(number);
+                self.take_segment(index, &segment, sink);
+            }
+        }
+        if self.sessions[index as usize].bulk_debt.now {
+            self.wake(index);
+        }
+    }
+
+    fn take_segment(&mut self, index: u32, segment: &Segment<'_>, sink: &mut dyn Sink) {
+        let len = segment.payload.len() as u64;
+        let pull = self.pulls.get_mut(segment.transfer_id).filter(|pull| {
+            //= docs/protocol.md#5-rendezvous
+            //# A receiver MUST refuse a segment that lies outside the range that it pulled.
+            pull.peer == index
+                && len <= pull.missing
+                && segment.offset.checked_add(len).is_some_and(|end| end <= pull.len)
+        });
+        let Some(pull) = pull else {
+            self.stats.drop_no_transfer += 1;
+            return;
+        };
+        let token = pull.token;
+        pull.missing -= len;
+        let complete = pull.missing == 0;
+        sink.segment(token, segment.offset, segment.payload);
+        if complete {
+            self.pulls.remove(segment.transfer_id);
+            // The sender waits for nothing but this.
+            self.sessions[index as usize].bulk_debt.now = true;
+            sink.pulled(token, true);
+        }
+    }
+}
+
+fn has_more(session: &Session) -> bool {
+    !session.queue.is_empty()
+        || !session.jobs.is_empty()
+        || session.ordered.has_lost()
+        || session.bulk.has_lost()
+}
+
+impl AckDebt {
+    /// Notes that a packet has arrived, and whether that calls for an answer at once.
+    fn note(&mut self, now: Instant, arrival: Arrival, every: u32) {
+        self.packets += 1;
+        self.newest_at = now;
+        //= docs/protocol.md#4-acknowledgement
+        //# A receiver MUST acknowledge at once a packet that is a duplicate or leaves a gap.
+        if arrival != Arrival::InOrder || self.packets >= every {
+            self.now = true;
+        } else if self.due_at.is_none() {
+            self.due_at = Some(now + ACK_DELAY_MAX);
+        }
+    }
+}

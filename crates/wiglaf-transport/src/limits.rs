@@ -1,0 +1,60 @@
+//! Every knob of the protocol in one place, with the proofs that they fit together.
+
+use std::time::Duration;
+
+/// Most packets of the ordered lane that may be unacknowledged, and how far
+/// ahead of the next expected one a receiver keeps packets.
+pub const ORDERED_WINDOW: u64 = 256;
+/// The same for the bulk lane.
+pub const BULK_WINDOW: u64 = 1984;
+/// Packets that a receiver's bitmap can speak of.
+pub const BITMAP_BITS: u64 = 64 * wiglaf_wire::BITMAP_WORDS_MAX as u64;
+
+/// A packet counts as lost once packets transmitted this much later have been
+/// acknowledged (RFC 9002, section 6.1.1).
+pub const REORDER_THRESHOLD: u64 = 3;
+/// Congestion window to begin with, in packets.
+pub const CWND_INITIAL: u32 = 128;
+/// A loss never takes the congestion window below this, in packets.
+pub const CWND_MIN: u32 = 8;
+
+/// Ordered packets that may wait for one acknowledgement.
+pub const ACK_EVERY_ORDERED: u32 = 16;
+/// Part of the bulk window that may wait for one acknowledgement.
+pub const ACK_EVERY_BULK_DIVISOR: u32 = 8;
+/// Longest wait before an acknowledgement is sent by itself.
+pub const ACK_DELAY_MAX: Duration = Duration::from_micros(50);
+
+/// Round-trip time assumed before the first measurement.
+pub const RTT_INITIAL: Duration = Duration::from_millis(1);
+/// Shortest probe timeout.
+pub const PTO_MIN: Duration = Duration::from_micros(200);
+/// Longest probe timeout, after backing off.
+pub const PTO_MAX: Duration = Duration::from_millis(200);
+
+/// Eager credit that both sides assume when a session begins, in bytes.
+pub const CREDIT_INITIAL: u64 = 512 * 1024;
+/// What each eager message is charged beyond its payload, in bytes: its place
+/// in the receiver's books.
+pub const CREDIT_PER_MESSAGE: u64 = 64;
+/// Longest message that is sent eagerly, in bytes.
+pub const EAGER_LEN_MAX: usize = 8 * 1024;
+
+/// Ordered bodies that may wait for a number before a send is put off.
+pub const QUEUE_MAX: usize = 1024;
+/// Empty buffers that are kept for reuse.
+pub const POOL_MAX: usize = 512;
+/// Shortest frame of a usable path: header and both lanes' acknowledgements.
+pub const FRAME_LEN_MIN: usize = 640;
+
+/// Most sessions that strangers with a valid proof can make an endpoint keep.
+pub const SESSIONS_MAX: usize = 1 << 20;
+
+const _: () = assert!(ORDERED_WINDOW < BITMAP_BITS && BULK_WINDOW < BITMAP_BITS);
+const _: () = assert!(ORDERED_WINDOW.is_power_of_two());
+const _: () = assert!(EAGER_LEN_MAX as u64 + CREDIT_PER_MESSAGE < CREDIT_INITIAL);
+const _: () = assert!(CREDIT_INITIAL < 1 << 31);
+const _: () = assert!(
+    wiglaf_wire::HEADER_LEN + 2 * (12 + 8 * wiglaf_wire::BITMAP_WORDS_MAX) <= FRAME_LEN_MIN
+);
+const _: () = assert!(ACK_DELAY_MAX.as_nanos() < PTO_MIN.as_nanos());

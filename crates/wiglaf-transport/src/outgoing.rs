@@ -1,0 +1,260 @@
+//! What goes out: which session, which lane, which bytes.
+
+use wiglaf_wire::{
+    Ack, BITMAP_WORDS_MAX, HEADER_LEN, Header, Kind, Record, SEGMENT_PREFIX_LEN, Segment, lane,
+    seal,
+};
+
+use crate::session::{AckDebt, Piece, Session, State};
+use crate::time::Instant;
+use crate::transport::{Config, Path, Transport};
+use crate::{Source, Transmit};
+
+impl Transport {
+    /// Writes the next train to `out`, or answers `None` when there is
+    /// nothing to send now.
+    ///
+    /// # Panics
+    /// When `out` is shorter than the longest frame of any path.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        source: &dyn Source,
+        out: &mut [u8],
+    ) -> Option<Transmit> {
+        while let Some(index) = self.ready.pop_front() {
+            let transmit = self.transmit_for(index, now, source, out);
+            if transmit.is_some() {
+                // To the end of the line: every peer gets its turn.
+                self.ready.push_back(index);
+                self.schedule(index);
+                return transmit;
+            }
+            self.sessions[index as usize].in_ready = false;
+        }
+        None
+    }
+
+    fn transmit_for(
+        &mut self,
+        index: u32,
+        now: Instant,
+        source: &dyn Source,
+        out: &mut [u8],
+    ) -> Option<Transmit> {
+        let session = &mut self.sessions[index as usize];
+        match session.state {
+            State::Open => {}
+            State::Closed => return self.transmit_control(index, now, out),
+            State::Gone => return None,
+        }
+        if session.is_drained_of_flight() {
+            // From here on the peer owes an answer.
+            session.heard_at = session.heard_at.max(now);
+        }
+        if let Some(transmit) = self.transmit_ordered(index, now, out) {
+            return Some(transmit);
+        }
+        if let Some(transmit) = self.transmit_bulk(index, now, source, out) {
+            return Some(transmit);
+        }
+        self.transmit_control(index, now, out)
+    }
+
+    fn transmit_ordered(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {
+        let session = &mut self.sessions[index as usize];
+        let path = &self.config.paths[session.path];
+        let fresh = if session.ordered.has_lost() {
+            false
+        } else if !session.queue.is_empty() && session.ordered.room() > 0 {
+            true
+        } else {
+            return None;
+        };
+        let body_len = if fresh {
+            session.queue.front().map_or(0, |body| body.bytes.len())
+        } else {
+            path.frame_len_max // unknown yet: leave the acknowledgement to a datagram of its own
+        };
+        let at = HEADER_LEN + session.put_acks(now, path.frame_len_max, body_len, out);
+        let (number, body) = if fresh {
+            let body = session.queue.pop_front()?;
+            out[at..at + body.bytes.len()].copy_from_slice(&body.bytes);
+            let len = body.bytes.len();
+            (session.ordered.push(now, body), len)
+        } else {
+            let (number, body) = session.ordered.resend_lost(now)?;
+            out[at..at + body.bytes.len()].copy_from_slice(&body.bytes);
+            self.stats.ordered_retransmitted += 1;
+            (number, body.bytes.len())
+        };
+        let len = at + body;
+        session.seal(&self.config, now, Kind::Ordered, number, &mut out[..len]);
+        self.stats.datagrams_sent += 1;
+        Some(session.transmit(false, len, len))
+    }
+
+    fn transmit_control(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {
+        let session = &mut self.sessions[index as usize];
+        if !session.ordered_debt.now && !session.bulk_debt.now {
+            return None;
+        }
+        let frame_len_max = self.config.paths[session.path].frame_len_max;
+        let len = HEADER_LEN + session.put_acks(now, frame_len_max, 0, out);
+        session.seal(&self.config, now, Kind::Control, 0, &mut out[..len]);
+        // Even an acknowledgement that did not fit is not tried again without news.
+        session.ordered_debt.now = false;
+        session.bulk_debt.now = false;
+        self.stats.datagrams_sent += 1;
+        Some(session.transmit(false, len, len))
+    }
+
+    fn transmit_bulk(
+        &mut self,
+        index: u32,
+        now: Instant,
+        source: &dyn Source,
+        out: &mut [u8],
+    ) -> Option<Transmit> {
+        let session = &self.sessions[index as usize];
+        let path = self.config.paths[session.path];
+        let segment_len = path.frame_len_max;
+        let train_max = path.bulk_train_max.min(out.len() / segment_len).max(1);
+        let mut len = 0;
+        for _ in 0..train_max {
+            let Some((number, piece)) = self.next_piece(index, now, &path) else { break };
+            let datagram_len = HEADER_LEN + SEGMENT_PREFIX_LEN + piece.len as usize;
+            let datagram = &mut out[len..len + datagram_len];
+            Segment::emit_prefix(piece.transfer_id, piece.offset, &mut datagram[HEADER_LEN..]);
+            if let Some(send) = self.sends.get_mut(piece.send_id) {
+                let payload = &mut datagram[HEADER_LEN + SEGMENT_PREFIX_LEN..];
+                source.read(send.token, piece.offset, payload);
+            }
+            let session = &mut self.sessions[index as usize];
+            session.seal(&self.config, now, Kind::Bulk, number, datagram);
+            self.stats.datagrams_sent += 1;
+            len += datagram_len;
+            if datagram_len < segment_len {
+                break; // only the last of a train may be shorter
+            }
+        }
+        if len == 0 {
+            return None;
+        }
+        let session = &self.sessions[index as usize];
+        let mut transmit = session.transmit(true, len, segment_len.min(len));
+        transmit.to.set_port(session.bulk_port);
+        Some(transmit)
+    }
+
+    /// The next segment, lost ones first.
+    fn next_piece(&mut self, index: u32, now: Instant, path: &Path) -> Option<(u64, Piece)> {
+        let session = &mut self.sessions[index as usize];
+        if session.bulk.has_lost() {
+            let (number, piece) = session.bulk.resend_lost(now)?;
+            let piece = *piece;
+            self.stats.bulk_retransmitted += 1;
+            return Some((number, piece));
+        }
+        let in_flight = session.bulk.flying() as usize * path.frame_len_max;
+        let window = session.bulk_window_len as usize;
+        if session.bulk.room() == 0 || (in_flight > 0 && in_flight + path.frame_len_max > window) {
+            return None;
+        }
+        let job = session.jobs.front_mut()?;
+        let capacity = path.frame_len_max - HEADER_LEN - SEGMENT_PREFIX_LEN;
+        let len = (job.end - job.offset).min(capacity as u64);
+        let piece = Piece {
+            send_id: job.send_id,
+            transfer_id: job.transfer_id,
+            offset: job.offset,
+            len: len as u32,
+        };
+        job.offset += len;
+        if job.offset == job.end {
+            session.jobs.pop_front();
+        }
+        Some((session.bulk.push(now, piece), piece))
+    }
+}
+
+impl Session {
+    fn is_drained_of_flight(&self) -> bool {
+        self.ordered.is_idle() && self.bulk.is_idle()
+    }
+
+    fn transmit(&self, bulk: bool, len: usize, segment_len: usize) -> Transmit {
+        Transmit { to: self.at, path: self.path, bulk, len, segment_len }
+    }
+
+    /// Writes header, checksum and proof; what the header acknowledges is no
+    /// longer owed.
+    fn seal(
+        &mut self,
+        config: &Config,
+        now: Instant,
+        kind: Kind,
+        number: u64,
+        datagram: &mut [u8],
+    ) {
+        self.used = true;
+        self.credit_told = self.credit_to_tell();
+        let held = held_us(&self.ordered_debt, now);
+        if !self.ordered_in.has_gap() {
+            self.ordered_debt.clear();
+        }
+        let header = Header {
+            kind,
+            source: config.epoch,
+            destination: self.epoch,
+            sequence: number as u32,
+            ack: self.ordered_in.next() as u32,
+            credit: self.credit_told as u32,
+            ack_delay_us: held,
+        };
+        seal(&header, &config.key, datagram);
+    }
+
+    /// Writes the acknowledgement records that are owed behind the header, if
+    /// they fit beside `body_len` further bytes; answers their length.
+    fn put_acks(
+        &mut self,
+        now: Instant,
+        frame_len_max: usize,
+        body_len: usize,
+        out: &mut [u8],
+    ) -> usize {
+        let mut at = HEADER_LEN;
+        let lanes = [
+            (lane::ORDERED, &self.ordered_in, &mut self.ordered_debt),
+            (lane::BULK, &self.bulk_in, &mut self.bulk_debt),
+        ];
+        for (lane, window, debt) in lanes {
+            // Without a gap the header itself acknowledges the ordered lane.
+            let owed = debt.packets > 0 || debt.now;
+            if !owed || (lane == lane::ORDERED && !window.has_gap()) {
+                continue;
+            }
+            let mut bitmap = [0; 8 * BITMAP_WORDS_MAX];
+            let bitmap_len = window.bitmap(&mut bitmap);
+            let record = Record::Ack(Ack {
+                lane,
+                delay_us: held_us(debt, now),
+                cumulative: window.next() as u32,
+                bitmap: &bitmap[..bitmap_len],
+            });
+            if at + record.len() + body_len <= frame_len_max {
+                at += record.emit(&mut out[at..]);
+                debt.clear();
+            }
+        }
+        at - HEADER_LEN
+    }
+}
+
+fn held_us(debt: &AckDebt, now: Instant) -> u16 {
+    if debt.packets == 0 {
+        return 0;
+    }
+    u16::try_from((now - debt.newest_at).as_micros()).unwrap_or(u16::MAX)
+}

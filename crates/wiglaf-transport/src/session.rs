@@ -1,0 +1,180 @@
+//! What is known of one peer.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddrV4;
+
+use wiglaf_wire::Epoch;
+
+use crate::limits::{BULK_WINDOW, CREDIT_INITIAL, ORDERED_WINDOW};
+use crate::receive_window::ReceiveWindow;
+use crate::send_lane::SendLane;
+use crate::time::Instant;
+
+/// The body of an ordered datagram, kept until it is acknowledged.
+#[derive(Debug, Default)]
+pub(crate) struct Body {
+    pub(crate) bytes: Vec<u8>,
+    /// Sends to report once the peer has this packet.
+    pub(crate) tokens: Vec<u64>,
+}
+
+/// A bulk segment in flight; its bytes stay in the user's buffer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) send_id: u32,
+    pub(crate) transfer_id: u32,
+    pub(crate) offset: u64,
+    pub(crate) len: u32,
+}
+
+/// A grant that is being served.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Job {
+    pub(crate) send_id: u32,
+    pub(crate) transfer_id: u32,
+    pub(crate) offset: u64,
+    pub(crate) end: u64,
+}
+
+/// What a lane owes its sender in acknowledgements.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct AckDebt {
+    /// Packets that arrived since the last acknowledgement.
+    pub(crate) packets: u32,
+    /// To be sent by itself when nothing carries it before.
+    pub(crate) due_at: Option<Instant>,
+    /// To be sent at the next opportunity.
+    pub(crate) now: bool,
+    /// When the newest packet arrived.
+    pub(crate) newest_at: Instant,
+}
+
+impl AckDebt {
+    /// Turns a deadline that has passed into a debt to be paid at once.
+    pub(crate) fn expire(&mut self, now: Instant) -> bool {
+        if self.due_at.is_some_and(|at| at <= now) {
+            self.due_at = None;
+            self.now = true;
+        }
+        self.now
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.packets = 0;
+        self.due_at = None;
+        self.now = false;
+    }
+}
+
+/// How a session stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Usable.
+    Open,
+    /// The peer has said good-bye; only acknowledgements go out.
+    Closed,
+    /// The peer was given up.
+    Gone,
+}
+
+/// Protocol state of one peer.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) at: SocketAddrV4,
+    pub(crate) path: usize,
+    pub(crate) epoch: Epoch,
+    pub(crate) state: State,
+    /// Something was sent or received.
+    pub(crate) used: bool,
+
+    pub(crate) ordered: SendLane<Body>,
+    pub(crate) bulk: SendLane<Piece>,
+    /// Bodies that have no number yet; the last may still grow.
+    pub(crate) queue: VecDeque<Body>,
+    pub(crate) jobs: VecDeque<Job>,
+    /// Most unacknowledged bulk bytes that the peer can take.
+    pub(crate) bulk_window_len: u32,
+    /// Where the peer awaits bulk segments.
+    pub(crate) bulk_port: u16,
+
+    pub(crate) ordered_in: ReceiveWindow,
+    pub(crate) bulk_in: ReceiveWindow,
+    /// Ordered bodies that arrived ahead of a gap.
+    pub(crate) ahead: BTreeMap<u64, Vec<u8>>,
+    /// Length of the eager message that is arriving in parts, and what is here.
+    pub(crate) partial: Option<(u64, u64)>,
+    pub(crate) ordered_debt: AckDebt,
+    pub(crate) bulk_debt: AckDebt,
+
+    /// Total of eager charges that the peer allows.
+    pub(crate) credit_limit: u64,
+    /// Total of eager charges so far.
+    pub(crate) eager_sent: u64,
+    /// Total of eager charges that this side has consumed.
+    pub(crate) consumed: u64,
+    /// The limit that the peer was told last.
+    pub(crate) credit_told: u64,
+
+    /// When the peer was heard last, or began to owe an answer.
+    pub(crate) heard_at: Instant,
+    pub(crate) in_ready: bool,
+    /// Earliest entry of this session in the timer heap.
+    pub(crate) timer_queued_at: Option<Instant>,
+}
+
+impl Session {
+    pub(crate) fn new(at: SocketAddrV4, path: usize, epoch: Epoch) -> Self {
+        Self {
+            at,
+            path,
+            epoch,
+            state: State::Open,
+            used: false,
+            ordered: SendLane::new(ORDERED_WINDOW),
+            bulk: SendLane::new(BULK_WINDOW),
+            queue: VecDeque::new(),
+            jobs: VecDeque::new(),
+            bulk_window_len: 0,
+            bulk_port: 0,
+            ordered_in: ReceiveWindow::default(),
+            bulk_in: ReceiveWindow::default(),
+            ahead: BTreeMap::new(),
+            partial: None,
+            ordered_debt: AckDebt::default(),
+            bulk_debt: AckDebt::default(),
+            credit_limit: CREDIT_INITIAL,
+            eager_sent: 0,
+            consumed: 0,
+            credit_told: CREDIT_INITIAL,
+            heard_at: Instant::ZERO,
+            in_ready: false,
+            timer_queued_at: None,
+        }
+    }
+
+    /// Nothing waits to be sent or acknowledged.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.queue.is_empty()
+            && self.jobs.is_empty()
+            && self.ordered.is_idle()
+            && self.bulk.is_idle()
+    }
+
+    /// The credit limit to tell the peer.
+    pub(crate) fn credit_to_tell(&self) -> u64 {
+        self.consumed + CREDIT_INITIAL
+    }
+
+    /// When the session next wants attention without being spoken to.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        [
+            self.ordered.timeout(),
+            self.bulk.timeout(),
+            self.ordered_debt.due_at,
+            self.bulk_debt.due_at,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+}

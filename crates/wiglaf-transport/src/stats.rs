@@ -1,0 +1,86 @@
+//! What was counted: every refusal has its own reason.
+
+use wiglaf_wire::WireError;
+
+macro_rules! counters {
+    ($(#[$outer:meta])* $name:ident { $($(#[$doc:meta])* $field:ident),+ $(,)? }) => {
+        $(#[$outer])*
+        #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+        pub struct $name { $($(#[$doc])* pub $field: u64),+ }
+
+        impl $name {
+            /// Both sums, counter by counter.
+            #[must_use]
+            pub fn plus(self, other: &Self) -> Self {
+                Self { $($field: self.$field + other.$field),+ }
+            }
+
+            /// Every counter with its name, in a fixed order.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($field), self.$field)),+].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Counters of one endpoint, from its opening on.
+    Stats {
+        /// Datagrams handed to the links.
+        datagrams_sent,
+        /// Datagrams that came in, refused ones included.
+        datagrams_received,
+        /// Packets of the ordered lane sent again.
+        ordered_retransmitted,
+        /// Packets of the bulk lane sent again.
+        bulk_retransmitted,
+        /// Probe timeouts.
+        probes,
+        /// Packets that had arrived before.
+        duplicates,
+        /// Packets that arrived ahead of a gap.
+        out_of_order,
+        /// Messages that went as a request because eager credit had run out.
+        credit_stalls,
+        /// Refused: cut short.
+        drop_truncated,
+        /// Refused: not a Wiglaf datagram.
+        drop_magic,
+        /// Refused: another version, kind or record type.
+        drop_unknown,
+        /// Refused: no proof of the job's key.
+        drop_proof,
+        /// Refused: damaged in flight.
+        drop_checksum,
+        /// Refused: a field outside its range.
+        drop_field,
+        /// Refused: meant for an earlier incarnation of this endpoint.
+        drop_stale_epoch,
+        /// Refused: from a peer without a session that may not begin one.
+        drop_no_session,
+        /// Refused: a packet number beyond the window.
+        drop_beyond_window,
+        /// Refused: speaks of a transfer or send that does not exist.
+        drop_no_transfer,
+        /// Refused: from a peer that has closed or is gone.
+        drop_peer_gone,
+        /// Refused: a record that breaks the rules of its lane.
+        drop_protocol,
+    }
+}
+
+impl Stats {
+    pub(crate) fn refuse(&mut self, why: WireError) {
+        let counter = match why {
+            WireError::Truncated => &mut self.drop_truncated,
+            WireError::Magic => &mut self.drop_magic,
+            WireError::Version(_) | WireError::Kind(_) | WireError::RecordType(_) => {
+                &mut self.drop_unknown
+            }
+            WireError::Proof => &mut self.drop_proof,
+            WireError::Checksum => &mut self.drop_checksum,
+            WireError::Field(_) => &mut self.drop_field,
+        };
+        *counter += 1;
+    }
+}

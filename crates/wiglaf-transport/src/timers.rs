@@ -1,0 +1,85 @@
+//! Timers of all sessions in one heap, kept lazily: an entry may be early,
+//! never late, so that a message exchange does not touch the heap.
+
+use std::cmp::Ordering;
+
+use crate::session::State;
+use crate::time::Instant;
+use crate::transport::Transport;
+use crate::{Gone, Sink};
+
+/// A session's entry in the heap; the earliest is on top.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Timer {
+    at: Instant,
+    index: u32,
+}
+
+impl Ord for Timer {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.at.cmp(&self.at).then(other.index.cmp(&self.index))
+    }
+}
+
+impl PartialOrd for Timer {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Transport {
+    /// Makes sure that the heap wakes the session in time.
+    pub(crate) fn schedule(&mut self, index: u32) {
+        let session = &mut self.sessions[index as usize];
+        let Some(at) = session.deadline() else { return };
+        if session.timer_queued_at.is_none_or(|queued| at < queued) {
+            session.timer_queued_at = Some(at);
+            self.timers.push(Timer { at, index });
+        }
+    }
+
+    /// When to call [`Transport::handle_timeout`] at the latest.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.peek().map(|timer| timer.at)
+    }
+
+    /// Acts on every deadline that has passed.
+    pub fn handle_timeout(&mut self, now: Instant, sink: &mut dyn Sink) {
+        while self.timers.peek().is_some_and(|timer| timer.at <= now) {
+            let Some(Timer { at, index }) = self.timers.pop() else { return };
+            let session = &mut self.sessions[index as usize];
+            if session.timer_queued_at != Some(at) {
+                continue; // an earlier entry has taken its place
+            }
+            session.timer_queued_at = None;
+            if session.state == State::Open {
+                self.expire(index, now, sink);
+            }
+            self.schedule(index);
+        }
+    }
+
+    fn expire(&mut self, index: u32, now: Instant, sink: &mut dyn Sink) {
+        let session = &mut self.sessions[index as usize];
+        let mut wake = session.ordered_debt.expire(now) | session.bulk_debt.expire(now);
+        let mut probes = 0;
+        if session.ordered.timeout().is_some_and(|at| at <= now) {
+            session.ordered.on_timeout(now);
+            probes += 1;
+        }
+        if session.bulk.timeout().is_some_and(|at| at <= now) {
+            session.bulk.on_timeout(now);
+            probes += 1;
+        }
+        if probes > 0 && now.since(session.heard_at) > self.config.silence_limit {
+            self.fail(index, Gone::Silent, sink);
+            return;
+        }
+        self.stats.probes += probes;
+        wake |= probes > 0;
+        if wake {
+            self.wake(index);
+        }
+    }
+}

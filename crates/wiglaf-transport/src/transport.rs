@@ -1,0 +1,429 @@
+//! The endpoint-wide state and the calls of the upper side.
+
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use wiglaf_wire::{
+    ENVELOPE_LEN, Envelope, Epoch, HEADER_LEN, JobKey, Pull, RECORD_PREFIX_LEN, Record,
+};
+
+use crate::limits::{CREDIT_PER_MESSAGE, EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX};
+use crate::session::{Body, Session, State};
+use crate::slab::Slab;
+use crate::stats::Stats;
+use crate::timers::Timer;
+use crate::{Gone, Posted, SendError, Sink, Source};
+
+/// Index of a peer in its endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PeerId(pub u32);
+
+/// What a way to peers can carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Path {
+    /// Longest datagram, headers of this protocol included, in bytes.
+    pub frame_len_max: usize,
+    /// Most datagrams in a bulk train.
+    pub bulk_train_max: usize,
+    /// How many bulk bytes may be in flight to this endpoint.
+    pub bulk_window_len: usize,
+    /// The port where this endpoint awaits bulk segments.
+    pub bulk_port: u16,
+}
+
+/// How a transport is set up.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// This incarnation; must be known.
+    pub epoch: Epoch,
+    /// The job's secret.
+    pub key: JobKey,
+    /// The ways to peers.
+    pub paths: Vec<Path>,
+    /// How long a peer that owes an answer may be silent.
+    pub silence_limit: Duration,
+    /// Off only to show what happens without it.
+    pub flow_control: bool,
+}
+
+/// What can be seen of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerView {
+    /// Where it is.
+    pub at: SocketAddrV4,
+    /// Its incarnation, if known.
+    pub epoch: Epoch,
+    /// Smoothed round-trip time of the ordered lane.
+    pub rtt: Duration,
+    /// Whether it is gone.
+    pub is_gone: bool,
+    /// Unacknowledged packets of the ordered lane.
+    pub in_flight: u32,
+}
+
+/// Epochs are random already: they are their own hash.
+#[derive(Debug, Default)]
+pub(crate) struct EpochHasher(u64);
+
+impl Hasher for EpochHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, v: u64) {
+        self.0 ^= v;
+    }
+}
+
+/// A message whose bytes wait to be pulled.
+#[derive(Debug)]
+pub(crate) struct PendingSend {
+    pub(crate) peer: u32,
+    pub(crate) token: u64,
+    pub(crate) total: u64,
+    pub(crate) granted: u64,
+    pub(crate) acked: u64,
+    /// No further grant will come.
+    pub(crate) last: bool,
+}
+
+impl PendingSend {
+    pub(crate) fn is_done(&self) -> bool {
+        self.last && self.acked == self.granted
+    }
+}
+
+/// Bytes that were pulled and have not all come.
+#[derive(Debug)]
+pub(crate) struct PendingPull {
+    pub(crate) peer: u32,
+    pub(crate) token: u64,
+    pub(crate) len: u64,
+    pub(crate) missing: u64,
+}
+
+/// The protocol state of one endpoint.
+#[derive(Debug)]
+pub struct Transport {
+    pub(crate) config: Config,
+    pub(crate) sessions: Vec<Session>,
+    pub(crate) by_epoch: HashMap<Epoch, u32, BuildHasherDefault<EpochHasher>>,
+    pub(crate) by_address: HashMap<SocketAddrV4, u32>,
+    pub(crate) sends: Slab<PendingSend>,
+    pub(crate) pulls: Slab<PendingPull>,
+    /// Sessions that have something to send.
+    pub(crate) ready: VecDeque<u32>,
+    pub(crate) timers: BinaryHeap<Timer>,
+    pub(crate) pool: Vec<Vec<u8>>,
+    /// Tokens to be reported after an acknowledgement.
+    pub(crate) reports: Vec<u64>,
+    pub(crate) stats: Stats,
+}
+
+impl Transport {
+    /// An endpoint that knows nobody yet.
+    ///
+    /// # Panics
+    /// When the configuration has no path, or one too small for a header.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        assert!(config.epoch.is_known(), "an endpoint needs an epoch");
+        assert!(
+            !config.paths.is_empty()
+                && config.paths.iter().all(|p| p.frame_len_max >= FRAME_LEN_MIN),
+            "an endpoint needs a path that carries its headers"
+        );
+        Self {
+            config,
+            sessions: Vec::new(),
+            by_epoch: HashMap::default(),
+            by_address: HashMap::new(),
+            sends: Slab::default(),
+            pulls: Slab::default(),
+            ready: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            pool: Vec::new(),
+            reports: Vec::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Makes a peer known; the same peer gets the same number again.
+    pub fn connect(&mut self, at: SocketAddrV4, epoch: Epoch, path: usize) -> PeerId {
+        if epoch.is_known() {
+            if let Some(index) = self.by_epoch.get(&epoch) {
+                return PeerId(*index);
+            }
+        } else if let Some(index) = self.by_address.get(&at) {
+            return PeerId(*index);
+        }
+        PeerId(self.add_session(at, epoch, path.min(self.config.paths.len() - 1)))
+    }
+
+    pub(crate) fn add_session(&mut self, at: SocketAddrV4, epoch: Epoch, path: usize) -> u32 {
+        let index = self.sessions.len() as u32;
+        self.sessions.push(Session::new(at, path, epoch));
+        self.by_address.insert(at, index);
+        if epoch.is_known() {
+            self.by_epoch.insert(epoch, index);
+        }
+        index
+    }
+
+    /// What can be seen of a peer.
+    #[must_use]
+    pub fn peer(&self, peer: PeerId) -> Option<PeerView> {
+        let s = self.sessions.get(peer.0 as usize)?;
+        Some(PeerView {
+            at: s.at,
+            epoch: s.epoch,
+            rtt: s.ordered.rtt(),
+            is_gone: s.state != State::Open,
+            in_flight: s.ordered.flying(),
+        })
+    }
+
+    /// Longest payload of a message that fits one datagram of the peer's path.
+    #[must_use]
+    pub fn single_frame_len_max(&self, peer: PeerId) -> usize {
+        self.sessions.get(peer.0 as usize).map_or(0, |s| {
+            self.config.paths[s.path].frame_len_max - HEADER_LEN - RECORD_PREFIX_LEN - ENVELOPE_LEN
+        })
+    }
+
+    /// Takes a message of `len` bytes for `peer`.
+    ///
+    /// Short messages within the peer's credit are copied at once. Others are
+    /// announced and wait until the peer pulls them. With `report`, or when
+    /// the answer is [`Posted::Pending`], [`Sink::sent`] tells the end.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was taken.
+    pub fn send(
+        &mut self,
+        peer: PeerId,
+        envelope: Envelope,
+        len: usize,
+        token: u64,
+        report: bool,
+        source: &dyn Source,
+    ) -> Result<Posted, SendError> {
+        let session = self.sessions.get(peer.0 as usize).ok_or(SendError::PeerGone)?;
+        if session.state != State::Open {
+            return Err(SendError::PeerGone);
+        }
+        if session.queue.len() >= QUEUE_MAX {
+            return Err(SendError::Again);
+        }
+        if len <= EAGER_LEN_MAX {
+            //= docs/protocol.md#6-credits
+            //# A sender MUST NOT let the total of its eager charges pass the limit.
+            let total = session.eager_sent + charge(len as u64);
+            if total <= session.credit_limit || !self.config.flow_control {
+                self.sessions[peer.0 as usize].eager_sent = total;
+                self.send_eager(peer.0, &envelope, len, token, source);
+                if report && let Some(body) = self.sessions[peer.0 as usize].queue.back_mut() {
+                    body.tokens.push(token);
+                }
+                self.wake(peer.0);
+                return Ok(Posted::Buffered);
+            }
+            self.stats.credit_stalls += 1;
+        }
+        self.send_request(peer.0, envelope, len as u64, token)
+    }
+
+    fn send_request(
+        &mut self,
+        index: u32,
+        envelope: Envelope,
+        total: u64,
+        token: u64,
+    ) -> Result<Posted, SendError> {
+        let pending = PendingSend { peer: index, token, total, granted: 0, acked: 0, last: false };
+        let send_id = self.sends.insert(pending).map_err(|_| SendError::Again)?;
+        self.append(index, &Record::Request { envelope, total, send_id });
+        self.wake(index);
+        Ok(Posted::Pending)
+    }
+
+    fn send_eager(
+        &mut self,
+        index: u32,
+        envelope: &Envelope,
+        len: usize,
+        token: u64,
+        source: &dyn Source,
+    ) {
+        let mut buffer = self.take_buffer();
+        buffer.resize(len, 0);
+        if len > 0 {
+            source.read(token, 0, &mut buffer);
+        }
+        let room = self.body_len_max(index);
+        if RECORD_PREFIX_LEN + ENVELOPE_LEN + len <= room {
+            self.append(index, &Record::Message(*envelope, &buffer));
+        } else {
+            let first_len = room - RECORD_PREFIX_LEN - ENVELOPE_LEN - 8;
+            let (first, rest) = buffer.split_at(first_len);
+            let first = Record::First { envelope: *envelope, total: len as u64, payload: first };
+            self.append(index, &first);
+            for part in rest.chunks(room - RECORD_PREFIX_LEN) {
+                self.append(index, &Record::Next(part));
+            }
+        }
+        self.give_buffer(buffer);
+    }
+
+    /// Asks for the first `len` bytes of a message that `peer` announced.
+    /// Zero refuses its payload and lets the sender complete.
+    pub fn pull(&mut self, peer: PeerId, send_id: u32, len: u64, token: u64) -> bool {
+        let Some(session) = self.sessions.get(peer.0 as usize) else { return false };
+        if session.state != State::Open {
+            return false;
+        }
+        let path = &self.config.paths[session.path];
+        let (port, window) = (path.bulk_port, path.bulk_window_len);
+        let transfer_id = if len == 0 {
+            0
+        } else {
+            let pending = PendingPull { peer: peer.0, token, len, missing: len };
+            let Ok(id) = self.pulls.insert(pending) else { return false };
+            id
+        };
+        // Senders that push at the same time share this endpoint's buffers.
+        let share = window / self.pulls.len().clamp(1, 64);
+        let window = u32::try_from(share).unwrap_or(u32::MAX);
+        self.append(
+            peer.0,
+            &Record::Pull(Pull { send_id, transfer_id, offset: 0, len, window, port, last: true }),
+        );
+        self.wake(peer.0);
+        true
+    }
+
+    /// Gives back the credit of an eager message of `len` bytes whose memory
+    /// is free again.
+    pub fn consume(&mut self, peer: PeerId, len: u64) {
+        let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return };
+        session.consumed += charge(len);
+        //= docs/protocol.md#6-credits
+        //# A receiver MUST tell a raised limit of its own accord once a quarter of the initial credit has been consumed untold.
+        if session.credit_to_tell() - session.credit_told >= crate::limits::CREDIT_INITIAL / 4 {
+            session.ordered_debt.now = true;
+            self.wake(peer.0);
+        }
+    }
+
+    /// Says good-bye to everybody that was spoken to.
+    pub fn close(&mut self) {
+        for index in 0..self.sessions.len() as u32 {
+            let session = &self.sessions[index as usize];
+            if session.used && session.state == State::Open {
+                self.append(index, &Record::Close);
+                self.wake(index);
+            }
+        }
+    }
+
+    /// Whether everything handed over has been acknowledged.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.sends.len() == 0 && self.sessions.iter().all(Session::is_drained)
+    }
+
+    /// The link found nobody at `at`.
+    pub fn handle_unreachable(&mut self, at: SocketAddrV4, sink: &mut dyn Sink) {
+        let Some(index) = self.by_address.get(&at).copied() else { return };
+        let session = &self.sessions[index as usize];
+        // What was never heard and never proved may be a stranger's forged news,
+        // but then nothing of ours is lost by believing it either.
+        if session.state == State::Open && session.used {
+            self.fail(index, Gone::Unreachable, sink);
+        }
+    }
+
+    /// Ends a session and every operation on it.
+    pub(crate) fn fail(&mut self, index: u32, why: Gone, sink: &mut dyn Sink) {
+        // An orderly good-bye is no failure of what was on its way.
+        let orderly = why == Gone::Closed;
+        let session = &mut self.sessions[index as usize];
+        session.state = if orderly { State::Closed } else { State::Gone };
+        session.ahead.clear();
+        session.jobs.clear();
+        session.ordered_debt.clear();
+        session.bulk_debt.clear();
+        session.bulk.abandon(|_| {});
+        let mut tokens = Vec::new();
+        session.ordered.abandon(|body| tokens.extend(body.tokens));
+        for body in session.queue.drain(..) {
+            tokens.extend(body.tokens);
+        }
+        for token in tokens {
+            sink.sent(token, orderly);
+        }
+        self.sends.drain_where(|s| s.peer == index, |s| sink.sent(s.token, false));
+        self.pulls.drain_where(|p| p.peer == index, |p| sink.pulled(p.token, false));
+        sink.gone(PeerId(index), why);
+    }
+
+    /// Puts a session in the line of those with something to send.
+    pub(crate) fn wake(&mut self, index: u32) {
+        let session = &mut self.sessions[index as usize];
+        if !session.in_ready {
+            session.in_ready = true;
+            self.ready.push_back(index);
+        }
+    }
+
+    fn body_len_max(&self, index: u32) -> usize {
+        self.config.paths[self.sessions[index as usize].path].frame_len_max - HEADER_LEN
+    }
+
+    /// Adds a record to the last body that still waits, or to a new one.
+    pub(crate) fn append(&mut self, index: u32, record: &Record<'_>) {
+        let room = self.body_len_max(index);
+        let len = record.len();
+        let session = &mut self.sessions[index as usize];
+        let fits = session.queue.back().is_some_and(|body| body.bytes.len() + len <= room);
+        if !fits {
+            let bytes = self.pool.pop().unwrap_or_default();
+            session.queue.push_back(Body { bytes, tokens: Vec::new() });
+        }
+        if let Some(body) = session.queue.back_mut() {
+            let at = body.bytes.len();
+            body.bytes.resize(at + len, 0);
+            record.emit(&mut body.bytes[at..]);
+        }
+    }
+
+    fn take_buffer(&mut self) -> Vec<u8> {
+        self.pool.pop().unwrap_or_default()
+    }
+
+    pub(crate) fn give_buffer(&mut self, mut buffer: Vec<u8>) {
+        if self.pool.len() < POOL_MAX {
+            buffer.clear();
+            self.pool.push(buffer);
+        }
+    }
+}
+
+/// What an eager message of `len` bytes costs in credit.
+pub(crate) fn charge(len: u64) -> u64 {
+    len + CREDIT_PER_MESSAGE
+}
