@@ -246,6 +246,26 @@ fn users_run_as_themselves_and_cannot_bring_clusters_up() {
 }
 
 #[test]
+fn a_command_on_one_node_has_the_users_terminal() {
+    let Some(site) = Site::up(&[]) else { return };
+    let exe = env!("CARGO_BIN_EXE_wiglaf");
+    // `script` plays the terminal; the shell must be the terminal's leader.
+    let inner = "stty size; ps -o tty=,stat= -p $$; hostname; exit 4";
+    let outer = format!("stty rows 33 cols 77; {exe} exec -w node2 -- sh -c '{inner}'");
+    let script = |command: &str| {
+        let mut script = Command::new("script");
+        script.args(["-qec", command, "/dev/null"]).env("WIGLAF_STATE", site.state());
+        script.current_dir(site.work()).stdin(Stdio::null()).output().unwrap()
+    };
+    let output = script(&outer);
+    let text = String::from_utf8_lossy(&output.stdout).replace('\r', "");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(output.status.code(), Some(4), "{text}");
+    assert_eq!((lines[0], lines[2]), ("33 77", "node2"), "{text}");
+    assert!(lines[1].starts_with("pts/") && lines[1].contains('s'), "{text}");
+}
+
+#[test]
 fn exec_gathers_labels_and_reports() {
     let Some(site) = Site::up(&["--nodes", "3"]) else { return };
     let same = site.wiglaf(&["exec", "--", "echo", "hello"]).expect_success();

@@ -21,6 +21,7 @@ pub mod rate;
 pub mod shape;
 pub mod signals;
 pub mod state;
+pub mod terminal;
 pub mod up;
 pub mod wire;
 

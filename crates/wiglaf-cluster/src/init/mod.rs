@@ -81,6 +81,6 @@ fn build(config: &NodeConfig) -> Result<server::Server> {
     for scope in ["all", "default"] {
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
     }
-    root::enter(config)?;
-    server::Server::listen(config)
+    let shared = root::enter(config)?;
+    server::Server::listen(config, shared)
 }

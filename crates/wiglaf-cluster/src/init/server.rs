@@ -59,8 +59,8 @@ struct Caller {
 }
 
 impl Server {
-    /// Opens the node's socket.
-    pub(super) fn listen(config: &NodeConfig) -> Result<Self> {
+    /// Opens the node's socket. All nodes see the `shared` folders already.
+    pub(super) fn listen(config: &NodeConfig, shared: Vec<PathBuf>) -> Result<Self> {
         let folder = config.state.join("nodes").join(&config.node);
         let dir = fs::File::open(&folder).cannot(|| format!("open {}", folder.display()))?;
         // Through the descriptor, as socket addresses hold 108 bytes only.
@@ -69,8 +69,6 @@ impl Server {
         // Everyone may come: commands run as their callers.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666))
             .cannot(|| format!("open {SOCKET} to users"))?;
-        let mut shared = config.shared.clone();
-        shared.push(config.state.clone());
         let node = Node {
             name: config.node.clone(),
             address: config.address,
@@ -205,9 +203,9 @@ impl Node {
         if let (false, Some(libdir)) = (said, &self.libdir) {
             command.env(LIBDIR_VAR, libdir);
         }
-        let caller = caller.clone();
+        let (caller, terminal) = (caller.clone(), spawn.terminal);
         // SAFETY: `become_caller` makes system calls only and does not allocate.
-        unsafe { command.pre_exec(move || caller.become_caller(&cwd)) };
+        unsafe { command.pre_exec(move || caller.become_caller(&cwd, terminal)) };
         Ok(command)
     }
 
@@ -265,7 +263,7 @@ impl Caller {
 
     /// In the new process, before it becomes the command: a session of its
     /// own, the caller's identity, and the folder to start in.
-    fn become_caller(&self, cwd: &std::ffi::CStr) -> io::Result<()> {
+    fn become_caller(&self, cwd: &std::ffi::CStr, terminal: bool) -> io::Result<()> {
         let check = |outcome: libc::c_int| match outcome {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(()),
@@ -275,6 +273,9 @@ impl Caller {
         // the folder, which is entered with the caller's rights.
         unsafe {
             check(libc::setsid())?;
+            if terminal {
+                check(libc::ioctl(0, libc::TIOCSCTTY, 0))?;
+            }
             check(libc::setgroups(self.groups.len(), self.groups.as_ptr()))?;
             check(libc::setgid(self.gid))?;
             check(libc::setuid(self.uid))?;
