@@ -5,8 +5,11 @@
 
 mod agent;
 mod args;
+mod doctor;
 mod down;
+mod env;
 mod exec;
+mod manual;
 mod output;
 mod run;
 mod status;
@@ -19,7 +22,10 @@ use clap::Parser;
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return args::refuse(&error),
+    };
     let state = cli.global.state_dir();
     let outcome = match &cli.command {
         Command::Up(args) => up::run(args, &cli.global),
@@ -27,6 +33,10 @@ fn main() -> ExitCode {
         Command::Down(_) => down::run(&state),
         Command::Exec(args) => exec::run(args, &state),
         Command::Run(args) => run::run(args, &cli.global),
+        Command::Env(args) => env::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Completions(args) => manual::completions(args),
+        Command::Man(args) => manual::man(args),
         Command::Agent(args) => agent::run(args, &state),
         Command::NodeInit(_) => wiglaf_cluster::init::main().map(|()| ExitCode::FAILURE),
     };

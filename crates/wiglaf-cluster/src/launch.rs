@@ -234,7 +234,7 @@ impl Launch<'_> {
         vars.extend(self.job.env.iter().cloned());
         vars.push((JOB_VAR.to_owned(), self.id.clone()));
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-        vars.push(mpi::forwarding(&vars, names, &user));
+        vars.extend(mpi::forwarding(&vars, names, &user));
 
         let slots = self.slots();
         let hosts: Vec<String> = self
