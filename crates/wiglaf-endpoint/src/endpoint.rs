@@ -341,7 +341,11 @@ impl Endpoint {
     pub fn progress(&mut self) -> bool {
         let now = self.now();
         let mut busy = false;
+        let pulling = self.transport.is_pulling();
         for (path, link) in self.links.iter_mut().enumerate() {
+            if pulling {
+                link.expect_bulk();
+            }
             let (transport, books) = (&mut self.transport, &mut self.books);
             let received = link.recv(&mut |from, bytes| {
                 transport.handle_datagram(now, from, path, bytes, books);
@@ -408,7 +412,10 @@ impl Endpoint {
 
     /// The next finished operation of that side.
     pub fn pop_completion(&mut self, side: Side) -> Option<Completion> {
-        self.books.pop_completion(side)
+        let completion = self.books.pop_completion(side)?;
+        // Also what was here before it was asked for ends a run of empty polls.
+        self.waiting.found();
+        Some(completion)
     }
 
     /// The next active message that has arrived.

@@ -36,6 +36,8 @@ use routes::{Routes, Way};
 /// Which poll looks at sockets that have been idle: each look costs as much
 /// as dozens of looks at the ring.
 const IDLE_STRIDE: u32 = 64;
+/// Which poll looks at an idle bulk socket: trains of eager messages come unannounced.
+const BULK_IDLE_STRIDE: u32 = 16;
 
 /// How many polls pass between two looks for reports of unreachable ports.
 const REPORT_STRIDE: u32 = 4096;
@@ -164,7 +166,7 @@ impl PacketLink {
             bulk,
             limits,
             plain_poll: BulkPoll::with_stride(IDLE_STRIDE),
-            bulk_poll: BulkPoll::with_stride(IDLE_STRIDE),
+            bulk_poll: BulkPoll::with_stride(BULK_IDLE_STRIDE),
             report_polls: 0,
             frame: Vec::with_capacity(HEADERS_LEN + frame_len_max),
             malformed: 0,
@@ -321,6 +323,10 @@ impl Link for PacketLink {
 
     fn wait_fds(&self) -> Vec<RawFd> {
         vec![self.ring.as_raw_fd(), self.plain.as_raw_fd(), self.bulk.as_raw_fd()]
+    }
+
+    fn expect_bulk(&mut self) {
+        self.bulk_poll.reset();
     }
 
     fn arm(&mut self, _armed: bool) -> bool {

@@ -119,6 +119,10 @@ impl Link for UdpLink {
         vec![self.frames.as_raw_fd(), self.bulk.as_raw_fd()]
     }
 
+    fn expect_bulk(&mut self) {
+        self.poll.reset();
+    }
+
     fn arm(&mut self, _armed: bool) -> bool {
         self.poll.reset();
         false

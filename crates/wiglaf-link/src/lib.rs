@@ -110,6 +110,10 @@ pub trait Link: Send {
     /// Descriptors that turn readable when something arrives, to block on.
     fn wait_fds(&self) -> Vec<RawFd>;
 
+    /// Bulk datagrams are on their way: for links that look at an idle bulk
+    /// lane less often.
+    fn expect_bulk(&mut self) {}
+
     /// Called before blocking on [`Link::wait_fds`], and with `false`
     /// afterwards, for links whose peers must be asked to signal. Answers
     /// whether something has arrived in the meantime.
@@ -158,6 +162,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn wait_fds(&self) -> Vec<RawFd> {
         (**self).wait_fds()
+    }
+
+    fn expect_bulk(&mut self) {
+        (**self).expect_bulk();
     }
 
     fn arm(&mut self, armed: bool) -> bool {

@@ -46,6 +46,7 @@ impl Transport {
         }
         session.used = true;
         session.heard_at = now;
+        session.bulk_port = header.bulk_port;
         let credit = expand(header.credit, session.credit_limit);
         //= docs/protocol.md#6-credits
         //# A receiver MUST NOT reduce a limit that it has told; a sender MUST ignore a lower one.
@@ -277,7 +278,6 @@ impl Transport {
         }
         let session = &mut self.sessions[index as usize];
         session.bulk_window_len = pull.window;
-        session.bulk_port = pull.port;
         if pull.len > 0 {
             session.jobs.push_back(Job {
                 send_id: pull.send_id,

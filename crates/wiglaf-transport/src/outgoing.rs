@@ -5,6 +5,7 @@ use wiglaf_wire::{
     seal,
 };
 
+use crate::limits::ORDERED_TRAIN_MIN;
 use crate::session::{AckDebt, Piece, Session, State};
 use crate::time::Instant;
 use crate::transport::{Config, Path, Transport};
@@ -62,36 +63,71 @@ impl Transport {
     }
 
     fn transmit_ordered(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {
-        let session = &mut self.sessions[index as usize];
-        let path = &self.config.paths[session.path];
-        let fresh = if session.ordered.has_lost() {
-            false
-        } else if !session.queue.is_empty() && session.ordered.room() > 0 {
-            true
+        let session = &self.sessions[index as usize];
+        let path = self.config.paths[session.path];
+        let ready = session.queue.len().min(session.ordered.room() as usize);
+        let behind = session.ordered_on_bulk_below > session.ordered.base();
+        let by_bulk =
+            session.bulk_port != 0 && (ready >= ORDERED_TRAIN_MIN || (behind && ready > 0));
+        let segment_len = path.frame_len_max;
+        let train_max = if by_bulk && !session.ordered.has_lost() {
+            path.bulk_train_max.min(out.len() / segment_len).max(1)
         } else {
+            1
+        };
+        let mut len = 0;
+        for _ in 0..train_max {
+            let Some(datagram_len) = self.put_ordered(index, now, &path, &mut out[len..]) else {
+                break;
+            };
+            self.stats.datagrams_sent += 1;
+            len += datagram_len;
+            if datagram_len < segment_len {
+                break; // only the last of a train may be shorter
+            }
+        }
+        if len == 0 {
             return None;
-        };
-        let body_len = if fresh {
-            session.queue.front().map_or(0, |body| body.bytes.len())
-        } else {
-            path.frame_len_max // unknown yet: leave the acknowledgement to a datagram of its own
-        };
-        let at = HEADER_LEN + session.put_acks(now, path.frame_len_max, body_len, out);
-        let (number, body) = if fresh {
-            let body = session.queue.pop_front()?;
-            out[at..at + body.bytes.len()].copy_from_slice(&body.bytes);
-            let len = body.bytes.len();
-            (session.ordered.push(now, body), len)
-        } else {
+        }
+        let session = &mut self.sessions[index as usize];
+        let mut transmit = session.transmit(by_bulk, len, segment_len.min(len));
+        if by_bulk {
+            transmit.to.set_port(session.bulk_port);
+            session.ordered_on_bulk_below = session.ordered.next();
+        }
+        Some(transmit)
+    }
+
+    /// Writes the next ordered datagram, lost ones first; answers its length.
+    fn put_ordered(
+        &mut self,
+        index: u32,
+        now: Instant,
+        path: &Path,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let session = &mut self.sessions[index as usize];
+        let len = if session.ordered.has_lost() {
+            // Acknowledgements go in a datagram of their own: the body may be full.
             let (number, body) = session.ordered.resend_lost(now)?;
-            out[at..at + body.bytes.len()].copy_from_slice(&body.bytes);
+            let len = HEADER_LEN + body.bytes.len();
+            out[HEADER_LEN..len].copy_from_slice(&body.bytes);
             self.stats.ordered_retransmitted += 1;
-            (number, body.bytes.len())
+            session.seal(&self.config, now, Kind::Ordered, number, &mut out[..len]);
+            len
+        } else {
+            if session.ordered.room() == 0 {
+                return None;
+            }
+            let body = session.queue.pop_front()?;
+            let at = HEADER_LEN + session.put_acks(now, path.frame_len_max, body.bytes.len(), out);
+            let len = at + body.bytes.len();
+            out[at..len].copy_from_slice(&body.bytes);
+            let number = session.ordered.push(now, body);
+            session.seal(&self.config, now, Kind::Ordered, number, &mut out[..len]);
+            len
         };
-        let len = at + body;
-        session.seal(&self.config, now, Kind::Ordered, number, &mut out[..len]);
-        self.stats.datagrams_sent += 1;
-        Some(session.transmit(false, len, len))
+        Some(len)
     }
 
     fn transmit_control(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {
@@ -211,6 +247,7 @@ impl Session {
             ack: self.ordered_in.next() as u32,
             credit: self.credit_told as u32,
             ack_delay_us: held,
+            bulk_port: config.paths[self.path].bulk_port,
         };
         seal(&header, &config.key, datagram);
     }

@@ -40,9 +40,13 @@ pub(crate) struct SendLane<T> {
     cwnd: u32,
     cwnd_max: u32,
     acked_since_growth: u32,
+    /// No loss has been seen yet: the window doubles each round trip.
+    slow_start: bool,
     /// Losses of packets below this number have been answered already.
     recovery_end: u64,
     probes: u32,
+    /// A probe is due, whatever the congestion window says.
+    probe_due: bool,
     last_sent_at: Instant,
     rtt: Rtt,
 }
@@ -69,8 +73,10 @@ impl<T> SendLane<T> {
             cwnd: CWND_INITIAL.min(cwnd_max),
             cwnd_max,
             acked_since_growth: 0,
+            slow_start: true,
             recovery_end: 0,
             probes: 0,
+            probe_due: false,
             last_sent_at: Instant::ZERO,
             rtt: Rtt::default(),
         }
@@ -109,7 +115,7 @@ impl<T> SendLane<T> {
 
     /// Whether a lost packet may be sent again now.
     pub(crate) fn has_lost(&self) -> bool {
-        !self.lost.is_empty() && self.cwnd > self.flying
+        !self.lost.is_empty() && (self.cwnd > self.flying || self.probe_due)
     }
 
     /// Puts a new packet in flight and returns its number.
@@ -139,6 +145,7 @@ impl<T> SendLane<T> {
                 break number;
             }
         };
+        self.probe_due = false;
         self.transmissions += 1;
         self.last_sent_at = now;
         self.flying += 1;
@@ -225,8 +232,12 @@ impl<T> SendLane<T> {
         outcome.packets += 1;
     }
 
-    /// Additive increase: one packet more for each window acknowledged.
+    /// Slow start, then additive increase for each window acknowledged (RFC 5681).
     fn grow(&mut self, acked: u32) {
+        if self.slow_start {
+            self.cwnd = (self.cwnd + acked).min(self.cwnd_max);
+            return;
+        }
         self.acked_since_growth += acked;
         if self.acked_since_growth >= self.cwnd {
             self.acked_since_growth = 0;
@@ -254,6 +265,7 @@ impl<T> SendLane<T> {
         if cut {
             // Once per window, however many packets of it are lost (RFC 6582).
             self.recovery_end = self.next();
+            self.slow_start = false;
             self.cwnd = (self.cwnd / 2).max(CWND_MIN);
         }
         found
@@ -271,7 +283,9 @@ impl<T> SendLane<T> {
     /// again, as the acknowledgement that it draws tells about all the others.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         self.probes = self.probes.saturating_add(1);
-        // The next timeout runs from here even if no room lets the probe out.
+        // Nothing may be in the way of a probe: without it no acknowledgement
+        // would come that makes room (RFC 9002, section 7.5).
+        self.probe_due = true;
         self.last_sent_at = now;
         let base = self.base;
         let Some(front) = self.packets.front_mut() else { return };

@@ -94,8 +94,11 @@ pub(crate) struct Session {
     pub(crate) jobs: VecDeque<Job>,
     /// Most unacknowledged bulk bytes that the peer can take.
     pub(crate) bulk_window_len: u32,
-    /// Where the peer awaits bulk segments.
+    /// Where the peer awaits trains; 0 until it has been heard.
     pub(crate) bulk_port: u16,
+    /// Ordered packets below this number went on the bulk lane; until they are
+    /// acknowledged others follow them there, so that none overtakes.
+    pub(crate) ordered_on_bulk_below: u64,
 
     pub(crate) ordered_in: ReceiveWindow,
     pub(crate) bulk_in: ReceiveWindow,
@@ -136,6 +139,7 @@ impl Session {
             jobs: VecDeque::new(),
             bulk_window_len: 0,
             bulk_port: 0,
+            ordered_on_bulk_below: 0,
             ordered_in: ReceiveWindow::default(),
             bulk_in: ReceiveWindow::default(),
             ahead: BTreeMap::new(),

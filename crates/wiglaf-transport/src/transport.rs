@@ -297,7 +297,7 @@ impl Transport {
             return false;
         }
         let path = &self.config.paths[session.path];
-        let (port, window) = (path.bulk_port, path.bulk_window_len);
+        let window = path.bulk_window_len;
         let transfer_id = if len == 0 {
             0
         } else {
@@ -310,7 +310,7 @@ impl Transport {
         let window = u32::try_from(share).unwrap_or(u32::MAX);
         self.append(
             peer.0,
-            &Record::Pull(Pull { send_id, transfer_id, offset: 0, len, window, port, last: true }),
+            &Record::Pull(Pull { send_id, transfer_id, offset: 0, len, window, last: true }),
         );
         self.wake(peer.0);
         true
@@ -344,6 +344,12 @@ impl Transport {
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.sends.len() == 0 && self.sessions.iter().all(Session::is_drained)
+    }
+
+    /// Whether bytes that were asked for are still to come.
+    #[must_use]
+    pub fn is_pulling(&self) -> bool {
+        self.pulls.len() > 0
     }
 
     /// The link found nobody at `at`.

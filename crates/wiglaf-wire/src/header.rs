@@ -67,6 +67,8 @@ pub struct Header {
     /// How long the sender held the newest ordered packet before acknowledging
     /// it here, in microseconds, saturating.
     pub ack_delay_us: u16,
+    /// UDP port where the sender awaits trains of datagrams.
+    pub bulk_port: u16,
 }
 
 /// Writes `header` into the first [`HEADER_LEN`] bytes of `datagram`, whose
@@ -83,7 +85,7 @@ pub fn seal(header: &Header, key: &JobKey, datagram: &mut [u8]) {
     w.u32(crc32c::crc32c(body)).u64(0);
     w.u64(header.source.0).u64(header.destination.0);
     w.u32(header.sequence).u32(header.ack).u32(header.credit);
-    w.u16(header.ack_delay_us).u16(0);
+    w.u16(header.ack_delay_us).u16(header.bulk_port);
     debug_assert_eq!(w.written(), HEADER_LEN);
     let proof = proof(key, head);
     head[PROOF_AT..PROOF_END].copy_from_slice(&proof.to_le_bytes());
@@ -121,10 +123,13 @@ pub fn open<'a>(key: &JobKey, datagram: &'a [u8]) -> Result<(Header, &'a [u8]), 
         ack: r.u32()?,
         credit: r.u32()?,
         ack_delay_us: r.u16()?,
+        bulk_port: r.u16()?,
     };
     if !header.source.is_known() {
         return Err(WireError::Field("source epoch"));
     }
+    //= docs/protocol.md#22-integrity
+    //# A receiver MUST drop a datagram whose checksum does not match.
     if crc32c::crc32c(body) != checksum {
         return Err(WireError::Checksum);
     }
@@ -157,6 +162,7 @@ mod tests {
             ack: 4,
             credit: 5,
             ack_delay_us: 6,
+            bulk_port: 7,
         }
     }
 
@@ -206,11 +212,12 @@ mod tests {
         #[test]
         fn any_header_comes_back(
             source in 1u64.., destination: u64, sequence: u32, ack: u32, credit: u32,
-            ack_delay_us: u16, kind in 1u8..=3, body in proptest::collection::vec(any::<u8>(), 0..100),
+            ack_delay_us: u16, bulk_port: u16, kind in 1u8..=3, body in proptest::collection::vec(any::<u8>(), 0..100),
         ) {
             let header = Header {
                 kind: Kind::from_code(kind).unwrap(), source: Epoch(source),
                 destination: Epoch(destination), sequence, ack, credit, ack_delay_us,
+                bulk_port,
             };
             let mut datagram = vec![0; HEADER_LEN];
             datagram.extend_from_slice(&body);

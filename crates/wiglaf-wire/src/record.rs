@@ -104,8 +104,6 @@ pub struct Pull {
     /// Most unacknowledged bulk bytes that the receiver can take, over all of
     /// its transfers from this sender.
     pub window: u32,
-    /// UDP port where the segments are awaited.
-    pub port: u16,
     /// No further grant will come for this message.
     pub last: bool,
 }
@@ -180,7 +178,7 @@ impl Record<'_> {
                 Self::First { payload, .. } => ENVELOPE_LEN + 8 + payload.len(),
                 Self::Next(payload) => payload.len(),
                 Self::Request { .. } => ENVELOPE_LEN + 12,
-                Self::Pull(_) => 30,
+                Self::Pull(_) => 28,
                 Self::Close => 0,
                 Self::Ack(ack) => 8 + ack.bitmap.len(),
             }
@@ -228,7 +226,7 @@ impl Record<'_> {
             }
             Self::Pull(p) => {
                 w.u32(p.send_id).u32(p.transfer_id).u64(p.offset).u64(p.len);
-                w.u32(p.window).u16(p.port);
+                w.u32(p.window);
             }
             Self::Close => {}
             Self::Ack(ack) => {
@@ -285,7 +283,6 @@ impl<'a> Records<'a> {
                 offset: r.u64()?,
                 len: r.u64()?,
                 window: r.u32()?,
-                port: r.u16()?,
                 last: flags & F_LAST != 0,
             }),
             T_CLOSE => Record::Close,

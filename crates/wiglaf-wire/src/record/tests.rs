@@ -36,11 +36,11 @@ proptest! {
     #[test]
     fn rendezvous_records_come_back(
         envelope in envelope(), total: u64, send_id: u32, transfer_id: u32, offset: u64,
-        window: u32, port: u16, last: bool,
+        window: u32, last: bool,
     ) {
         comes_back(Record::Request { envelope, total, send_id });
         comes_back(Record::Pull(Pull {
-            send_id, transfer_id, offset, len: total, window, port, last,
+            send_id, transfer_id, offset, len: total, window, last,
         }));
     }
 
