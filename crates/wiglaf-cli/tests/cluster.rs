@@ -252,12 +252,14 @@ fn a_command_on_one_node_has_the_users_terminal() {
     // `script` plays the terminal; the shell must be the terminal's leader.
     let inner = "stty size; ps -o tty=,stat= -p $$; hostname; exit 4";
     let outer = format!("stty rows 33 cols 77; {exe} exec -w node2 -- sh -c '{inner}'");
-    let script = |command: &str| {
-        let mut script = Command::new("script");
-        script.args(["-qec", command, "/dev/null"]).env("WIGLAF_STATE", site.state());
-        script.current_dir(site.work()).stdin(Stdio::null()).output().unwrap()
-    };
-    let output = script(&outer);
+    let mut script = Command::new("script");
+    script.args(["-qec", &outer, "/dev/null"]).env("WIGLAF_STATE", site.state());
+    script.current_dir(site.work()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut script = script.spawn().unwrap();
+    // Held open: `script` would type the end of its input into the terminal.
+    let keys = script.stdin.take();
+    let output = script.wait_with_output().unwrap();
+    drop(keys);
     let text = String::from_utf8_lossy(&output.stdout).replace('\r', "");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(output.status.code(), Some(4), "{text}");

@@ -16,6 +16,7 @@ pub mod mpi;
 pub mod process;
 pub mod proto;
 pub mod provider;
+mod quiet;
 pub mod random;
 pub mod rate;
 pub mod shape;
