@@ -11,14 +11,15 @@ use wiglaf_transport::{
     Config as TransportConfig, Instant as Tick, Path, PeerId, PeerView, Posted as Taken, SendError,
     Stats, Transmit, Transport,
 };
-use wiglaf_wire::{Envelope, Epoch, JobKey};
+use wiglaf_wire::{Class, Envelope, Epoch, JobKey};
 
 use crate::books::{Assembly, Books, Receiving, Sending};
 use crate::matching::{Payload, Posted, Unexpected};
 use crate::memory::{Region, Regions};
 use crate::waiting::{Step, Waiting};
 use crate::{
-    ActiveMessage, Address, CompleteWhen, Completion, Outcome, PostError, RecvOp, SendOp, Side,
+    ACTIVE_LEN_MAX, ActiveMessage, Address, CompleteWhen, Completion, Outcome, PostError, RecvOp,
+    SendOp, Side,
 };
 
 /// Trains that one call of progress sends before it looks for arrivals again.
@@ -159,7 +160,12 @@ impl Endpoint {
         // SAFETY: handed on from our caller.
         let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
         let len = regions.len();
-        if op.inject && len > self.inject_len_max() {
+        let limit = match op.class {
+            _ if op.inject => self.inject_len_max(),
+            Class::Active => ACTIVE_LEN_MAX,
+            Class::Tagged | Class::Untagged => usize::MAX,
+        };
+        if len > limit {
             return Err(PostError::TooLong);
         }
         let report = op.complete == CompleteWhen::Delivery && !op.inject;
