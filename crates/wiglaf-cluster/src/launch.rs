@@ -93,6 +93,9 @@ impl Stop {
 
 /// Starts a job on a running cluster, as `exe`, which is the `wiglaf` that was called.
 ///
+/// Starts a thread: who wants to pass signals on holds them before
+/// ([`signals::Held`]).
+///
 /// # Errors
 /// When a node, the MPI, the provider or the program is missing.
 pub fn start(
