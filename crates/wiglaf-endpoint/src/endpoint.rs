@@ -24,6 +24,8 @@ use crate::{
 
 /// Trains that one call of progress sends before it looks for arrivals again.
 const TRAINS_PER_PROGRESS: usize = 8;
+/// Empty polls between two looks at the clock.
+const POLLS_PER_CLOCK: u32 = 8;
 /// Longest block of [`Endpoint::idle`]: its caller has other things to look after.
 const IDLE_BLOCK_MAX: Duration = Duration::from_millis(1);
 /// How long closing waits for what was sent to be acknowledged.
@@ -57,6 +59,8 @@ pub struct Endpoint {
     out: Vec<u8>,
     /// A train in `out` that its link had no room for.
     stalled: Option<Transmit>,
+    /// Empty polls in a row.
+    quiet_polls: u32,
     /// The first link failure; the link is not used any further.
     failed: Option<io::Error>,
     closed: bool,
@@ -97,6 +101,7 @@ impl Endpoint {
             clock: Instant::now(),
             out,
             stalled: None,
+            quiet_polls: 0,
             failed: None,
             closed: false,
             introduced: 0,
@@ -345,33 +350,38 @@ impl Endpoint {
 
     /// Receives, delivers, acknowledges, sends. True when anything happened.
     pub fn progress(&mut self) -> bool {
-        let now = self.now();
-        let mut busy = false;
-        let pulling = self.transport.is_pulling();
+        let (clock, pulling) = (self.clock, self.transport.is_pulling());
+        let mut arrived_at = None;
         for (path, link) in self.links.iter_mut().enumerate() {
             if pulling {
                 link.expect_bulk();
             }
             let (transport, books) = (&mut self.transport, &mut self.books);
             let received = link.recv(&mut |from, bytes| {
+                let now = *arrived_at.get_or_insert_with(|| tick(clock));
                 transport.handle_datagram(now, from, path, bytes, books);
             });
-            match received {
-                Ok(count) => busy |= count > 0,
-                Err(why) => {
-                    self.failed.get_or_insert(why);
-                }
+            if let Err(why) = received {
+                self.failed.get_or_insert(why);
             }
             while let Some(at) = link.take_unreachable() {
                 transport.handle_unreachable(at, books);
-                busy = true;
+                arrived_at.get_or_insert_with(|| tick(clock));
             }
         }
         self.introduce_strangers();
+        // Reading the clock costs as much as looking into a ring: an empty poll
+        // does so now and then only.
+        self.quiet_polls = if arrived_at.is_some() { 0 } else { self.quiet_polls.wrapping_add(1) };
+        if arrived_at.is_none() && !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {
+            let ready = self.transport.is_ready() || self.stalled.is_some();
+            return ready && self.flush(self.now());
+        }
+        let now = arrived_at.unwrap_or_else(|| tick(clock));
         if self.transport.poll_timeout().is_some_and(|at| at <= now) {
             self.transport.handle_timeout(now, &mut self.books);
         }
-        busy |= self.flush(now);
+        let busy = self.flush(now) || arrived_at.is_some();
         if busy {
             self.waiting.found();
         }
@@ -444,6 +454,9 @@ impl Endpoint {
     /// To be called when a caller that polls found nothing: polls, yields, or
     /// blocks for at most a millisecond, as the waiting policy finds best.
     pub fn idle(&mut self) {
+        if self.waiting.is_alone() && !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {
+            return;
+        }
         let began = Instant::now();
         let step = self.waiting.empty(began);
         match step {
@@ -452,6 +465,7 @@ impl Endpoint {
             Step::Block => self.block(IDLE_BLOCK_MAX),
         }
         self.waiting.resumed(step, began, Instant::now());
+        self.quiet_polls = POLLS_PER_CLOCK - 1; // time has passed: the next poll looks
     }
 
     /// Waits until something has happened or `timeout` has passed.
@@ -494,6 +508,7 @@ impl Endpoint {
         for link in &mut self.links {
             link.arm(false);
         }
+        self.quiet_polls = POLLS_PER_CLOCK - 1; // time has passed: the next poll looks
     }
 
     /// Waits until what was sent is acknowledged (bounded), then says good-bye.
@@ -523,7 +538,7 @@ impl Endpoint {
     }
 
     fn now(&self) -> Tick {
-        Tick::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1)
+        tick(self.clock)
     }
 
     /// The address that peers on the same link reach this endpoint's bulk lane at.
@@ -531,6 +546,11 @@ impl Endpoint {
     pub fn bulk_address(&self) -> SocketAddrV4 {
         SocketAddrV4::new(*self.address.at.ip(), self.links[0].bulk_port())
     }
+}
+
+/// The transport's time: since the endpoint was opened.
+fn tick(clock: Instant) -> Tick {
+    Tick::from_nanos(clock.elapsed().as_nanos() as u64 + 1)
 }
 
 fn path_of(link: &dyn Link) -> Path {

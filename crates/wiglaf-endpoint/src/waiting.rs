@@ -18,8 +18,8 @@ const STRANGER: Duration = Duration::from_micros(500);
 const CROWDED_WAITS: u32 = 256;
 /// A yield that returns sooner has found nobody who wanted the core.
 const ALONE: Duration = Duration::from_micros(2);
-/// Polls between yields while nobody wants the core.
-const POLLS_PER_YIELD: u32 = 16;
+/// Looks at the clock between yields while nobody wants the core.
+const POLLS_PER_YIELD: u32 = 8;
 /// A longer pause between two polls means that the caller does other things,
 /// which a block would hold up.
 const PAUSE: Duration = Duration::from_micros(5);
@@ -52,6 +52,11 @@ impl Waiting {
         if self.run.take().is_some() {
             self.crowded_waits = self.crowded_waits.saturating_sub(1);
         }
+    }
+
+    /// Whether nobody else seems to want the core: polls need no clock then.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone && self.crowded_waits == 0
     }
 
     /// A poll at `now` has found nothing.

@@ -346,6 +346,12 @@ impl Transport {
         self.sends.len() == 0 && self.sessions.iter().all(Session::is_drained)
     }
 
+    /// Whether there may be something to send.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Whether bytes that were asked for are still to come.
     #[must_use]
     pub fn is_pulling(&self) -> bool {
