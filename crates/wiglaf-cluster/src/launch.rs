@@ -113,6 +113,14 @@ pub fn start(
     if job.argv.is_empty() {
         return Err(Error::new("there is no program to run; name it behind `--`"));
     }
+    let carries = job.mpi == Mpi::None || job.transport == Transport::Wiglaf;
+    if carries && job.link == Link::Shm && shapes.len().min(ranks) > 1 {
+        return Err(Error::new(format!(
+            "the shm link joins ranks of one node, and these run on {}; name one node with --nodes, \
+             or take --link auto",
+            shapes.len().min(ranks)
+        )));
+    }
     let interface = job.interface.as_deref().unwrap_or(INTERFACE);
     let nodes: Vec<Node> = shapes.iter().map(|s| Node::new(state, &s.name)).collect();
     for node in &nodes {

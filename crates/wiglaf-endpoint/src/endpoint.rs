@@ -137,13 +137,18 @@ impl Endpoint {
         self.links.iter().map(|link| link.limits().frame_len_max).min().unwrap_or(0) - 128
     }
 
-    /// Makes `address` known; the same address gives the same peer again.
+    /// Makes `address` known; the same address gives the same peer again. One
+    /// that no link reaches is gone from the beginning.
     pub fn insert(&mut self, address: Address) -> PeerId {
         for link in &mut self.links {
             link.add_peer(address.at, address.epoch.0);
         }
-        let path = self.links.iter().rposition(|link| link.reaches(address.at)).unwrap_or(0);
-        self.transport.connect(address.at, address.epoch, path)
+        let path = self.links.iter().rposition(|link| link.reaches(address.at));
+        let peer = self.transport.connect(address.at, address.epoch, path.unwrap_or(0));
+        if path.is_none() {
+            self.transport.give_up(peer, &mut self.books);
+        }
+        peer
     }
 
     /// Where a peer is, as far as is known.

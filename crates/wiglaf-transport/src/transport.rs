@@ -369,6 +369,13 @@ impl Transport {
         }
     }
 
+    /// No way leads to `peer`.
+    pub fn give_up(&mut self, peer: PeerId, sink: &mut dyn Sink) {
+        if self.sessions.get(peer.0 as usize).is_some_and(|s| s.state == State::Open) {
+            self.fail(peer.0, Gone::Unreachable, sink);
+        }
+    }
+
     /// Ends a session and every operation on it.
     pub(crate) fn fail(&mut self, index: u32, why: Gone, sink: &mut dyn Sink) {
         // An orderly good-bye is no failure of what was on its way.
