@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use wiglaf_cluster::StateDir;
 use wiglaf_cluster::proto::STATE_VAR;
 
-use crate::{agent, down, exec, run, status, up};
+use crate::{agent, bench, demo, down, exec, floor, run, status, up};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,6 +83,10 @@ pub(crate) enum Command {
     Down(down::Args),
     Run(run::Args),
     Exec(exec::Args),
+    Bench(bench::Args),
+    Demo(demo::Args),
+    #[command(hide = true)]
+    Floor(floor::Args),
     #[command(hide = true)]
     Agent(agent::Args),
     #[command(hide = true)]

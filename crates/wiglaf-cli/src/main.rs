@@ -5,8 +5,11 @@
 
 mod agent;
 mod args;
+mod bench;
+mod demo;
 mod down;
 mod exec;
+mod floor;
 mod output;
 mod run;
 mod status;
@@ -27,6 +30,9 @@ fn main() -> ExitCode {
         Command::Down(_) => down::run(&state),
         Command::Exec(args) => exec::run(args, &state),
         Command::Run(args) => run::run(args, &cli.global),
+        Command::Bench(args) => bench::run(args, &cli.global),
+        Command::Demo(args) => demo::run(args, &cli.global),
+        Command::Floor(args) => floor::run(args),
         Command::Agent(args) => agent::run(args, &state),
         Command::NodeInit(_) => wiglaf_cluster::init::main().map(|()| ExitCode::FAILURE),
     };
