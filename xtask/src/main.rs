@@ -1,1 +1,54 @@
-fn main() {}
+//! Tasks of development. `cargo xtask ci` is exactly what CI runs.
+
+#![forbid(unsafe_code)]
+
+mod ci;
+mod packages;
+mod sim;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Tasks of Wiglaf's development", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Format, lint, tidy, build and test: what CI runs.
+    Ci,
+    /// Build and run all tests.
+    Test,
+    /// Check what no compiler checks: arrows between crates, unsafe, citations, lengths.
+    Tidy,
+    /// Simulate the transport under faults.
+    Sim(sim::Arguments),
+    /// Install the Debian packages that are missing.
+    Packages {
+        /// What they are needed for.
+        #[arg(value_enum)]
+        purpose: packages::Purpose,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().task {
+        Task::Ci => ci::ci(),
+        Task::Test => ci::test(),
+        Task::Tidy => tidy::run(),
+        Task::Sim(arguments) => sim::run(&arguments),
+        Task::Packages { purpose } => packages::install(purpose),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -16,6 +16,7 @@
 //! The C interface is `include/wiglaf.h`.
 
 mod error;
+#[expect(unreachable_pub, reason = "C reaches them by symbol")]
 mod ffi;
 mod job;
 mod messages;

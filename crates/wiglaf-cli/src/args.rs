@@ -1,12 +1,14 @@
 //! The command line: what may be written, and the help.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use wiglaf_cluster::StateDir;
 use wiglaf_cluster::proto::STATE_VAR;
 
-use crate::{agent, bench, demo, down, exec, floor, run, status, up};
+use crate::{agent, bench, demo, doctor, down, env, exec, floor, manual, run, status, up};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,6 +71,33 @@ impl Global {
     }
 }
 
+/// Prints help that was asked for, or says in one sentence what is wrong with
+/// the command line.
+pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
+    const STATUS_USAGE: u8 = 2;
+    if !error.use_stderr() {
+        // A reader that has seen enough is no error.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return ExitCode::from(STATUS_USAGE);
+    }
+    eprintln!("wiglaf: {}; see `wiglaf --help`", one_sentence(&error.to_string()));
+    ExitCode::from(STATUS_USAGE)
+}
+
+/// The cause and the hints of a message, without the usage below them.
+fn one_sentence(message: &str) -> String {
+    let message = message.trim_start_matches("error: ");
+    let paragraphs = message
+        .split("\n\n")
+        .take_while(|p| !p.starts_with("Usage:") && !p.starts_with("For more information"));
+    let flat = paragraphs.map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
+    flat.collect::<Vec<_>>().join("; ")
+}
+
 /// A name that may be a folder's.
 fn cluster_name(text: &str) -> Result<String, String> {
     wiglaf_cluster::shape::check_cluster_name(text).map_err(|error| error.to_string())?;
@@ -85,6 +114,10 @@ pub(crate) enum Command {
     Exec(exec::Args),
     Bench(bench::Args),
     Demo(demo::Args),
+    Env(env::Args),
+    Doctor(doctor::Args),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
     #[command(hide = true)]
     Floor(floor::Args),
     #[command(hide = true)]

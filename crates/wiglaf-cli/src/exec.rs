@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use serde::Serialize;
 use wiglaf_cluster::fanout::{self, NodeOutput, Stream};
 use wiglaf_cluster::{
-    End, Error, HostList, Node, NodeCommand, Result, StateDir, Streams, launch, shape,
+    End, Error, HostList, Node, NodeCommand, Result, StateDir, Streams, launch, shape, signals,
+    terminal,
 };
 
 use crate::output;
@@ -18,7 +19,7 @@ Examples:
   wiglaf exec -w 'node[1-2]' -- hostname     equal outputs are shown once
   wiglaf exec -- uptime                      on all nodes
   wiglaf exec -L -- ping -c 3 node1          line by line, with the node in front
-  wiglaf exec -w node1 -- bash               on one node: like ssh, with input
+  wiglaf exec -w node1 -- bash               on one node: like ssh, with a terminal
   wiglaf exec -w switch -- tc -s qdisc       inside the emulated switch
 
 The exit status is the largest of all nodes.";
@@ -60,7 +61,13 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     if let ([node], true, false, false) =
         (nodes.as_slice(), args.nodes.is_some(), args.label, args.json)
     {
-        let end = node.spawn(&command, Streams::inherit()?)?.wait()?;
+        if terminal::is_interactive() {
+            return Ok(ExitCode::from(terminal::run(node, command)?.code()));
+        }
+        let running = node.spawn(&command, Streams::inherit()?)?;
+        let signalled = running.try_clone()?;
+        signals::pass_on(&signals::ENDING, move |number| signalled.signal(number))?;
+        let end = running.wait()?;
         return Ok(ExitCode::from(end.code()));
     }
     let outputs = fanout::run(&nodes, &command, &|node, stream, line| match stream {

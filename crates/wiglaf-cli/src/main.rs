@@ -7,9 +7,12 @@ mod agent;
 mod args;
 mod bench;
 mod demo;
+mod doctor;
 mod down;
+mod env;
 mod exec;
 mod floor;
+mod manual;
 mod output;
 mod run;
 mod status;
@@ -22,7 +25,10 @@ use clap::Parser;
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return args::refuse(&error),
+    };
     let state = cli.global.state_dir();
     let outcome = match &cli.command {
         Command::Up(args) => up::run(args, &cli.global),
@@ -33,6 +39,10 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args, &cli.global),
         Command::Demo(args) => demo::run(args, &cli.global),
         Command::Floor(args) => floor::run(args),
+        Command::Env(args) => env::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Completions(args) => manual::completions(args),
+        Command::Man(args) => manual::man(args),
         Command::Agent(args) => agent::run(args, &state),
         Command::NodeInit(_) => wiglaf_cluster::init::main().map(|()| ExitCode::FAILURE),
     };

@@ -36,8 +36,8 @@ starts with WIGLAF_, FI_ or UCX_ reach all ranks.";
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// How many ranks [default: one on every node]
-    #[arg(short, long, value_name = "RANKS")]
-    n: Option<usize>,
+    #[arg(short = 'n', long, value_name = "RANKS")]
+    ranks: Option<usize>,
 
     /// On which nodes, such as node[1-2] [default: all]
     #[arg(short = 'w', long, value_name = "HOSTLIST", value_parser = parse_hosts)]
@@ -140,7 +140,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let job = Job {
         argv: args.argv.clone(),
         nodes: args.nodes.clone().unwrap_or_default(),
-        ranks: args.n,
+        ranks: args.ranks,
         mpi: match args.mpi {
             MpiArg::Openmpi => Mpi::OpenMpi,
             MpiArg::None => Mpi::None,
@@ -157,7 +157,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let running = launch::start(&state, &record, &job, &this_exe()?, Streams::inherit()?)?;
     let stop = running.stop();
     let asked = AtomicUsize::new(0);
-    signals::pass_on(move |number| {
+    signals::pass_on(&signals::ENDING, move |number| {
         // Who asks twice means it.
         let number =
             if asked.fetch_add(1, Ordering::Relaxed) == 0 { number } else { signals::KILL };

@@ -29,8 +29,8 @@ A cluster file:
   core = 1
 
 Each node has its own network, hostname, processes, shared memory and root file
-system (what it writes to /var/tmp, no other node sees); your home and the
-folder you work in are shared, as on a cluster. There is no route to the
+system (what it writes to /var/tmp, no other node sees); your home, the folder
+you work in and data disks are shared, as on a cluster. There is no route to the
 network of this machine. The switch is a namespace, too: to look at it, use
 `wiglaf exec -w switch -- tc -s qdisc`.";
 

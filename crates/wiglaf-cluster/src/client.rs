@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -37,9 +37,7 @@ impl NodeCommand {
     pub fn new<S: Into<OsString>>(argv: impl IntoIterator<Item = S>) -> Self {
         let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let argv = argv.into_iter().map(Into::into).collect();
-        Self {
-            spawn: Spawn { argv, env: std::env::vars_os().collect(), cwd, udp_ports: Vec::new() },
-        }
+        Self { spawn: Spawn { argv, env: std::env::vars_os().collect(), cwd, ..Spawn::default() } }
     }
 
     /// Sets a variable.
@@ -71,6 +69,13 @@ impl NodeCommand {
     #[must_use]
     pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.spawn.cwd = cwd.into();
+        self
+    }
+
+    /// Makes its standard input its controlling terminal.
+    #[must_use]
+    pub(crate) fn on_terminal(mut self) -> Self {
+        self.spawn.terminal = true;
         self
     }
 
@@ -220,7 +225,8 @@ impl Node {
     }
 }
 
-fn may_be_shared(folder: &Path) -> bool {
+/// Whether a folder may look the same on all nodes.
+pub(crate) fn may_be_shared(folder: &Path) -> bool {
     folder.is_absolute()
         && folder.is_dir()
         && !PRIVATE.iter().any(|dir| folder == Path::new(dir))
@@ -266,6 +272,11 @@ impl Running {
     /// Signals the command's process group. A command that has ended is no error.
     pub fn signal(&self, number: i32) {
         let _ = proto::send(&self.stream, &Request::Signal(number), &[]);
+    }
+
+    /// Turns readable when the command has ended.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 
     /// A second handle to signal through while another waits.

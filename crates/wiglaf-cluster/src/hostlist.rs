@@ -278,7 +278,7 @@ mod tests {
             let error = HostList::parse(text).unwrap_err().to_string();
             assert!(error.contains("more than 4096"), "{error}");
         }
-        assert_eq!(names("n[1-64][1-64]").len(), 4096);
+        assert_eq!(names("n[1-64]x[1-64]").len(), 4096);
     }
 
     #[test]

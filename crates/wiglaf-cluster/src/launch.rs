@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::client::{Lease, Node, NodeCommand, Running, Streams, null};
@@ -12,9 +13,9 @@ use crate::hostlist::HostList;
 use crate::mpi::{self, Link, OpenMpi, Transport};
 use crate::proto::{End, JOB_VAR, NODE_VAR};
 use crate::shape::{INTERFACE, NodeShape};
-use crate::signals;
 use crate::state::{Record, StateDir};
 use crate::{provider, random};
+use crate::{quiet, signals};
 
 /// First UDP port of ranks that run without an MPI.
 pub const PORT_FIRST: u16 = 7701;
@@ -74,6 +75,7 @@ pub struct RunningJob {
     commands: Vec<Running>,
     leases: Vec<Lease>,
     stop: Stop,
+    complaints: Option<JoinHandle<()>>,
 }
 
 /// A handle that signals a job while another thread waits for it.
@@ -135,12 +137,16 @@ pub fn start(
     }
     launch.share_folders()?;
     let leases = launch.nodes.iter().map(|n| n.lease(&launch.id)).collect::<Result<Vec<_>>>()?;
-    let commands = match job.mpi {
-        Mpi::OpenMpi => vec![launch.mpirun(streams)?],
-        Mpi::None => launch.ranks(&streams)?,
+    let (commands, complaints) = match job.mpi {
+        Mpi::OpenMpi => {
+            let (stderr, complaints) = quiet::filter(streams.stderr)?;
+            (vec![launch.mpirun(Streams { stderr, ..streams })?], Some(complaints))
+        }
+        Mpi::None => (launch.ranks(&streams)?, None),
     };
     let handles = commands.iter().map(Running::try_clone).collect::<Result<Vec<_>>>()?;
-    Ok(RunningJob { commands, leases, stop: Stop(Arc::new(Mutex::new(handles))) })
+    let stop = Stop(Arc::new(Mutex::new(handles)));
+    Ok(RunningJob { commands, leases, stop, complaints })
 }
 
 /// The nodes called `names`, or all.
@@ -234,7 +240,7 @@ impl Launch<'_> {
         vars.extend(self.job.env.iter().cloned());
         vars.push((JOB_VAR.to_owned(), self.id.clone()));
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-        vars.push(mpi::forwarding(&vars, names, &user));
+        vars.extend(mpi::forwarding(&vars, names, &user));
 
         let slots = self.slots();
         let hosts: Vec<String> = self
@@ -315,7 +321,7 @@ impl RunningJob {
     /// # Errors
     /// When a node goes down first.
     pub fn wait(self) -> Result<End> {
-        let Self { commands, leases, stop } = self;
+        let Self { commands, leases, stop, complaints } = self;
         let (ended, ends) = mpsc::channel();
         let count = commands.len();
         for command in commands {
@@ -336,6 +342,10 @@ impl RunningJob {
         stop.signal(signals::KILL);
         for lease in leases {
             lease.release()?;
+        }
+        // Now that nobody is left to complain.
+        if let Some(Err(_)) = complaints.map(JoinHandle::join) {
+            return Err(Error::new("a thread panicked"));
         }
         worst
     }

@@ -6,6 +6,7 @@
 //! comes and goes, `init` for what runs on a node, `launch` for jobs.
 
 pub mod client;
+pub mod doctor;
 pub mod error;
 pub mod fanout;
 pub mod hostlist;
@@ -15,11 +16,13 @@ pub mod mpi;
 pub mod process;
 pub mod proto;
 pub mod provider;
+mod quiet;
 pub mod random;
 pub mod rate;
 pub mod shape;
 pub mod signals;
 pub mod state;
+pub mod terminal;
 pub mod up;
 pub mod wire;
 

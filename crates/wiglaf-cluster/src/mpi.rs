@@ -170,7 +170,7 @@ pub fn forwarding(
     vars: &[(String, String)],
     names: impl Iterator<Item = String>,
     user: &dyn Fn(&str) -> Option<String>,
-) -> (String, String) {
+) -> Option<(String, String)> {
     let mut list: Vec<String> = user(ENV_LIST)
         .into_iter()
         .flat_map(|list| list.split(';').map(str::to_owned).collect::<Vec<_>>())
@@ -185,7 +185,40 @@ pub fn forwarding(
         .collect();
     list.sort();
     list.dedup();
-    (ENV_LIST.to_owned(), list.join(";"))
+    (!list.is_empty()).then(|| (ENV_LIST.to_owned(), list.join(";")))
+}
+
+/// The environment for one's own `mpirun`, on a node of an emulated cluster or
+/// elsewhere. `exe` is the running `wiglaf`.
+///
+/// # Errors
+/// When the provider is needed and missing.
+pub fn own_environment(
+    transport: Transport,
+    link: Link,
+    interface: Option<String>,
+    exe: &Path,
+) -> Result<Vec<(String, String)>> {
+    let on_node = std::env::var_os(crate::proto::NODE_VAR).is_some();
+    let provider_dir = match transport {
+        Transport::Wiglaf => Some(crate::provider::find(exe)?.dir),
+        _ => None,
+    };
+    let environment = OpenMpi {
+        transport,
+        link,
+        interface: interface.or_else(|| on_node.then(|| crate::shape::INTERFACE.to_owned())),
+        agent: on_node.then(|| format!("{} agent", crate::init::EXE)),
+        as_root: crate::launch::is_root(),
+        oversubscribed: false,
+        key: crate::random::key()?,
+        provider_dir,
+    };
+    let user = |name: &str| std::env::var(name).ok();
+    let mut vars = environment.environment(&user)?;
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    vars.extend(forwarding(&vars, names, &user));
+    Ok(vars)
 }
 
 /// Variables under construction.
@@ -229,8 +262,10 @@ pub fn find_openmpi() -> Result<PathBuf> {
 pub fn version(mpirun: &Path) -> Option<String> {
     let output = Command::new(mpirun).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let behind = text.split_once("(Open MPI)")?.1;
-    Some(behind.lines().next()?.trim().to_owned())
+    // Under the name mpirun.openmpi it calls itself OpenRTE.
+    let line = text.lines().next()?;
+    let behind = ["(Open MPI)", "(OpenRTE)"].iter().find_map(|name| line.split_once(name))?.1;
+    Some(behind.trim().to_owned())
 }
 
 /// Finds a program as a shell does.
@@ -272,7 +307,7 @@ mod tests {
         assert_eq!(get(&vars, "WIGLAF_LINK"), Some("packet"));
         assert_eq!(get(&vars, "FI_PROVIDER_PATH"), Some("/lib/w"));
         let names = ["HOME", "WIGLAF_NODE", "UCX_LOG_LEVEL"].map(str::to_owned);
-        let (_, list) = forwarding(&vars, names.into_iter(), &nobody);
+        let (_, list) = forwarding(&vars, names.into_iter(), &nobody).unwrap();
         assert_eq!(list, "FI_PROVIDER_PATH;UCX_LOG_LEVEL;WIGLAF_KEY;WIGLAF_LINK");
     }
 
@@ -296,7 +331,8 @@ mod tests {
     #[test]
     fn the_users_own_list_is_kept() {
         let user = |name: &str| (name == ENV_LIST).then(|| "A;B".to_owned());
-        assert_eq!(forwarding(&[], std::iter::empty(), &user).1, "A;B");
+        assert_eq!(forwarding(&[], std::iter::empty(), &user).unwrap().1, "A;B");
+        assert_eq!(forwarding(&[], std::iter::empty(), &nobody), None);
     }
 
     #[test]

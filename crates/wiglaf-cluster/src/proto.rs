@@ -44,6 +44,8 @@ pub(crate) struct NodeConfig {
     pub(crate) core: Option<usize>,
     /// Folders that all nodes share.
     pub(crate) shared: Vec<PathBuf>,
+    /// Where the libfabric provider is.
+    pub(crate) libdir: Option<PathBuf>,
 }
 
 /// What a client asks for.
@@ -74,6 +76,8 @@ pub(crate) struct Spawn {
     pub(crate) cwd: PathBuf,
     /// UDP ports on the node's address that the command is going to open.
     pub(crate) udp_ports: Vec<u16>,
+    /// Whether its standard input is to be its controlling terminal.
+    pub(crate) terminal: bool,
 }
 
 /// What an init answers.

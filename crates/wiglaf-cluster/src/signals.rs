@@ -3,21 +3,26 @@
 use crate::error::{Error, Result};
 
 /// What a terminal, a shell or a batch system sends to end a command.
-const PASSED_ON: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+pub const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+/// The signal of a window that has another size.
+pub const RESIZED: i32 = libc::SIGWINCH;
+/// The signal that cannot be ignored.
+pub const KILL: i32 = libc::SIGKILL;
 
-/// From now on calls `on_signal` for each signal that asks this process to end.
-/// Must be called before other threads start, as those would still die.
+/// From now on calls `on_signal` for each of these signals, which no longer do
+/// what they do by default. Must be called before other threads start, as those
+/// would still take them.
 ///
 /// # Errors
 /// When the thread that waits for signals cannot be started.
-pub fn pass_on(on_signal: impl Fn(i32) + Send + 'static) -> Result<()> {
+pub fn pass_on(signals: &[i32], on_signal: impl Fn(i32) + Send + 'static) -> Result<()> {
     // SAFETY: a zeroed set is valid to be initialised, and only ours.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: `set` is live; the calls touch nothing else but this thread's mask.
     unsafe {
         libc::sigemptyset(&raw mut set);
-        for number in PASSED_ON {
-            libc::sigaddset(&raw mut set, number);
+        for number in signals {
+            libc::sigaddset(&raw mut set, *number);
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
     }
@@ -33,6 +38,3 @@ pub fn pass_on(on_signal: impl Fn(i32) + Send + 'static) -> Result<()> {
     let started = std::thread::Builder::new().spawn(wait);
     started.map(drop).map_err(|error| Error::new(format!("cannot wait for signals: {error}")))
 }
-
-/// The signal that cannot be ignored.
-pub const KILL: i32 = libc::SIGKILL;

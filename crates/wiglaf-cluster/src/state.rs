@@ -45,7 +45,17 @@ pub struct Record {
 /// The right to change a cluster.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Lock {
+    /// A share in the lock: it is held until all shares are gone.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub(crate) fn share(&self) -> Result<File> {
+        self.file.try_clone().cannot(|| "share the lock".to_owned())
+    }
 }
 
 impl StateDir {
@@ -109,7 +119,7 @@ impl StateDir {
             if fs::metadata(&path)
                 .is_ok_and(|now| now.ino() == held.ino() && now.dev() == held.dev())
             {
-                return Ok(Lock { _file: file });
+                return Ok(Lock { file });
             }
         }
     }

@@ -6,20 +6,22 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::thread::{UnshareFlags, sched_getaffinity};
 
-use crate::client::Node;
+use crate::client::{Node, may_be_shared};
 use crate::error::{Context, Error, Result};
 use crate::init::{GO, READY};
 use crate::process::Process;
 use crate::proto::NodeConfig;
 use crate::shape::{Draft, SWITCH, Shape, Wire};
-use crate::state::{Record, StateDir, VERSION, boot_id, pid_namespace};
-use crate::wire;
+use crate::state::{Lock, Record, StateDir, VERSION, boot_id, pid_namespace};
+use crate::{provider, wire};
 
 /// Ending a namespace takes a moment when many nodes end together.
 const END_PATIENCE: Duration = Duration::from_secs(20);
@@ -80,7 +82,7 @@ pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
         }
         None => state.nodes_dir().exists(),
     };
-    let made = state.clear().and_then(|()| make(state, shape, exe));
+    let made = state.clear().and_then(|()| make(state, shape, exe, &lock));
     match made {
         Ok(record) if stale => Ok(Up::Renewed(record)),
         Ok(record) => Ok(Up::New(record)),
@@ -124,16 +126,21 @@ fn end(record: &Record) -> Result<()> {
     outcomes.into_iter().collect()
 }
 
-/// Fails without the capabilities to make namespaces.
-fn check_privilege(what: &str) -> Result<()> {
-    let status = fs::read_to_string("/proc/self/status").cannot(|| "read /proc".to_owned())?;
+/// Whether this process can make namespaces.
+#[must_use]
+pub fn has_privilege() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status
         .lines()
         .find_map(|line| line.strip_prefix("CapEff:"))
         .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
         .unwrap_or(0);
     let needed = CAP_NET_ADMIN | CAP_SYS_ADMIN;
-    match effective & needed == needed {
+    effective & needed == needed
+}
+
+fn check_privilege(what: &str) -> Result<()> {
+    match has_privilege() {
         true => Ok(()),
         false => Err(Error::new(format!(
             "to {what} needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN); run it with sudo"
@@ -155,27 +162,34 @@ fn check_namespace(record: &Record) -> Result<()> {
 struct Pending {
     process: Process,
     child: Child,
+    line: UnixStream,
     name: String,
     told_go: bool,
 }
 
-fn make(state: &StateDir, shape: Shape, exe: &Path) -> Result<Record> {
+fn make(state: &StateDir, shape: Shape, exe: &Path, lock: &Lock) -> Result<Record> {
     let hosts: Vec<(Ipv4Addr, String)> =
         shape.nodes.iter().map(|n| (n.address, n.name.clone())).collect();
+    let provider = provider::find(exe).ok();
+    let mut shared = homes();
+    shared.extend(provider.iter().map(|p| p.shared.clone()).filter(|dir| may_be_shared(dir)));
     let config = |name: &str, address, core| NodeConfig {
         state: state.path().to_path_buf(),
         node: name.to_owned(),
         address,
         hosts: hosts.clone(),
         core,
-        shared: homes(),
+        shared: shared.clone(),
+        libdir: provider.as_ref().map(|p| p.dir.clone()),
     };
     let mut switch = None;
     if shape.wire == Wire::Bridge {
-        switch = Some(start(exe, state, &config(SWITCH, None, None))?);
+        switch = Some(start(exe, state, lock, &config(SWITCH, None, None))?);
     }
-    let nodes =
-        shape.nodes.iter().map(|n| start(exe, state, &config(&n.name, Some(n.address), n.core)));
+    let nodes = shape
+        .nodes
+        .iter()
+        .map(|n| start(exe, state, lock, &config(&n.name, Some(n.address), n.core)));
     let mut nodes = nodes.collect::<Result<Vec<_>>>()?;
     let processes: Vec<Process> = nodes.iter().map(|n| n.process).collect();
     wire::join(&shape, switch.as_ref().map(|s| s.process), &processes)?;
@@ -225,19 +239,23 @@ fn homes() -> Vec<PathBuf> {
 }
 
 /// Starts an init in new namespaces.
-fn start(exe: &Path, state: &StateDir, config: &NodeConfig) -> Result<Pending> {
+fn start(exe: &Path, state: &StateDir, lock: &Lock, config: &NodeConfig) -> Result<Pending> {
     let name = config.node.clone();
     let dir = state.node_dir(&name);
     fs::create_dir_all(&dir).cannot(|| format!("make {}", dir.display()))?;
     let log = File::create(dir.join("log")).cannot(|| format!("make the log of {name}"))?;
+    let (line, theirs) = UnixStream::pair().cannot(|| format!("make a line to {name}"))?;
     let mut command = Command::new(exe);
     command
+        // Said on the command line so that process lists tell clusters apart.
+        .arg("--state")
+        .arg(state.path())
         .args(["node-init", &name])
         .env_clear()
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(lock.share()?)
         .stderr(log);
-    let mut child = std::thread::scope(|scope| {
+    let child = std::thread::scope(|scope| {
         let start = || {
             // SAFETY: only this thread's namespaces change, it shares no
             // descriptors that depend on them, and it ends after the spawn.
@@ -258,21 +276,20 @@ fn start(exe: &Path, state: &StateDir, config: &NodeConfig) -> Result<Pending> {
             .unwrap_or_else(|_| Err(std::io::Error::other("a thread panicked")))
     })
     .cannot(|| format!("start {name} in new namespaces"))?;
+    // The command holds their end, which must be closed for us to see theirs.
+    drop(command);
     let process = Process::identify(child.id() as i32)?;
-    let mut text = serde_json::to_string(config).cannot(|| format!("configure {name}"))?;
-    text.push('\n');
-    if let Some(stdin) = &mut child.stdin {
-        stdin.write_all(text.as_bytes()).cannot(|| format!("configure {name}"))?;
-    }
-    Ok(Pending { process, child, name, told_go: false })
+    let mut pending = Pending { process, child, line, name, told_go: false };
+    let text = serde_json::to_string(config).cannot(|| format!("configure {}", pending.name))?;
+    pending.say(&text)?;
+    Ok(pending)
 }
 
 impl Pending {
     fn wait_until_ready(&mut self, state: &StateDir) -> Result<()> {
         let mut line = String::new();
-        if let Some(stdout) = &mut self.child.stdout {
-            let _ = BufReader::new(stdout).read_line(&mut line);
-        }
+        // Nothing is said at all by an init that has ended.
+        let _ = BufReader::new(&self.line).read_line(&mut line);
         match line.trim_end() {
             READY => Ok(()),
             "" => {
@@ -285,10 +302,14 @@ impl Pending {
         }
     }
 
+    fn say(&mut self, text: &str) -> Result<()> {
+        self.line
+            .write_all(format!("{text}\n").as_bytes())
+            .cannot(|| format!("talk to {}", self.name))
+    }
+
     fn go(&mut self) -> Result<()> {
-        let stdin = self.child.stdin.as_mut();
-        let said = stdin.map_or(Ok(()), |stdin| writeln!(stdin, "{GO}"));
-        said.cannot(|| format!("complete {}", self.name))?;
+        self.say(GO)?;
         self.told_go = true;
         Ok(())
     }

@@ -131,8 +131,13 @@ fn run(tool: &str, commands: &str) -> std::io::Result<std::process::Output> {
     child.wait_with_output()
 }
 
-pub(crate) fn missing(tool: &str) -> Error {
-    Error::new(format!("`{tool}` is not installed; run `apt-get install iproute2`"))
+fn missing(tool: &str) -> Error {
+    Error::new(format!("`{tool}` is not installed; run `{}`", mend()))
+}
+
+/// How to get the tools.
+pub(crate) fn mend() -> String {
+    "apt-get install iproute2".to_owned()
 }
 
 /// `Command failed -:3` names the line.

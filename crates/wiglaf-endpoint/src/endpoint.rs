@@ -412,7 +412,10 @@ impl Endpoint {
 
     /// The next finished operation of that side.
     pub fn pop_completion(&mut self, side: Side) -> Option<Completion> {
-        self.books.pop_completion(side)
+        let completion = self.books.pop_completion(side)?;
+        // Also what was here before it was asked for ends a run of empty polls.
+        self.waiting.found();
+        Some(completion)
     }
 
     /// The next active message that has arrived.

@@ -182,7 +182,7 @@ unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, _flags: u64) -
     })
 }
 
-/// Inserts one address. `report` gets the index or "not available".
+/// Inserts one address, if messages can be sent there at all.
 fn insert_one(state: &AvState, address: Fi<Address>) -> Fi<fi::fi_addr_t> {
     let address = address?;
     if !addr::is_destination(&address) {

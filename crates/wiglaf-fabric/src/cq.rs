@@ -44,6 +44,9 @@ unsafe impl Send for Failure {}
 struct Inner {
     sources: Vec<Source>,
     failures: VecDeque<Failure>,
+    /// Whether the last read found something. Callers read until a queue is empty before they look
+    /// at what they got, so the first empty read after a find is not waiting.
+    found: bool,
 }
 
 /// What endpoints share with the queue that they are bound to.
@@ -88,7 +91,7 @@ impl CqState {
     /// The memory of `sink` is valid.
     unsafe fn read(&self, sink: &mut Sink, idle: bool) -> Fi<usize> {
         let mut inner = lock(&self.inner)?;
-        let Inner { sources, failures } = &mut *inner;
+        let Inner { sources, failures, found } = &mut *inner;
         for source in &*sources {
             let mut engine = lock(&source.engine)?;
             engine.endpoint.progress();
@@ -97,13 +100,17 @@ impl CqState {
                 unsafe { collect(&mut engine, side, sink, failures) };
             }
         }
+        let waited = !std::mem::replace(found, sink.count > 0);
         if sink.count > 0 {
             return Ok(sink.count);
         }
         if !failures.is_empty() {
             return Err(EAVAIL);
         }
-        if idle && let [source] = &sources[..] {
+        if idle
+            && waited
+            && let [source] = &sources[..]
+        {
             lock(&source.engine)?.endpoint.idle();
         }
         Err(EAGAIN)
@@ -255,8 +262,9 @@ pub(crate) unsafe extern "C" fn open(
         if format > fi::FI_CQ_FORMAT_TAGGED {
             return Err(EINVAL);
         }
-        let peer = 1 << 43; // FI_PEER: a queue that another provider owns.
-        if attr.is_some_and(|attr| !WAITS.contains(&attr.wait_obj) || attr.flags & peer != 0) {
+        // FI_PEER asks for a queue that another provider owns.
+        if attr.is_some_and(|attr| !WAITS.contains(&attr.wait_obj) || attr.flags & fi::FI_PEER != 0)
+        {
             return Err(ENOSYS);
         }
         let opened = Cq {

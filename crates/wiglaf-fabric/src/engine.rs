@@ -296,6 +296,8 @@ impl Engine {
             match meaning {
                 Meaning::PeekClaim if done => self.tokens.turn(key, Meaning::Claimed),
                 Meaning::PeekDiscard if done => self.discard(key, &completion),
+                // A buffer for several messages completes again.
+                _ if done && !completion.buf.is_null() && !completion.multi_released => {}
                 _ => self.tokens.drop_token(key),
             }
         }

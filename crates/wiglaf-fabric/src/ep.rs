@@ -267,6 +267,7 @@ impl Drop for Ep {
         }
         if let Ok(mut engine) = lock(&self.engine) {
             engine.endpoint.close();
+            log::info!("endpoint closed: {:?}", engine.endpoint.stats());
         }
     }
 }

@@ -42,6 +42,7 @@ judged! {
     sizes,
     split,
     ssend,
+    threads,
     truncation,
     types,
     unordered,

@@ -66,3 +66,20 @@ fn the_same_seed_gives_the_same_run() {
     assert_eq!((a.elapsed, a.stats), (b.elapsed, b.stats));
     assert_ne!(run(43, 3, faults, LOAD).stats, a.stats);
 }
+
+/// Seed 47 of `cargo xtask sim`: once a shrunken congestion window kept the
+/// probe in that would have opened it.
+#[test]
+fn a_shrunken_window_does_not_keep_the_probe_in() {
+    let faults = Faults {
+        drop: 0.34,
+        duplicate: 0.05,
+        reorder: 0.25,
+        latency: Duration::from_micros(40),
+        jitter: Duration::from_micros(1500),
+        ..Faults::NONE
+    };
+    for seed in 40..50 {
+        run(seed, 5, faults, Load { messages_per_pair: 300, len_max: 60_000 });
+    }
+}

@@ -45,6 +45,8 @@ pub(crate) struct SendLane<T> {
     /// Losses of packets below this number have been answered already.
     recovery_end: u64,
     probes: u32,
+    /// A probe is due, whatever the congestion window says.
+    probe_due: bool,
     last_sent_at: Instant,
     rtt: Rtt,
 }
@@ -74,6 +76,7 @@ impl<T> SendLane<T> {
             slow_start: true,
             recovery_end: 0,
             probes: 0,
+            probe_due: false,
             last_sent_at: Instant::ZERO,
             rtt: Rtt::default(),
         }
@@ -112,7 +115,7 @@ impl<T> SendLane<T> {
 
     /// Whether a lost packet may be sent again now.
     pub(crate) fn has_lost(&self) -> bool {
-        !self.lost.is_empty() && self.cwnd > self.flying
+        !self.lost.is_empty() && (self.cwnd > self.flying || self.probe_due)
     }
 
     /// Puts a new packet in flight and returns its number.
@@ -142,6 +145,7 @@ impl<T> SendLane<T> {
                 break number;
             }
         };
+        self.probe_due = false;
         self.transmissions += 1;
         self.last_sent_at = now;
         self.flying += 1;
@@ -279,7 +283,9 @@ impl<T> SendLane<T> {
     /// again, as the acknowledgement that it draws tells about all the others.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         self.probes = self.probes.saturating_add(1);
-        // The next timeout runs from here even if no room lets the probe out.
+        // Nothing may be in the way of a probe: without it no acknowledgement
+        // would come that makes room (RFC 9002, section 7.5).
+        self.probe_due = true;
         self.last_sent_at = now;
         let base = self.base;
         let Some(front) = self.packets.front_mut() else { return };

@@ -149,6 +149,8 @@ impl Launcher for Emulated<'_> {
         [
             ("nodes", "emulated, on one machine".to_owned()),
             ("cluster", shape.summary()),
+            ("wire", shape.wire.to_string()),
+            ("mtu", shape.mtu.to_string()),
             ("nodes used", self.nodes.to_string()),
             ("core of each node", cores.join(", ")),
             ("interface", INTERFACE.to_owned()),

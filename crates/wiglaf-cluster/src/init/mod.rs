@@ -1,8 +1,10 @@
 //! A node's init: PID 1 of its namespaces. It builds the node's view of the
 //! machine, reaps what dies, and runs commands for clients.
 //!
-//! Until `up` has said `go`, the end of its standard input ends the node, so a
-//! killed `up` leaves no namespace behind.
+//! Until `up` has said `go`, the end of its standard input, a socket, ends the
+//! node, so a killed `up` leaves no namespace behind. Its standard output is
+//! the lock of the state folder, held along with `up` until then: whoever
+//! takes the lock after a kill knows that no half-made node is still at work.
 
 pub(crate) use root::{EXE, clone_tree};
 pub(crate) use server::SOCKET;
@@ -13,7 +15,7 @@ mod root;
 mod server;
 
 use std::fs;
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -61,8 +63,7 @@ pub fn main() -> Result<()> {
 
 /// A failure to speak is noticed at the next line that is read.
 fn say(word: &str) {
-    let mut out = std::io::stdout();
-    let _ = writeln!(out, "{word}").and_then(|()| out.flush());
+    let _ = rustix::io::write(rustix::stdio::stdin(), format!("{word}\n").as_bytes());
 }
 
 fn build(config: &NodeConfig) -> Result<server::Server> {
@@ -80,6 +81,6 @@ fn build(config: &NodeConfig) -> Result<server::Server> {
     for scope in ["all", "default"] {
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
     }
-    root::enter(config)?;
-    server::Server::listen(config)
+    let shared = root::enter(config)?;
+    server::Server::listen(config, shared)
 }

@@ -29,6 +29,29 @@ const SCRATCH: [(&str, &str); 3] =
 /// System folders: mounted file systems below them get an overlay of their own.
 const SYSTEM: [&str; 7] = ["/usr", "/var", "/etc", "/opt", "/lib", "/bin", "/boot"];
 
+/// What belongs to the system, or to root, at the top of the root file system.
+const SYSTEM_TOP: [&str; 19] = [
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "lib",
+    "lib32",
+    "lib64",
+    "libx32",
+    "lost+found",
+    "opt",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "snap",
+    "sys",
+    "tmp",
+    "usr",
+    "var",
+];
+
 /// A copy of a mount, not attached anywhere yet.
 pub(crate) fn clone_tree(path: &Path, recursive: bool) -> Result<OwnedFd> {
     let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
@@ -61,8 +84,8 @@ fn make_mount_point(at: &Path, file: bool) -> Result<()> {
     }
 }
 
-/// Builds the root and makes it `/`.
-pub(super) fn enter(config: &NodeConfig) -> Result<()> {
+/// Builds the root and makes it `/`. Returns the folders that all nodes share.
+pub(super) fn enter(config: &NodeConfig) -> Result<Vec<PathBuf>> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .cannot(|| "detach the node's mounts from the machine's".to_owned())?;
     let mounts = Mounts::read(&config.state)?;
@@ -71,10 +94,13 @@ pub(super) fn enter(config: &NodeConfig) -> Result<()> {
         (PathBuf::from("/dev"), clone_tree(Path::new("/dev"), true)?),
         (PathBuf::from(EXE), clone_tree(Path::new("/proc/self/exe"), false)?),
     ];
-    for path in mounts.data.iter().chain(&config.shared) {
+    let mut shared = mounts.data;
+    shared.extend(config.shared.iter().cloned());
+    for path in &shared {
         trees.push((path.clone(), clone_tree(path, true)?));
     }
     trees.push((config.state.clone(), clone_tree(&config.state, false)?));
+    shared.push(config.state.clone());
 
     let base = config.state.join("nodes").join(&config.node).join("root");
     fs::create_dir_all(&base).cannot(|| format!("make {}", base.display()))?;
@@ -98,7 +124,8 @@ pub(super) fn enter(config: &NodeConfig) -> Result<()> {
         fresh("mqueue", &root.join("dev/mqueue"), "")?;
     }
     name_hosts(&root, config)?;
-    pivot(&root)
+    pivot(&root)?;
+    Ok(shared)
 }
 
 /// `path` below `root`.
@@ -172,10 +199,10 @@ struct Mounts {
 impl Mounts {
     fn read(state: &Path) -> Result<Self> {
         let text = fs::read("/proc/self/mountinfo").cannot(|| "read the mounts".to_owned())?;
-        let points: BTreeSet<PathBuf> = text
+        let mounted = text
             .split(|b| *b == b'\n')
-            .filter_map(|line| line.split(|b| *b == b' ').nth(4).map(unescape))
-            .collect();
+            .filter_map(|line| line.split(|b| *b == b' ').nth(4).map(unescape));
+        let points = mounted.chain(top_data()).collect();
         Ok(Self::sort(points, state, Path::is_dir))
     }
 
@@ -203,6 +230,18 @@ impl Mounts {
         }
         mounts
     }
+}
+
+/// The folders of the root that are no part of the system: users' data, shared
+/// like a mounted disk. An overlay would also go on denying a file that was
+/// asked for before it was made.
+fn top_data() -> Vec<PathBuf> {
+    let entries = fs::read_dir("/").into_iter().flatten().flatten();
+    entries
+        .filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter(|e| !e.file_name().to_str().is_none_or(|name| SYSTEM_TOP.contains(&name)))
+        .map(|e| e.path())
+        .collect()
 }
 
 /// Mountinfo writes blanks and the like as `\040`.

@@ -18,6 +18,7 @@ use super::jobs::{self, Jobs};
 use super::root;
 use crate::error::{Context, Error, Result};
 use crate::proto::{self, Hello, NodeConfig, Reply, Request, Spawn};
+use crate::provider::LIBDIR_VAR;
 use crate::state::VERSION;
 
 /// The file name of a node's socket.
@@ -35,6 +36,7 @@ struct Node {
     name: String,
     address: Option<Ipv4Addr>,
     state: PathBuf,
+    libdir: Option<PathBuf>,
     children: Children,
     jobs: Jobs,
     /// Folders that all nodes see.
@@ -57,8 +59,8 @@ struct Caller {
 }
 
 impl Server {
-    /// Opens the node's socket.
-    pub(super) fn listen(config: &NodeConfig) -> Result<Self> {
+    /// Opens the node's socket. All nodes see the `shared` folders already.
+    pub(super) fn listen(config: &NodeConfig, shared: Vec<PathBuf>) -> Result<Self> {
         let folder = config.state.join("nodes").join(&config.node);
         let dir = fs::File::open(&folder).cannot(|| format!("open {}", folder.display()))?;
         // Through the descriptor, as socket addresses hold 108 bytes only.
@@ -67,12 +69,11 @@ impl Server {
         // Everyone may come: commands run as their callers.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666))
             .cannot(|| format!("open {SOCKET} to users"))?;
-        let mut shared = config.shared.clone();
-        shared.push(config.state.clone());
         let node = Node {
             name: config.node.clone(),
             address: config.address,
             state: config.state.clone(),
+            libdir: config.libdir.clone(),
             children: Children::default(),
             jobs: Jobs::default(),
             shared: Mutex::new(shared),
@@ -197,9 +198,14 @@ impl Node {
             .stdin(Stdio::from(stdin))
             .stdout(Stdio::from(stdout))
             .stderr(Stdio::from(stderr));
-        let caller = caller.clone();
+        // Here `wiglaf` lies where no library is beside it.
+        let said = spawn.env.iter().any(|(name, _)| name == LIBDIR_VAR);
+        if let (false, Some(libdir)) = (said, &self.libdir) {
+            command.env(LIBDIR_VAR, libdir);
+        }
+        let (caller, terminal) = (caller.clone(), spawn.terminal);
         // SAFETY: `become_caller` makes system calls only and does not allocate.
-        unsafe { command.pre_exec(move || caller.become_caller(&cwd)) };
+        unsafe { command.pre_exec(move || caller.become_caller(&cwd, terminal)) };
         Ok(command)
     }
 
@@ -257,7 +263,7 @@ impl Caller {
 
     /// In the new process, before it becomes the command: a session of its
     /// own, the caller's identity, and the folder to start in.
-    fn become_caller(&self, cwd: &std::ffi::CStr) -> io::Result<()> {
+    fn become_caller(&self, cwd: &std::ffi::CStr, terminal: bool) -> io::Result<()> {
         let check = |outcome: libc::c_int| match outcome {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(()),
@@ -267,6 +273,9 @@ impl Caller {
         // the folder, which is entered with the caller's rights.
         unsafe {
             check(libc::setsid())?;
+            if terminal {
+                check(libc::ioctl(0, libc::TIOCSCTTY, 0))?;
+            }
             check(libc::setgroups(self.groups.len(), self.groups.as_ptr()))?;
             check(libc::setgid(self.gid))?;
             check(libc::setuid(self.uid))?;

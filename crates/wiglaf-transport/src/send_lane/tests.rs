@@ -103,3 +103,12 @@ fn a_late_acknowledgement_of_a_lost_packet_leaves_nothing_to_resend() {
     assert!(!lane.has_lost());
     assert_eq!(lane.room(), lane.cwnd);
 }
+
+#[test]
+fn a_probe_goes_out_though_the_window_is_full() {
+    let mut lane = lane_with(64);
+    lane.cwnd = CWND_MIN;
+    lane.on_timeout(at(9000));
+    assert_eq!(lane.resend_lost(at(9000)), Some((0, &0)));
+    assert!(!lane.has_lost(), "one probe only");
+}

@@ -1,0 +1,62 @@
+//! `wiglaf doctor`.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use wiglaf_cluster::Result;
+use wiglaf_cluster::doctor::{self, Check, Verdict};
+
+use crate::output;
+use crate::up::this_exe;
+
+const HELP: &str = "\
+ok       it is there and works
+limited  it is not there, and Wiglaf does without it
+MISSING  it is not there, and `wiglaf up` or `wiglaf run` needs it
+
+The exit status is 1 when something is missing.";
+
+/// Say what this machine offers, and the mend for what is missing
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    complete: bool,
+    checks: Vec<Check>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let checks = doctor::examine(&this_exe()?);
+    let complete = checks.iter().all(|check| check.verdict != Verdict::Missing);
+    match args.json {
+        true => output::print_json(&Report { complete, checks })?,
+        false => output::print(&show(&checks))?,
+    }
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn show(checks: &[Check]) -> String {
+    let row = |check: &Check| {
+        let verdict = match check.verdict {
+            Verdict::Ok => "ok",
+            Verdict::Limited => "limited",
+            Verdict::Missing => "MISSING",
+        };
+        vec![check.name.to_owned(), verdict.to_owned(), check.found.clone()]
+    };
+    let mut text = output::table(&checks.iter().map(row).collect::<Vec<_>>());
+    let mends: Vec<_> = checks.iter().filter_map(|c| Some((c, c.mend.as_ref()?))).collect();
+    if !mends.is_empty() {
+        text += "\nMends:\n";
+    }
+    for (check, mend) in mends {
+        text += &format!("  {}: {mend}\n", check.name);
+    }
+    text
+}

@@ -1,0 +1,87 @@
+//! `wiglaf completions` and `wiglaf man`: both from the command line's own
+//! definition, so that they cannot disagree with it.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+use wiglaf_cluster::{Error, Result};
+
+use crate::args::Cli;
+use crate::output;
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  wiglaf completions bash > ~/.local/share/bash-completion/completions/wiglaf
+  wiglaf completions fish > ~/.config/fish/completions/wiglaf.fish";
+
+const MAN_HELP: &str = "\
+Examples:
+  wiglaf man | man -l -
+  wiglaf man run | man -l -
+  wiglaf man --dir /usr/local/share/man/man1";
+
+/// Print the completions of a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = COMPLETIONS_HELP)]
+pub(crate) struct CompletionsArgs {
+    /// For which shell
+    shell: Shell,
+}
+
+/// Print the manual page
+#[derive(Debug, clap::Args)]
+#[command(after_help = MAN_HELP)]
+pub(crate) struct ManArgs {
+    /// The page of a subcommand [default: the page of wiglaf]
+    subcommand: Option<String>,
+
+    /// Write all pages into this folder instead
+    #[arg(long, value_name = "DIR", conflicts_with = "subcommand")]
+    dir: Option<PathBuf>,
+}
+
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "wiglaf", &mut script);
+    output::print_bytes(&script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn man(args: &ManArgs) -> Result<ExitCode> {
+    let pages = pages();
+    if let Some(dir) = &args.dir {
+        pages.iter().try_for_each(|(name, page)| write(dir, name, page))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wanted =
+        args.subcommand.as_ref().map_or_else(|| "wiglaf".to_owned(), |s| format!("wiglaf-{s}"));
+    let Some((_, page)) = pages.iter().find(|(name, _)| *name == wanted) else {
+        return Err(Error::new(format!("there is no page `{wanted}`; see `wiglaf --help`")));
+    };
+    output::print_bytes(page)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Name and text of every page.
+fn pages() -> Vec<(String, Vec<u8>)> {
+    let mut cli = Cli::command();
+    cli.build();
+    let visible = cli.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
+    let named = visible.map(|c| (format!("wiglaf-{}", c.get_name()), c.clone()));
+    let all = std::iter::once(("wiglaf".to_owned(), cli.clone())).chain(named);
+    all.map(|(name, command)| {
+        let mut page = Vec::new();
+        // Writing to memory does not fail.
+        let _ = clap_mangen::Man::new(command).render(&mut page);
+        (name, page)
+    })
+    .collect()
+}
+
+fn write(dir: &Path, name: &str, page: &[u8]) -> Result<()> {
+    let path = dir.join(format!("{name}.1"));
+    std::fs::write(&path, page)
+        .map_err(|error| Error::new(format!("cannot write {}: {error}", path.display())))
+}

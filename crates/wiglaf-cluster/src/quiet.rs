@@ -1,0 +1,110 @@
+//! Takes one harmless warning out of mpirun's standard error.
+//!
+//! When it starts an agent, mpirun puts the child into a process group of its
+//! own, from both sides of the fork. On a node that keeps to one core the child
+//! often comes first, and mpirun then warns that the parent came second. Four
+//! nodes on two busy cores show the warning in every other run.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::thread::JoinHandle;
+
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::error::{Context, Result};
+
+const WARNING: [&[u8]; 2] = [b"plm:rsh: Warning: setpgid(", b"failed in parent with errno="];
+/// How lines of Open MPI's own start; what does not is passed on at once.
+const OWN_LINE: u8 = b'[';
+/// Longer lines of Open MPI's own do not exist.
+const HELD_LEN_MAX: usize = 4096;
+
+/// A stream for mpirun to complain to, and the thread that passes all but the
+/// warning on to `to` until the stream is closed.
+pub(crate) fn filter(to: OwnedFd) -> Result<(OwnedFd, JoinHandle<()>)> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).cannot(|| "make a pipe".to_owned())?;
+    let (mut reader, mut to) = (File::from(reader), File::from(to));
+    let thread = std::thread::Builder::new().spawn(move || {
+        let mut filter = Filter::default();
+        let mut chunk = [0; 4096];
+        while let Ok(count @ 1..) = reader.read(&mut chunk) {
+            // A reader of errors that has gone must not stop the program.
+            let _ = to.write_all(&filter.feed(&chunk[..count]));
+        }
+        let _ = to.write_all(&filter.held);
+    });
+    Ok((writer, thread.cannot(|| "start a thread".to_owned())?))
+}
+
+/// Holds back a line only while it may still become the warning.
+#[derive(Debug, Default)]
+struct Filter {
+    held: Vec<u8>,
+    inside_line: bool,
+}
+
+impl Filter {
+    /// Takes what has come, gives what may go.
+    fn feed(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for piece in bytes.split_inclusive(|b| *b == b'\n') {
+            let at_start = self.held.is_empty() && !self.inside_line;
+            let ends = piece.ends_with(b"\n");
+            if at_start && piece[0] != OWN_LINE || self.inside_line {
+                out.extend_from_slice(piece);
+                self.inside_line = !ends;
+                continue;
+            }
+            self.held.extend_from_slice(piece);
+            if ends && is_warning(&self.held) {
+                self.held.clear();
+            } else if ends || self.held.len() > HELD_LEN_MAX {
+                out.append(&mut self.held);
+                self.inside_line = !ends;
+            }
+        }
+        out
+    }
+}
+
+fn is_warning(line: &[u8]) -> bool {
+    WARNING.iter().all(|words| line.windows(words.len()).any(|window| window == *words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LINE: &str =
+        "[node1:33] plm:rsh: Warning: setpgid(39,39) failed in parent with errno=13\n";
+
+    fn through(text: &[u8], chunk_len: usize) -> Vec<u8> {
+        let mut filter = Filter::default();
+        let mut out: Vec<u8> = text.chunks(chunk_len).flat_map(|c| filter.feed(c)).collect();
+        out.append(&mut filter.held);
+        out
+    }
+
+    #[test]
+    fn only_the_warning_is_taken_out() {
+        let text = format!("before\n{LINE}[node1:1] other\nprompt: {LINE}{LINE}");
+        let expected = format!("before\n[node1:1] other\nprompt: {LINE}");
+        for chunk_len in [1, 7, 1000] {
+            assert_eq!(String::from_utf8(through(text.as_bytes(), chunk_len)).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn a_prompt_is_not_held_back() {
+        assert_eq!(Filter::default().feed(b"name? "), b"name? ");
+    }
+
+    proptest! {
+        #[test]
+        fn everything_else_passes(text in "[a\\[\n]{0,40}", chunk_len in 1_usize..9) {
+            prop_assert_eq!(through(text.as_bytes(), chunk_len), text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,510 @@
+//! Scenarios in virtual time, one per rule of docs/protocol.md and some more.
+//!
+//! A [`Net`] joins two transports; tests see every datagram and may drop,
+//! hold or forge any.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use wiglaf_transport::limits::{
+    CREDIT_INITIAL, CREDIT_PER_MESSAGE, EAGER_LEN_MAX, ORDERED_WINDOW, PTO_MIN,
+};
+use wiglaf_transport::{
+    Config, Gone, Instant, Path, PeerId, Posted, SendError, Sink, Source, Transport, Wanted,
+};
+use wiglaf_wire::{
+    Class, Envelope, Epoch, HEADER_LEN, Header, JobKey, Kind, Pull, Record, Records,
+    SEGMENT_PREFIX_LEN, Segment, open, seal,
+};
+
+const KEY: JobKey = JobKey([5; 16]);
+
+/// What an endpoint's application saw.
+#[derive(Default)]
+struct App {
+    /// Keep eager messages instead of consuming them.
+    hoard: bool,
+    /// Pull announced messages at once.
+    pull: bool,
+    /// Tags in order of arrival.
+    tags: Vec<u64>,
+    requests: Vec<u32>,
+    segments: Vec<(u64, usize)>,
+    pulled: Vec<bool>,
+    sent: Vec<(u64, bool)>,
+    gone: Vec<Gone>,
+}
+
+impl Sink for App {
+    fn message(&mut self, _: PeerId, envelope: &Envelope, _: &[u8]) -> bool {
+        self.tags.push(envelope.tag);
+        !self.hoard
+    }
+    fn first(&mut self, _: PeerId, envelope: &Envelope, _: u64, _: &[u8]) {
+        self.tags.push(envelope.tag);
+    }
+    fn next(&mut self, _: PeerId, _: &[u8], _: bool) -> bool {
+        !self.hoard
+    }
+    fn request(&mut self, _: PeerId, envelope: &Envelope, total: u64, id: u32) -> Option<Wanted> {
+        self.tags.push(envelope.tag);
+        self.requests.push(id);
+        self.pull.then_some(Wanted { len: total, token: 1 })
+    }
+    fn segment(&mut self, _: u64, offset: u64, payload: &[u8]) {
+        self.segments.push((offset, payload.len()));
+    }
+    fn pulled(&mut self, _: u64, complete: bool) {
+        self.pulled.push(complete);
+    }
+    fn sent(&mut self, token: u64, complete: bool) {
+        self.sent.push((token, complete));
+    }
+    fn gone(&mut self, _: PeerId, why: Gone) {
+        self.gone.push(why);
+    }
+}
+
+impl Source for App {
+    fn read(&self, _: u64, _: u64, out: &mut [u8]) {
+        out.fill(7);
+    }
+}
+
+struct Side {
+    transport: Transport,
+    app: App,
+    epoch: Epoch,
+    peer: PeerId,
+}
+
+/// Two endpoints, `a` (0) and `b` (1), and the datagrams between them.
+struct Net {
+    now: Instant,
+    sides: [Side; 2],
+}
+
+fn address(side: usize) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, side as u8 + 1), 7000)
+}
+
+fn transport(epoch: u64, silence_limit: Duration) -> Transport {
+    Transport::new(Config {
+        epoch: Epoch(epoch),
+        key: KEY,
+        paths: vec![Path {
+            frame_len_max: 1472,
+            bulk_train_max: 8,
+            bulk_window_len: 64 * 1024,
+            bulk_port: 7001,
+        }],
+        silence_limit,
+        flow_control: true,
+    })
+}
+
+impl Net {
+    fn new() -> Self {
+        Self::with_silence_limit(Duration::from_secs(60))
+    }
+
+    fn with_silence_limit(limit: Duration) -> Self {
+        let side = |me: usize| {
+            let mut transport = transport(10 + me as u64, limit);
+            let peer = transport.connect(address(1 - me), Epoch(11 - me as u64), 0);
+            let app = App { pull: true, ..App::default() };
+            Side { transport, app, epoch: Epoch(10 + me as u64), peer }
+        };
+        Self { now: Instant::from_nanos(1), sides: [side(0), side(1)] }
+    }
+
+    fn send(&mut self, from: usize, tag: u64, len: usize) -> Result<Posted, SendError> {
+        let side = &mut self.sides[from];
+        let envelope = Envelope { class: Class::Tagged, tag, data: None };
+        side.transport.send(side.peer, envelope, len, tag, true, &side.app)
+    }
+
+    /// All that `from` wants to send now.
+    fn outgoing(&mut self, from: usize) -> Vec<Vec<u8>> {
+        let side = &mut self.sides[from];
+        let mut out = vec![0; 8 * 1472];
+        let mut all = Vec::new();
+        while let Some(t) = side.transport.poll_transmit(self.now, &side.app, &mut out) {
+            all.extend(out[..t.len].chunks(t.segment_len).map(<[u8]>::to_vec));
+        }
+        all
+    }
+
+    fn deliver(&mut self, to: usize, datagrams: &[Vec<u8>]) {
+        let from = address(1 - to);
+        let side = &mut self.sides[to];
+        for datagram in datagrams {
+            side.transport.handle_datagram(self.now, from, 0, datagram, &mut side.app);
+        }
+    }
+
+    /// Exchanges everything until both fall silent.
+    fn settle(&mut self) {
+        for _ in 0..1000 {
+            let (a, b) = (self.outgoing(0), self.outgoing(1));
+            if a.is_empty() && b.is_empty() {
+                return;
+            }
+            self.deliver(1, &a);
+            self.deliver(0, &b);
+        }
+        panic!("two endpoints never fall silent");
+    }
+
+    fn advance(&mut self, by: Duration) {
+        self.now = self.now + by;
+        for side in &mut self.sides {
+            side.transport.handle_timeout(self.now, &mut side.app);
+        }
+    }
+
+    /// A datagram that a forger with the key could make.
+    fn forge(&self, to: usize, header: Header, body: &[u8]) -> Vec<u8> {
+        let mut datagram = vec![0; HEADER_LEN];
+        datagram.extend_from_slice(body);
+        let source = self.sides[1 - to].epoch;
+        seal(&Header { source, ..header }, &KEY, &mut datagram);
+        datagram
+    }
+
+    fn ordered(&self, to: usize, sequence: u32, record: &Record<'_>) -> Vec<u8> {
+        let mut body = vec![0; record.len()];
+        record.emit(&mut body);
+        let header = Header {
+            kind: Kind::Ordered,
+            source: Epoch::UNKNOWN,
+            destination: self.sides[to].epoch,
+            sequence,
+            ack: 0,
+            credit: CREDIT_INITIAL as u32,
+            ack_delay_us: 0,
+            bulk_port: 7001,
+        };
+        self.forge(to, header, &body)
+    }
+}
+
+fn header_of(datagram: &[u8]) -> Header {
+    open(&KEY, datagram).unwrap().0
+}
+
+fn records_of(datagram: &[u8]) -> Vec<Record<'_>> {
+    Records::new(open(&KEY, datagram).unwrap().1).collect::<Result<_, _>>().unwrap()
+}
+
+#[test]
+fn the_first_datagram_carries_the_first_message() {
+    let mut net = Net::new();
+    assert_eq!(net.send(0, 1, 8), Ok(Posted::Buffered));
+    let first = net.outgoing(0);
+    assert_eq!(first.len(), 1);
+    net.deliver(1, &first);
+    assert_eq!(net.sides[1].app.tags, [1]);
+}
+
+#[test]
+fn messages_that_queue_share_a_datagram() {
+    let mut net = Net::new();
+    for tag in 0..20 {
+        net.send(0, tag, 8).unwrap();
+    }
+    let datagrams = net.outgoing(0);
+    assert_eq!(datagrams.len(), 1);
+    net.deliver(1, &datagrams);
+    assert_eq!(net.sides[1].app.tags, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_duplicate_and_a_gap_are_acknowledged_at_once() {
+    let mut net = Net::new();
+    let mut packets = Vec::new();
+    for tag in 0..2 {
+        net.send(0, tag, 8).unwrap();
+        packets.extend(net.outgoing(0));
+    }
+    net.deliver(1, &packets[1..]); // the first is late: a gap
+    let answer = net.outgoing(1);
+    assert_eq!(header_of(&answer[0]).ack, 0);
+    assert!(matches!(records_of(&answer[0])[..], [Record::Ack(ack)] if ack.words().eq([1])));
+    net.deliver(1, &packets[..1]);
+    net.advance(Duration::from_millis(1));
+    net.outgoing(1);
+    net.deliver(1, &packets[..1]); // again: a duplicate
+    let answer = net.outgoing(1);
+    assert_eq!((answer.len(), header_of(&answer[0]).ack), (1, 2));
+    assert_eq!(net.sides[1].app.tags, [0, 1]);
+}
+
+#[test]
+fn an_acknowledgement_waits_a_little_for_company() {
+    let mut net = Net::new();
+    net.send(0, 1, 8).unwrap();
+    let first = net.outgoing(0);
+    net.deliver(1, &first);
+    assert!(net.outgoing(1).is_empty(), "not at once");
+    net.advance(Duration::from_micros(50));
+    let answer = net.outgoing(1);
+    assert_eq!((answer.len(), header_of(&answer[0]).kind), (1, Kind::Control));
+    net.deliver(0, &answer);
+    assert_eq!(net.sides[0].app.sent, [(1, true)]);
+    assert!(net.sides[0].transport.is_drained());
+}
+
+#[test]
+fn the_last_packet_of_a_message_is_probed_for() {
+    let mut net = Net::new();
+    for tag in 0..4 {
+        net.send(0, tag, 8).unwrap(); // teaches both the round-trip time
+        net.settle();
+        net.advance(Duration::from_micros(50));
+        net.settle();
+    }
+    net.send(0, 9, 8).unwrap();
+    assert_eq!(net.outgoing(0).len(), 1); // lost
+    net.advance(PTO_MIN);
+    let again = net.outgoing(0);
+    assert_eq!(again.len(), 1, "within the shortest probe timeout");
+    net.deliver(1, &again);
+    assert_eq!(net.sides[1].app.tags.last(), Some(&9));
+}
+
+#[test]
+fn without_credit_a_message_is_announced() {
+    let mut net = Net::new();
+    net.sides[1].app.hoard = true;
+    net.sides[1].app.pull = false;
+    let charge = EAGER_LEN_MAX as u64 + CREDIT_PER_MESSAGE;
+    for tag in 0..CREDIT_INITIAL / charge {
+        assert_eq!(net.send(0, tag, EAGER_LEN_MAX), Ok(Posted::Buffered), "message {tag}");
+        net.settle();
+    }
+    assert_eq!(net.send(0, 999, EAGER_LEN_MAX), Ok(Posted::Pending));
+    net.settle();
+    assert_eq!(net.sides[1].app.requests.len(), 1);
+    assert_eq!(net.sides[1].app.tags.last(), Some(&999), "in order all the same");
+}
+
+#[test]
+fn a_raised_limit_is_told() {
+    let mut net = Net::new();
+    net.sides[1].app.hoard = true;
+    for tag in 0..40 {
+        net.send(0, tag, 4096).unwrap();
+        net.settle();
+    }
+    net.advance(Duration::from_millis(1));
+    net.settle();
+    let peer = net.sides[1].peer;
+    for _ in 0..40 {
+        net.sides[1].transport.consume(peer, 4096);
+    }
+    let told = net.outgoing(1);
+    assert!(!told.is_empty(), "of its own accord");
+    assert!(u64::from(header_of(&told[0]).credit) >= CREDIT_INITIAL * 5 / 4);
+}
+
+#[test]
+fn a_lower_limit_is_ignored() {
+    let mut net = Net::new();
+    net.send(1, 1, 8).unwrap();
+    let good = net.outgoing(1);
+    net.deliver(0, &good);
+    let mut low = header_of(&good[0]);
+    low.credit = 0;
+    low.kind = Kind::Control;
+    let low = net.forge(0, low, &[]);
+    net.deliver(0, &[low]);
+    assert_eq!(net.send(0, 1, EAGER_LEN_MAX), Ok(Posted::Buffered));
+}
+
+#[test]
+fn a_long_message_is_pulled_and_completes_both_sides() {
+    let mut net = Net::new();
+    assert_eq!(net.send(0, 1, 300_000), Ok(Posted::Pending));
+    net.settle();
+    let b = &net.sides[1].app;
+    assert_eq!(b.pulled, [true]);
+    assert_eq!(b.segments.iter().map(|(_, len)| len).sum::<usize>(), 300_000);
+    assert_eq!(net.sides[0].app.sent, [(1, true)]);
+}
+
+#[test]
+fn bulk_stays_within_the_window_that_was_granted() {
+    let mut net = Net::new();
+    net.send(0, 1, 1_000_000).unwrap();
+    let request = net.outgoing(0);
+    net.deliver(1, &request);
+    let pull = net.outgoing(1);
+    net.deliver(0, &pull);
+    let flight: usize = net.outgoing(0).iter().map(Vec::len).sum();
+    assert!(flight <= 64 * 1024 && flight > 60 * 1024, "{flight} bytes in flight");
+}
+
+#[test]
+fn a_pull_beyond_the_message_is_refused() {
+    let pull = |offset, len| Pull {
+        send_id: 0,
+        transfer_id: 1,
+        offset,
+        len,
+        window: 1 << 20,
+        last: false,
+    };
+    for bad in [pull(0, 100_001), pull(100_000, 1), pull(u64::MAX, 2), pull(0, u64::MAX)] {
+        let mut net = Net::new();
+        net.send(0, 1, 100_000).unwrap();
+        net.outgoing(0);
+        let forged = net.ordered(0, 0, &Record::Pull(bad));
+        net.deliver(0, &[forged]);
+        assert_eq!(net.sides[0].transport.stats().drop_protocol, 1, "{bad:?}");
+        assert!(net.outgoing(0).iter().all(|d| header_of(d).kind != Kind::Bulk));
+    }
+    // The same bytes twice.
+    let mut net = Net::new();
+    net.send(0, 1, 100_000).unwrap();
+    net.outgoing(0);
+    let twice =
+        [0, 1].map(|n| net.ordered(0, n, &Record::Pull(Pull { last: n == 1, ..pull(0, 100_000) })));
+    net.deliver(0, &twice);
+    assert_eq!(net.sides[0].transport.stats().drop_protocol, 1);
+}
+
+#[test]
+fn a_segment_outside_its_pull_is_refused() {
+    let mut net = Net::new();
+    net.send(0, 1, 10_000).unwrap();
+    let request = net.outgoing(0);
+    net.deliver(1, &request); // pulls transfer 0
+    for (n, (transfer, offset)) in [(0, 9_999), (0, u64::MAX), (1, 0), (77, 0)].iter().enumerate() {
+        let mut body = vec![0; SEGMENT_PREFIX_LEN + 2];
+        Segment::emit_prefix(*transfer, *offset, &mut body);
+        let header = Header { kind: Kind::Bulk, sequence: n as u32, ..header_of(&request[0]) };
+        let forged = net.forge(1, header, &body);
+        net.deliver(1, &[forged]);
+        assert_eq!(net.sides[1].transport.stats().drop_no_transfer, n as u64 + 1);
+    }
+    assert!(net.sides[1].app.segments.is_empty());
+}
+
+#[test]
+fn frames_for_a_dead_incarnation_are_dropped() {
+    let mut net = Net::new();
+    net.send(0, 1, 8).unwrap();
+    let late = net.outgoing(0);
+    // b died and its successor listens at the same port.
+    net.sides[1].transport = transport(99, Duration::from_secs(60));
+    net.deliver(1, &late);
+    assert!(net.sides[1].app.tags.is_empty());
+    assert_eq!(net.sides[1].transport.stats().drop_stale_epoch, 1);
+    assert!(net.outgoing(1).is_empty(), "and nothing is answered");
+}
+
+#[test]
+fn an_address_without_epoch_adopts_the_first() {
+    let mut net = Net::new();
+    let mut fresh = transport(10, Duration::from_secs(60));
+    let peer = fresh.connect(address(1), Epoch::UNKNOWN, 0);
+    net.sides[0].transport = fresh;
+    net.sides[0].peer = peer;
+    net.send(0, 1, 8).unwrap();
+    let first = net.outgoing(0);
+    assert_eq!(header_of(&first[0]).destination, Epoch::UNKNOWN);
+    net.deliver(1, &first);
+    assert_eq!(net.sides[1].app.tags, [1]);
+    net.send(1, 2, 8).unwrap();
+    let answer = net.outgoing(1);
+    net.deliver(0, &answer);
+    assert_eq!(net.sides[0].transport.peer(peer).unwrap().epoch, Epoch(11));
+    net.send(0, 3, 8).unwrap();
+    let second = net.outgoing(0);
+    assert_eq!(header_of(&second[0]).destination, Epoch(11));
+}
+
+#[test]
+fn strangers_cannot_begin_in_the_middle() {
+    let mut net = Net::new();
+    let header = Header {
+        kind: Kind::Ordered,
+        source: Epoch(5),
+        destination: Epoch(11),
+        sequence: ORDERED_WINDOW as u32,
+        ack: 0,
+        credit: 0,
+        ack_delay_us: 0,
+        bulk_port: 0,
+    };
+    for kind in [Kind::Ordered, Kind::Bulk, Kind::Control] {
+        let mut datagram = vec![0; HEADER_LEN + SEGMENT_PREFIX_LEN];
+        seal(&Header { kind, ..header }, &KEY, &mut datagram);
+        net.deliver(1, &[datagram]);
+    }
+    assert_eq!(net.sides[1].transport.stats().drop_no_session, 3);
+}
+
+#[test]
+fn a_good_bye_is_acknowledged_however_often_it_is_lost() {
+    let mut net = Net::new();
+    net.send(0, 1, 8).unwrap();
+    net.settle();
+    net.advance(Duration::from_millis(1));
+    net.settle();
+    net.sides[0].transport.close();
+    let bye = net.outgoing(0);
+    net.deliver(1, &bye);
+    assert_eq!(net.sides[1].app.gone, [Gone::Closed]);
+    assert_eq!(net.outgoing(1).len(), 1); // lost
+    net.deliver(1, &bye);
+    let answer = net.outgoing(1);
+    net.deliver(0, &answer);
+    assert!(net.sides[0].transport.is_drained());
+    assert_eq!(net.send(1, 2, 8), Err(SendError::PeerGone));
+}
+
+#[test]
+fn a_port_without_listener_ends_everything_pending() {
+    let mut net = Net::new();
+    net.send(0, 1, 8).unwrap();
+    net.send(0, 2, 100_000).unwrap();
+    net.outgoing(0);
+    let a = &mut net.sides[0];
+    a.transport.handle_unreachable(address(1), &mut a.app);
+    assert_eq!(a.app.sent, [(1, false), (2, false)]);
+    assert_eq!(a.app.gone, [Gone::Unreachable]);
+    assert_eq!(net.send(0, 3, 8), Err(SendError::PeerGone));
+}
+
+#[test]
+fn silence_has_a_limit_of_its_own() {
+    let mut net = Net::with_silence_limit(Duration::from_secs(2));
+    net.send(0, 1, 8).unwrap();
+    for _ in 0..19 {
+        net.outgoing(0);
+        net.advance(Duration::from_millis(100));
+    }
+    assert!(net.sides[0].app.gone.is_empty());
+    for _ in 0..5 {
+        net.outgoing(0);
+        net.advance(Duration::from_millis(100));
+    }
+    assert_eq!(net.sides[0].app.gone, [Gone::Silent]);
+    assert_eq!(net.sides[0].app.sent, [(1, false)]);
+}
+
+#[test]
+fn an_idle_session_wants_nothing() {
+    let mut net = Net::new();
+    net.send(0, 1, 300_000).unwrap();
+    net.settle();
+    net.advance(Duration::from_millis(1));
+    net.settle();
+    net.advance(Duration::from_secs(3600));
+    net.settle();
+    assert!(net.sides.iter().all(|s| s.transport.poll_timeout().is_none()));
+    assert!(net.sides.iter().all(|s| s.transport.stats().probes == 0));
+    assert!(net.sides.iter().all(|s| s.transport.is_drained()));
+}

@@ -1,0 +1,69 @@
+//! The Debian packages that each purpose needs, in one place.
+
+use std::process::Command;
+
+use clap::ValueEnum;
+
+/// What packages are needed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Purpose {
+    /// Building and testing.
+    Test,
+    /// The demonstration with real programs.
+    Demo,
+}
+
+/// Compiler, MPI, network tools, and a font for pictures.
+const TEST: &[&str] = &[
+    "gcc",
+    "libc6-dev",
+    "openmpi-bin",
+    "libopenmpi-dev",
+    "libfabric-dev",
+    "libfabric-bin",
+    "iproute2",
+    "tcpdump",
+    "fonts-dejavu-core",
+];
+/// Besides, the programs that the demonstration runs.
+const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-openmpi"];
+
+/// Says what is missing and installs it.
+pub(crate) fn install(purpose: Purpose) -> Result<(), String> {
+    let demo: &[&str] = if purpose == Purpose::Demo { DEMO } else { &[] };
+    let missing: Vec<&str> =
+        TEST.iter().chain(demo).copied().filter(|package| !is_installed(package)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let command = format!("apt-get install -y --no-install-recommends {}", missing.join(" "));
+    eprintln!("Debian packages are missing; running: {command}");
+    apt(&["update", "-qq"])?;
+    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    arguments.extend(&missing);
+    apt(&arguments).map_err(|why| format!("{why}; install by hand: sudo {command}"))
+}
+
+fn is_installed(package: &str) -> bool {
+    Command::new("dpkg-query")
+        .args(["-W", "-f", "${Status}", package])
+        .output()
+        .is_ok_and(|out| out.stdout.ends_with(b"ok installed"))
+}
+
+/// Runs apt-get, through sudo where that is needed.
+fn apt(arguments: &[&str]) -> Result<(), String> {
+    let uid = Command::new("id").arg("-u").output().map_err(|why| why.to_string())?;
+    let is_root = uid.stdout.starts_with(b"0\n");
+    let mut command = Command::new(if is_root { "apt-get" } else { "sudo" });
+    if !is_root {
+        command.arg("apt-get");
+    }
+    let status = command
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdout(std::process::Stdio::null())
+        .status()
+        .map_err(|why| format!("apt-get cannot be started: {why}"))?;
+    if status.success() { Ok(()) } else { Err(format!("apt-get {} failed", arguments[0])) }
+}

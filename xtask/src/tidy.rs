@@ -1,0 +1,173 @@
+//! What no compiler checks.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Longest file, in lines before its tests.
+const FILE_LINES_MAX: usize = 600;
+/// Crates that hold no unsafe code.
+const SAFE: &[&str] = &[
+    "wiglaf-wire",
+    "wiglaf-transport",
+    "wiglaf-link",
+    "wiglaf-sim",
+    "wiglaf-bench",
+    "wiglaf-links",
+    "xtask",
+];
+/// Which crates of ours a crate may name; whoever is not listed is a final artifact.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("wiglaf-wire", &[]),
+    ("wiglaf-transport", &["wiglaf-wire"]),
+    ("wiglaf-link", &["wiglaf-wire"]),
+    ("wiglaf-link-udp", &["wiglaf-link"]),
+    ("wiglaf-link-packet", &["wiglaf-link", "wiglaf-link-udp"]),
+    ("wiglaf-link-shm", &["wiglaf-link"]),
+    ("wiglaf-sim", &["wiglaf-transport", "wiglaf-wire"]),
+    ("wiglaf-endpoint", &["wiglaf-link", "wiglaf-transport", "wiglaf-wire"]),
+];
+/// Nothing depends on these.
+const FINAL: &[&str] = &["wiglaf-cli", "wiglaf-fabric", "xtask"];
+/// What would make the transport impure.
+const IMPURE: &[&str] =
+    &["std::time::Instant", "SystemTime", "std::net::UdpSocket", "std::thread", "std::fs"];
+
+/// Runs all checks and reports all that is wrong.
+pub(crate) fn run() -> Result<(), String> {
+    eprintln!("== tidy");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
+    let mut wrong = Vec::new();
+    let sources = sources(root);
+    lengths(&sources, &mut wrong);
+    unsafe_code(root, &mut wrong);
+    arrows(root, &mut wrong);
+    purity(&sources, &mut wrong);
+    protocol(root, &sources, &mut wrong);
+    for what in &wrong {
+        eprintln!("tidy: {what}");
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{} things are untidy", wrong.len())) }
+}
+
+/// All Rust files with their text, by path below the root.
+fn sources(root: &Path) -> BTreeMap<PathBuf, String> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![root.join("crates"), root.join("xtask")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs")
+                && let Ok(text) = fs::read_to_string(&path)
+            {
+                files.insert(path.strip_prefix(root).unwrap_or(&path).to_owned(), text);
+            }
+        }
+    }
+    files
+}
+
+fn lengths(sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
+    for (path, text) in sources {
+        let is_test = path.components().any(|c| c.as_os_str() == "tests");
+        if is_test || path.ends_with("bindings.rs") || path.ends_with("tests.rs") {
+            continue;
+        }
+        let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").count();
+        if lines > FILE_LINES_MAX {
+            wrong.push(format!("{} has {lines} lines: cut it at a seam", path.display()));
+        }
+    }
+}
+
+fn unsafe_code(root: &Path, wrong: &mut Vec<String>) {
+    for name in SAFE {
+        let folder =
+            if *name == "xtask" { root.join(name) } else { root.join("crates").join(name) };
+        let main = ["src/lib.rs", "src/main.rs"].map(|file| folder.join(file));
+        let text: String = main.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
+        if !text.contains("#![forbid(unsafe_code)]") {
+            wrong.push(format!("{name} does not forbid unsafe code"));
+        }
+    }
+}
+
+/// The crates of ours that a crate's `[dependencies]` name.
+fn dependencies(root: &Path, name: &str) -> Vec<String> {
+    let manifest = root.join("crates").join(name).join("Cargo.toml");
+    let text = fs::read_to_string(manifest).unwrap_or_default();
+    let section = text.split("\n[").find(|part| part.starts_with("dependencies]"));
+    let lines = section.unwrap_or_default().lines();
+    lines
+        .filter_map(|line| line.split(['.', ' ', '=']).next())
+        .filter(|dependency| dependency.starts_with("wiglaf-"))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn arrows(root: &Path, wrong: &mut Vec<String>) {
+    for (name, allowed) in ARROWS {
+        for dependency in dependencies(root, name) {
+            if !allowed.contains(&dependency.as_str()) {
+                wrong.push(format!("{name} must not depend on {dependency}"));
+            }
+        }
+    }
+    for entry in fs::read_dir(root.join("crates")).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        for dependency in dependencies(root, &name) {
+            if FINAL.contains(&dependency.as_str()) {
+                wrong.push(format!("{name} depends on {dependency}, which is a final artifact"));
+            }
+        }
+    }
+}
+
+fn purity(sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
+    for (path, text) in sources {
+        if path.starts_with("crates/wiglaf-transport/src") {
+            for name in IMPURE.iter().filter(|name| text.contains(**name)) {
+                wrong.push(format!("{} names {name}: the transport is pure", path.display()));
+            }
+        }
+    }
+}
+
+/// Every quotation of the protocol stands in it, and its table leads from
+/// each rule to code that quotes it and to a test that exists.
+fn protocol(root: &Path, sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
+    let document = fs::read_to_string(root.join("docs/protocol.md")).unwrap_or_default();
+    for (path, text) in sources {
+        for quote in text.lines().filter_map(|line| line.trim().strip_prefix("//# ")) {
+            if !path.starts_with("xtask") && !document.contains(quote) {
+                wrong.push(format!("{} quotes what no rule says: {quote}", path.display()));
+            }
+        }
+    }
+    let rules: BTreeMap<&str, &str> = document
+        .lines()
+        .filter_map(|line| line.strip_prefix("**R"))
+        .filter_map(|line| line.split_once("** "))
+        .collect();
+    let rows = document.lines().filter_map(|line| line.strip_prefix("| R"));
+    let rows: BTreeMap<&str, Vec<&str>> = rows
+        .filter_map(|line| line.split_once(" | "))
+        .map(|(rule, rest)| (rule, rest.trim_end_matches(" |").split(" | ").collect()))
+        .collect();
+    for (rule, sentence) in &rules {
+        let Some([file, test]) = rows.get(rule).map(Vec::as_slice) else {
+            wrong.push(format!("docs/protocol.md: R{rule} has no row in section 9"));
+            continue;
+        };
+        let code = sources.get(Path::new(file));
+        if !code.is_some_and(|text| text.contains(&format!("//# {sentence}"))) {
+            wrong.push(format!("{file} does not quote R{rule}: {sentence}"));
+        }
+        if !sources.values().any(|text| text.contains(&format!("fn {test}()"))) {
+            wrong
+                .push(format!("docs/protocol.md: R{rule} names the test {test}, which is nowhere"));
+        }
+    }
+}
