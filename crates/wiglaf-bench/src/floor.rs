@@ -50,11 +50,16 @@ pub struct FloorLatency {
 /// Runs one floor command.
 ///
 /// # Errors
-/// When it fails or prints something else.
-pub fn measure(floor: FloorCommand, time_max: Duration) -> Result<Floor> {
+/// When it fails, prints something else, or the user interrupts.
+pub fn measure(
+    floor: FloorCommand,
+    time_max: Duration,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Floor> {
     let what = format!("the floor of link {}", floor.link);
     let fail = |detail: String| BenchError::Run { what: what.clone(), detail };
-    let output = capture(floor.command, time_max).map_err(|e| fail(e.to_string()))?;
+    let output =
+        capture(floor.command, time_max, is_interrupted).map_err(|e| fail(e.to_string()))?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
         return Err(fail(text.lines().last().unwrap_or("no message").to_owned()));
@@ -86,6 +91,7 @@ mod tests {
                 r#"echo noise; echo '{"link":"udp","latency":[{"len":8,"p50_us":4,"p99_us":5}]}'"#,
             ),
             Duration::from_secs(20),
+            &|| false,
         );
         let floor = floor.unwrap();
         assert_eq!((floor.link.as_str(), floor.stream_megabytes_per_s), ("udp", None));
@@ -94,7 +100,8 @@ mod tests {
 
     #[test]
     fn a_failure_carries_the_last_words() {
-        let error = measure(shell("echo no such link >&2; exit 1"), Duration::from_secs(20));
+        let error =
+            measure(shell("echo no such link >&2; exit 1"), Duration::from_secs(20), &|| false);
         let text = error.unwrap_err().to_string();
         assert_eq!(text, "the floor of link udp failed: no such link");
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,8 @@ impl Transport {
         }
     }
 }
+
+const INTERRUPTED: &str = "it was interrupted";
 
 /// Environment variables that make a run use a transport: all that
 /// distinguishes one contender from another.
@@ -102,6 +104,12 @@ pub trait Launcher {
     fn floors(&self) -> Vec<FloorCommand> {
         Vec::new()
     }
+
+    /// Whether the user wants no more: a run that is under way is ended then,
+    /// and no other begins.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
 }
 
 /// Runs a job to its end and hands over what it wrote.
@@ -111,7 +119,7 @@ pub trait Launcher {
 pub fn run(launcher: &dyn Launcher, job: &Job<'_>, time_max: Duration) -> Result<Output> {
     let what = describe(job);
     let command = launcher.command(job)?;
-    let output = capture(command, time_max)
+    let output = capture(command, time_max, &|| launcher.is_interrupted())
         .map_err(|e| BenchError::Run { what: what.clone(), detail: e.to_string() })?;
     if output.status.success() {
         return Ok(output);
@@ -136,9 +144,16 @@ fn last_words(output: &Output) -> String {
     line.or(lines.last()).map_or_else(|| "no message".to_owned(), |l| (*l).to_owned())
 }
 
-/// Runs a command with a limit on its time. Afterwards it has ended, whatever
-/// happened.
-pub(crate) fn capture(mut command: Command, time_max: Duration) -> io::Result<Output> {
+/// Runs a command with a limit on its time, or until `is_interrupted`.
+/// Afterwards it has ended, whatever happened.
+pub(crate) fn capture(
+    mut command: Command,
+    time_max: Duration,
+    is_interrupted: &dyn Fn() -> bool,
+) -> io::Result<Output> {
+    if is_interrupted() {
+        return Err(io::Error::new(io::ErrorKind::Interrupted, INTERRUPTED));
+    }
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -147,8 +162,11 @@ pub(crate) fn capture(mut command: Command, time_max: Duration) -> io::Result<Ou
         .map_err(|e| named(&command, &e))?;
     let stdout = drain(child.stdout.take());
     let stderr = drain(child.stderr.take());
-    let Some(status) = wait(&mut child, time_max)? else {
+    let Some(status) = wait(&mut child, time_max, is_interrupted)? else {
         end(&mut child)?;
+        if is_interrupted() {
+            return Err(io::Error::new(io::ErrorKind::Interrupted, INTERRUPTED));
+        }
         let text = format!("not done after {} s, ended", time_max.as_secs());
         return Err(io::Error::new(io::ErrorKind::TimedOut, text));
     };
@@ -172,13 +190,18 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>
     })
 }
 
-fn wait(child: &mut Child, time_max: Duration) -> io::Result<Option<std::process::ExitStatus>> {
+/// Waits for the end; gives nothing when time is up or the user interrupts.
+fn wait(
+    child: &mut Child,
+    time_max: Duration,
+    is_interrupted: &dyn Fn() -> bool,
+) -> io::Result<Option<ExitStatus>> {
     let deadline = Instant::now() + time_max;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if Instant::now() >= deadline {
+        if Instant::now() >= deadline || is_interrupted() {
             return Ok(None);
         }
         // Long enough to leave the measured cores alone.
@@ -191,7 +214,7 @@ fn end(child: &mut Child) -> io::Result<()> {
     if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }
-    if wait(child, Duration::from_secs(5))?.is_none() {
+    if wait(child, Duration::from_secs(5), &|| false)?.is_none() {
         child.kill()?;
         child.wait()?;
     }
@@ -210,7 +233,8 @@ mod tests {
 
     #[test]
     fn captures_both_streams_and_the_status() {
-        let output = capture(shell("echo out; echo err >&2; exit 3"), Duration::from_secs(20));
+        let output =
+            capture(shell("echo out; echo err >&2; exit 3"), Duration::from_secs(20), &|| false);
         let output = output.unwrap();
         assert_eq!(output.stdout, b"out\n");
         assert_eq!(output.stderr, b"err\n");
@@ -219,8 +243,18 @@ mod tests {
 
     #[test]
     fn a_run_that_never_ends_is_ended() {
-        let error = capture(shell("exec sleep 1000"), Duration::from_millis(50)).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let error = capture(shell("exec sleep 1000"), Duration::from_millis(50), &|| false);
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_run_and_begins_no_other() {
+        let asked = std::cell::Cell::new(0);
+        let soon = || asked.replace(asked.get() + 1) > 2;
+        for _ in 0..2 {
+            let error = capture(shell("exec sleep 1000"), Duration::from_secs(1000), &soon);
+            assert_eq!(error.unwrap_err().kind(), io::ErrorKind::Interrupted);
+        }
     }
 
     #[test]
@@ -228,6 +262,7 @@ mod tests {
         let output = capture(
             shell("echo 'cannot open x' >&2; echo ---- >&2; echo bye >&2"),
             Duration::from_secs(20),
+            &|| false,
         );
         assert_eq!(last_words(&output.unwrap()), "cannot open x");
     }

@@ -172,7 +172,7 @@ fn measure_floors(launcher: &dyn Launcher, progress: Progress<'_>) -> (Vec<Floor
     let (mut floors, mut absent) = (Vec::new(), Vec::new());
     for command in launcher.floors() {
         progress(&format!("the floor of link {}", command.link));
-        match floor::measure(command, RUN_TIME_MAX) {
+        match floor::measure(command, RUN_TIME_MAX, &|| launcher.is_interrupted()) {
             Ok(found) => floors.push(found),
             Err(error) => absent.push(error.to_string()),
         }

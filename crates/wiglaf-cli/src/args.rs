@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use wiglaf_cluster::StateDir;
 use wiglaf_cluster::proto::STATE_VAR;
 
-use crate::{agent, doctor, down, env, exec, manual, run, status, up};
+use crate::{agent, bench, demo, doctor, down, env, exec, floor, manual, run, status, up};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -112,10 +112,14 @@ pub(crate) enum Command {
     Down(down::Args),
     Run(run::Args),
     Exec(exec::Args),
+    Bench(bench::Args),
+    Demo(demo::Args),
     Env(env::Args),
     Doctor(doctor::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
+    #[command(hide = true)]
+    Floor(floor::Args),
     #[command(hide = true)]
     Agent(agent::Args),
     #[command(hide = true)]

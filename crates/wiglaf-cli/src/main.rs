@@ -5,10 +5,13 @@
 
 mod agent;
 mod args;
+mod bench;
+mod demo;
 mod doctor;
 mod down;
 mod env;
 mod exec;
+mod floor;
 mod manual;
 mod output;
 mod run;
@@ -33,6 +36,9 @@ fn main() -> ExitCode {
         Command::Down(_) => down::run(&state),
         Command::Exec(args) => exec::run(args, &state),
         Command::Run(args) => run::run(args, &cli.global),
+        Command::Bench(args) => bench::run(args, &cli.global),
+        Command::Demo(args) => demo::run(args, &cli.global),
+        Command::Floor(args) => floor::run(args),
         Command::Env(args) => env::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => manual::completions(args),

@@ -51,7 +51,19 @@ fn plain(text: &str, site: &Site) -> String {
 fn help() {
     let site = Site::new();
     check("help", &site.wiglaf(&["--help"]), &site);
-    for command in ["up", "status", "down", "run", "exec", "env", "doctor", "completions", "man"] {
+    for command in [
+        "up",
+        "status",
+        "down",
+        "run",
+        "exec",
+        "bench",
+        "demo",
+        "env",
+        "doctor",
+        "completions",
+        "man",
+    ] {
         let said = site.wiglaf(&[command, "--help"]);
         let widest = said.stdout.lines().map(|line| line.chars().count()).max().unwrap_or(0);
         assert!(widest <= 80, "the help of {command} is {widest} columns wide");
@@ -123,5 +135,5 @@ fn completions_and_pages_are_there() {
     let dir = site.work();
     site.wiglaf(&["man", "--dir", dir.to_str().unwrap()]).expect_success();
     let pages = fs::read_dir(dir).unwrap().count();
-    assert_eq!(pages, 10, "one page for wiglaf and one per subcommand");
+    assert_eq!(pages, 12, "one page for wiglaf and one per subcommand");
 }

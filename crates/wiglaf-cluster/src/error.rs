@@ -28,6 +28,12 @@ impl Error {
         Self { sentence: sentence.into(), status: STATUS_NOT_FOUND }
     }
 
+    /// The same with another exit status.
+    #[must_use]
+    pub fn with_status(self, status: u8) -> Self {
+        Self { status, ..self }
+    }
+
     /// The status a command should exit with.
     #[must_use]
     pub fn exit_status(&self) -> u8 {

@@ -125,7 +125,10 @@ impl Picture {
             })
             .collect();
         let longest = report.contenders.iter().flat_map(|c| &c.points).map(|p| p.len).max();
-        for (place, floor) in report.floors.iter().enumerate() {
+        // Shared memory stays out: it joins no two nodes, and its rate would
+        // press all other curves to the bottom.
+        let between_nodes = report.floors.iter().filter(|floor| floor.link != "shm");
+        for (place, floor) in between_nodes.enumerate() {
             let latency = floor.latency.iter().map(|l| (l.len, l.p50_us));
             // A stream has no message size: a level line where messages are large.
             let stream = floor.stream_megabytes_per_s.zip(longest).filter(|(rate, _)| *rate > 0.0);

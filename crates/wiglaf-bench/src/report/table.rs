@@ -124,7 +124,8 @@ fn floor_words(floor: &Floor) -> String {
     });
     let stream = floor.stream_megabytes_per_s.map(|rate| format!("stream {} MB/s", figure(rate)));
     let parts: Vec<String> = latency.chain(stream).collect();
-    format!("bare link {}: {}", floor.link, parts.join("; "))
+    let place = if floor.link == "shm" { ", on one node" } else { "" };
+    format!("bare link {}{place}: {}", floor.link, parts.join("; "))
 }
 
 fn absent_words(absent: &Absent) -> String {

@@ -1,0 +1,322 @@
+//! `wiglaf bench`.
+
+pub(crate) mod interrupt;
+pub(crate) mod launcher;
+pub(crate) mod nodes;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::Serialize;
+use wiglaf_bench::{BenchError, applications, pingpong, report, ring};
+use wiglaf_cluster::error::Context;
+use wiglaf_cluster::rate::Rate;
+use wiglaf_cluster::shape::Wire;
+use wiglaf_cluster::{Error, Result, mpi};
+
+use crate::args::Global;
+use crate::output;
+use crate::run::LinkArg;
+use launcher::Emulated;
+use nodes::{Cluster, Wish};
+
+const HELP: &str = "\
+Examples:
+  wiglaf bench pingpong                  latency and bandwidth, 1 B to 4 MiB
+  wiglaf bench pingpong --quick          the same in half a minute, coarser
+  wiglaf bench pingpong --sizes 8,64K,1M --repeats 9 --link udp
+  wiglaf bench pingpong --wire direct    on a cable, without a switch
+  wiglaf bench ring --ranks 4 --nodes 4  ranks that share cores
+  wiglaf bench applications              whole programs, serial, TCP, Wiglaf
+
+Wiglaf and every TCP rival that is installed take turns with the same program on
+the same nodes and cores. A cluster that is up is used if it is as the options
+say; else one is started for the measurement. The table goes to standard
+output, progress to standard error, and the results to files in --output.";
+
+/// Measure Wiglaf beside TCP
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Latency and bandwidth against message size, between two nodes
+    Pingpong(PingpongArgs),
+    /// Ranks in a circle: what becomes of a transport when ranks share cores
+    Ring(RingArgs),
+    /// Quantum ESPRESSO and NWChem, serial, over TCP and over Wiglaf
+    Applications(ApplicationsArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct PingpongArgs {
+    #[command(flatten)]
+    common: Common,
+
+    /// How many nodes the cluster must have; the first two are used
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = node_count)]
+    nodes: usize,
+
+    /// Message sizes, such as 0,8,64K,1M [default: 0 B to 4 MiB]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size)]
+    sizes: Vec<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+struct RingArgs {
+    #[command(flatten)]
+    common: Common,
+
+    /// How many ranks
+    #[arg(long, short = 'n', default_value_t = 4, value_parser = rank_count)]
+    ranks: usize,
+
+    /// How many nodes they are spread over
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = node_count)]
+    nodes: usize,
+}
+
+#[derive(Debug, clap::Args)]
+struct ApplicationsArgs {
+    #[command(flatten)]
+    common: Common,
+
+    /// How many ranks, each on a node of its own
+    #[arg(long, short = 'n', default_value_t = 2, value_parser = rank_count)]
+    ranks: usize,
+}
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// How often each contender runs [default: 5; 1 for applications]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    repeats: Option<u16>,
+
+    /// Measure for a shorter time
+    #[arg(long)]
+    quick: bool,
+
+    /// Which of Wiglaf's links
+    #[arg(long, value_enum, default_value_t = LinkArg::Auto)]
+    link: LinkArg,
+
+    /// What joins the nodes [default: as it is, else bridge]
+    #[arg(long, value_enum)]
+    wire: Option<WireArg>,
+
+    /// Rate of each port of the switch, such as 1gbit [default: as it is]
+    #[arg(long, value_name = "RATE", value_parser = Rate::parse)]
+    rate: Option<Rate>,
+
+    /// MTU of every interface [default: as it is, else 1500]
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u32>,
+
+    /// Folder for the results
+    #[arg(long, short, value_name = "DIR", default_value = "wiglaf-bench")]
+    output: PathBuf,
+
+    /// Print JSON instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum WireArg {
+    /// A switch
+    Bridge,
+    /// One cable between two nodes
+    Direct,
+}
+
+impl Common {
+    fn wish(&self, nodes: usize) -> Wish {
+        let wire = self.wire.map(|wire| match wire {
+            WireArg::Bridge => Wire::Bridge,
+            WireArg::Direct => Wire::Direct,
+        });
+        Wish { nodes, wire, rate: self.rate, mtu: self.mtu }
+    }
+
+    fn rounds(&self, usual: usize, quick: usize) -> usize {
+        self.repeats.map_or(if self.quick { quick } else { usual }, usize::from)
+    }
+
+    /// Prints the result and says where its files are.
+    fn show(&self, report: &impl Serialize, table: &str, files: &[PathBuf]) -> Result<()> {
+        match self.json {
+            true => output::print_json(report)?,
+            false => output::print(table)?,
+        }
+        for file in files {
+            eprintln!("wiglaf: written {}", file.display());
+        }
+        Ok(())
+    }
+
+    /// Writes the result and its table.
+    fn write(&self, name: &str, report: &impl Serialize, table: &str) -> Result<Vec<PathBuf>> {
+        let folder = &self.output;
+        let [json, text] = ["json", "txt"].map(|ending| folder.join(format!("{name}.{ending}")));
+        report::write(report, &json).map_err(plain)?;
+        std::fs::write(&text, table).cannot(|| format!("write {}", text.display()))?;
+        Ok(vec![json, text])
+    }
+}
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    match &args.what {
+        What::Pingpong(args) => run_pingpong(args, global)?,
+        What::Ring(args) => run_ring(args, global)?,
+        What::Applications(args) => run_applications(args, global)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_pingpong(args: &PingpongArgs, global: &Global) -> Result<()> {
+    let common = &args.common;
+    mpi::find_openmpi()?;
+    make_folder(&common.output)?;
+    let work = work_folder(&common.output)?;
+    let cluster = Cluster::find_or_start(global, &common.wish(args.nodes))?;
+    let launcher = Emulated::new(&cluster, 2, 2, common.link.into(), &work)?;
+    let mut plan = pingpong::Plan::new(work.clone());
+    plan.rounds = common.rounds(plan.rounds, 2);
+    if common.quick {
+        plan.budget = Duration::from_millis(20);
+        plan.lens = QUICK_LENS.to_vec();
+    }
+    if !args.sizes.is_empty() {
+        plan.lens.clone_from(&args.sizes);
+        plan.lens.sort_unstable();
+        plan.lens.dedup();
+    }
+    let measured = pingpong::measure(&launcher, &plan, &mut progress);
+    interrupt::check()?;
+    let report = measured.map_err(plain)?;
+    let written = report::write_pingpong(&report, &common.output).map_err(plain)?;
+    common.show(&report, &report::pingpong_table(&report), &written.files)?;
+    written.notes.iter().for_each(|note| eprintln!("wiglaf: {note}"));
+    Ok(())
+}
+
+fn run_ring(args: &RingArgs, global: &Global) -> Result<()> {
+    let common = &args.common;
+    mpi::find_openmpi()?;
+    make_folder(&common.output)?;
+    let work = work_folder(&common.output)?;
+    let cluster = Cluster::find_or_start(global, &common.wish(args.nodes))?;
+    let launcher = Emulated::new(&cluster, args.nodes, args.ranks, common.link.into(), &work)?;
+    let mut plan = ring::Plan::new(args.ranks, work.clone());
+    plan.rounds = common.rounds(plan.rounds, 2);
+    if common.quick {
+        plan.budget = Duration::from_millis(300);
+    }
+    let measured = ring::measure(&launcher, &plan, &mut progress);
+    interrupt::check()?;
+    let report = measured.map_err(plain)?;
+    let table = report::ring_table(&report);
+    let files = common.write("ring", &report, &table)?;
+    common.show(&report, &table, &files)
+}
+
+fn run_applications(args: &ApplicationsArgs, global: &Global) -> Result<()> {
+    let common = &args.common;
+    mpi::find_openmpi()?;
+    make_folder(&common.output)?;
+    let work = work_folder(&common.output)?;
+    let cluster = Cluster::find_or_start(global, &common.wish(args.ranks.max(2)))?;
+    let launcher = Emulated::new(&cluster, args.ranks, args.ranks, common.link.into(), &work)?;
+    let mut plan = applications::Plan::new(work.clone());
+    plan.ranks = args.ranks;
+    plan.rounds = common.rounds(plan.rounds, 1);
+    let measured = applications::measure(&launcher, &plan, &mut progress);
+    interrupt::check()?;
+    let report = measured.map_err(plain)?;
+    let table = report::applications_table(&report);
+    let files = common.write("applications", &report, &table)?;
+    common.show(&report, &table, &files)
+}
+
+/// Enough for the shape of the curve.
+const QUICK_LENS: [u64; 13] =
+    [0, 1, 8, 64, 512, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 21, 1 << 22];
+
+/// What is being done, on standard error; not what an interrupt cuts short.
+pub(crate) fn progress(line: &str) {
+    if !interrupt::is_wanted() {
+        eprintln!("wiglaf: {line}");
+    }
+}
+
+/// An error of a measurement as one of this command.
+pub(crate) fn plain(error: BenchError) -> Error {
+    match error {
+        BenchError::ProgramMissing { .. } => Error::not_found(error.to_string()),
+        other => Error::new(other.to_string()),
+    }
+}
+
+fn make_folder(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).cannot(|| format!("make the folder {}", folder.display()))
+}
+
+/// The folder for measuring programs and their input: in the user's home,
+/// which all nodes share, or else beside the results.
+pub(crate) fn work_folder(output: &Path) -> Result<PathBuf> {
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    let folder = cache.map_or_else(|| output.join("cache"), |cache| cache.join("wiglaf/bench"));
+    make_folder(&folder)?;
+    // Nodes need the path that it has everywhere.
+    folder.canonicalize().cannot(|| format!("find the folder {}", folder.display()))
+}
+
+fn node_count(text: &str) -> std::result::Result<usize, String> {
+    let count = text.parse().ok().filter(|n| (2..=wiglaf_cluster::shape::NODES_MAX).contains(n));
+    count.ok_or_else(|| format!("give a number from 2 to {}", wiglaf_cluster::shape::NODES_MAX))
+}
+
+fn rank_count(text: &str) -> std::result::Result<usize, String> {
+    let count = text.parse().ok().filter(|n| (2..=64).contains(n));
+    count.ok_or_else(|| "give a number from 2 to 64".to_owned())
+}
+
+/// Reads `8`, `64K`, `1M`; units are powers of 1024.
+fn size(text: &str) -> std::result::Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => Some(0),
+        "k" | "kib" => Some(10),
+        "m" | "mib" => Some(20),
+        _ => None,
+    };
+    let len = digits.parse::<u64>().ok().zip(shift).and_then(|(n, s)| n.checked_mul(1 << s));
+    // The measuring program's own limit.
+    len.filter(|len| *len <= 1 << 30)
+        .ok_or_else(|| "give bytes such as 8, 64K or 1M, at most 1024M".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        for (text, len) in
+            [("0", 0), ("8", 8), ("64K", 65_536), ("1MiB", 1 << 20), ("1024M", 1 << 30)]
+        {
+            assert_eq!(size(text), Ok(len), "{text}");
+        }
+        for text in ["", "K", "-1", "1.5K", "8 apples", "1025M", "99999999999999999999", "ü"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Starts measured programs on emulated nodes, with `wiglaf run` itself: what
+//! is measured is what users get.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use wiglaf_bench::floor::FloorCommand;
+use wiglaf_bench::{Job, Launcher, Settings, Transport};
+use wiglaf_cluster::mpi::{self, Link, OpenMpi};
+use wiglaf_cluster::shape::INTERFACE;
+use wiglaf_cluster::{HostList, Result, provider, up};
+
+use super::interrupt;
+use super::nodes::Cluster;
+use crate::up::this_exe;
+
+/// The user's own variables with these prefixes reach all ranks.
+const INHERITED: [&str; 4] = ["OMPI_MCA_", "WIGLAF_", "FI_", "UCX_"];
+/// These say nothing of a transport, or are a secret.
+const NOT_RECORDED: [&str; 4] = ["WIGLAF_STATE", "WIGLAF_NODE", "WIGLAF_LIBDIR", "WIGLAF_KEY"];
+
+/// The launcher for one cluster.
+#[derive(Debug)]
+pub(crate) struct Emulated<'a> {
+    cluster: &'a Cluster,
+    exe: PathBuf,
+    nodes: usize,
+    ranks: usize,
+    link: Link,
+    folder: &'a Path,
+}
+
+impl<'a> Emulated<'a> {
+    /// For jobs of `ranks` ranks on the first `nodes` nodes. `folder` is one
+    /// that all nodes see.
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        nodes: usize,
+        ranks: usize,
+        link: Link,
+        folder: &'a Path,
+    ) -> Result<Self> {
+        Ok(Self { cluster, exe: this_exe()?, nodes, ranks, link, folder })
+    }
+
+    fn wiglaf_run(&self, nodes: usize, ranks: usize) -> Command {
+        let names: HostList = self.node_names().take(nodes).collect();
+        let mut command = Command::new(&self.exe);
+        command.arg("--state").arg(self.cluster.state.path()).arg("run");
+        command.args(["-n", &ranks.to_string(), "--nodes", &names.to_string()]);
+        command
+    }
+
+    fn node_names(&self) -> impl Iterator<Item = &str> {
+        self.cluster.record.shape.nodes.iter().map(|node| node.name.as_str())
+    }
+
+    /// Whether ranks share cores; `wiglaf run` then tells Open MPI to yield.
+    fn oversubscribed(&self) -> bool {
+        let mut load = BTreeMap::new();
+        for node in self.cluster.record.shape.nodes.iter().cycle().take(self.ranks) {
+            *load.entry(node.core).or_insert(0) += 1;
+        }
+        let free = up::cores().len();
+        load.iter().any(|(core, ranks)| *ranks > if core.is_some() { 1 } else { free })
+    }
+
+    /// Two processes that find the link and each other in their environment.
+    fn floor(&self, link: Link, nodes: usize) -> FloorCommand {
+        let mut command = self.wiglaf_run(nodes, 2);
+        command.args(["--mpi", "none", "--link", link.name(), "--"]);
+        command.arg(&self.exe).arg("floor");
+        if nodes == 1 {
+            // The node keeps to one core; a floor wants one for each side.
+            let cores: Vec<String> = up::cores().iter().map(ToString::to_string).collect();
+            command.arg("--cores").arg(cores.join(","));
+        }
+        command.current_dir(self.folder);
+        FloorCommand { link: link.name().to_owned(), command }
+    }
+}
+
+fn of_cluster(transport: Transport) -> mpi::Transport {
+    match transport {
+        Transport::Wiglaf => mpi::Transport::Wiglaf,
+        // A single rank sends nothing; Open MPI's own TCP brings least along.
+        Transport::Tcp | Transport::Serial => mpi::Transport::Tcp,
+        Transport::Ucx => mpi::Transport::Ucx,
+        Transport::OfiTcp => mpi::Transport::OfiTcp,
+    }
+}
+
+fn word(transport: Transport) -> &'static str {
+    match of_cluster(transport) {
+        mpi::Transport::Wiglaf => "wiglaf",
+        mpi::Transport::Tcp => "tcp",
+        mpi::Transport::Ucx => "ucx",
+        mpi::Transport::OfiTcp => "ofi-tcp",
+    }
+}
+
+/// What `wiglaf run` is going to set, without what only starts the ranks, and
+/// what it is going to pass on.
+fn settings(table: Vec<(String, String)>) -> Settings {
+    let inherited = std::env::vars()
+        .filter(|(name, _)| INHERITED.iter().any(|prefix| name.starts_with(prefix)));
+    let recorded = |(name, _): &(String, String)| !NOT_RECORDED.contains(&name.as_str());
+    inherited.chain(table).filter(recorded).collect()
+}
+
+impl Launcher for Emulated<'_> {
+    fn settings(&self, transport: Transport) -> std::result::Result<Settings, String> {
+        let provider_dir = match transport {
+            Transport::Wiglaf => {
+                Some(provider::find(&self.exe).map_err(|error| error.to_string())?.dir)
+            }
+            _ => None,
+        };
+        let environment = OpenMpi {
+            transport: of_cluster(transport),
+            link: self.link,
+            interface: Some(INTERFACE.to_owned()),
+            oversubscribed: transport != Transport::Serial && self.oversubscribed(),
+            provider_dir,
+            ..OpenMpi::default()
+        };
+        let user = |name: &str| std::env::var(name).ok();
+        environment.environment(&user).map(settings).map_err(|error| error.to_string())
+    }
+
+    fn command(&self, job: &Job<'_>) -> wiglaf_bench::Result<Command> {
+        let mut command = self.wiglaf_run(job.nodes, job.ranks);
+        command.args(["--transport", word(job.transport), "--link", self.link.name(), "--"]);
+        command.arg(job.program).args(job.args).current_dir(job.dir);
+        command.envs(job.settings).envs(job.env.iter().map(|(name, value)| (name, value)));
+        Ok(command)
+    }
+
+    fn node_count(&self) -> usize {
+        self.nodes
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        let shape = &self.cluster.record.shape;
+        let core = |core: Option<usize>| core.map_or("any".to_owned(), |core| core.to_string());
+        let cores: Vec<String> =
+            shape.nodes.iter().take(self.nodes).map(|node| core(node.core)).collect();
+        [
+            ("nodes", "emulated, on one machine".to_owned()),
+            ("cluster", shape.summary()),
+            ("wire", shape.wire.to_string()),
+            ("mtu", shape.mtu.to_string()),
+            ("nodes used", self.nodes.to_string()),
+            ("core of each node", cores.join(", ")),
+            ("interface", INTERFACE.to_owned()),
+            ("link asked for", self.link.name().to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+
+    fn floors(&self) -> Vec<FloorCommand> {
+        vec![self.floor(Link::Udp, 2), self.floor(Link::Packet, 2), self.floor(Link::Shm, 1)]
+    }
+
+    fn is_interrupted(&self) -> bool {
+        interrupt::is_wanted()
+    }
+}

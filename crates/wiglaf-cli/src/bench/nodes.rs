@@ -1,0 +1,137 @@
+//! The nodes to measure on: a cluster that is up already, or one of our own
+//! for as long as the measurement lasts.
+
+use std::path::Path;
+
+use wiglaf_cluster::rate::Rate;
+use wiglaf_cluster::shape::{Draft, Nodes, Shape, Wire};
+use wiglaf_cluster::{Node, Record, Result, StateDir, up};
+
+use super::interrupt;
+use crate::args::Global;
+use crate::up::this_exe;
+
+/// Clusters of our own are called so, and have our pid at the end.
+const OWN_PREFIX: &str = "bench-";
+
+/// What the nodes must be like; what is left open may be anything.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wish {
+    /// So many, or more.
+    pub(crate) nodes: usize,
+    /// What joins them.
+    pub(crate) wire: Option<Wire>,
+    /// Rate of every switch port.
+    pub(crate) rate: Option<Rate>,
+    /// MTU of every interface.
+    pub(crate) mtu: Option<u32>,
+}
+
+impl Wish {
+    fn is_met_by(&self, shape: &Shape) -> bool {
+        shape.nodes.len() >= self.nodes
+            && self.wire.is_none_or(|wire| wire == shape.wire)
+            && self.mtu.is_none_or(|mtu| mtu == shape.mtu)
+            && self.rate.is_none_or(|rate| shape.nodes.iter().all(|n| n.rate == Some(rate)))
+    }
+}
+
+/// A running cluster. Dropping it takes it down if it is our own.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    /// Where its state is.
+    pub(crate) state: StateDir,
+    /// What it looks like.
+    pub(crate) record: Record,
+    is_own: bool,
+}
+
+impl Cluster {
+    /// The user's cluster if it is up and as wished, else one of our own; says
+    /// which. From now on a signal is a wish to stop, see [`interrupt`].
+    pub(crate) fn find_or_start(global: &Global, wish: &Wish) -> Result<Self> {
+        let state = global.state_dir();
+        remove_orphans();
+        let users = state.record()?.filter(up::is_whole);
+        let cluster = match users {
+            Some(record) if wish.is_met_by(&record.shape) => Self { state, record, is_own: false },
+            other => {
+                if let Some(record) = other {
+                    eprintln!(
+                        "wiglaf: the cluster that is up ({}) has not the shape wanted",
+                        record.shape.summary()
+                    );
+                }
+                Self::start(wish)?
+            }
+        };
+        // One sentence now rather than one for each contender later.
+        for node in &cluster.record.shape.nodes {
+            Node::new(&cluster.state, &node.name).hello()?;
+        }
+        // Only now: what an emulated node starts would inherit a blocked signal.
+        interrupt::listen()?;
+        let how = if cluster.is_own { "a cluster of its own" } else { "the cluster that is up" };
+        eprintln!("wiglaf: using {how}: {}", cluster.record.shape.summary());
+        Ok(cluster)
+    }
+
+    fn start(wish: &Wish) -> Result<Self> {
+        let name = format!("{OWN_PREFIX}{}", std::process::id());
+        let state = StateDir::new(None, &name);
+        let draft = Draft {
+            name: Some(name),
+            nodes: Some(Nodes::Count(wish.nodes)),
+            mtu: wish.mtu,
+            rate: wish.rate,
+            wire: wish.wire,
+            ..Draft::default()
+        };
+        let record = up::up(&state, draft, &this_exe()?)?.record().clone();
+        Ok(Self { state, record, is_own: true })
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.is_own
+            && let Err(error) = up::down(&self.state)
+        {
+            eprintln!("wiglaf: {error}");
+        }
+    }
+}
+
+/// Takes down what measurements left behind that were killed.
+fn remove_orphans() {
+    let any = StateDir::new(None, OWN_PREFIX);
+    let Some(Ok(entries)) = any.path().parent().map(std::fs::read_dir) else { return };
+    for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+        let pid = name.strip_prefix(OWN_PREFIX).filter(|pid| pid.parse::<u32>().is_ok());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            // Another user's, perhaps; it is not in our way.
+            let _ = up::down(&StateDir::new(None, &name));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_is_up_must_be_as_wished() {
+        let shape = |text: &str| Draft::parse(text, "f").unwrap().shape(&[0, 1]).unwrap();
+        let any = Wish { nodes: 2, wire: None, rate: None, mtu: None };
+        assert!(any.is_met_by(&shape("nodes = 3\nmtu = 9000\nrate = '1gbit'")));
+        assert!(!any.is_met_by(&shape("nodes = 1")));
+        assert!(Wish { wire: Some(Wire::Bridge), ..any }.is_met_by(&shape("")));
+        assert!(!Wish { wire: Some(Wire::Direct), ..any }.is_met_by(&shape("")));
+        assert!(!Wish { mtu: Some(9000), ..any }.is_met_by(&shape("")));
+        let rate = Some(Rate::parse("1gbit").unwrap());
+        assert!(Wish { rate, ..any }.is_met_by(&shape("rate = '1gbit'")));
+        assert!(
+            !Wish { rate, ..any }.is_met_by(&shape("rate = '1gbit'\n[node.node2]\nrate='2gbit'"))
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! The benchmarks on real nodes. No figure is judged here, only that there are
+//! figures, that they are of what they claim to be, and that nothing is left.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{Said, Site, has_openmpi, why_not};
+use serde_json::Value;
+
+fn report(site: &Site, name: &str) -> Value {
+    let text = std::fs::read_to_string(site.work().join("out").join(name)).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn names(list: &Value, key: &str) -> Vec<String> {
+    list.as_array().unwrap().iter().map(|one| one[key].as_str().unwrap().to_owned()).collect()
+}
+
+/// The folder of the cluster that a benchmark with this pid starts.
+fn own_state(pid: u32) -> String {
+    format!("/run/wiglaf/bench-{pid}")
+}
+
+#[test]
+fn a_ping_pong_measures_everybody_and_the_floors() {
+    if !has_openmpi() {
+        return;
+    }
+    let Some(site) = Site::up(&[]) else { return };
+    let args = ["bench", "pingpong", "--sizes", "8,64K", "--repeats", "2", "--output", "out"];
+    let said = site.wiglaf(&args).expect_success();
+    assert!(said.stderr.contains("using the cluster that is up"), "{said:?}");
+    assert!(said.stdout.contains("64 KiB"), "{said:?}");
+
+    let report = report(&site, "pingpong.json");
+    let here = names(&report["contenders"], "transport");
+    let absent = names(&report["absent"], "transport");
+    for transport in ["wiglaf", "tcp"] {
+        let reason = &report["absent"];
+        assert!(here.iter().any(|t| t == transport), "{transport} is absent: {reason}");
+    }
+    assert_eq!(here.len() + absent.len(), 4);
+    for contender in report["contenders"].as_array().unwrap() {
+        let points = contender["points"].as_array().unwrap();
+        let lens: Vec<u64> = points.iter().map(|p| p["len"].as_u64().unwrap()).collect();
+        assert_eq!(lens, [8, 65_536]);
+        assert!(points.iter().all(|p| p["round_p50_us"].as_array().unwrap().len() == 2));
+        assert!(contender["evidence"].is_string() && contender["settings"].is_object());
+        assert!(contender["settings"]["WIGLAF_KEY"].is_null(), "the secret is written down");
+    }
+    assert_eq!(names(&report["floors"], "link"), ["udp", "packet", "shm"], "{report}");
+    for ending in ["md", "svg"] {
+        assert!(site.work().join("out/pingpong").with_extension(ending).is_file());
+    }
+    assert_eq!(site.strays(), 0);
+    assert!(!site.inits().is_empty(), "the user's cluster was taken down");
+}
+
+#[test]
+fn a_cluster_of_another_shape_is_left_alone() {
+    if !has_openmpi() {
+        return;
+    }
+    let Some(site) = Site::up(&[]) else { return };
+    let args = ["bench", "ring", "--ranks", "3", "--nodes", "3", "--quick", "--repeats", "1"];
+    let mut command = site.command(&args);
+    let child = child_of(command.args(["--json", "--output", "out"])).spawn().unwrap();
+    let own = own_state(child.id());
+    let said = Said::from(child.wait_with_output().unwrap()).expect_success();
+    assert!(said.stderr.contains("has not the shape wanted"), "{said:?}");
+    assert!(said.stderr.contains("a cluster of its own: node[1-3]"), "{said:?}");
+    let printed: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(printed, report(&site, "ring.json"));
+    assert_eq!(printed["nodes"], 3);
+    assert!(!Path::new(&own).exists() && common::processes_with(Path::new(&own)).is_empty());
+    assert!(!site.inits().is_empty(), "the user's cluster was taken down");
+}
+
+fn child_of(command: &mut Command) -> &mut Command {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped())
+}
+
+#[test]
+fn an_interrupted_benchmark_leaves_nothing() {
+    if let Some(reason) = why_not() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    if !has_openmpi() {
+        return;
+    }
+    let site = Site::new();
+    let mut command = site.command(&["bench", "ring", "--repeats", "50", "--output", "out"]);
+    let mut child = child_of(&mut command).spawn().unwrap();
+    let own = own_state(child.id());
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("round 1 of 50")));
+    let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(143), "{rest:?}");
+    assert_eq!(rest.last().unwrap(), "wiglaf: interrupted by signal 15", "{rest:?}");
+    assert!(!Path::new(&own).exists() && common::processes_with(Path::new(&own)).is_empty());
+}
+
+#[test]
+fn the_demo_finds_equal_energies() {
+    if let Some(reason) = why_not() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    let has = |file: &str| Path::new(file).exists();
+    let data = "/usr/share/espresso/pseudo/Si.pz-vbc.UPF";
+    if !has_openmpi() || !has("/usr/bin/pw.x") || !has("/usr/bin/nwchem.openmpi") || !has(data) {
+        eprintln!("skipped: quantum-espresso, quantum-espresso-data or nwchem-openmpi is missing");
+        return;
+    }
+    let site = Site::new();
+    let said = site.wiglaf(&["demo", "--repeats", "1"]).expect_success();
+    for program in ["Quantum ESPRESSO", "NWChem"] {
+        let row = said.stdout.lines().find(|line| line.starts_with(program)).unwrap();
+        let cells: Vec<&str> = row[program.len()..].split_whitespace().collect();
+        assert_eq!(cells[0], "yes", "{said:?}");
+        let seconds = |cell: &str| cell.parse::<f64>().unwrap();
+        assert!(seconds(cells[1]) > 0.0 && seconds(cells[3]) > 0.0, "{said:?}");
+    }
+}
+
+#[test]
+fn what_the_demo_lacks_comes_with_its_mend() {
+    let site = Site::new();
+    let said: Said = site.command(&["demo"]).env("PATH", "/nowhere").output().unwrap().into();
+    assert_eq!(said.status, Some(127), "{said:?}");
+    assert!(said.stderr.contains("pw.x is missing: apt-get install quantum-espresso"), "{said:?}");
+    let last = said.stderr.lines().last().unwrap();
+    assert!(last.contains("run `apt-get install ") && last.contains("openmpi-bin"), "{said:?}");
+}
+
+#[test]
+fn a_floor_needs_its_peers() {
+    Site::new().wiglaf(&["floor"]).expect_sentence(1, "WIGLAF_RANK is not set");
+}
