@@ -34,7 +34,7 @@ pub const UDP_IP_HEADER_LEN: usize = 28;
 /// How many polls in a row may find nothing before the bulk socket is looked
 /// at only now and then: an empty look costs a system call, and the first of
 /// many bulk frames can wait for a microsecond.
-const BULK_IDLE_POLLS_MAX: u32 = 64;
+const BULK_IDLE_POLLS_MAX: u32 = 1024;
 
 /// Which poll looks at an idle bulk socket.
 const BULK_IDLE_STRIDE: u32 = 8;
