@@ -2,12 +2,14 @@
 .PHONY: demo test bench doctor install clean
 
 PREFIX ?= /usr/local
+# Emulated nodes take root.
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # The main job: unmodified MPI programs across an emulated cluster.
 demo:
 	cargo run --quiet --package xtask -- packages demo
 	cargo build --release --quiet --package wiglaf-cli --package wiglaf-fabric
-	target/release/wiglaf demo
+	$(SUDO) target/release/wiglaf demo
 
 # All tests.
 test:
@@ -18,7 +20,7 @@ test:
 bench:
 	cargo run --quiet --package xtask -- packages test
 	cargo build --release --quiet --package wiglaf-cli --package wiglaf-fabric
-	target/release/wiglaf bench pingpong --output bench/results
+	$(SUDO) target/release/wiglaf bench pingpong --output bench/results
 
 # Command, provider, C library and header under PREFIX.
 install:

@@ -30,7 +30,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     let mut seed = arguments.seed;
     let mut messages = 0;
     loop {
-        messages += one(seed)?;
+        messages +=
+            one(seed).map_err(|why| format!("{why}; replay with: cargo xtask sim {seed}"))?;
         seed += 1;
         if arguments.time.is_none_or(|limit| began.elapsed() >= limit) {
             break;

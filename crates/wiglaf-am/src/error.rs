@@ -1,5 +1,7 @@
 //! What can go wrong, each with its next step.
 
+use wiglaf_endpoint::ACTIVE_LEN_MAX;
+
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
@@ -9,6 +11,8 @@ pub enum Error {
     Open(String),
     /// There is no such rank in the job.
     NoSuchRank(usize),
+    /// The payload is longer than a message may be, in bytes.
+    TooLong(usize),
     /// The rank has ended or cannot be reached any more.
     RankGone(usize),
 }
@@ -21,6 +25,10 @@ impl std::fmt::Display for Error {
             }
             Self::Open(why) => write!(f, "no endpoint could be opened: {why}"),
             Self::NoSuchRank(rank) => write!(f, "the job has no rank {rank}"),
+            Self::TooLong(len) => write!(
+                f,
+                "a message of {len} bytes is too long; send it in pieces of {ACTIVE_LEN_MAX}"
+            ),
             Self::RankGone(rank) => write!(f, "rank {rank} has ended"),
         }
     }

@@ -107,6 +107,7 @@ impl Sender {
             match unsafe { self.endpoint.post_send(&op, &[region]) } {
                 Ok(()) => break,
                 Err(PostError::Again) => self.endpoint.wait(Duration::from_millis(1)),
+                Err(PostError::TooLong) => return Err(Error::TooLong(payload.len())),
                 Err(_) => return Err(Error::RankGone(to)),
             }
         }

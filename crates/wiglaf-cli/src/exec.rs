@@ -64,9 +64,10 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
         if terminal::is_interactive() {
             return Ok(ExitCode::from(terminal::run(node, command)?.code()));
         }
+        let held = signals::Held::new(&signals::ENDING);
         let running = node.spawn(&command, Streams::inherit()?)?;
         let signalled = running.try_clone()?;
-        signals::pass_on(&signals::ENDING, move |number| signalled.signal(number))?;
+        held.pass_on(move |number| signalled.signal(number))?;
         let end = running.wait()?;
         return Ok(ExitCode::from(end.code()));
     }

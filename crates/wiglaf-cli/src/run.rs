@@ -154,10 +154,11 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         },
         ..Job::default()
     };
+    let held = signals::Held::new(&signals::ENDING);
     let running = launch::start(&state, &record, &job, &this_exe()?, Streams::inherit()?)?;
     let stop = running.stop();
     let asked = AtomicUsize::new(0);
-    signals::pass_on(&signals::ENDING, move |number| {
+    held.pass_on(move |number| {
         // Who asks twice means it.
         let number =
             if asked.fetch_add(1, Ordering::Relaxed) == 0 { number } else { signals::KILL };

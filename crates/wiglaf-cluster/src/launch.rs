@@ -93,6 +93,9 @@ impl Stop {
 
 /// Starts a job on a running cluster, as `exe`, which is the `wiglaf` that was called.
 ///
+/// Starts a thread: who wants to pass signals on holds them before
+/// ([`signals::Held`]).
+///
 /// # Errors
 /// When a node, the MPI, the provider or the program is missing.
 pub fn start(
@@ -109,6 +112,14 @@ pub fn start(
     }
     if job.argv.is_empty() {
         return Err(Error::new("there is no program to run; name it behind `--`"));
+    }
+    let carries = job.mpi == Mpi::None || job.transport == Transport::Wiglaf;
+    if carries && job.link == Link::Shm && shapes.len().min(ranks) > 1 {
+        return Err(Error::new(format!(
+            "the shm link joins ranks of one node, and these run on {}; name one node with --nodes, \
+             or take --link auto",
+            shapes.len().min(ranks)
+        )));
     }
     let interface = job.interface.as_deref().unwrap_or(INTERFACE);
     let nodes: Vec<Node> = shapes.iter().map(|s| Node::new(state, &s.name)).collect();

@@ -146,6 +146,11 @@ impl OpenMpi {
         table.choose("FI_PROVIDER_PATH", &dir.display().to_string());
         table.choose("WIGLAF_LINK", self.link.name());
         table.choose("WIGLAF_KEY", &self.key);
+        if let Some(interface) = &self.interface
+            && (table.user)("WIGLAF_IP").is_none()
+        {
+            table.default("WIGLAF_IF", interface);
+        }
         Ok(())
     }
 

@@ -9,32 +9,44 @@ pub const RESIZED: i32 = libc::SIGWINCH;
 /// The signal that cannot be ignored.
 pub const KILL: i32 = libc::SIGKILL;
 
-/// From now on calls `on_signal` for each of these signals, which no longer do
-/// what they do by default. Must be called before other threads start, as those
-/// would still take them.
-///
-/// # Errors
-/// When the thread that waits for signals cannot be started.
-pub fn pass_on(signals: &[i32], on_signal: impl Fn(i32) + Send + 'static) -> Result<()> {
-    // SAFETY: a zeroed set is valid to be initialised, and only ours.
-    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` is live; the calls touch nothing else but this thread's mask.
-    unsafe {
-        libc::sigemptyset(&raw mut set);
-        for number in signals {
-            libc::sigaddset(&raw mut set, *number);
-        }
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-    }
-    let wait = move || {
-        loop {
-            let mut number = 0;
-            // SAFETY: both point to live variables of this thread.
-            if unsafe { libc::sigwait(&raw const set, &raw mut number) } == 0 {
-                on_signal(number);
+/// Signals that no longer do what they do by default, but wait to be passed on.
+pub struct Held(libc::sigset_t);
+
+impl Held {
+    /// Holds these signals from now on, for this thread and those it starts.
+    /// Must come before other threads start: a signal goes to any thread that
+    /// does not hold it.
+    #[must_use]
+    pub fn new(signals: &[i32]) -> Self {
+        // SAFETY: a zeroed set is valid to be initialised.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: `set` is live; the calls touch nothing else but this thread's mask.
+        unsafe {
+            libc::sigemptyset(&raw mut set);
+            for number in signals {
+                libc::sigaddset(&raw mut set, *number);
             }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
         }
-    };
-    let started = std::thread::Builder::new().spawn(wait);
-    started.map(drop).map_err(|error| Error::new(format!("cannot wait for signals: {error}")))
+        Self(set)
+    }
+
+    /// Calls `on_signal` for each signal that has come and will come.
+    ///
+    /// # Errors
+    /// When the thread that waits for signals cannot be started.
+    pub fn pass_on(self, on_signal: impl Fn(i32) + Send + 'static) -> Result<()> {
+        let wait = move || {
+            let Self(set) = self;
+            loop {
+                let mut number = 0;
+                // SAFETY: both point to live variables of this thread.
+                if unsafe { libc::sigwait(&raw const set, &raw mut number) } == 0 {
+                    on_signal(number);
+                }
+            }
+        };
+        let started = std::thread::Builder::new().spawn(wait);
+        started.map(drop).map_err(|error| Error::new(format!("cannot wait for signals: {error}")))
+    }
 }

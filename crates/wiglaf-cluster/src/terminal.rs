@@ -14,7 +14,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use crate::client::{Node, NodeCommand, Streams};
 use crate::error::{Context, Error, Result};
 use crate::proto::End;
-use crate::signals;
+use crate::signals::{self, Held};
 
 /// Whether the user sits at a terminal.
 #[must_use]
@@ -48,6 +48,7 @@ impl Drop for Raw {
 /// # Errors
 /// When there is no terminal to be had, or the node fails.
 pub fn run(node: &Node, command: NodeCommand) -> Result<End> {
+    let held = Held::new(&[&signals::ENDING[..], &[signals::RESIZED]].concat());
     let (ours, theirs) = open()?;
     let copy = || theirs.try_clone().cannot(|| "pass the terminal on".to_owned());
     let streams = Streams { stdin: copy()?, stdout: copy()?, stderr: copy()? };
@@ -55,8 +56,7 @@ pub fn run(node: &Node, command: NodeCommand) -> Result<End> {
     let running = node.spawn(&command.on_terminal(), streams)?;
     let signalled = running.try_clone()?;
     let resized = ours.try_clone().cannot(|| "copy the terminal".to_owned())?;
-    let wanted = [&signals::ENDING[..], &[signals::RESIZED]].concat();
-    signals::pass_on(&wanted, move |number| match number {
+    held.pass_on(move |number| match number {
         signals::RESIZED => copy_size(&resized),
         number => signalled.signal(number),
     })?;

@@ -7,10 +7,7 @@ use wiglaf_wire::{Class, Envelope};
 
 use crate::matching::{Matching, Payload, Posted, Unexpected};
 use crate::memory::Regions;
-use crate::{ActiveMessage, Completion, Outcome, SendOp, Side};
-
-/// Longest active message that is accepted, in bytes.
-const ACTIVE_LEN_MAX: u64 = 64 << 20;
+use crate::{ACTIVE_LEN_MAX, ActiveMessage, Completion, Outcome, SendOp, Side};
 
 /// A send that the transport may still read.
 #[derive(Debug)]
@@ -370,7 +367,7 @@ impl Sink for Books {
         send_id: u32,
     ) -> Option<Wanted> {
         if envelope.class == Class::Active {
-            let len = total.min(ACTIVE_LEN_MAX);
+            let len = total.min(ACTIVE_LEN_MAX as u64);
             let message = active(peer, envelope, vec![0; len as usize]);
             let token = self.pulling.insert(Pulling::Active(message)) as u64;
             return Some(Wanted { len, token });

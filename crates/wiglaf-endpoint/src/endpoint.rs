@@ -11,18 +11,21 @@ use wiglaf_transport::{
     Config as TransportConfig, Instant as Tick, Path, PeerId, PeerView, Posted as Taken, SendError,
     Stats, Transmit, Transport,
 };
-use wiglaf_wire::{Envelope, Epoch, JobKey};
+use wiglaf_wire::{Class, Envelope, Epoch, JobKey};
 
 use crate::books::{Assembly, Books, Receiving, Sending};
 use crate::matching::{Payload, Posted, Unexpected};
 use crate::memory::{Region, Regions};
 use crate::waiting::{Step, Waiting};
 use crate::{
-    ActiveMessage, Address, CompleteWhen, Completion, Outcome, PostError, RecvOp, SendOp, Side,
+    ACTIVE_LEN_MAX, ActiveMessage, Address, CompleteWhen, Completion, Outcome, PostError, RecvOp,
+    SendOp, Side,
 };
 
 /// Trains that one call of progress sends before it looks for arrivals again.
 const TRAINS_PER_PROGRESS: usize = 8;
+/// Empty polls between two looks at the clock.
+const POLLS_PER_CLOCK: u32 = 8;
 /// Longest block of [`Endpoint::idle`]: its caller has other things to look after.
 const IDLE_BLOCK_MAX: Duration = Duration::from_millis(1);
 /// How long closing waits for what was sent to be acknowledged.
@@ -56,6 +59,8 @@ pub struct Endpoint {
     out: Vec<u8>,
     /// A train in `out` that its link had no room for.
     stalled: Option<Transmit>,
+    /// Empty polls in a row.
+    quiet_polls: u32,
     /// The first link failure; the link is not used any further.
     failed: Option<io::Error>,
     closed: bool,
@@ -96,6 +101,7 @@ impl Endpoint {
             clock: Instant::now(),
             out,
             stalled: None,
+            quiet_polls: 0,
             failed: None,
             closed: false,
             introduced: 0,
@@ -131,13 +137,18 @@ impl Endpoint {
         self.links.iter().map(|link| link.limits().frame_len_max).min().unwrap_or(0) - 128
     }
 
-    /// Makes `address` known; the same address gives the same peer again.
+    /// Makes `address` known; the same address gives the same peer again. One
+    /// that no link reaches is gone from the beginning.
     pub fn insert(&mut self, address: Address) -> PeerId {
         for link in &mut self.links {
             link.add_peer(address.at, address.epoch.0);
         }
-        let path = self.links.iter().rposition(|link| link.reaches(address.at)).unwrap_or(0);
-        self.transport.connect(address.at, address.epoch, path)
+        let path = self.links.iter().rposition(|link| link.reaches(address.at));
+        let peer = self.transport.connect(address.at, address.epoch, path.unwrap_or(0));
+        if path.is_none() {
+            self.transport.give_up(peer, &mut self.books);
+        }
+        peer
     }
 
     /// Where a peer is, as far as is known.
@@ -159,7 +170,12 @@ impl Endpoint {
         // SAFETY: handed on from our caller.
         let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
         let len = regions.len();
-        if op.inject && len > self.inject_len_max() {
+        let limit = match op.class {
+            _ if op.inject => self.inject_len_max(),
+            Class::Active => ACTIVE_LEN_MAX,
+            Class::Tagged | Class::Untagged => usize::MAX,
+        };
+        if len > limit {
             return Err(PostError::TooLong);
         }
         let report = op.complete == CompleteWhen::Delivery && !op.inject;
@@ -339,33 +355,38 @@ impl Endpoint {
 
     /// Receives, delivers, acknowledges, sends. True when anything happened.
     pub fn progress(&mut self) -> bool {
-        let now = self.now();
-        let mut busy = false;
-        let pulling = self.transport.is_pulling();
+        let (clock, pulling) = (self.clock, self.transport.is_pulling());
+        let mut arrived_at = None;
         for (path, link) in self.links.iter_mut().enumerate() {
             if pulling {
                 link.expect_bulk();
             }
             let (transport, books) = (&mut self.transport, &mut self.books);
             let received = link.recv(&mut |from, bytes| {
+                let now = *arrived_at.get_or_insert_with(|| tick(clock));
                 transport.handle_datagram(now, from, path, bytes, books);
             });
-            match received {
-                Ok(count) => busy |= count > 0,
-                Err(why) => {
-                    self.failed.get_or_insert(why);
-                }
+            if let Err(why) = received {
+                self.failed.get_or_insert(why);
             }
             while let Some(at) = link.take_unreachable() {
                 transport.handle_unreachable(at, books);
-                busy = true;
+                arrived_at.get_or_insert_with(|| tick(clock));
             }
         }
         self.introduce_strangers();
+        // Reading the clock costs as much as looking into a ring: an empty poll
+        // does so now and then only.
+        self.quiet_polls = if arrived_at.is_some() { 0 } else { self.quiet_polls.wrapping_add(1) };
+        if arrived_at.is_none() && !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {
+            let ready = self.transport.is_ready() || self.stalled.is_some();
+            return ready && self.flush(self.now());
+        }
+        let now = arrived_at.unwrap_or_else(|| tick(clock));
         if self.transport.poll_timeout().is_some_and(|at| at <= now) {
             self.transport.handle_timeout(now, &mut self.books);
         }
-        busy |= self.flush(now);
+        let busy = self.flush(now) || arrived_at.is_some();
         if busy {
             self.waiting.found();
         }
@@ -438,6 +459,9 @@ impl Endpoint {
     /// To be called when a caller that polls found nothing: polls, yields, or
     /// blocks for at most a millisecond, as the waiting policy finds best.
     pub fn idle(&mut self) {
+        if self.waiting.is_alone() && !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {
+            return;
+        }
         let began = Instant::now();
         let step = self.waiting.empty(began);
         match step {
@@ -446,6 +470,7 @@ impl Endpoint {
             Step::Block => self.block(IDLE_BLOCK_MAX),
         }
         self.waiting.resumed(step, began, Instant::now());
+        self.quiet_polls = POLLS_PER_CLOCK - 1; // time has passed: the next poll looks
     }
 
     /// Waits until something has happened or `timeout` has passed.
@@ -488,6 +513,7 @@ impl Endpoint {
         for link in &mut self.links {
             link.arm(false);
         }
+        self.quiet_polls = POLLS_PER_CLOCK - 1; // time has passed: the next poll looks
     }
 
     /// Waits until what was sent is acknowledged (bounded), then says good-bye.
@@ -517,7 +543,7 @@ impl Endpoint {
     }
 
     fn now(&self) -> Tick {
-        Tick::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1)
+        tick(self.clock)
     }
 
     /// The address that peers on the same link reach this endpoint's bulk lane at.
@@ -525,6 +551,11 @@ impl Endpoint {
     pub fn bulk_address(&self) -> SocketAddrV4 {
         SocketAddrV4::new(*self.address.at.ip(), self.links[0].bulk_port())
     }
+}
+
+/// The transport's time: since the endpoint was opened.
+fn tick(clock: Instant) -> Tick {
+    Tick::from_nanos(clock.elapsed().as_nanos() as u64 + 1)
 }
 
 fn path_of(link: &dyn Link) -> Path {

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 pub use endpoint::{Endpoint, Setup};
 pub use memory::{REGIONS_MAX, Region};
+pub use wiglaf_transport::limits::FRAME_LEN_MIN;
 pub use wiglaf_transport::{Gone, PeerId, PeerView, Stats};
 pub use wiglaf_wire::{Class, Epoch, JobKey};
 
@@ -174,6 +175,9 @@ pub struct Config {
     /// Off only to show what happens without it.
     pub flow_control: bool,
 }
+
+/// Longest active message, in bytes: its receiver allocates it unasked.
+pub const ACTIVE_LEN_MAX: usize = 64 << 20;
 
 /// An active message that has arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -37,7 +37,7 @@ use routes::{Routes, Way};
 /// as dozens of looks at the ring.
 const IDLE_STRIDE: u32 = 64;
 /// Which poll looks at an idle bulk socket: trains of eager messages come unannounced.
-const BULK_IDLE_STRIDE: u32 = 16;
+const BULK_IDLE_STRIDE: u32 = 32;
 
 /// How many polls pass between two looks for reports of unreachable ports.
 const REPORT_STRIDE: u32 = 4096;

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 
-use wiglaf_endpoint::LinkChoice;
+use wiglaf_endpoint::{FRAME_LEN_MIN, LinkChoice};
 use wiglaf_link::Link;
 use wiglaf_link_packet::{OpenError as PacketError, PacketLink};
 use wiglaf_link_shm::ShmLink;
@@ -51,6 +51,11 @@ pub enum OpenError {
     Packet(io::Error),
     /// The shared-memory link was asked for and failed.
     Shm(io::Error),
+    /// The interface's frames are too short for the protocol's headers.
+    FramesTooShort {
+        /// Longest UDP payload.
+        frame_len: usize,
+    },
 }
 
 impl std::fmt::Display for OpenError {
@@ -84,6 +89,12 @@ impl std::fmt::Display for OpenError {
             Self::Packet(error) => {
                 write!(f, "the packet link cannot be opened ({error}); choose the udp link")
             }
+            Self::FramesTooShort { frame_len } => write!(
+                f,
+                "the interface carries {frame_len} bytes in a datagram and Wiglaf needs \
+                 {FRAME_LEN_MIN}; raise its MTU to {} or more",
+                FRAME_LEN_MIN + 28
+            ),
             Self::Shm(error) => write!(
                 f,
                 "shared memory in /dev/shm cannot be used ({error}); free some, or choose the udp link"

@@ -8,7 +8,7 @@ mod environment;
 pub mod floor;
 
 use rustix::rand::{GetRandomFlags, getrandom};
-use wiglaf_endpoint::{Config, Endpoint, Epoch, Setup};
+use wiglaf_endpoint::{Config, Endpoint, Epoch, FRAME_LEN_MIN, Setup};
 
 pub use choose::{OpenError, Opened, open_links};
 pub use environment::{VariableError, config_from, config_from_env};
@@ -22,6 +22,10 @@ pub fn open(config: &Config) -> Result<Endpoint, OpenError> {
     let opened = open_links(config.ip, config.port, epoch.0, config.link)?;
     // Of the links that reach a peer the endpoint uses the last: shared memory.
     let links: Vec<_> = opened.net.into_iter().chain(opened.shm).collect();
+    let frame_len = links.iter().map(|link| link.limits().frame_len_max).min().unwrap_or(0);
+    if frame_len < FRAME_LEN_MIN {
+        return Err(OpenError::FramesTooShort { frame_len });
+    }
     Ok(Endpoint::new(Setup {
         epoch,
         key: config.key,

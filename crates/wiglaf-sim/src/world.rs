@@ -139,12 +139,10 @@ impl World {
     fn fault(&self, what: &str) -> String {
         let received: u64 = self.nodes.iter().map(|n| n.peer.received).sum();
         format!(
-            "seed {}: {what} (virtual time {:?}, {received} messages received, {:?}); \
-             replay with: cargo xtask sim {}",
+            "seed {}: {what} (virtual time {:?}, {received} messages received, {:?})",
             self.seed,
             self.now,
             self.stats(),
-            self.seed
         )
     }
 
@@ -202,7 +200,7 @@ fn post_one(node: &mut Node, random: &mut Random, len_max: u64) {
     let Some(peer) = node.peers[to] else { return };
     let number = node.done[to];
     // Most messages are short, a few are long.
-    let len = random.bits() % (len_max + 1) >> random.below(14);
+    let len = (random.bits() % (len_max + 1)) >> random.below(14);
     let token = node.peer.register_send(to, number);
     let envelope = Envelope { class: Class::Tagged, tag: number, data: Some(number ^ 0x5a) };
     let report = random.chance(0.3);

@@ -346,6 +346,12 @@ impl Transport {
         self.sends.len() == 0 && self.sessions.iter().all(Session::is_drained)
     }
 
+    /// Whether there may be something to send.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Whether bytes that were asked for are still to come.
     #[must_use]
     pub fn is_pulling(&self) -> bool {
@@ -360,6 +366,13 @@ impl Transport {
         // but then nothing of ours is lost by believing it either.
         if session.state == State::Open && session.used {
             self.fail(index, Gone::Unreachable, sink);
+        }
+    }
+
+    /// No way leads to `peer`.
+    pub fn give_up(&mut self, peer: PeerId, sink: &mut dyn Sink) {
+        if self.sessions.get(peer.0 as usize).is_some_and(|s| s.state == State::Open) {
+            self.fail(peer.0, Gone::Unreachable, sink);
         }
     }
 

@@ -9,7 +9,7 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
 /// From now on a signal is remembered instead of died of.
 pub(crate) fn listen() -> Result<()> {
-    signals::pass_on(&signals::ENDING, |number| SIGNAL.store(number, Ordering::Relaxed))
+    signals::Held::new(&signals::ENDING).pass_on(|number| SIGNAL.store(number, Ordering::Relaxed))
 }
 
 /// Whether a signal came.

@@ -55,27 +55,83 @@ fn shm_files() -> BTreeSet<OsString> {
         .unwrap_or_default()
 }
 
-/// Kills everything that carries the job's mark and belongs to `uid`.
+/// Kills everything that carries the job's mark and belongs to `uid`, and waits
+/// until it has ended.
 fn sweep(job: &str, uid: u32) {
     let mark = format!("{JOB_VAR}={job}");
     for _ in 0..PASSES_MAX {
-        let marked: Vec<Pid> = pids().filter(|pid| is_marked(*pid, &mark, uid)).collect();
-        if marked.is_empty() {
-            return;
+        let mut is_clean = true;
+        for pid in pids() {
+            match look(pid, &mark, uid) {
+                Look::Other => {}
+                Look::Unclear => is_clean = false,
+                Look::Marked => {
+                    is_clean = false;
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
         }
-        for pid in marked {
-            let _ = kill_process(pid, Signal::KILL);
+        if is_clean {
+            return;
         }
         std::thread::sleep(PASS_PAUSE);
     }
 }
 
-fn is_marked(pid: Pid, mark: &str, uid: u32) -> bool {
+/// What a process turns out to be.
+#[derive(Debug, PartialEq, Eq)]
+enum Look {
+    /// One of the job's.
+    Marked,
+    /// On its way out, or about to become another program: look again.
+    Unclear,
+    /// None of ours, or one that has ended.
+    Other,
+}
+
+fn look(pid: Pid, mark: &str, uid: u32) -> Look {
     let dir = format!("/proc/{}", pid.as_raw_nonzero());
     let owned = uid == 0 || fs::metadata(&dir).is_ok_and(|meta| meta.uid() == uid);
-    // Empty for one that has ended and waits to be reaped.
+    let Some(stat) = Stat::read(pid).filter(|stat| owned && !stat.has_ended) else {
+        return Look::Other;
+    };
+    if !stat.has_environment {
+        return Look::Unclear;
+    }
     let environ = fs::read(format!("{dir}/environ")).unwrap_or_default();
-    owned && environ.split(|b| *b == 0).any(|var| var == mark.as_bytes())
+    match environ.split(|b| *b == 0).any(|var| var == mark.as_bytes()) {
+        true => Look::Marked,
+        // It may have lost its memory between the two readings.
+        false if Stat::read(pid).is_some_and(|s| !s.has_ended && !s.has_environment) => {
+            Look::Unclear
+        }
+        false => Look::Other,
+    }
+}
+
+/// The part of /proc/PID/stat that tells where in its life a process is.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    has_ended: bool,
+    /// Its memory, and in it the environment, is set up and not given back yet.
+    has_environment: bool,
+}
+
+impl Stat {
+    fn read(pid: Pid) -> Option<Self> {
+        let text = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+        // The name before the last bracket may hold anything.
+        let behind_name = text.iter().rposition(|b| *b == b')')? + 1;
+        let fields: Vec<&str> =
+            std::str::from_utf8(&text[behind_name..]).ok()?.split_ascii_whitespace().collect();
+        let number = |field: usize| fields.get(field - 3).and_then(|f| f.parse::<u64>().ok());
+        const MEMORY_LEN: usize = 23;
+        const ENVIRONMENT_END: usize = 51;
+        Some(Self {
+            has_ended: matches!(*fields.first()?, "Z" | "X" | "x"),
+            has_environment: number(MEMORY_LEN)? > 0 && number(ENVIRONMENT_END)? > 0,
+        })
+    }
 }
 
 /// All processes of the node but its init.
@@ -89,10 +145,5 @@ fn pids() -> impl Iterator<Item = Pid> {
 
 /// How many processes run on the node, its init and the dead not counted.
 pub(super) fn process_count() -> usize {
-    pids()
-        .filter(|pid| {
-            let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-            stat.is_ok_and(|s| s.rsplit_once(") ").is_some_and(|(_, s)| !s.starts_with('Z')))
-        })
-        .count()
+    pids().filter(|pid| Stat::read(*pid).is_some_and(|stat| !stat.has_ended)).count()
 }
