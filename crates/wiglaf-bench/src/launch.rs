@@ -130,7 +130,11 @@ pub fn run(launcher: &dyn Launcher, job: &Job<'_>, time_max: Duration) -> Result
 
 fn describe(job: &Job<'_>) -> String {
     let program = job.program.file_name().unwrap_or(job.program.as_os_str());
-    format!("{} over {}", program.to_string_lossy(), job.transport.label())
+    let program = program.to_string_lossy();
+    match job.transport {
+        Transport::Serial => format!("{program} on one rank"),
+        carried => format!("{program} over {}", carried.label()),
+    }
 }
 
 /// The most telling line of a failed run: the last that says "error" or the

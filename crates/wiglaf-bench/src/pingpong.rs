@@ -21,6 +21,8 @@ use crate::stats::{Samples, Summary};
 pub const SCHEMA: &str = "wiglaf-bench/pingpong/1";
 
 const RUN_TIME_MAX: Duration = Duration::from_secs(180);
+/// For the first, short run: who needs longer is stuck.
+const TRY_TIME_MAX: Duration = Duration::from_secs(45);
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -206,7 +208,7 @@ impl Runner<'_> {
         let mut loud = settings.clone();
         loud.extend(talkative(transport));
         let output = self
-            .launch(transport, &loud, Duration::from_millis(5), &[8])
+            .launch(transport, &loud, Duration::from_millis(5), &[8], TRY_TIME_MAX)
             .map_err(|e| e.to_string())?;
         // UCX tells on standard output, the others on standard error.
         let said = [output.stderr, output.stdout].concat();
@@ -218,7 +220,8 @@ impl Runner<'_> {
     }
 
     fn run(&self, transport: Transport, settings: &Settings) -> Result<BTreeMap<u64, Samples>> {
-        let output = self.launch(transport, settings, self.plan.budget, &self.plan.lens)?;
+        let Plan { budget, lens, .. } = self.plan;
+        let output = self.launch(transport, settings, *budget, lens, RUN_TIME_MAX)?;
         let samples = parse(&String::from_utf8_lossy(&output.stdout))?;
         match self.plan.lens.iter().find(|len| !samples.contains_key(len)) {
             None => Ok(samples),
@@ -232,6 +235,7 @@ impl Runner<'_> {
         settings: &Settings,
         budget: Duration,
         lens: &[u64],
+        time_max: Duration,
     ) -> Result<std::process::Output> {
         let numbers =
             std::iter::once(budget.as_millis()).chain(lens.iter().map(|l| u128::from(*l)));
@@ -246,7 +250,7 @@ impl Runner<'_> {
             env: &[],
             dir: &self.plan.cache,
         };
-        launch::run(self.launcher, &job, RUN_TIME_MAX)
+        launch::run(self.launcher, &job, time_max)
     }
 }
 

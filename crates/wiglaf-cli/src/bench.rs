@@ -12,13 +12,13 @@ use clap::ValueEnum;
 use serde::Serialize;
 use wiglaf_bench::{BenchError, applications, pingpong, report, ring};
 use wiglaf_cluster::error::Context;
+use wiglaf_cluster::mpi::{self, Link};
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::Wire;
-use wiglaf_cluster::{Error, Result, mpi};
+use wiglaf_cluster::{Error, Result};
 
 use crate::args::Global;
 use crate::output;
-use crate::run::LinkArg;
 use launcher::Emulated;
 use nodes::{Cluster, Wish};
 
@@ -103,8 +103,8 @@ struct Common {
     quick: bool,
 
     /// Which of Wiglaf's links
-    #[arg(long, value_enum, default_value_t = LinkArg::Auto)]
-    link: LinkArg,
+    #[arg(long, value_enum, default_value_t = NetLinkArg::Auto)]
+    link: NetLinkArg,
 
     /// What joins the nodes [default: as it is, else bridge]
     #[arg(long, value_enum)]
@@ -133,6 +133,27 @@ enum WireArg {
     Bridge,
     /// One cable between two nodes
     Direct,
+}
+
+/// Shared memory is not among them: it joins no two nodes.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum NetLinkArg {
+    /// The best that works
+    Auto,
+    /// Plain UDP sockets
+    Udp,
+    /// AF_PACKET, past the IP stack
+    Packet,
+}
+
+impl From<NetLinkArg> for Link {
+    fn from(arg: NetLinkArg) -> Self {
+        match arg {
+            NetLinkArg::Auto => Self::Auto,
+            NetLinkArg::Udp => Self::Udp,
+            NetLinkArg::Packet => Self::Packet,
+        }
+    }
 }
 
 impl Common {
