@@ -8,8 +8,10 @@
 
 use std::time::{Duration, Instant};
 
-/// After so long without anything the thread blocks.
+/// After so long without anything the thread blocks, where others share the core.
 const BLOCK_AFTER: Duration = Duration::from_micros(100);
+/// The same where nobody does: spinning costs no one anything, a wake-up much.
+const BLOCK_AFTER_ALONE: Duration = Duration::from_millis(5);
 /// The same while a stranger wants the core.
 const BLOCK_AFTER_CROWDED: Duration = Duration::from_micros(20);
 /// A yield that takes longer has given the core to a stranger.
@@ -67,7 +69,11 @@ impl Waiting {
         };
         self.run = Some((since, now));
         let crowded = self.crowded_waits > 0;
-        let patience = if crowded { BLOCK_AFTER_CROWDED } else { BLOCK_AFTER };
+        let patience = match (crowded, self.alone) {
+            (true, _) => BLOCK_AFTER_CROWDED,
+            (false, true) => BLOCK_AFTER_ALONE,
+            (false, false) => BLOCK_AFTER,
+        };
         if now.saturating_duration_since(since) >= patience {
             return Step::Block;
         }
@@ -125,8 +131,14 @@ mod tests {
         }
         assert_eq!(w.empty(t + 100 * US), Step::Block);
         w.found();
+        w.resumed(Step::Yield, t, t + US); // nobody wanted the core
+        for us in (0..5000).step_by(4) {
+            assert_ne!(w.empty(t + us * US), Step::Block);
+        }
+        assert_eq!(w.empty(t + 5000 * US), Step::Block);
+        w.found();
         for us in (0..10_000).step_by(10) {
-            assert_ne!(w.empty(t + (200 + us) * US), Step::Block);
+            assert_ne!(w.empty(t + (6000 + us) * US), Step::Block);
         }
     }
 
