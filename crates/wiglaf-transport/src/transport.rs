@@ -269,24 +269,19 @@ impl Transport {
         token: u64,
         source: &dyn Source,
     ) {
-        let mut buffer = self.take_buffer();
-        buffer.resize(len, 0);
-        if len > 0 {
-            source.read(token, 0, &mut buffer);
-        }
         let room = self.body_len_max(index);
-        if RECORD_PREFIX_LEN + ENVELOPE_LEN + len <= room {
-            self.append(index, &Record::Message(*envelope, &buffer));
-        } else {
-            let first_len = room - RECORD_PREFIX_LEN - ENVELOPE_LEN - 8;
-            let (first, rest) = buffer.split_at(first_len);
-            let first = Record::First { envelope: *envelope, total: len as u64, payload: first };
-            self.append(index, &first);
-            for part in rest.chunks(room - RECORD_PREFIX_LEN) {
-                self.append(index, &Record::Next(part));
-            }
+        let whole = Record::Message(*envelope, &[]);
+        if whole.len() + len <= room {
+            return self.append_with(index, &whole, len, |out| source.read(token, 0, out));
         }
-        self.give_buffer(buffer);
+        let first = Record::First { envelope: *envelope, total: len as u64, payload: &[] };
+        let (mut record, mut at) = (first, 0);
+        while at < len {
+            let part = (len - at).min(room - record.len());
+            self.append_with(index, &record, part, |out| source.read(token, at as u64, out));
+            at += part;
+            record = Record::Next(&[]);
+        }
     }
 
     /// Asks for the first `len` bytes of a message that `peer` announced.
@@ -415,8 +410,19 @@ impl Transport {
 
     /// Adds a record to the last body that still waits, or to a new one.
     pub(crate) fn append(&mut self, index: u32, record: &Record<'_>) {
+        self.append_with(index, record, 0, |_| {});
+    }
+
+    /// Adds a record whose payload ends with `more` bytes that `fill` writes.
+    fn append_with(
+        &mut self,
+        index: u32,
+        record: &Record<'_>,
+        more: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) {
         let room = self.body_len_max(index);
-        let len = record.len();
+        let len = record.len() + more;
         let session = &mut self.sessions[index as usize];
         let fits = session.queue.back().is_some_and(|body| body.bytes.len() + len <= room);
         if !fits {
@@ -426,12 +432,11 @@ impl Transport {
         if let Some(body) = session.queue.back_mut() {
             let at = body.bytes.len();
             body.bytes.resize(at + len, 0);
-            record.emit(&mut body.bytes[at..]);
+            let head = record.emit_before(more, &mut body.bytes[at..]);
+            if more > 0 {
+                fill(&mut body.bytes[at + head..]);
+            }
         }
-    }
-
-    fn take_buffer(&mut self) -> Vec<u8> {
-        self.pool.pop().unwrap_or_default()
     }
 
     pub(crate) fn give_buffer(&mut self, mut buffer: Vec<u8>) {

@@ -195,7 +195,16 @@ impl Record<'_> {
     /// # Panics
     /// When `out` is shorter than [`Record::len`].
     pub fn emit(&self, out: &mut [u8]) -> usize {
-        let body_len = self.len() - RECORD_PREFIX_LEN;
+        self.emit_before(0, out)
+    }
+
+    /// Writes a record whose payload ends with `more` bytes that the caller
+    /// puts behind what this writes; returns the length without them.
+    ///
+    /// # Panics
+    /// When `out` is shorter than [`Record::len`].
+    pub fn emit_before(&self, more: usize, out: &mut [u8]) -> usize {
+        let body_len = self.len() - RECORD_PREFIX_LEN + more;
         debug_assert!(u16::try_from(body_len).is_ok(), "records fit their 16-bit length");
         let mut w = Writer::new(out);
         let (code, flags) = match self {

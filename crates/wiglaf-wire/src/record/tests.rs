@@ -101,3 +101,14 @@ fn unknown_types_and_lanes_are_refused() {
     body[RECORD_PREFIX_LEN] = 2;
     assert_eq!(Records::new(&body).next(), Some(Err(WireError::Field("lane"))));
 }
+
+#[test]
+fn a_payload_may_be_put_behind_its_record() {
+    let envelope = Envelope { class: Class::Active, tag: 1, data: None };
+    let mut whole = [0; 64];
+    let len = Record::Message(envelope, b"hwaet").emit(&mut whole);
+    let mut parts = [0; 64];
+    let head = Record::Message(envelope, b"").emit_before(5, &mut parts);
+    parts[head..head + 5].copy_from_slice(b"hwaet");
+    assert_eq!((head + 5, parts), (len, whole));
+}
