@@ -50,6 +50,10 @@ int wiglaf_poll(wiglaf *w);
 /* Like wiglaf_poll, but waits up to `timeout_ms` milliseconds for a message. */
 int wiglaf_wait(wiglaf *w, int timeout_ms);
 
+/* The next rank that was found to have ended, each once, or WIGLAF_E_GONE:
+ * who waits for a message of its will wait in vain. */
+int wiglaf_lost(wiglaf *w);
+
 /* Why the last call of this thread failed. */
 const char *wiglaf_error(void);
 

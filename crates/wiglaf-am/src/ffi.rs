@@ -209,6 +209,20 @@ pub unsafe extern "C" fn wiglaf_wait(w: *const Handle, timeout_ms: c_int) -> c_i
     unsafe { with(w, wait) }
 }
 
+/// See `wiglaf.h`.
+///
+/// # Safety
+/// As for `with`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wiglaf_lost(w: *const Handle) -> c_int {
+    let lost = |h: &Handle| match h.sender.borrow_mut().lost() {
+        Some(rank) => rank as c_int,
+        None => fail(GONE, "no rank has ended"),
+    };
+    // SAFETY: handed on from our caller.
+    unsafe { with(w, lost) }
+}
+
 /// See `wiglaf.h`. The text is valid until this thread's next failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn wiglaf_error() -> *const c_char {

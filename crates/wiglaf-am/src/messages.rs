@@ -136,6 +136,16 @@ impl Sender {
         }
     }
 
+    /// The next rank that was found to have ended, each once.
+    pub fn lost(&mut self) -> Option<usize> {
+        loop {
+            let (peer, _) = self.endpoint.pop_gone()?;
+            if let Some(rank) = self.peers.iter().position(|p| *p == peer) {
+                return Some(rank);
+            }
+        }
+    }
+
     pub(crate) fn progress(&mut self) -> bool {
         self.endpoint.progress()
     }
@@ -198,6 +208,12 @@ impl Messages {
         payload: &[u8],
     ) -> Result<(), Error> {
         self.sender.send(to, handler, data, payload)
+    }
+
+    /// The next rank that was found to have ended, each once: who waits for a
+    /// message of its will wait in vain.
+    pub fn lost(&mut self) -> Option<usize> {
+        self.sender.lost()
     }
 
     /// Runs the handlers of what has arrived; answers how many messages that was.

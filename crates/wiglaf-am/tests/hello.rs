@@ -2,7 +2,8 @@
 
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 const RANKS: usize = 3;
 
@@ -15,8 +16,13 @@ fn run(program: &Path, link: &str) -> Vec<String> {
         .map(|(rank, s)| format!("{}:{:x}", s.local_addr().unwrap(), 0xbee0 + rank))
         .collect();
     drop(sockets);
-    let children: Vec<_> = (0..RANKS)
+    // Those who greet first start first: nobody listens yet at rank 0.
+    let mut children: Vec<_> = (0..RANKS)
+        .rev()
         .map(|rank| {
+            if rank == 0 {
+                std::thread::sleep(Duration::from_millis(200));
+            }
             Command::new(program)
                 .env("WIGLAF_RANK", rank.to_string())
                 .env("WIGLAF_PEERS", peers.join(","))
@@ -27,13 +33,27 @@ fn run(program: &Path, link: &str) -> Vec<String> {
                 .unwrap()
         })
         .collect();
-    let outputs = children.into_iter().map(|child| child.wait_with_output().unwrap());
-    outputs
+    children.reverse();
+    let ended: Vec<_> = children.into_iter().map(ended).collect();
+    ended
+        .into_iter()
         .map(|out| {
             assert!(out.status.success(), "{:?}", out.status);
             String::from_utf8(out.stdout).unwrap()
         })
         .collect()
+}
+
+/// Waits for a rank, and ends it when it takes far longer than it may.
+fn ended(mut child: Child) -> Output {
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().unwrap()
 }
 
 fn check(outputs: &[String]) {
@@ -61,6 +81,8 @@ fn rust_over_udp_and_shared_memory() {
 fn c_over_udp() {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = target().join("hello-c");
+    // Where cargo builds it before any copy: there in every kind of build.
+    let library = target().join("deps");
     let compiled = Command::new("cc")
         .args(["-Wall", "-Wextra", "-Werror", "-I"])
         .arg(crate_dir.join("include"))
@@ -68,8 +90,8 @@ fn c_over_udp() {
         .arg("-o")
         .arg(&program)
         .arg("-L")
-        .arg(target())
-        .args(["-lwiglaf", &format!("-Wl,-rpath,{}", target().display())])
+        .arg(&library)
+        .args(["-lwiglaf", &format!("-Wl,-rpath,{}", library.display())])
         .status();
     match compiled {
         Ok(status) => assert!(status.success(), "hello.c does not compile"),

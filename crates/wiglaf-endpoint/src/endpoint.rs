@@ -370,8 +370,8 @@ impl Endpoint {
                 self.failed.get_or_insert(why);
             }
             while let Some(at) = link.take_unreachable() {
-                transport.handle_unreachable(at, books);
-                arrived_at.get_or_insert_with(|| tick(clock));
+                let now = *arrived_at.get_or_insert_with(|| tick(clock));
+                transport.handle_unreachable(now, at, books);
             }
         }
         self.introduce_strangers();

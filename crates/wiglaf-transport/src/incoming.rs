@@ -45,6 +45,7 @@ impl Transport {
             return;
         }
         session.used = true;
+        session.heard = true;
         session.heard_at = now;
         session.bulk_port = header.bulk_port;
         let credit = expand(header.credit, session.credit_limit);

@@ -31,6 +31,9 @@ pub const ACK_DELAY_MAX: Duration = Duration::from_micros(50);
 pub const RTT_INITIAL: Duration = Duration::from_millis(1);
 /// Shortest probe timeout.
 pub const PTO_MIN: Duration = Duration::from_micros(200);
+/// How long a peer that was never heard may have no listener: the processes of
+/// a job do not start at the same moment.
+pub const START_LIMIT: Duration = Duration::from_secs(10);
 /// Longest probe timeout, after backing off.
 pub const PTO_MAX: Duration = Duration::from_millis(200);
 

@@ -118,6 +118,8 @@ pub(crate) struct Session {
     /// The limit that the peer was told last.
     pub(crate) credit_told: u64,
 
+    /// A valid datagram of the peer has come.
+    pub(crate) heard: bool,
     /// When the peer was heard last, or began to owe an answer.
     pub(crate) heard_at: Instant,
     pub(crate) in_ready: bool,
@@ -150,6 +152,7 @@ impl Session {
             eager_sent: 0,
             consumed: 0,
             credit_told: CREDIT_INITIAL,
+            heard: false,
             heard_at: Instant::ZERO,
             in_ready: false,
             timer_queued_at: None,

@@ -9,10 +9,13 @@ use wiglaf_wire::{
     ENVELOPE_LEN, Envelope, Epoch, HEADER_LEN, JobKey, Pull, RECORD_PREFIX_LEN, Record,
 };
 
-use crate::limits::{CREDIT_PER_MESSAGE, EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX};
+use crate::limits::{
+    CREDIT_PER_MESSAGE, EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX, START_LIMIT,
+};
 use crate::session::{Body, Session, State};
 use crate::slab::Slab;
 use crate::stats::Stats;
+use crate::time::Instant;
 use crate::timers::Timer;
 use crate::{Gone, Posted, SendError, Sink, Source};
 
@@ -354,12 +357,15 @@ impl Transport {
     }
 
     /// The link found nobody at `at`.
-    pub fn handle_unreachable(&mut self, at: SocketAddrV4, sink: &mut dyn Sink) {
+    pub fn handle_unreachable(&mut self, now: Instant, at: SocketAddrV4, sink: &mut dyn Sink) {
         let Some(index) = self.by_address.get(&at).copied() else { return };
         let session = &self.sessions[index as usize];
-        // What was never heard and never proved may be a stranger's forged news,
-        // but then nothing of ours is lost by believing it either.
-        if session.state == State::Open && session.used {
+        if session.state != State::Open || !session.used {
+            return;
+        }
+        //= docs/protocol.md#8-ending
+        //# An endpoint MUST NOT give up a peer that it never heard for want of a listener before 10 s have passed.
+        if session.heard || now.since(session.heard_at) >= START_LIMIT {
             self.fail(index, Gone::Unreachable, sink);
         }
     }

@@ -468,11 +468,13 @@ fn a_good_bye_is_acknowledged_however_often_it_is_lost() {
 #[test]
 fn a_port_without_listener_ends_everything_pending() {
     let mut net = Net::new();
+    net.send(1, 9, 8).unwrap();
+    net.settle(); // b was there once
     net.send(0, 1, 8).unwrap();
     net.send(0, 2, 100_000).unwrap();
     net.outgoing(0);
     let a = &mut net.sides[0];
-    a.transport.handle_unreachable(address(1), &mut a.app);
+    a.transport.handle_unreachable(net.now, address(1), &mut a.app);
     assert_eq!(a.app.sent, [(1, false), (2, false)]);
     assert_eq!(a.app.gone, [Gone::Unreachable]);
     assert_eq!(net.send(0, 3, 8), Err(SendError::PeerGone));
@@ -507,4 +509,25 @@ fn an_idle_session_wants_nothing() {
     assert!(net.sides.iter().all(|s| s.transport.poll_timeout().is_none()));
     assert!(net.sides.iter().all(|s| s.transport.stats().probes == 0));
     assert!(net.sides.iter().all(|s| s.transport.is_drained()));
+}
+
+#[test]
+fn a_peer_that_has_not_started_yet_is_waited_for() {
+    let mut net = Net::new();
+    net.send(0, 1, 8).unwrap();
+    for _ in 0..9 {
+        net.outgoing(0);
+        let a = &mut net.sides[0];
+        a.transport.handle_unreachable(net.now, address(1), &mut a.app);
+        assert!(a.app.gone.is_empty());
+        net.advance(Duration::from_secs(1));
+    }
+    let now_it_is_there = net.outgoing(0);
+    net.deliver(1, &now_it_is_there);
+    assert_eq!(net.sides[1].app.tags, [1]);
+    // One that never comes is given up.
+    net.advance(Duration::from_secs(1));
+    let a = &mut net.sides[0];
+    a.transport.handle_unreachable(net.now, address(1), &mut a.app);
+    assert_eq!(a.app.gone, [Gone::Unreachable]);
 }
