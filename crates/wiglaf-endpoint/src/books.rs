@@ -152,6 +152,7 @@ impl Books {
                 data: op.data,
                 tag: op.tag,
                 source: None,
+                is_multi: false,
                 multi_released: false,
                 outcome,
             });
@@ -203,6 +204,7 @@ impl Books {
                 data: r.envelope.data,
                 tag: r.envelope.tag,
                 source: Some(r.peer),
+                is_multi: r.posted.multi.is_some(),
                 multi_released,
                 outcome,
             });
@@ -242,6 +244,7 @@ impl Books {
             data: None,
             tag: posted.op.tag,
             source: None,
+            is_multi: posted.multi.is_some(),
             multi_released,
             outcome,
         });

@@ -295,6 +295,7 @@ impl Endpoint {
             data: envelope.data,
             tag: envelope.tag,
             source,
+            is_multi: false,
             multi_released: false,
             outcome,
         });

@@ -138,6 +138,8 @@ pub struct Completion {
     pub tag: u64,
     /// Who sent it; meaningful for receives.
     pub source: Option<PeerId>,
+    /// The operation is a multi-receive buffer, which may complete again.
+    pub is_multi: bool,
     /// The multi-receive buffer is released with this completion.
     pub multi_released: bool,
     /// How it ended.

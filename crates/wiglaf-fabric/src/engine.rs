@@ -297,7 +297,7 @@ impl Engine {
                 Meaning::PeekClaim if done => self.tokens.turn(key, Meaning::Claimed),
                 Meaning::PeekDiscard if done => self.discard(key, &completion),
                 // A buffer for several messages completes again.
-                _ if done && !completion.buf.is_null() && !completion.multi_released => {}
+                _ if completion.is_multi && !completion.multi_released => {}
                 _ => self.tokens.drop_token(key),
             }
         }

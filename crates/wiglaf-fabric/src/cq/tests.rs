@@ -10,6 +10,7 @@ fn completion(outcome: Outcome) -> Completion {
         data: Some(9),
         tag: 7,
         source: None,
+        is_multi: false,
         multi_released: false,
         outcome,
     }
