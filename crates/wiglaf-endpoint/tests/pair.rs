@@ -184,6 +184,31 @@ fn ten_thousand_unmatched_sends_do_not_hold_up_the_one_that_matches() {
     }
 }
 
+/// Found by thousands of outstanding MPI sends of mixed lengths: without
+/// credit even a message of no bytes is announced and has to be pulled.
+#[test]
+fn an_announced_message_without_bytes_completes_a_posted_receive() {
+    let mut p = pair();
+    let (mut from, mut to) = (pattern(8000), vec![0; 8]);
+    // SAFETY: the buffers outlive the operations.
+    unsafe {
+        while p.a.stats().credit_stalls == 0 {
+            p.a.post_send(&send_op(p.a_to_b, 1, 2), &[region(&mut from)]).unwrap();
+            p.a.progress();
+            p.b.progress();
+        }
+        p.b.post_recv(&recv_op(2, 1), &[region(&mut to)]).unwrap();
+        while p.a.stats().credit_stalls < 3 {
+            p.a.post_send(&send_op(p.a_to_b, 1, 2), &[]).unwrap();
+        }
+        let stalls = p.a.stats().credit_stalls;
+        p.a.post_send(&send_op(p.a_to_b, 2, 3), &[]).unwrap();
+        assert_eq!(p.a.stats().credit_stalls, stalls + 1);
+    }
+    let received = p.received();
+    assert_eq!((received.tag, received.len, received.outcome), (2, 0, Outcome::Done));
+}
+
 #[test]
 fn peek_claim_cancel_and_multi_receive() {
     let mut p = pair();

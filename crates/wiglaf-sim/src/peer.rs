@@ -173,9 +173,6 @@ impl Sink for Peer {
         let token = self.next_token;
         let bytes = vec![0; total as usize];
         self.pulls.insert(token, Arriving { from, number, bytes, got: 0 });
-        if total == 0 {
-            self.pulled(token, true);
-        }
         if self.random.chance(0.5) {
             return Some(Wanted { len: total, token });
         }

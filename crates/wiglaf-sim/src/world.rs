@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use wiglaf_transport::{Config, Instant, Path, PeerId, Posted, SendError, Stats, Transport};
+use wiglaf_transport::{Config, Instant, Path, PeerId, Posted, SendError, Sink, Stats, Transport};
 use wiglaf_wire::{Class, Envelope, Epoch, JobKey};
 
 use crate::network::{Faults, Network};
@@ -230,6 +230,9 @@ fn settle(node: &mut Node, random: &mut Random) {
             Later::Consume { peer, len } => node.transport.consume(peer, len),
             Later::Pull { peer, send_id, len, token } => {
                 node.transport.pull(peer, send_id, len, token);
+                if len == 0 {
+                    node.peer.pulled(token, true);
+                }
             }
         }
     }

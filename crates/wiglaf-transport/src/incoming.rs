@@ -232,6 +232,9 @@ impl Transport {
                 Ok(Record::Request { envelope, total, send_id }) => {
                     if let Some(wanted) = sink.request(peer, &envelope, total, send_id) {
                         self.pull(peer, send_id, wanted.len, wanted.token);
+                        if wanted.len == 0 {
+                            sink.pulled(wanted.token, true); // no segment will come to say so
+                        }
                     }
                 }
                 Ok(Record::Pull(pull)) => self.take_pull(index, &pull, sink),

@@ -72,7 +72,8 @@ pub trait Sink {
     /// The next part; `last` with the final one, whose answer means what that
     /// of [`Sink::message`] means.
     fn next(&mut self, peer: PeerId, payload: &[u8], last: bool) -> bool;
-    /// A message waits to be pulled. An answer pulls it at once; otherwise
+    /// A message waits to be pulled. An answer pulls it at once, and
+    /// [`Sink::pulled`] follows even if nothing is wanted; otherwise
     /// [`Transport::pull`] does so later.
     fn request(
         &mut self,

@@ -531,3 +531,17 @@ fn a_peer_that_has_not_started_yet_is_waited_for() {
     a.transport.handle_unreachable(net.now, address(1), &mut a.app);
     assert_eq!(a.app.gone, [Gone::Unreachable]);
 }
+
+#[test]
+fn an_announced_message_without_bytes_completes_both_sides() {
+    let mut net = Net::new();
+    net.sides[1].app.hoard = true;
+    let mut tag = 0;
+    while net.send(0, tag, 0) == Ok(Posted::Buffered) {
+        tag += 1;
+        net.settle();
+    }
+    net.settle();
+    assert_eq!(net.sides[1].app.pulled, [true]);
+    assert!(net.sides[0].app.sent.contains(&(tag, true)));
+}
