@@ -1,23 +1,29 @@
 # The two commands of the README, and some more. Each installs what it needs.
-.PHONY: demo test bench doctor install clean
+.PHONY: demo test bench install clean linker
 
 PREFIX ?= /usr/local
 # Emulated nodes take root.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
+# Rust needs a linker before it can build even the task that installs packages.
+linker:
+	@command -v cc >/dev/null || { \
+		echo "A C compiler is missing; running: apt-get install -y gcc libc6-dev"; \
+		$(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq gcc libc6-dev >/dev/null; }
+
 # The main job: unmodified MPI programs across an emulated cluster.
-demo:
+demo: linker
 	cargo run --quiet --package xtask -- packages demo
 	cargo build --release --quiet --package wiglaf-cli --package wiglaf-fabric
 	$(SUDO) target/release/wiglaf demo
 
 # All tests.
-test:
+test: linker
 	cargo run --quiet --package xtask -- packages test
 	cargo run --quiet --package xtask -- test
 
 # The ping-pong beside every rival, into bench/results/.
-bench:
+bench: linker
 	cargo run --quiet --package xtask -- packages test
 	cargo build --release --quiet --package wiglaf-cli --package wiglaf-fabric
 	$(SUDO) target/release/wiglaf bench pingpong --output bench/results

@@ -22,6 +22,8 @@ struct Arguments {
 enum Task {
     /// Format, lint, tidy, build and test: what CI runs.
     Ci,
+    /// Format, tidy and lint without building for real.
+    Lint,
     /// Build and run all tests.
     Test,
     /// Check what no compiler checks: arrows between crates, unsafe, citations, lengths.
@@ -39,6 +41,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Ci => ci::ci(),
+        Task::Lint => ci::lint(),
         Task::Test => ci::test(),
         Task::Tidy => tidy::run(),
         Task::Sim(arguments) => sim::run(&arguments),
