@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use serde::Serialize;
 use wiglaf_bench::applications::{self, Application, ApplicationId};
 use wiglaf_bench::{BenchError, Transport, pingpong};
 use wiglaf_cluster::mpi::{self, Link};
@@ -38,6 +39,25 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     repeats: u16,
+
+    /// Print JSON in place of the last table
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Outcome<'a> {
+    programs: &'a [Row],
+    messages: &'a [Message],
+}
+
+/// Half a round trip of one message length.
+#[derive(Serialize)]
+struct Message {
+    len: u64,
+    tcp_us: f64,
+    wiglaf_us: f64,
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
@@ -58,7 +78,13 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     interrupt::check()?;
     drop(cluster);
 
-    output::print(&format!("\n{}\n{}", messages?, output::table(&table(&rows))))?;
+    let messages = messages?;
+    if args.json {
+        output::print_json(&Outcome { programs: &rows, messages: &messages })?;
+    } else {
+        let messages: String = messages.iter().map(sentence).collect();
+        output::print(&format!("\n{messages}\n{}", output::table(&table(&rows))))?;
+    }
     match rows.into_iter().find_map(|row| row.failure) {
         None => Ok(ExitCode::SUCCESS),
         Some(error) => Err(error),
@@ -106,11 +132,13 @@ fn run_application(
 }
 
 /// A line of the last table.
+#[derive(Serialize)]
 struct Row {
     program: &'static str,
     energies: &'static str,
     tcp_s: Option<f64>,
     wiglaf_s: Option<f64>,
+    #[serde(skip)]
     failure: Option<Error>,
 }
 
@@ -156,8 +184,14 @@ fn table(rows: &[Row]) -> Vec<Vec<String>> {
     std::iter::once(heading).chain(rows.iter().map(line)).collect()
 }
 
-/// A few message lengths in a sentence each.
-fn ping(launcher: &Emulated<'_>, work: &Path) -> Result<String> {
+fn sentence(message: &Message) -> String {
+    let Message { len, tcp_us, wiglaf_us } = message;
+    let length = wiglaf_bench::report::length(*len);
+    format!("a message of {length} takes {tcp_us:.1} us over TCP, {wiglaf_us:.1} us over Wiglaf\n")
+}
+
+/// A few message lengths over both.
+fn ping(launcher: &Emulated<'_>, work: &Path) -> Result<Vec<Message>> {
     let plan = pingpong::Plan {
         rounds: 2,
         lens: PINGPONG_LENS.to_vec(),
@@ -175,11 +209,11 @@ fn ping(launcher: &Emulated<'_>, work: &Path) -> Result<String> {
         Some(contender.at(len)?.half_round_trip.p50_us)
     };
     let lines = PINGPONG_LENS.iter().filter_map(|&len| {
-        let (ours, tcp) = (median(Transport::Wiglaf, len)?, median(Transport::Tcp, len)?);
-        let length = wiglaf_bench::report::length(len);
-        Some(format!(
-            "a message of {length} takes {tcp:.1} us over TCP, {ours:.1} us over Wiglaf\n"
-        ))
+        Some(Message {
+            len,
+            tcp_us: median(Transport::Tcp, len)?,
+            wiglaf_us: median(Transport::Wiglaf, len)?,
+        })
     });
     Ok(lines.collect())
 }
