@@ -197,6 +197,10 @@ impl<L: Link> Link for Fault<L> {
         self.inner.wait_fds()
     }
 
+    fn expect_bulk(&mut self) {
+        self.inner.expect_bulk();
+    }
+
     fn arm(&mut self, armed: bool) -> bool {
         // Who blocks must not wait for what is held back here.
         let is_settled = self.tick().is_ok() && self.held.is_empty();

@@ -146,6 +146,10 @@ impl<L: Link, W: Write + Send> Link for Pcap<L, W> {
         self.inner.wait_fds()
     }
 
+    fn expect_bulk(&mut self) {
+        self.inner.expect_bulk();
+    }
+
     fn arm(&mut self, armed: bool) -> bool {
         self.inner.arm(armed)
     }
