@@ -1,7 +1,6 @@
 //! The endpoint itself: posts, progress, waiting, closing.
 
 use std::io;
-use std::net::SocketAddrV4;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -545,12 +544,6 @@ impl Endpoint {
 
     fn now(&self) -> Tick {
         tick(self.clock)
-    }
-
-    /// The address that peers on the same link reach this endpoint's bulk lane at.
-    #[must_use]
-    pub fn bulk_address(&self) -> SocketAddrV4 {
-        SocketAddrV4::new(*self.address.at.ip(), self.links[0].bulk_port())
     }
 }
 

@@ -69,33 +69,39 @@ impl Transport {
         let behind = session.ordered_on_bulk_below > session.ordered.base();
         let by_bulk =
             session.bulk_port != 0 && (ready >= ORDERED_TRAIN_MIN || (behind && ready > 0));
-        let segment_len = path.frame_len_max;
-        let train_max = if by_bulk && !session.ordered.has_lost() {
-            path.bulk_train_max.min(out.len() / segment_len).max(1)
-        } else {
-            1
-        };
+        let train = by_bulk && !session.ordered.has_lost();
+        let count_max = if train { path.bulk_train_max } else { 1 };
+        let len = self.put_train(count_max, path.frame_len_max, out, |this, datagram| {
+            this.put_ordered(index, now, &path, datagram)
+        })?;
+        let session = &mut self.sessions[index as usize];
+        let mut transmit = session.transmit(by_bulk, len, path.frame_len_max.min(len));
+        if by_bulk {
+            transmit.to.set_port(session.bulk_port);
+            session.ordered_on_bulk_below = session.ordered.next();
+        }
+        Some(transmit)
+    }
+
+    /// Writes up to `count_max` datagrams one behind the other, as long as
+    /// `put`, which answers the length of one, has any; answers their length.
+    fn put_train(
+        &mut self,
+        count_max: usize,
+        segment_len: usize,
+        out: &mut [u8],
+        mut put: impl FnMut(&mut Self, &mut [u8]) -> Option<usize>,
+    ) -> Option<usize> {
         let mut len = 0;
-        for _ in 0..train_max {
-            let Some(datagram_len) = self.put_ordered(index, now, &path, &mut out[len..]) else {
-                break;
-            };
+        for _ in 0..count_max.min(out.len() / segment_len).max(1) {
+            let Some(datagram_len) = put(self, &mut out[len..]) else { break };
             self.stats.datagrams_sent += 1;
             len += datagram_len;
             if datagram_len < segment_len {
                 break; // only the last of a train may be shorter
             }
         }
-        if len == 0 {
-            return None;
-        }
-        let session = &mut self.sessions[index as usize];
-        let mut transmit = session.transmit(by_bulk, len, segment_len.min(len));
-        if by_bulk {
-            transmit.to.set_port(session.bulk_port);
-            session.ordered_on_bulk_below = session.ordered.next();
-        }
-        Some(transmit)
+        (len > 0).then_some(len)
     }
 
     /// Writes the next ordered datagram, lost ones first; answers its length.
@@ -107,14 +113,13 @@ impl Transport {
         out: &mut [u8],
     ) -> Option<usize> {
         let session = &mut self.sessions[index as usize];
-        let len = if session.ordered.has_lost() {
+        let (number, len) = if session.ordered.has_lost() {
             // Acknowledgements go in a datagram of their own: the body may be full.
             let (number, body) = session.ordered.resend_lost(now)?;
             let len = HEADER_LEN + body.bytes.len();
             out[HEADER_LEN..len].copy_from_slice(&body.bytes);
             self.stats.ordered_retransmitted += 1;
-            session.seal(&self.config, now, Kind::Ordered, number, &mut out[..len]);
-            len
+            (number, len)
         } else {
             if session.ordered.room() == 0 {
                 return None;
@@ -123,10 +128,9 @@ impl Transport {
             let at = HEADER_LEN + session.put_acks(now, path.frame_len_max, body.bytes.len(), out);
             let len = at + body.bytes.len();
             out[at..len].copy_from_slice(&body.bytes);
-            let number = session.ordered.push(now, body);
-            session.seal(&self.config, now, Kind::Ordered, number, &mut out[..len]);
-            len
+            (session.ordered.push(now, body), len)
         };
+        session.seal(&self.config, now, Kind::Ordered, number, &mut out[..len]);
         Some(len)
     }
 
@@ -154,33 +158,35 @@ impl Transport {
     ) -> Option<Transmit> {
         let session = &self.sessions[index as usize];
         let path = self.config.paths[session.path];
-        let segment_len = path.frame_len_max;
-        let train_max = path.bulk_train_max.min(out.len() / segment_len).max(1);
-        let mut len = 0;
-        for _ in 0..train_max {
-            let Some((number, piece)) = self.next_piece(index, now, &path) else { break };
-            let datagram_len = HEADER_LEN + SEGMENT_PREFIX_LEN + piece.len as usize;
-            let datagram = &mut out[len..len + datagram_len];
-            Segment::emit_prefix(piece.transfer_id, piece.offset, &mut datagram[HEADER_LEN..]);
-            if let Some(send) = self.sends.get_mut(piece.send_id) {
-                let payload = &mut datagram[HEADER_LEN + SEGMENT_PREFIX_LEN..];
-                source.read(send.token, piece.offset, payload);
-            }
-            let session = &mut self.sessions[index as usize];
-            session.seal(&self.config, now, Kind::Bulk, number, datagram);
-            self.stats.datagrams_sent += 1;
-            len += datagram_len;
-            if datagram_len < segment_len {
-                break; // only the last of a train may be shorter
-            }
-        }
-        if len == 0 {
-            return None;
-        }
+        let len = self.put_train(path.bulk_train_max, path.frame_len_max, out, |this, out| {
+            this.put_segment(index, now, &path, source, out)
+        })?;
         let session = &self.sessions[index as usize];
-        let mut transmit = session.transmit(true, len, segment_len.min(len));
+        let mut transmit = session.transmit(true, len, path.frame_len_max.min(len));
         transmit.to.set_port(session.bulk_port);
         Some(transmit)
+    }
+
+    /// Writes the next bulk datagram; answers its length.
+    fn put_segment(
+        &mut self,
+        index: u32,
+        now: Instant,
+        path: &Path,
+        source: &dyn Source,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let (number, piece) = self.next_piece(index, now, path)?;
+        let len = HEADER_LEN + SEGMENT_PREFIX_LEN + piece.len as usize;
+        let datagram = &mut out[..len];
+        Segment::emit_prefix(piece.transfer_id, piece.offset, &mut datagram[HEADER_LEN..]);
+        if let Some(send) = self.sends.get_mut(piece.send_id) {
+            let payload = &mut datagram[HEADER_LEN + SEGMENT_PREFIX_LEN..];
+            source.read(send.token, piece.offset, payload);
+        }
+        let session = &mut self.sessions[index as usize];
+        session.seal(&self.config, now, Kind::Bulk, number, datagram);
+        Some(len)
     }
 
     /// The next segment, lost ones first.

@@ -5,9 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use wiglaf_wire::{
-    ENVELOPE_LEN, Envelope, Epoch, HEADER_LEN, JobKey, Pull, RECORD_PREFIX_LEN, Record,
-};
+use wiglaf_wire::{Envelope, Epoch, HEADER_LEN, JobKey, Pull, Record};
 
 use crate::limits::{
     CREDIT_PER_MESSAGE, EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX, START_LIMIT,
@@ -197,14 +195,6 @@ impl Transport {
             rtt: s.ordered.rtt(),
             is_gone: s.state != State::Open,
             in_flight: s.ordered.flying(),
-        })
-    }
-
-    /// Longest payload of a message that fits one datagram of the peer's path.
-    #[must_use]
-    pub fn single_frame_len_max(&self, peer: PeerId) -> usize {
-        self.sessions.get(peer.0 as usize).map_or(0, |s| {
-            self.config.paths[s.path].frame_len_max - HEADER_LEN - RECORD_PREFIX_LEN - ENVELOPE_LEN
         })
     }
 
