@@ -198,6 +198,12 @@ impl Endpoint {
         Ok(Bed { links: links.collect::<io::Result<_>>()?, alarm })
     }
 
+    /// How many threads are asleep, or about to be.
+    #[must_use]
+    pub fn sleepers(&self) -> u32 {
+        self.sleepers.count
+    }
+
     /// Wakes all sleepers.
     pub fn alarm(&mut self) {
         if self.sleepers.count > 0

@@ -71,3 +71,57 @@ pub(crate) fn deadline(timeout_ms: libc::c_int) -> Option<Instant> {
 pub(crate) fn time_left(deadline: Option<Instant>) -> Duration {
     deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    use wiglaf_endpoint::{Address, Epoch};
+
+    use super::*;
+    use crate::ep::open_engine;
+
+    /// A hang becomes a failure after so long.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Looks at an engine whose only user does nothing but what `wait` does, until it is found
+    /// asleep: that can be seen only by who gets the lock meanwhile.
+    fn is_found_asleep(wait: impl Fn(&Shared) + Sync) {
+        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let engine = open_engine(Some(Address { at, epoch: Epoch::UNKNOWN })).unwrap();
+        let (engine, found) = (Arc::new(Mutex::new(engine)), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !found.load(Ordering::Acquire) {
+                    wait(&engine);
+                }
+            });
+            let began = Instant::now();
+            while lock(&engine).unwrap().endpoint.sleepers() == 0 && began.elapsed() < PATIENCE {
+                std::thread::yield_now();
+            }
+            let in_time = began.elapsed() < PATIENCE;
+            found.store(true, Ordering::Release);
+            wake([&engine].into_iter()).unwrap();
+            assert!(in_time, "it kept the lock");
+        });
+        assert_eq!(lock(&engine).unwrap().endpoint.sleepers(), 0);
+    }
+
+    #[test]
+    fn who_sleeps_does_not_hold_the_engine() {
+        is_found_asleep(|engine| {
+            sleep(std::slice::from_ref(engine), Duration::from_secs(1), |_, _| false).unwrap();
+        });
+    }
+
+    #[test]
+    fn who_idles_for_long_does_not_hold_the_engine() {
+        is_found_asleep(|engine| {
+            lock(engine).unwrap().progress();
+            idle(engine).unwrap();
+        });
+    }
+}
