@@ -22,6 +22,7 @@ const TEST: &[&str] = &[
     "libfabric-dev",
     "libfabric-bin",
     "iproute2",
+    "iputils-ping",
     "tcpdump",
     "fonts-dejavu-core",
 ];
