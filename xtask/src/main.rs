@@ -6,6 +6,7 @@ mod ci;
 mod packages;
 mod sim;
 mod tidy;
+mod tsan;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,8 @@ enum Task {
     Test,
     /// Check what no compiler checks: arrows between crates, unsafe, citations, lengths.
     Tidy,
+    /// Run the provider's threads, and the shared-memory ring, under ThreadSanitizer.
+    Tsan,
     /// Simulate the transport under faults.
     Sim(sim::Arguments),
     /// Install the Debian packages that are missing.
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Task::Lint => ci::lint(),
         Task::Test => ci::test(),
         Task::Tidy => tidy::run(),
+        Task::Tsan => tsan::run(),
         Task::Sim(arguments) => sim::run(&arguments),
         Task::Packages { purpose } => packages::install(purpose),
     };
