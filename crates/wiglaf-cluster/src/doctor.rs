@@ -314,7 +314,7 @@ fn provider_library(exe: &Path) -> Check {
 }
 
 /// What the dynamic linker knows: name and path.
-fn libraries() -> BTreeMap<String, String> {
+pub(crate) fn libraries() -> BTreeMap<String, String> {
     let tool = if Path::new("/sbin/ldconfig").exists() { "/sbin/ldconfig" } else { "ldconfig" };
     let output = Command::new(tool).arg("-p").output();
     let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();

@@ -1,6 +1,13 @@
 //! The one table of environment variables that make an MPI use a transport.
 //!
-//! `wiglaf run`, `wiglaf env` and the benchmarks all read it from here.
+//! `wiglaf run`, `wiglaf env` and the benchmarks all read it from here. Which
+//! MPIs there are is found in [`discover`].
+
+pub mod discover;
+mod installation;
+
+pub use discover::{Choice, Which};
+pub use installation::{Family, Installation, Libfabric, Origin, Wrappers};
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
