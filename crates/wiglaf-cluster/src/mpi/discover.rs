@@ -162,17 +162,16 @@ pub fn find_that(choice: &Choice, able: impl Fn(&Installation) -> bool) -> Resul
 /// Why there is none, and the next step.
 fn none(choice: &Choice, family: &[Installation]) -> Error {
     let install = choice.family.install_command();
-    let elsewhere = format!(
-        "or name its folder as in `--mpi {}=/prefix`, or in {PATH_VAR}",
-        choice.family.name()
-    );
+    let elsewhere =
+        format!("or name its folder, as in `{}=/prefix`, or in {PATH_VAR}", choice.family.name());
     let found: Vec<String> = family.iter().map(Installation::summary).collect();
     let found = found.join(", ");
     Error::not_found(match (&choice.which, family.is_empty()) {
         (Which::Version(version), false) => format!(
-            "there is no {} {version} here, only {found}; run `pip install {}=={version}`, {elsewhere}",
+            "there is no {} {version} here, only {found}; run `pip install '{}=={version}{}'`, {elsewhere}",
             choice.family,
-            wheel(choice.family)
+            wheel(choice.family),
+            if numbers(version).len() < 3 { ".*" } else { "" }
         ),
         (_, false) => {
             format!("{found} cannot load libfabric; run `{install}` for one that can, {elsewhere}")
@@ -326,8 +325,7 @@ fn library_dirs(library: &Path) -> Vec<PathBuf> {
 }
 
 /// What a launcher says of itself.
-#[must_use]
-pub fn version(launcher: &Path) -> Option<(Family, String)> {
+fn version(launcher: &Path) -> Option<(Family, String)> {
     let output = Command::new(launcher).arg("--version").output().ok()?;
     parse_version(&String::from_utf8_lossy(&output.stdout))
 }
@@ -348,7 +346,7 @@ fn parse_version(text: &str) -> Option<(Family, String)> {
 }
 
 /// A version for comparing: `5.0.2rc1` is 5, 0, 2.
-fn numbers(version: &str) -> Vec<u32> {
+pub(super) fn numbers(version: &str) -> Vec<u32> {
     let digits = |part: &str| {
         let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
         part[..end].parse().ok()

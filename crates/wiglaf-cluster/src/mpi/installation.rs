@@ -131,28 +131,17 @@ impl Installation {
         names.iter().map(|name| ((*name).to_owned(), prefix.clone())).collect()
     }
 
-    /// The value of `LD_LIBRARY_PATH` that makes a program take this MPI: its
-    /// folders, before those that the user has set. `None` where nothing is to
-    /// be changed.
-    #[must_use]
-    pub fn library_path(&self, user: Option<&str>) -> Option<String> {
-        if self.library_dirs.is_empty() {
-            return None;
-        }
-        Some(join_path(&self.library_dirs, user))
-    }
-
     /// How it gets at libfabric. Asks the loader: some milliseconds.
     #[must_use]
     pub fn libfabric(&self) -> Libfabric {
-        if let Some(found) = loaded(&self.library) {
+        if let Some(found) = loaded(&self.library, LIBFABRIC) {
             return found;
         }
         match self.family {
             // Debian builds the component as a file of its own.
             Family::OpenMpi => {
                 let plugin = self.library.parent().and_then(|dir| below(dir, "mca_mtl_ofi.so", 4));
-                plugin.and_then(|file| loaded(&file)).unwrap_or(Libfabric::Never)
+                plugin.and_then(|file| loaded(&file, LIBFABRIC)).unwrap_or(Libfabric::Never)
             }
             Family::Mpich => {
                 let code = std::fs::read(&self.library).unwrap_or_default();
@@ -167,6 +156,18 @@ impl Installation {
                 found.map_or(Libfabric::NotFound, Libfabric::Loads)
             }
         }
+    }
+
+    /// Whether it is linked with UCX.
+    #[must_use]
+    pub fn has_ucx(&self) -> bool {
+        loaded(&self.library, "libucp.so.0").is_some_and(|found| found.is_there())
+    }
+
+    /// The first number of its version.
+    #[must_use]
+    pub fn major(&self) -> u32 {
+        super::discover::numbers(&self.version).first().copied().unwrap_or(0)
     }
 
     /// One line for people: `MPICH 5.0.2 (/opt/env)`.
@@ -191,12 +192,12 @@ fn system_libfabric() -> Option<PathBuf> {
     crate::doctor::libraries().get(LIBFABRIC).map(PathBuf::from)
 }
 
-/// The libfabric that the loader would give a library; nothing when the library
-/// does not need one.
-fn loaded(library: &Path) -> Option<Libfabric> {
+/// What the loader would give a library that needs `name`; nothing when the
+/// library does not need it.
+fn loaded(library: &Path, name: &str) -> Option<Libfabric> {
     let output = Command::new("ldd").arg(library).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line = text.lines().find(|line| line.trim_start().starts_with(LIBFABRIC))?;
+    let line = text.lines().find(|line| line.trim_start().starts_with(name))?;
     let path = line.split_once(" => ")?.1.split(" (").next()?.trim();
     Some(match path.starts_with('/') {
         true => Libfabric::Loads(path.into()),
@@ -247,7 +248,7 @@ mod tests {
 
     #[test]
     fn what_needs_no_libfabric_gets_none() {
-        assert_eq!(loaded(&std::fs::canonicalize("/bin/sh").unwrap()), None);
+        assert_eq!(loaded(&std::fs::canonicalize("/bin/sh").unwrap(), LIBFABRIC), None);
     }
 
     #[test]

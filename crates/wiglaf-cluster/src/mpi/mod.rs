@@ -1,16 +1,22 @@
 //! The one table of environment variables that make an MPI use a transport.
 //!
 //! `wiglaf run`, `wiglaf env` and the benchmarks all read it from here. Which
-//! MPIs there are is found in [`discover`].
+//! MPIs there are is found in [`discover`]; each family's own part of the table
+//! is a module.
 
+mod abi;
 pub mod discover;
+mod hydra;
 mod installation;
+mod launcher;
+mod openmpi;
 
 pub use discover::{Choice, Which};
 pub use installation::{Family, Installation, Libfabric, Origin, Wrappers};
+pub use launcher::Deal;
+pub(crate) use launcher::Placement;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::error::{Error, Result};
 
@@ -20,7 +26,8 @@ pub enum Transport {
     /// Over Wiglaf's libfabric provider.
     #[default]
     Wiglaf,
-    /// Over Open MPI's own TCP.
+    /// Over the MPI's own TCP: Open MPI's btl/tcp, or what MPICH and Intel MPI
+    /// choose of libfabric's `tcp`.
     Tcp,
     /// Over UCX, restricted to TCP.
     Ucx,
@@ -55,16 +62,16 @@ impl Link {
     }
 }
 
-/// Everything that the environment of an Open MPI job depends on.
+/// Everything that the environment of a job depends on, besides its MPI.
 #[derive(Debug, Clone, Default)]
-pub struct OpenMpi {
+pub struct Settings {
     /// How messages travel.
     pub transport: Transport,
     /// Which of Wiglaf's links.
     pub link: Link,
     /// The only interface to use.
     pub interface: Option<String>,
-    /// What Open MPI calls instead of ssh.
+    /// What the launcher calls instead of ssh.
     pub agent: Option<String>,
     /// Whether root starts it, which Open MPI refuses unless told otherwise.
     pub as_root: bool,
@@ -74,6 +81,9 @@ pub struct OpenMpi {
     pub key: String,
     /// Where the provider is; needed for [`Transport::Wiglaf`] only.
     pub provider_dir: Option<PathBuf>,
+    /// Folders, the best first, in which library names may be made; needed for
+    /// programs that know MPICH by another name.
+    pub name_dirs: Vec<PathBuf>,
 }
 
 /// Variables of the caller that every rank should have, as under other launchers.
@@ -83,73 +93,39 @@ const FORWARDED_PREFIXES: [&str; 3] = ["WIGLAF_", "FI_", "UCX_"];
 /// These are each node's own.
 const NOT_FORWARDED: [&str; 3] =
     [crate::proto::NODE_VAR, crate::proto::STATE_VAR, crate::provider::LIBDIR_VAR];
-/// Lists the variables that mpirun hands to remote ranks.
-const ENV_LIST: &str = "OMPI_MCA_mca_base_env_list";
+/// What programs and the loader look for libraries in.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
-impl OpenMpi {
+/// Looks up a variable that the user has set.
+pub(crate) type User<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl Settings {
     /// The variables to set. `user` looks up what the user has set: choices of
     /// the transport replace it, mere defaults do not.
     ///
     /// # Errors
-    /// When the transport needs a provider and there is none.
-    pub fn environment(
-        &self,
-        user: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Vec<(String, String)>> {
+    /// When the transport needs a provider and there is none, or the MPI does
+    /// not have the transport.
+    pub fn environment(&self, mpi: &Installation, user: User<'_>) -> Result<Vec<(String, String)>> {
         let mut table = Table { user, vars: Vec::new() };
-        self.launching(&mut table);
-        match self.transport {
-            Transport::Wiglaf => self.wiglaf(&mut table)?,
-            Transport::Tcp => {
-                table.choose("OMPI_MCA_pml", "ob1");
-                table.choose("OMPI_MCA_btl", "self,vader,tcp");
-                // Debian switches the other one-sided ways off.
-                table.default("OMPI_MCA_osc", "rdma,sm,pt2pt");
-            }
-            Transport::Ucx => self.ucx(&mut table),
-            Transport::OfiTcp => {
-                table.choose("OMPI_MCA_pml", "cm");
-                table.choose("OMPI_MCA_mtl", "ofi");
-                table.choose("OMPI_MCA_btl", "self");
-                table.choose("OMPI_MCA_mtl_ofi_provider_include", "tcp;ofi_rxm");
-                table.default("OMPI_MCA_osc", "pt2pt");
-                if let Some(interface) = &self.interface {
-                    table.default("FI_TCP_IFACE", interface);
-                }
-            }
+        table.vars.extend(mpi.own_variables());
+        let dirs = abi::library_dirs(mpi, &self.name_dirs)?;
+        if !dirs.is_empty() {
+            let path = installation::join_path(&dirs, user(LIBRARY_PATH).as_deref());
+            table.choose(LIBRARY_PATH, &path);
+        }
+        match mpi.family {
+            Family::OpenMpi => openmpi::set(self, mpi, &mut table)?,
+            Family::Mpich | Family::Intel => hydra::set(self, mpi, &mut table)?,
         }
         Ok(table.vars)
     }
 
-    fn launching(&self, table: &mut Table<'_>) {
-        if let Some(agent) = &self.agent {
-            table.choose("OMPI_MCA_plm_rsh_agent", agent);
-        }
-        if let Some(interface) = &self.interface {
-            table.choose("OMPI_MCA_oob_tcp_if_include", interface);
-            table.choose("OMPI_MCA_btl_tcp_if_include", interface);
-        }
-        if self.as_root {
-            table.choose("OMPI_ALLOW_RUN_AS_ROOT", "1");
-            table.choose("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        }
-        // The nodes pin already; a policy of Open MPI's would work against it.
-        table.default("OMPI_MCA_hwloc_base_binding_policy", "none");
-        if self.oversubscribed {
-            table.default("OMPI_MCA_mpi_yield_when_idle", "1");
-        }
-    }
-
-    fn wiglaf(&self, table: &mut Table<'_>) -> Result<()> {
+    /// What every MPI sets for Wiglaf's provider.
+    fn provider(&self, table: &mut Table<'_>) -> Result<()> {
         let dir = self.provider_dir.as_ref().ok_or_else(|| {
             Error::new("the transport `wiglaf` needs the libfabric provider; see `wiglaf doctor`")
         })?;
-        table.choose("OMPI_MCA_pml", "cm");
-        table.choose("OMPI_MCA_mtl", "ofi");
-        table.choose("OMPI_MCA_mtl_ofi_provider_include", "wiglaf");
-        // pml/cm carries everything; further transports would only open sockets.
-        table.choose("OMPI_MCA_btl", "self");
-        table.default("OMPI_MCA_osc", "pt2pt");
         table.choose("FI_PROVIDER_PATH", &dir.display().to_string());
         table.choose("WIGLAF_LINK", self.link.name());
         table.choose("WIGLAF_KEY", &self.key);
@@ -161,13 +137,8 @@ impl OpenMpi {
         Ok(())
     }
 
-    fn ucx(&self, table: &mut Table<'_>) {
-        table.choose("OMPI_MCA_pml", "ucx");
-        table.choose("OMPI_MCA_osc", "ucx");
-        table.choose("OMPI_MCA_btl", "self");
-        // Else it steps back where it finds no InfiniBand.
-        table.choose("OMPI_MCA_pml_ucx_tls", "any");
-        table.choose("OMPI_MCA_pml_ucx_devices", "any");
+    /// UCX, restricted to TCP.
+    fn ucx_over_tcp(&self, table: &mut Table<'_>) {
         table.choose("UCX_TLS", "tcp,self,sm");
         if let Some(interface) = &self.interface {
             table.choose("UCX_NET_DEVICES", interface);
@@ -175,67 +146,140 @@ impl OpenMpi {
     }
 }
 
-/// Adds the list of variables that mpirun must hand to remote ranks: those of
-/// `vars`, and those of the caller's environment, `names`.
+/// Whether an installation has a transport.
+pub(crate) fn carries(mpi: &Installation, transport: Transport) -> bool {
+    match (transport, mpi.family) {
+        (Transport::Tcp | Transport::Ucx, Family::OpenMpi) => true,
+        (Transport::Ucx, Family::Mpich) => mpi.has_ucx(),
+        (Transport::Ucx, Family::Intel) => false,
+        _ => mpi.libfabric().is_there(),
+    }
+}
+
+/// The installation that is meant, for a transport.
+///
+/// # Errors
+/// When there is none that has it; the sentence says what to install.
+pub fn installation(choice: &Choice, transport: Transport) -> Result<Installation> {
+    if (transport, choice.family) == (Transport::Ucx, Family::Intel) {
+        return Err(Error::new(
+            "Intel MPI has no UCX of its own; take --transport tcp to compare with TCP",
+        ));
+    }
+    let mpi = discover::find_that(choice, |mpi| carries(mpi, transport))?;
+    if carries(&mpi, transport) {
+        return Ok(mpi);
+    }
+    let (name, install) = (choice.family.name(), choice.family.install_command());
+    Err(Error::new(match mpi.libfabric() {
+        Libfabric::NotFound => format!(
+            "{} finds no libfabric to load; run `apt-get install libfabric1`",
+            mpi.summary()
+        ),
+        _ => format!(
+            "{} never loads libfabric; its programs run unchanged on another one: take \
+             `--mpi {name}`, after `{install}` if need be",
+            mpi.summary()
+        ),
+    }))
+}
+
+/// The variable that makes a launcher hand the variables of a job to remote
+/// ranks: those of `vars`, and those of the caller's environment, `names`.
 #[must_use]
 pub fn forwarding(
+    family: Family,
     vars: &[(String, String)],
     names: impl Iterator<Item = String>,
-    user: &dyn Fn(&str) -> Option<String>,
+    user: User<'_>,
 ) -> Option<(String, String)> {
-    let mut list: Vec<String> = user(ENV_LIST)
-        .into_iter()
-        .flat_map(|list| list.split(';').map(str::to_owned).collect::<Vec<_>>())
-        .chain(vars.iter().map(|(name, _)| name.clone()))
+    let (variable, prefixes) = match family {
+        Family::OpenMpi => (openmpi::ENV_LIST, openmpi::FORWARDED_PREFIXES),
+        Family::Mpich | Family::Intel => (hydra::ENV_LIST, hydra::FORWARDED_PREFIXES),
+    };
+    let users: Vec<String> = match family {
+        Family::OpenMpi => user(variable)
+            .into_iter()
+            .flat_map(|list| list.split(';').map(str::to_owned).collect::<Vec<_>>())
+            .collect(),
+        // Theirs would be `all`, or a list for one program.
+        Family::Mpich | Family::Intel => Vec::new(),
+    };
+    let mut list: Vec<String> = vars
+        .iter()
+        .map(|(name, _)| name.clone())
         .chain(names)
         .filter(|name| {
-            let ours = FORWARDED_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-            let known = ours || FORWARDED.contains(&name.as_str());
-            (known || user(ENV_LIST).is_some_and(|l| l.split(';').any(|n| n == name)))
-                && !NOT_FORWARDED.contains(&name.as_str())
+            let ours = FORWARDED_PREFIXES.iter().chain(prefixes).any(|p| name.starts_with(p));
+            ours && !launcher::is_launchers_own(name) || FORWARDED.contains(&name.as_str())
         })
+        .chain(users)
+        .filter(|name| !NOT_FORWARDED.contains(&name.as_str()))
         .collect();
     list.sort();
     list.dedup();
-    (!list.is_empty()).then(|| (ENV_LIST.to_owned(), list.join(";")))
+    let value = match family {
+        Family::OpenMpi => list.join(";"),
+        Family::Mpich | Family::Intel => format!("{}{}", hydra::LIST, list.join(",")),
+    };
+    (!list.is_empty()).then(|| (variable.to_owned(), value))
 }
 
-/// The environment for one's own `mpirun`, on a node of an emulated cluster or
+/// The environment for one's own launcher, on a node of an emulated cluster or
 /// elsewhere. `exe` is the running `wiglaf`.
 ///
 /// # Errors
-/// When the provider is needed and missing.
+/// When the MPI or the provider is needed and missing.
 pub fn own_environment(
+    choice: &Choice,
     transport: Transport,
     link: Link,
     interface: Option<String>,
     exe: &Path,
 ) -> Result<Vec<(String, String)>> {
     let on_node = std::env::var_os(crate::proto::NODE_VAR).is_some();
+    let mpi = installation(choice, transport)?;
     let provider_dir = match transport {
         Transport::Wiglaf => Some(crate::provider::find(exe)?.dir),
         _ => None,
     };
-    let environment = OpenMpi {
+    let state = std::env::var_os(crate::proto::STATE_VAR).map(PathBuf::from);
+    let settings = Settings {
         transport,
         link,
         interface: interface.or_else(|| on_node.then(|| crate::shape::INTERFACE.to_owned())),
-        agent: on_node.then(|| format!("{} agent", crate::init::EXE)),
+        agent: on_node.then(|| crate::init::AGENT.to_owned()),
         as_root: crate::launch::is_root(),
         oversubscribed: false,
         key: crate::random::key()?,
         provider_dir,
+        name_dirs: name_dirs(state.filter(|_| on_node).as_deref()),
     };
     let user = |name: &str| std::env::var(name).ok();
-    let mut vars = environment.environment(&user)?;
+    let mut vars = settings.environment(&mpi, &user)?;
+    if mpi.origin == Origin::Prefix {
+        // So that the launcher and the compilers are this one's.
+        let path = installation::join_path(&[mpi.prefix.join("bin")], user("PATH").as_deref());
+        vars.push(("PATH".to_owned(), path));
+    }
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    vars.extend(forwarding(&vars, names, &user));
+    vars.extend(forwarding(mpi.family, &vars, names, &user));
     Ok(vars)
 }
 
+/// Where library names may be made: in a cluster's state folder, which goes
+/// with the cluster and which all its nodes see, or else in the user's cache.
+pub(crate) fn name_dirs(state: Option<&Path>) -> Vec<PathBuf> {
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    let cache = cache.map(|cache| cache.join("wiglaf"));
+    state.map(Path::to_path_buf).into_iter().chain(cache).collect()
+}
+
 /// Variables under construction.
-struct Table<'a> {
-    user: &'a dyn Fn(&str) -> Option<String>,
+pub(crate) struct Table<'a> {
+    user: User<'a>,
     vars: Vec<(String, String)>,
 }
 
@@ -253,33 +297,6 @@ impl Table<'_> {
     }
 }
 
-/// Finds Open MPI's `mpirun`.
-///
-/// # Errors
-/// When it is not installed.
-pub fn find_openmpi() -> Result<PathBuf> {
-    if let Some(path) = find_program("mpirun.openmpi") {
-        return Ok(path);
-    }
-    if let Some(path) = find_program("mpirun").filter(|path| version(path).is_some()) {
-        return Ok(path);
-    }
-    Err(Error::not_found(
-        "Open MPI is not installed (no mpirun of its in the PATH); run `apt-get install openmpi-bin`",
-    ))
-}
-
-/// The version of an Open MPI `mpirun`, if it is one.
-#[must_use]
-pub fn version(mpirun: &Path) -> Option<String> {
-    let output = Command::new(mpirun).arg("--version").output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // Under the name mpirun.openmpi it calls itself OpenRTE.
-    let line = text.lines().next()?;
-    let behind = ["(Open MPI)", "(OpenRTE)"].iter().find_map(|name| line.split_once(name))?.1;
-    Some(behind.trim().to_owned())
-}
-
 /// Finds a program as a shell does.
 #[must_use]
 pub fn find_program(name: &str) -> Option<PathBuf> {
@@ -295,61 +312,4 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn nobody(_: &str) -> Option<String> {
-        None
-    }
-
-    fn get<'a>(vars: &'a [(String, String)], name: &str) -> Option<&'a str> {
-        vars.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
-    }
-
-    #[test]
-    fn wiglaf_goes_through_libfabric_and_reaches_remote_ranks() {
-        let mpi = OpenMpi {
-            key: "00".repeat(16),
-            provider_dir: Some("/lib/w".into()),
-            link: Link::Packet,
-            ..OpenMpi::default()
-        };
-        let vars = mpi.environment(&nobody).unwrap();
-        assert_eq!(get(&vars, "OMPI_MCA_mtl_ofi_provider_include"), Some("wiglaf"));
-        assert_eq!(get(&vars, "WIGLAF_LINK"), Some("packet"));
-        assert_eq!(get(&vars, "FI_PROVIDER_PATH"), Some("/lib/w"));
-        let names = ["HOME", "WIGLAF_NODE", "UCX_LOG_LEVEL"].map(str::to_owned);
-        let (_, list) = forwarding(&vars, names.into_iter(), &nobody).unwrap();
-        assert_eq!(list, "FI_PROVIDER_PATH;UCX_LOG_LEVEL;WIGLAF_KEY;WIGLAF_LINK");
-    }
-
-    #[test]
-    fn without_a_provider_there_is_no_wiglaf() {
-        assert!(OpenMpi::default().environment(&nobody).is_err());
-    }
-
-    #[test]
-    fn users_keep_their_defaults_but_not_another_transport() {
-        let user = |name: &str| match name {
-            "OMPI_MCA_osc" => Some("rdma".to_owned()),
-            "OMPI_MCA_pml" => Some("ucx".to_owned()),
-            _ => None,
-        };
-        let mpi = OpenMpi { transport: Transport::Tcp, ..OpenMpi::default() };
-        let vars = mpi.environment(&user).unwrap();
-        assert_eq!((get(&vars, "OMPI_MCA_osc"), get(&vars, "OMPI_MCA_pml")), (None, Some("ob1")));
-    }
-
-    #[test]
-    fn the_users_own_list_is_kept() {
-        let user = |name: &str| (name == ENV_LIST).then(|| "A;B".to_owned());
-        assert_eq!(forwarding(&[], std::iter::empty(), &user).unwrap().1, "A;B");
-        assert_eq!(forwarding(&[], std::iter::empty(), &nobody), None);
-    }
-
-    #[test]
-    fn programs_are_found_as_shells_do() {
-        assert!(find_program("sh").is_some() && find_program("/bin/sh").is_some());
-        assert!(find_program("no-such-program").is_none() && find_program("/etc").is_none());
-    }
-}
+mod tests;
