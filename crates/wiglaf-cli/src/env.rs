@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use wiglaf_cluster::fortran::FortranTrue;
 use wiglaf_cluster::{Result, mpi};
 
 use crate::output;
@@ -38,6 +39,10 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = LinkArg::Auto)]
     link: LinkArg,
 
+    /// What the program's compiler stores for .TRUE.: 1 or -1
+    #[arg(long, value_name = "VALUE", default_value = "1", allow_negative_numbers = true)]
+    fortran_true: FortranTrue,
+
     /// The only interface to use
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
@@ -56,8 +61,13 @@ enum EnvMpi {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let EnvMpi::Openmpi = args.mpi;
     let transport = args.transport.into();
-    let vars =
-        mpi::own_environment(transport, args.link.into(), args.interface.clone(), &this_exe()?)?;
+    let vars = mpi::own_environment(
+        transport,
+        args.link.into(),
+        args.interface.clone(),
+        args.fortran_true,
+        &this_exe()?,
+    )?;
     if args.json {
         output::print_json(&vars.into_iter().collect::<BTreeMap<_, _>>())?;
     } else {
