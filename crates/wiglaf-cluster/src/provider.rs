@@ -74,21 +74,24 @@ pub(crate) fn missing(what: &str, file: &str, package: &str, dirs: &[PathBuf]) -
     ))
 }
 
-/// Gives the library in `dir` its name, whoever else does so at the same time.
+/// Gives the library in `dir` its name.
 fn link(dir: &Path) -> Result<PathBuf> {
     let links = dir.join(LINK_DIR);
-    let name = links.join(INSTALLED);
-    let target = Path::new("..").join(BUILT);
-    if fs::read_link(&name).is_ok_and(|now| now == target) {
-        return Ok(links);
+    fs::create_dir_all(&links).cannot(|| format!("make the folder {}", links.display()))?;
+    point(&links.join(INSTALLED), &Path::new("..").join(BUILT))?;
+    Ok(links)
+}
+
+/// Makes the link `name` point to `target`, whoever else does so at the same time.
+pub(crate) fn point(name: &Path, target: &Path) -> Result<()> {
+    if fs::read_link(name).is_ok_and(|now| now == target) {
+        return Ok(());
     }
     let shown = || format!("make the link {}", name.display());
-    fs::create_dir_all(&links).cannot(shown)?;
-    let new = links.join(format!("{INSTALLED}.{}", std::process::id()));
+    let new = name.with_added_extension(std::process::id().to_string());
     let _ = fs::remove_file(&new);
-    std::os::unix::fs::symlink(&target, &new).cannot(shown)?;
-    fs::rename(&new, &name).cannot(shown)?;
-    Ok(links)
+    std::os::unix::fs::symlink(target, &new).cannot(shown)?;
+    fs::rename(&new, name).cannot(shown)
 }
 
 #[cfg(test)]
