@@ -16,6 +16,7 @@ pub(crate) enum Purpose {
 /// Compiler, MPI, network tools, and a font for pictures.
 const TEST: &[&str] = &[
     "gcc",
+    "gfortran",
     "libc6-dev",
     "openmpi-bin",
     "libopenmpi-dev",

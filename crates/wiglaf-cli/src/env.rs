@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use wiglaf_cluster::Result;
+use wiglaf_cluster::fortran::FortranTrue;
 use wiglaf_cluster::mpi::{self, Choice};
 
 use crate::output;
@@ -42,6 +43,10 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = LinkArg::Auto)]
     link: LinkArg,
 
+    /// What the program's compiler stores for .TRUE.: 1 or -1
+    #[arg(long, value_name = "VALUE", default_value = "1", allow_negative_numbers = true)]
+    fortran_true: FortranTrue,
+
     /// The only interface to use
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
@@ -58,7 +63,9 @@ fn parse_choice(text: &str) -> Result<Choice> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (transport, link) = (args.transport.into(), args.link.into());
     let interface = args.interface.clone();
-    let vars = mpi::own_environment(&args.mpi, transport, link, interface, &this_exe()?)?;
+    let exe = this_exe()?;
+    let vars =
+        mpi::own_environment(&args.mpi, transport, link, interface, args.fortran_true, &exe)?;
     if args.json {
         output::print_json(&vars.into_iter().collect::<BTreeMap<_, _>>())?;
     } else {

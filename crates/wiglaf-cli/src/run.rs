@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::ValueEnum;
+use wiglaf_cluster::fortran::FortranTrue;
 use wiglaf_cluster::launch::{self, Deal, Job, Mpi};
 use wiglaf_cluster::mpi::{Link, Transport};
 use wiglaf_cluster::shape::Draft;
@@ -20,6 +21,7 @@ Examples:
   wiglaf run --transport tcp -- ./hello      over TCP instead, to compare
   wiglaf run --nodes node1 -n 2 -- ./hello   both ranks on one node
   wiglaf run --link udp -- ./hello           on plain UDP sockets
+  wiglaf run --fortran-true=-1 -- ./prog     its compiler stores .TRUE. as -1
   wiglaf run --mpi mpich -- ./hello          a program built with MPICH
   wiglaf run --mpi mpich@4.3 -- ./hello      on that version of it
   wiglaf run --mpi none -- ./am_program      no MPI; peers in WIGLAF_PEERS
@@ -35,8 +37,9 @@ version, as in mpich@5.0.2, or a folder, as in mpich=/opt/mpich. `wiglaf doctor`
 lists what is here.
 
 Variables of yours that start with OMPI_MCA_, MPIR_CVAR_ or I_MPI_ are respected
-unless they choose another transport. LD_LIBRARY_PATH, OMP_NUM_THREADS,
-PYTHONPATH, TMPDIR and what starts with WIGLAF_, FI_ or UCX_ reach all ranks.";
+unless they choose another transport. LD_LIBRARY_PATH, LD_PRELOAD, PYTHONPATH,
+OMP_NUM_THREADS, TMPDIR and what starts with WIGLAF_, FI_ or UCX_ reach all
+ranks.";
 
 /// Run an MPI program on the cluster
 #[derive(Debug, clap::Args)]
@@ -65,6 +68,10 @@ pub(crate) struct Args {
     /// How ranks are dealt to nodes
     #[arg(long, value_enum, default_value_t = DealArg::Cyclic)]
     deal: DealArg,
+
+    /// What the program's compiler stores for .TRUE.: 1 or -1
+    #[arg(long, value_name = "VALUE", default_value = "1", allow_negative_numbers = true)]
+    fortran_true: FortranTrue,
 
     /// The interface to use [default: eth0, that of emulated nodes]
     #[arg(long, value_name = "NAME")]
@@ -148,6 +155,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         transport: args.transport.into(),
         link: args.link.into(),
         interface: args.interface.clone(),
+        fortran_true: args.fortran_true,
         deal: match args.deal {
             DealArg::Cyclic => Deal::Cyclic,
             DealArg::Block => Deal::Block,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::client::{Lease, Node, NodeCommand, Running, Streams, null};
 use crate::error::{Error, Result};
+use crate::fortran::{self, FortranTrue};
 use crate::hostlist::HostList;
 pub use crate::mpi::Deal;
 use crate::mpi::{self, Choice, Family, Installation, Link, Placement, Settings, Transport};
@@ -59,6 +60,8 @@ pub struct Job {
     pub interface: Option<String>,
     /// Which ranks on which nodes.
     pub deal: Deal,
+    /// What the program stores for .TRUE..
+    pub fortran_true: FortranTrue,
     /// Further variables for the launcher, or for every rank without an MPI.
     pub env: Vec<(String, String)>,
     /// Further arguments of the launcher.
@@ -138,6 +141,7 @@ pub fn start(
         id: format!("{:016x}", random::nonzero()?),
         key: random::key()?,
         provider: None,
+        preload: fortran::preload_here(job.fortran_true, exe)?,
         name_dirs: mpi::name_dirs(Some(state.path())),
     };
     let mpi = match &job.mpi {
@@ -192,12 +196,13 @@ struct Launch<'a> {
     id: String,
     key: String,
     provider: Option<provider::Provider>,
+    preload: Option<fortran::Preload>,
     name_dirs: Vec<PathBuf>,
 }
 
 impl Launch<'_> {
-    /// Makes the working folder, the program's, the provider's and the MPI's
-    /// visible on all nodes.
+    /// Makes the working folder, the program's, those of our libraries and the
+    /// MPI's visible on all nodes.
     fn share_folders(&self, mpi: Option<&Installation>) -> Result<()> {
         if !may_share() {
             return Ok(());
@@ -208,6 +213,7 @@ impl Launch<'_> {
             .into_iter()
             .chain(program_dir.filter(|_| program.components().count() > 1))
             .chain(self.provider.iter().map(|p| p.shared.clone()))
+            .chain(self.preload.iter().map(|p| p.folder.clone()))
             .chain(mpi.map(|mpi| mpi.prefix.clone()))
             .collect();
         self.nodes.iter().try_for_each(|node| node.share(&folders))
@@ -254,6 +260,7 @@ impl Launch<'_> {
         let user = |name: &str| extra(name).or_else(|| std::env::var(name).ok());
         let mut vars = settings.environment(mpi, &user)?;
         vars.extend(self.job.env.iter().cloned());
+        vars.extend(self.preload.iter().flat_map(|preload| preload.vars.clone()));
         vars.push((JOB_VAR.to_owned(), self.id.clone()));
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         vars.extend(mpi::forwarding(mpi.family, &vars, names, &user));
@@ -297,6 +304,7 @@ impl Launch<'_> {
         for (rank, (node, index)) in places.iter().enumerate() {
             let command = NodeCommand::new(self.job.argv.iter().cloned())
                 .envs(self.job.env.iter().map(|(n, v)| (n.as_str(), v.as_str())))
+                .envs(self.preload.iter().flat_map(|preload| preload.vars.clone()))
                 .env("WIGLAF_RANK", rank.to_string())
                 .env("WIGLAF_SIZE", self.ranks.to_string())
                 .env("WIGLAF_PEERS", &peers)

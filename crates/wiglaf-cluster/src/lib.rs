@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod error;
 pub mod fanout;
 pub mod fault;
+pub mod fortran;
 pub mod hostlist;
 pub mod init;
 pub mod launch;

@@ -19,6 +19,7 @@ pub(crate) use launcher::Placement;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::fortran::{self, FortranTrue};
 
 /// How MPI messages travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,7 +88,8 @@ pub struct Settings {
 }
 
 /// Variables of the caller that every rank should have, as under other launchers.
-const FORWARDED: [&str; 4] = ["LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PYTHONPATH", "TMPDIR"];
+const FORWARDED: [&str; 5] =
+    ["LD_LIBRARY_PATH", "LD_PRELOAD", "OMP_NUM_THREADS", "PYTHONPATH", "TMPDIR"];
 /// Prefixes of variables that concern us and the rivals.
 const FORWARDED_PREFIXES: [&str; 3] = ["WIGLAF_", "FI_", "UCX_"];
 /// These are each node's own.
@@ -235,6 +237,7 @@ pub fn own_environment(
     transport: Transport,
     link: Link,
     interface: Option<String>,
+    fortran_true: FortranTrue,
     exe: &Path,
 ) -> Result<Vec<(String, String)>> {
     let on_node = std::env::var_os(crate::proto::NODE_VAR).is_some();
@@ -262,6 +265,7 @@ pub fn own_environment(
         let path = installation::join_path(&[mpi.prefix.join("bin")], user("PATH").as_deref());
         vars.push(("PATH".to_owned(), path));
     }
+    vars.extend(fortran::preload_here(fortran_true, exe)?.into_iter().flat_map(|p| p.vars));
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     vars.extend(forwarding(mpi.family, &vars, names, &user));
     Ok(vars)
