@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod ci;
+mod conformance;
 mod packages;
 mod sim;
 mod tidy;
@@ -28,6 +29,8 @@ enum Task {
     Test,
     /// Check what no compiler checks: arrows between crates, unsafe, citations, lengths.
     Tidy,
+    /// Run the test suites of others over Wiglaf and over TCP, into docs/conformance.md.
+    Conformance(conformance::Arguments),
     /// Simulate the transport under faults.
     Sim(sim::Arguments),
     /// Install the Debian packages that are missing.
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Task::Lint => ci::lint(),
         Task::Test => ci::test(),
         Task::Tidy => tidy::run(),
+        Task::Conformance(arguments) => conformance::run(&arguments),
         Task::Sim(arguments) => sim::run(&arguments),
         Task::Packages { purpose } => packages::install(purpose),
     };
