@@ -9,12 +9,11 @@ use std::time::Duration;
 const STATUS_TIMED_OUT: i32 = 124;
 /// After this grace a command that ignores SIGTERM is killed.
 const GRACE: &str = "10";
-/// The names of nodes, and of the cluster.
-const NAME: &str = "conformance";
 
 /// A running cluster; dropping it takes it down.
 pub(crate) struct Cluster {
     wiglaf: PathBuf,
+    name: String,
     /// Where outputs are kept for whoever wants to see what a test said.
     logs: PathBuf,
 }
@@ -54,11 +53,11 @@ impl Ended {
 
 impl Cluster {
     /// Brings up `nodes` nodes.
-    pub(crate) fn up(root: &Path, nodes: usize) -> Result<Self, String> {
+    pub(crate) fn up(root: &Path, name: &str, nodes: usize) -> Result<Self, String> {
         let wiglaf = root.join("target/release/wiglaf");
         let logs = root.join("target/conformance");
         fs::create_dir_all(&logs).map_err(|why| format!("{}: {why}", logs.display()))?;
-        let cluster = Self { wiglaf, logs };
+        let cluster = Self { wiglaf, name: name.to_owned(), logs };
         let ended = cluster.wiglaf("up", &["up", "--nodes", &nodes.to_string()])?;
         if ended.succeeded() { Ok(cluster) } else { Err(ended.text.trim().to_owned()) }
     }
@@ -93,7 +92,7 @@ impl Cluster {
     /// Runs the command `wiglaf` itself.
     pub(crate) fn wiglaf(&self, log: &str, arguments: &[&str]) -> Result<Ended, String> {
         let mut command = Command::new(&self.wiglaf);
-        command.args(["--name", NAME]).args(arguments);
+        command.args(["--name", &self.name]).args(arguments);
         self.start(log, command)?.wait()
     }
 
@@ -107,7 +106,7 @@ impl Cluster {
         limit: Duration,
     ) -> Result<Running, String> {
         let mut command = Command::new(&self.wiglaf);
-        command.args(["--name", NAME, "exec", "-w", &Self::node(node), "--", "env"]);
+        command.args(["--name", &self.name, "exec", "-w", &Self::node(node), "--", "env"]);
         command.args(env.iter().map(|(name, value)| format!("{name}={value}")));
         // On the node itself, so that nothing is left running there.
         command.args(["timeout", "-k", GRACE, &limit.as_secs().to_string()]).args(argv);
@@ -125,7 +124,7 @@ impl Cluster {
     ) -> Result<Ended, String> {
         let mut command = Command::new("timeout");
         command.args(["-k", GRACE, &limit.as_secs().to_string()]).arg(&self.wiglaf);
-        command.args(["--name", NAME, "run"]).args(options).arg("--").args(argv);
+        command.args(["--name", &self.name, "run"]).args(options).arg("--").args(argv);
         command.envs(env.iter().copied());
         self.start(log, command)?.wait()
     }
@@ -192,7 +191,7 @@ impl Drop for Cluster {
         if let Ok(ended) = self.wiglaf("down", &["down"])
             && !ended.succeeded()
         {
-            eprintln!("xtask: the cluster {NAME} is still up: {}", ended.reason());
+            eprintln!("xtask: the cluster {} is still up: {}", self.name, ended.reason());
         }
     }
 }

@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// Run only the tests whose name contains this, and leave the document as it is
     #[arg(long, value_name = "WORDS")]
     only: Option<String>,
+    /// The name of the emulated cluster that is brought up for it
+    #[arg(long, value_name = "NAME", default_value = "conformance")]
+    name: String,
     /// The document to write
     #[arg(long, value_name = "FILE", default_value = "docs/conformance.md")]
     output: PathBuf,
@@ -100,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     packages::install(packages::Purpose::Conformance)?;
     build()?;
     let suites = if arguments.suites.is_empty() { &Suite::ALL } else { &*arguments.suites };
-    let cluster = Cluster::up(root, 2)?;
+    let cluster = Cluster::up(root, &arguments.name, 2)?;
     let context = Context {
         cluster: &cluster,
         provider: cluster.provider()?,
