@@ -7,6 +7,7 @@ mod conformance;
 mod packages;
 mod sim;
 mod tidy;
+mod tsan;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,8 @@ enum Task {
     Tidy,
     /// Run the test suites of others over Wiglaf and over TCP, into docs/conformance.md.
     Conformance(conformance::Arguments),
+    /// Run the provider's threads, and the shared-memory ring, under ThreadSanitizer.
+    Tsan,
     /// Simulate the transport under faults.
     Sim(sim::Arguments),
     /// Install the Debian packages that are missing.
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Task::Test => ci::test(),
         Task::Tidy => tidy::run(),
         Task::Conformance(arguments) => conformance::run(&arguments),
+        Task::Tsan => tsan::run(),
         Task::Sim(arguments) => sim::run(&arguments),
         Task::Packages { purpose } => packages::install(purpose),
     };

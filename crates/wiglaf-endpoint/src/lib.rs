@@ -11,6 +11,7 @@ mod books;
 mod endpoint;
 mod matching;
 mod memory;
+mod sleep;
 mod waiting;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 pub use endpoint::{Endpoint, Setup};
 pub use memory::{REGIONS_MAX, Region};
+pub use sleep::{Nap, Pause};
 pub use wiglaf_transport::limits::FRAME_LEN_MIN;
 pub use wiglaf_transport::{Gone, PeerId, PeerView, Stats};
 pub use wiglaf_wire::{Class, Epoch, JobKey};

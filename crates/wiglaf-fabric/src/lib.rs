@@ -35,3 +35,4 @@ pub mod prov;
 mod rma;
 mod tagged;
 mod tokens;
+mod wait;
