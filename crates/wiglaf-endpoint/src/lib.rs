@@ -14,8 +14,8 @@ mod exposed;
 mod matching;
 mod memory;
 mod remote;
-mod target;
 mod sleep;
+mod target;
 mod waiting;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
