@@ -188,6 +188,13 @@ impl Books {
         }
     }
 
+    pub(crate) fn has_completed(&self, side: Side) -> bool {
+        match side {
+            Side::Send => !self.sends_done.is_empty(),
+            Side::Recv => !self.recvs_done.is_empty(),
+        }
+    }
+
     pub(crate) fn has_completion(&self) -> bool {
         !self.sends_done.is_empty() || !self.recvs_done.is_empty() || !self.active.is_empty()
     }
@@ -327,6 +334,13 @@ impl Books {
             multi_released,
             outcome,
         });
+    }
+
+    /// No message can come any more: every receive that waits for one ends.
+    pub(crate) fn end_all_unmatched(&mut self) {
+        while let Some(posted) = self.matching.withdraw(|_| true) {
+            self.end_unmatched(&posted, Outcome::PeerGone);
+        }
     }
 
     /// Names a pull of `receiving`; answers what to ask for.

@@ -14,6 +14,7 @@ mod exposed;
 mod matching;
 mod memory;
 mod remote;
+mod sleep;
 mod target;
 mod waiting;
 
@@ -25,6 +26,7 @@ pub use endpoint::{Endpoint, Setup};
 pub use exposed::{Access, ExposeError, Exposed, Refusal};
 pub use memory::{REGIONS_MAX, Region};
 pub use remote::{ATOMIC_LEN_MAX, AtomicOp, Hold, RemoteOp, RemoteStats};
+pub use sleep::{Nap, Pause};
 pub use wiglaf_transport::limits::FRAME_LEN_MIN;
 pub use wiglaf_transport::{Gone, PeerId, PeerView, Stats};
 pub use wiglaf_wire::{Class, Epoch, JobKey};

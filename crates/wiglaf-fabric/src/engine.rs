@@ -12,6 +12,7 @@ use wiglaf_endpoint::{
 
 use crate::bindings as fi;
 use crate::cntr::CntrState;
+use crate::eq::EqState;
 use crate::guard::{EAGAIN, EINVAL, Errno, Fi};
 use crate::info::INJECT_LEN;
 use crate::log;
@@ -63,6 +64,8 @@ pub(crate) struct Engine {
     /// Whether receives heed the source that they name.
     pub(crate) directed: bool,
     pub(crate) multi_recv_min: usize,
+    /// Where the endpoint's failure is reported, and its handle and context as addresses.
+    pub(crate) events: Option<(Arc<EqState>, usize, usize)>,
     tokens: Tokens,
 }
 
@@ -91,6 +94,7 @@ impl Engine {
             peers: None,
             directed: false,
             multi_recv_min: MULTI_RECV_MIN,
+            events: None,
             tokens: Tokens::default(),
         }
     }
@@ -258,6 +262,29 @@ impl Engine {
         } else {
             Err(Errno(fi::FI_ENOENT))
         }
+    }
+
+    /// Moves data. True when anything happened. A link that fails meanwhile is reported.
+    pub(crate) fn progress(&mut self) -> bool {
+        let busy = self.endpoint.progress();
+        while let Some((link, why)) = self.endpoint.take_failure() {
+            log::error!("the {link} link has failed ({why}): its peers are lost");
+            if let Some((events, fid, context)) = &self.events {
+                events.report(*fid, *context, why.raw_os_error().unwrap_or(libc::EIO));
+            }
+        }
+        busy
+    }
+
+    /// Whether an operation of those sides has completed and waits to be read.
+    pub(crate) fn has_completed(&self, sides: &[Side]) -> bool {
+        sides.iter().any(|&side| {
+            let direction = match side {
+                Side::Send => &self.tx,
+                Side::Recv => &self.rx,
+            };
+            !direction.settled.is_empty() || self.endpoint.has_completed(side)
+        })
     }
 
     fn direction(&mut self, side: Side) -> &mut Direction {

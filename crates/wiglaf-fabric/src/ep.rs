@@ -323,7 +323,12 @@ unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, flags: u64) ->
                 Cq::CLASS => ep.bind_cq(&object::<Cq, _>(other)?.state, flags),
                 Av::CLASS => ep.bind_av(&object::<Av, _>(other)?.state),
                 Cntr::CLASS => ep.bind_counter(&object::<Cntr, _>(other)?.state, flags),
-                Eq::CLASS => Ok(()),
+                Eq::CLASS => {
+                    let events = Arc::clone(&object::<Eq, _>(other)?.state);
+                    let context = ep.fid.fid.context.expose_provenance();
+                    lock(&ep.engine)?.events = Some((events, fid.expose_provenance(), context));
+                    Ok(())
+                }
                 _ => Err(EINVAL),
             }
         }

@@ -36,3 +36,4 @@ pub mod prov;
 mod rma;
 mod tagged;
 mod tokens;
+mod wait;

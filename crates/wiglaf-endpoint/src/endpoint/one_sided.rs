@@ -236,7 +236,7 @@ impl Endpoint {
     }
 
     /// Whether no operation is under way in either direction.
-    pub(super) fn is_one_sided_idle(&self) -> bool {
+    pub(crate) fn is_one_sided_idle(&self) -> bool {
         self.books.remote.is_idle() && self.books.target.is_idle()
     }
 }
