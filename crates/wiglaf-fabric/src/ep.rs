@@ -326,7 +326,11 @@ unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, flags: u64) ->
                 Eq::CLASS => {
                     let events = Arc::clone(&object::<Eq, _>(other)?.state);
                     let context = ep.fid.fid.context.expose_provenance();
-                    lock(&ep.engine)?.events = Some((events, fid.expose_provenance(), context));
+                    let bound = &mut lock(&ep.engine)?.events;
+                    if bound.is_some() {
+                        return Err(EINVAL);
+                    }
+                    *bound = Some((events, fid.expose_provenance(), context));
                     Ok(())
                 }
                 _ => Err(EINVAL),
