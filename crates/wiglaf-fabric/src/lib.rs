@@ -29,6 +29,7 @@ mod log;
 mod mr;
 mod msg;
 mod object;
+mod one_sided;
 mod ops;
 mod peers;
 pub mod prov;
