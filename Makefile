@@ -1,5 +1,5 @@
 # The two commands of the README, and some more. Each installs what it needs.
-.PHONY: demo test bench install clean linker
+.PHONY: demo test bench conformance install clean linker
 
 PREFIX ?= /usr/local
 # Emulated nodes take root.
@@ -27,6 +27,11 @@ bench: linker
 	cargo run --quiet --package xtask -- packages test
 	cargo build --release --quiet --package wiglaf-cli --package wiglaf-fabric
 	$(SUDO) target/release/wiglaf bench pingpong --output bench/results
+
+# The test suites of others, over Wiglaf and over TCP, into docs/conformance.md. libfabric's own
+# tests are not packaged: FABTESTS is the folder where they are installed.
+conformance: linker
+	cargo run --quiet --package xtask -- conformance $(if $(FABTESTS),--fabtests $(FABTESTS))
 
 # Command, provider, interposer, C library and header under PREFIX.
 install:

@@ -9,6 +9,7 @@ pub mod client;
 pub mod doctor;
 pub mod error;
 pub mod fanout;
+pub mod fault;
 pub mod fortran;
 pub mod hostlist;
 pub mod init;

@@ -10,6 +10,7 @@ pub(crate) use root::{AGENT, clone_tree};
 pub(crate) use server::SOCKET;
 
 mod children;
+mod faults;
 mod jobs;
 mod root;
 mod server;
