@@ -242,6 +242,7 @@ impl Ep {
             let remote = &engine.remote_counters;
             let all = !(remote.remote_read.is_empty() && remote.remote_write.is_empty());
             engine.endpoint.report_remote(all);
+            engine.domain = Some(Arc::clone(&self.domain));
             engine.peers = Some(Peers::new(Arc::clone(av)));
         }
         match (&bound.tx_cq, &bound.rx_cq) {
@@ -259,6 +260,7 @@ impl Ep {
         for (counter, _) in &bound.counters {
             counter.attach(&self.engine)?;
         }
+        self.domain.watched.join(&self.engine)?;
         self.enabled.store(true, Ordering::Release);
         Ok(())
     }

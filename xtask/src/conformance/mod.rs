@@ -7,6 +7,7 @@
 mod cluster;
 mod fabtests;
 mod hpcc;
+mod mpis;
 mod netpipe;
 mod report;
 mod verdict;
@@ -49,10 +50,12 @@ pub(crate) enum Suite {
     Netpipe,
     /// HPC Challenge
     Hpcc,
+    /// Every MPI over every link
+    Mpis,
 }
 
 impl Suite {
-    const ALL: [Self; 3] = [Self::Fabtests, Self::Netpipe, Self::Hpcc];
+    const ALL: [Self; 4] = [Self::Fabtests, Self::Netpipe, Self::Hpcc, Self::Mpis];
 
     /// As it is written on the command line.
     fn name(self) -> &'static str {
@@ -60,6 +63,7 @@ impl Suite {
             Self::Fabtests => "fabtests",
             Self::Netpipe => "netpipe",
             Self::Hpcc => "hpcc",
+            Self::Mpis => "mpis",
         }
     }
 
@@ -68,6 +72,7 @@ impl Suite {
             Self::Fabtests => "fabtests, libfabric's own tests",
             Self::Netpipe => "NetPIPE",
             Self::Hpcc => "HPC Challenge",
+            Self::Mpis => "Every MPI over every link",
         }
     }
 
@@ -77,6 +82,7 @@ impl Suite {
             Self::Fabtests => fabtests::run(context),
             Self::Netpipe => netpipe::run(context),
             Self::Hpcc => hpcc::run(context),
+            Self::Mpis => mpis::run(context),
         }
     }
 }
