@@ -90,29 +90,30 @@ impl CqState {
     unsafe fn read(&self, sink: &mut Sink, idle: bool) -> Fi<usize> {
         let mut inner = lock(&self.inner)?;
         let Inner { sources, failures, found } = &mut *inner;
+        let may_idle = idle && !*found && sources.len() == 1;
+        let mut pause = None;
         for (engine, sides) in &*sources {
-            let mut engine = lock(engine)?;
-            engine.progress();
+            let mut locked = lock(engine)?;
+            locked.progress();
             for &side in sides {
                 // SAFETY: by the contract of this function.
-                unsafe { collect(&mut engine, side, sink, failures) };
+                unsafe { collect(&mut locked, side, sink, failures) };
+            }
+            if may_idle && sink.count == 0 && failures.is_empty() {
+                pause = locked.endpoint.begin_idle().map(|pause| (Arc::clone(engine), pause));
             }
         }
-        let waited = !std::mem::replace(found, sink.count > 0);
+        *found = sink.count > 0;
         if sink.count > 0 {
             return Ok(sink.count);
         }
         if !failures.is_empty() {
             return Err(EAVAIL);
         }
-        if idle
-            && waited
-            && let [(engine, _)] = &sources[..]
-        {
-            let engine = Arc::clone(engine);
-            // Other threads read meanwhile.
-            drop(inner);
-            wait::idle(&engine)?;
+        // Other threads read meanwhile.
+        drop(inner);
+        if let Some((engine, pause)) = pause {
+            wait::pass(&engine, &pause)?;
         }
         Err(EAGAIN)
     }
