@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Said, Site};
+use common::{Said, Site, wheel_prefixes, wheels};
 
 /// Programs that check their own results, of those of the provider's tests.
 const PROGRAMS: [&str; 4] = ["collectives", "probe", "sizes", "wildcard"];
@@ -34,12 +34,6 @@ int main(int argc, char **argv) {
     return argc > 1 && rank == 1 ? 9 : 0;
 }
 "#;
-
-/// Where the wheels are.
-fn wheels() -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    target.join("mpi")
-}
 
 /// What is tried: the choice behind `--mpi`, the compiler, and the wheel that it needs.
 const MPIS: [(&str, &str, &str); 3] = [
@@ -78,9 +72,7 @@ impl Lab {
 
     fn wiglaf(&self, args: &[&str], env: &[(&str, &str)]) -> Said {
         let mut command = self.site.command(args);
-        let entries = fs::read_dir(wheels()).unwrap().flatten().map(|entry| entry.path());
-        let prefixes = std::env::join_paths(entries).unwrap();
-        command.env("WIGLAF_MPI_PATH", prefixes).envs(env.iter().copied());
+        command.env("WIGLAF_MPI_PATH", wheel_prefixes()).envs(env.iter().copied());
         command.output().unwrap().into()
     }
 
