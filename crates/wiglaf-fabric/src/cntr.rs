@@ -1,12 +1,12 @@
 //! `fid_cntr`: counts completed operations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::bindings as fi;
 use crate::cq::WAITS;
 use crate::domain::{Domain, DomainState};
-use crate::engine::Shared;
+use crate::engine::{Engine, Shared};
 use crate::guard::{EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_or, lock};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::wait;
@@ -17,7 +17,7 @@ pub(crate) struct CntrState {
     errors: AtomicU64,
     /// The value when it was last read: a reader who finds nothing new may give way.
     seen: AtomicU64,
-    engines: Mutex<Vec<Shared>>,
+    engines: Mutex<Vec<Weak<Mutex<Engine>>>>,
     domain: Arc<DomainState>,
 }
 
@@ -36,8 +36,9 @@ impl CntrState {
     /// From now on reading the counter moves data of `engine`.
     pub(crate) fn attach(&self, engine: &Shared) -> Fi<()> {
         let mut engines = lock(&self.engines)?;
-        if !engines.iter().any(|other| Arc::ptr_eq(other, engine)) {
-            engines.push(Arc::clone(engine));
+        engines.retain(|other| other.strong_count() > 0);
+        if !engines.iter().any(|other| is_same(other, engine)) {
+            engines.push(Arc::downgrade(engine));
         }
         Ok(())
     }
@@ -45,14 +46,14 @@ impl CntrState {
     /// From now on it does not.
     pub(crate) fn detach(&self, engine: &Shared) {
         if let Ok(mut engines) = lock(&self.engines) {
-            engines.retain(|other| !Arc::ptr_eq(other, engine));
+            engines.retain(|other| !is_same(other, engine));
         }
     }
 
     /// Moves data and settles what has completed.
     fn progress(&self) -> Fi<()> {
-        for engine in &*lock(&self.engines)? {
-            let mut engine = lock(engine)?;
+        for engine in lock(&self.engines)?.iter().filter_map(Weak::upgrade) {
+            let mut engine = lock(&engine)?;
             engine.progress();
             engine.settle_all();
         }
@@ -64,7 +65,7 @@ impl CntrState {
         let value = which.load(Ordering::Acquire);
         if self.seen.swap(value, Ordering::AcqRel) == value {
             let only = match &lock(&self.engines)?[..] {
-                [engine] => Some(Arc::clone(engine)),
+                [engine] => engine.upgrade(),
                 _ => None,
             };
             if let Some(engine) = only {
@@ -89,7 +90,8 @@ impl CntrState {
             if left.is_zero() {
                 return Err(Errno(fi::FI_ETIMEDOUT));
             }
-            let engines = lock(&self.engines)?.clone();
+            let engines: Vec<Shared> =
+                lock(&self.engines)?.iter().filter_map(Weak::upgrade).collect();
             wait::sleep(&engines, left, |_, engine| {
                 engine.settle_all();
                 self.value.load(Ordering::Acquire) >= threshold
@@ -97,6 +99,10 @@ impl CntrState {
             })?;
         }
     }
+}
+
+fn is_same(weak: &Weak<Mutex<Engine>>, engine: &Shared) -> bool {
+    std::ptr::eq(weak.as_ptr(), Arc::as_ptr(engine))
 }
 
 #[repr(C)]

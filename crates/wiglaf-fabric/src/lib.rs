@@ -37,3 +37,4 @@ mod rma;
 mod tagged;
 mod tokens;
 mod wait;
+mod watched;
