@@ -1,7 +1,9 @@
 //! Operations in progress: the [`Sink`] and [`Source`] of the transport.
 
 use std::collections::{HashMap, VecDeque};
+use std::mem::MaybeUninit;
 
+use wiglaf_link::near::Payload as Bytes;
 use wiglaf_transport::{Gone, PeerId, Sink, Source, Wanted};
 use wiglaf_wire::{Class, Envelope};
 
@@ -74,7 +76,7 @@ unsafe impl Send for Books {}
 
 /// Entries by small number; numbers are used again.
 #[derive(Debug)]
-struct Table<T> {
+pub(crate) struct Table<T> {
     entries: Vec<Option<T>>,
     free: Vec<usize>,
 }
@@ -86,7 +88,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    fn insert(&mut self, value: T) -> usize {
+    pub(crate) fn insert(&mut self, value: T) -> usize {
         if let Some(at) = self.free.pop() {
             self.entries[at] = Some(value);
             return at;
@@ -95,18 +97,29 @@ impl<T> Table<T> {
         self.entries.len() - 1
     }
 
-    fn get(&self, at: usize) -> Option<&T> {
+    pub(crate) fn get(&self, at: usize) -> Option<&T> {
         self.entries.get(at)?.as_ref()
     }
 
-    fn get_mut(&mut self, at: usize) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
         self.entries.get_mut(at)?.as_mut()
     }
 
-    fn remove(&mut self, at: usize) -> Option<T> {
+    pub(crate) fn remove(&mut self, at: usize) -> Option<T> {
         let value = self.entries.get_mut(at)?.take()?;
         self.free.push(at);
         Some(value)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.entries.len()
+    }
+
+    /// Removes the entries that `pick` chooses.
+    pub(crate) fn remove_where(&mut self, pick: impl Fn(&T) -> bool) -> Vec<T> {
+        let chosen = |at: &usize| self.get(*at).is_some_and(&pick);
+        let chosen: Vec<usize> = (0..self.entries.len()).filter(chosen).collect();
+        chosen.into_iter().filter_map(|at| self.remove(at)).collect()
     }
 }
 
@@ -128,6 +141,10 @@ impl Books {
 
     pub(crate) fn sending_mut(&mut self, token: u64) -> Option<&mut Sending> {
         self.sending.get_mut(token as usize)
+    }
+
+    pub(crate) fn sending(&self, token: u64) -> Option<&Sending> {
+        self.sending.get(token as usize)
     }
 
     pub(crate) fn abort_send(&mut self, token: u64) {
@@ -279,6 +296,71 @@ impl Books {
         let posted = self.place(posted, total);
         Some(Receiving { posted, peer, envelope: *envelope, total })
     }
+
+    /// A whole message has arrived. True when its memory is not needed any further.
+    pub(crate) fn arrived(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &dyn Bytes,
+    ) -> bool {
+        if envelope.class == Class::Active {
+            self.active.push_back(active(peer, envelope, copy_of(payload)));
+            return false;
+        }
+        let total = payload.len() as u64;
+        if let Some(receiving) = self.receiving(peer, envelope, total) {
+            receiving.posted.regions.take(payload);
+            self.end_recv(&receiving, true);
+            return true;
+        }
+        self.keep(peer, envelope, total, Payload::Here(copy_of(payload)));
+        false
+    }
+
+    /// A message was announced. What to pull of it, if somebody wants it
+    /// already; otherwise it is remembered that it is `elsewhere`.
+    pub(crate) fn announced(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        total: u64,
+        elsewhere: impl FnOnce() -> Payload,
+    ) -> Option<Wanted> {
+        if envelope.class == Class::Active {
+            let len = total.min(ACTIVE_LEN_MAX as u64);
+            let message = active(peer, envelope, vec![0; len as usize]);
+            let token = self.pulling.insert(Pulling::Active(message)) as u64;
+            return Some(Wanted { len, token });
+        }
+        if let Some(receiving) = self.receiving(peer, envelope, total) {
+            return Some(self.begin_pull(receiving));
+        }
+        self.keep(peer, envelope, total, elsewhere());
+        None
+    }
+
+    /// Hands over the memory for bytes `offset..offset + len` of a pull.
+    pub(crate) fn with_room<R>(
+        &mut self,
+        token: u64,
+        (offset, len): (usize, usize),
+        f: impl FnOnce(&mut [&mut [MaybeUninit<u8>]]) -> R,
+    ) -> Option<R> {
+        match self.pulling.get_mut(token as usize)? {
+            Pulling::ToUser(r) => Some(r.posted.regions.with_room(offset, len, f)),
+            Pulling::Active(message) => {
+                let room = message.payload.get_mut(offset..offset.checked_add(len)?)?;
+                Some(f(&mut [crate::memory::as_room(room)]))
+            }
+        }
+    }
+}
+
+fn copy_of(payload: &dyn Bytes) -> Vec<u8> {
+    let mut bytes = vec![0; payload.len()];
+    payload.read(0, crate::memory::as_room(&mut bytes));
+    bytes
 }
 
 fn active(peer: PeerId, envelope: &Envelope, payload: Vec<u8>) -> ActiveMessage {
@@ -301,18 +383,7 @@ impl Source for Books {
 
 impl Sink for Books {
     fn message(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> bool {
-        if envelope.class == Class::Active {
-            self.active.push_back(active(peer, envelope, payload.to_vec()));
-            return false;
-        }
-        let total = payload.len() as u64;
-        if let Some(receiving) = self.receiving(peer, envelope, total) {
-            receiving.posted.regions.write(0, payload);
-            self.end_recv(&receiving, true);
-            return true;
-        }
-        self.keep(peer, envelope, total, Payload::Here(payload.to_vec()));
-        false
+        self.arrived(peer, envelope, &payload)
     }
 
     fn first(&mut self, peer: PeerId, envelope: &Envelope, total: u64, payload: &[u8]) {
@@ -369,17 +440,7 @@ impl Sink for Books {
         total: u64,
         send_id: u32,
     ) -> Option<Wanted> {
-        if envelope.class == Class::Active {
-            let len = total.min(ACTIVE_LEN_MAX as u64);
-            let message = active(peer, envelope, vec![0; len as usize]);
-            let token = self.pulling.insert(Pulling::Active(message)) as u64;
-            return Some(Wanted { len, token });
-        }
-        if let Some(receiving) = self.receiving(peer, envelope, total) {
-            return Some(self.begin_pull(receiving));
-        }
-        self.keep(peer, envelope, total, Payload::Remote { send_id });
-        None
+        self.announced(peer, envelope, total, || Payload::Remote { send_id })
     }
 
     fn segment(&mut self, token: u64, offset: u64, payload: &[u8]) {

@@ -1,5 +1,7 @@
 //! The endpoint itself: posts, progress, waiting, closing.
 
+mod near;
+
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -7,14 +9,15 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wiglaf_link::{Lane, Link, Sent, Train};
 use wiglaf_transport::{
-    Config as TransportConfig, Instant as Tick, Path, PeerId, PeerView, Posted as Taken, SendError,
-    Stats, Transmit, Transport,
+    Config as TransportConfig, Gone, Instant as Tick, Path, PeerId, PeerView, Posted as Taken,
+    SendError, Stats, Transmit, Transport,
 };
 use wiglaf_wire::{Class, Envelope, Epoch, JobKey};
 
 use crate::books::{Assembly, Books, Receiving, Sending};
 use crate::matching::{Payload, Posted, Unexpected};
 use crate::memory::{Region, Regions};
+use crate::near::{NearSide, NearStats};
 use crate::waiting::{Step, Waiting};
 use crate::{
     ACTIVE_LEN_MAX, ActiveMessage, Address, CompleteWhen, Completion, Outcome, PostError, RecvOp,
@@ -65,6 +68,12 @@ pub struct Endpoint {
     closed: bool,
     /// How many peers the links have been told of.
     introduced: u32,
+    near: NearSide,
+    /// The link whose near lane peers of this node are reached by.
+    near_link: Option<usize>,
+    /// Polls for which the other links may wait, and those since the last look.
+    near_polls_left: u32,
+    polls_since_links: u32,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -79,7 +88,8 @@ impl Endpoint {
     /// # Panics
     /// When there is no link.
     #[must_use]
-    pub fn new(setup: Setup) -> Self {
+    pub fn new(mut setup: Setup) -> Self {
+        let near_link = setup.links.iter_mut().position(|link| link.near().is_some());
         let paths: Vec<Path> = setup.links.iter().map(|link| path_of(link.as_ref())).collect();
         let longest = paths.iter().map(|p| p.frame_len_max * p.bulk_train_max).max();
         let out = vec![0; longest.unwrap_or(0).max(64 * 1024)];
@@ -104,6 +114,10 @@ impl Endpoint {
             failed: None,
             closed: false,
             introduced: 0,
+            near: NearSide::new(setup.flow_control),
+            near_link,
+            near_polls_left: 0,
+            polls_since_links: 0,
         }
     }
 
@@ -122,6 +136,12 @@ impl Endpoint {
     #[must_use]
     pub fn stats(&self) -> &Stats {
         self.transport.stats()
+    }
+
+    /// What was counted on the near lane.
+    #[must_use]
+    pub fn near_stats(&self) -> &NearStats {
+        &self.near.stats
     }
 
     /// What can be seen of a peer.
@@ -145,8 +165,9 @@ impl Endpoint {
         let path = self.links.iter().rposition(|link| link.reaches(address.at));
         let peer = self.transport.connect(address.at, address.epoch, path.unwrap_or(0));
         if path.is_none() {
-            self.transport.give_up(peer, &mut self.books);
+            self.transport.give_up(peer, Gone::Unreachable, &mut self.books);
         }
+        self.join_near(peer, address);
         peer
     }
 
@@ -176,6 +197,9 @@ impl Endpoint {
         };
         if len > limit {
             return Err(PostError::TooLong);
+        }
+        if let Some(to) = self.near.lane_to(op.peer) {
+            return self.post_near(to, op, &regions);
         }
         let report = op.complete == CompleteWhen::Delivery && !op.inject;
         let token = self.books.begin_send(Sending { op: *op, regions, owned: None, len });
@@ -249,7 +273,7 @@ impl Endpoint {
                 posted.regions.write(0, &bytes);
                 if bytes.len() as u64 == total {
                     self.books.end_recv(&receiving, true);
-                    self.transport.consume(peer, total);
+                    self.consume(peer, total);
                 } else if let Some(assembly) = self.books.assembling.get_mut(&peer)
                     && matches!(assembly, Assembly::Unexpected { serial: s } if *s == serial)
                 {
@@ -265,6 +289,10 @@ impl Endpoint {
                     self.books.end_pull(wanted.token, asked);
                 }
                 self.flush(self.now());
+            }
+            Payload::Near(message) => {
+                let wanted = self.books.begin_pull(receiving);
+                self.fetch_near(&message, wanted);
             }
         }
     }
@@ -330,8 +358,9 @@ impl Endpoint {
                 self.transport.pull(message.peer, *send_id, 0, 0);
                 self.flush(self.now());
             }
+            Payload::Near(announced) => self.decline_near(announced),
             Payload::Here(bytes) if bytes.len() as u64 == message.total => {
-                self.transport.consume(message.peer, message.total);
+                self.consume(message.peer, message.total);
             }
             Payload::Here(_) => {
                 // Its rest is still coming and goes nowhere, too.
@@ -355,6 +384,14 @@ impl Endpoint {
 
     /// Receives, delivers, acknowledges, sends. True when anything happened.
     pub fn progress(&mut self) -> bool {
+        let near = self.progress_near();
+        if self.links_may_wait(near) {
+            return near;
+        }
+        self.progress_links(near)
+    }
+
+    fn progress_links(&mut self, near: bool) -> bool {
         let (clock, pulling) = (self.clock, self.transport.is_pulling());
         let mut arrived_at = None;
         for (path, link) in self.links.iter_mut().enumerate() {
@@ -371,6 +408,7 @@ impl Endpoint {
             }
             while let Some(at) = link.take_unreachable() {
                 let now = *arrived_at.get_or_insert_with(|| tick(clock));
+                self.near.lose(at, books, transport);
                 transport.handle_unreachable(now, at, books);
             }
         }
@@ -378,9 +416,11 @@ impl Endpoint {
         // Reading the clock costs as much as looking into a ring: an empty poll
         // does so now and then only.
         self.quiet_polls = if arrived_at.is_some() { 0 } else { self.quiet_polls.wrapping_add(1) };
-        if arrived_at.is_none() && !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {
+        if arrived_at.is_some() {
+            self.near_polls_left = 0;
+        } else if !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {
             let ready = self.transport.is_ready() || self.stalled.is_some();
-            return ready && self.flush(self.now());
+            return (ready && self.flush(self.now())) || near;
         }
         let now = arrived_at.unwrap_or_else(|| tick(clock));
         if self.transport.poll_timeout().is_some_and(|at| at <= now) {
@@ -390,7 +430,7 @@ impl Endpoint {
         if busy {
             self.waiting.found();
         }
-        busy
+        busy || near
     }
 
     /// Tells the links of peers that have called before anybody inserted them: shared memory
@@ -442,7 +482,7 @@ impl Endpoint {
     /// The next active message that has arrived.
     pub fn pop_active(&mut self) -> Option<ActiveMessage> {
         let message = self.books.active.pop_front()?;
-        self.transport.consume(message.source, message.payload.len() as u64);
+        self.consume(message.source, message.payload.len() as u64);
         Some(message)
     }
 
@@ -522,13 +562,16 @@ impl Endpoint {
             return;
         }
         self.drain(DRAIN_LIMIT);
-        self.transport.close();
+        self.close_near();
+        let near = &self.near;
+        self.transport.close(|peer| near.says_goodbye(peer));
         self.drain(CLOSE_LIMIT);
     }
 
     fn drain(&mut self, limit: Duration) {
         let began = Instant::now();
-        while !self.transport.is_drained() && began.elapsed() < limit && self.failed.is_none() {
+        let drained = |this: &Self| this.transport.is_drained() && this.near.is_drained();
+        while !drained(self) && began.elapsed() < limit && self.failed.is_none() {
             if !self.progress() {
                 self.block(Duration::from_millis(1));
             }

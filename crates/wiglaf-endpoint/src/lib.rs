@@ -11,6 +11,7 @@ mod books;
 mod endpoint;
 mod matching;
 mod memory;
+mod near;
 mod waiting;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 pub use endpoint::{Endpoint, Setup};
 pub use memory::{REGIONS_MAX, Region};
+pub use near::NearStats;
 pub use wiglaf_transport::limits::FRAME_LEN_MIN;
 pub use wiglaf_transport::{Gone, PeerId, PeerView, Stats};
 pub use wiglaf_wire::{Class, Epoch, JobKey};
@@ -176,6 +178,8 @@ pub struct Config {
     pub silence_limit: Duration,
     /// Off only to show what happens without it.
     pub flow_control: bool,
+    /// Whether processes of one node may read each other's memory.
+    pub memory_access: bool,
 }
 
 /// Longest active message, in bytes: its receiver allocates it unasked.

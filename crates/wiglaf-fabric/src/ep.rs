@@ -267,7 +267,11 @@ impl Drop for Ep {
         }
         if let Ok(mut engine) = lock(&self.engine) {
             engine.endpoint.close();
-            log::info!("endpoint closed: {:?}", engine.endpoint.stats());
+            log::info!(
+                "endpoint closed: {:?} {:?}",
+                engine.endpoint.stats(),
+                engine.endpoint.near_stats()
+            );
         }
     }
 }
