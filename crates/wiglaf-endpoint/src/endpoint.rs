@@ -71,9 +71,9 @@ pub struct Endpoint {
     near: NearSide,
     /// The link whose near lane peers of this node are reached by.
     near_link: Option<usize>,
-    /// Polls for which the other links may wait, and those since the last look.
+    /// Polls for which the other links may wait, and all polls meanwhile.
     near_polls_left: u32,
-    polls_since_links: u32,
+    near_polls: u32,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -117,7 +117,7 @@ impl Endpoint {
             near: NearSide::new(setup.flow_control),
             near_link,
             near_polls_left: 0,
-            polls_since_links: 0,
+            near_polls: 0,
         }
     }
 

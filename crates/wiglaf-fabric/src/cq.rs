@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use wiglaf_endpoint::{Class, Completion, Outcome, Side};
@@ -12,6 +12,7 @@ use crate::av::UNSPEC;
 use crate::bindings as fi;
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared, outcome_errno};
+use crate::gate::Gate;
 use crate::guard::{EAGAIN, EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_count, guard_or, lock};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 
@@ -51,7 +52,7 @@ struct Inner {
 
 /// What endpoints share with the queue that they are bound to.
 pub(crate) struct CqState {
-    inner: Mutex<Inner>,
+    inner: Gate<Inner>,
     format: fi::fi_cq_format,
     signaled: AtomicBool,
     domain: Arc<DomainState>,
@@ -270,7 +271,7 @@ pub(crate) unsafe extern "C" fn open(
         let opened = Cq {
             fid: fi::fid_cq { fid: new_fid::<Cq>(context, &FID_OPS), ops: table(&OPS) },
             state: Arc::new(CqState {
-                inner: Mutex::default(),
+                inner: Gate::new(Inner::default(), domain.state.serial),
                 format,
                 signaled: AtomicBool::new(false),
                 domain: Arc::clone(&domain.state),

@@ -15,6 +15,8 @@ use crate::{av, cntr, cq, ep, mr};
 pub(crate) struct DomainState {
     /// The interface version that the application speaks.
     pub(crate) api_version: u32,
+    /// Whether the application lets no two threads call at once.
+    pub(crate) serial: bool,
     /// Keys of memory that is registered for remote access.
     pub(crate) remote_keys: Mutex<HashSet<u64>>,
     _fabric: Arc<FabricState>,
@@ -67,6 +69,9 @@ pub(crate) unsafe extern "C" fn open(
         not_null(domain)?;
         // SAFETY: fi_domain(3) demands a live fabric.
         let fabric = unsafe { object::<Fabric, _>(fabric)? };
+        // SAFETY: fi_domain(3) demands a valid info; its attributes are null or valid.
+        let attr = unsafe { (*info).domain_attr.as_ref() };
+        let serial = attr.is_some_and(|attr| attr.threading == fi::FI_THREAD_DOMAIN);
         let opened = Domain {
             fid: fi::fid_domain {
                 fid: new_fid::<Domain>(context, &FID_OPS),
@@ -75,6 +80,7 @@ pub(crate) unsafe extern "C" fn open(
             },
             state: Arc::new(DomainState {
                 api_version: fabric.state.api_version,
+                serial,
                 remote_keys: Mutex::default(),
                 _fabric: Arc::clone(&fabric.state),
             }),

@@ -4,7 +4,7 @@
 use wiglaf_link::near::{Near, NearId};
 use wiglaf_transport::{PeerId, Transport, Wanted};
 
-use super::Endpoint;
+use super::{Endpoint, POLLS_PER_CLOCK};
 use crate::books::Books;
 use crate::memory::Regions;
 use crate::near::{Announced, NearSide};
@@ -14,6 +14,8 @@ use crate::{Address, PostError, SendOp};
 const NEAR_POLLS: u32 = 256;
 /// Even then they are looked at once in so many polls.
 const POLLS_PER_LINKS: u32 = 8;
+/// And at timers so often.
+const POLLS_PER_TIMERS: u32 = 8 * POLLS_PER_LINKS;
 
 impl Endpoint {
     fn lane(&mut self) -> Option<(&mut dyn Near, &mut NearSide, &mut Books, &mut Transport)> {
@@ -61,12 +63,14 @@ impl Endpoint {
         } else {
             self.near_polls_left -= 1;
         }
-        self.polls_since_links += 1;
-        if self.polls_since_links >= POLLS_PER_LINKS {
-            self.polls_since_links = 0;
-            return false;
+        self.near_polls = self.near_polls.wrapping_add(1);
+        if self.near_polls.is_multiple_of(POLLS_PER_TIMERS) {
+            self.quiet_polls = POLLS_PER_CLOCK - 1; // the look reads the clock
+        } else if !self.near_polls.is_multiple_of(POLLS_PER_LINKS) {
+            self.quiet_polls = self.quiet_polls.wrapping_add(u32::from(!found));
+            return !self.transport.is_ready() && self.stalled.is_none();
         }
-        !self.transport.is_ready() && self.stalled.is_none()
+        false
     }
 
     pub(crate) fn fetch_near(&mut self, message: &Announced, wanted: Wanted) {
