@@ -71,9 +71,11 @@ pub struct Endpoint {
     near: NearSide,
     /// The link whose near lane peers of this node are reached by.
     near_link: Option<usize>,
-    /// Polls for which the other links may wait, and all polls meanwhile.
+    /// Polls for which the other links may wait, how soon the next look at
+    /// them is due, and how many there were.
     near_polls_left: u32,
-    near_polls: u32,
+    look_due: u32,
+    near_looks: u32,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -117,7 +119,8 @@ impl Endpoint {
             near: NearSide::new(setup.flow_control),
             near_link,
             near_polls_left: 0,
-            near_polls: 0,
+            look_due: 0,
+            near_looks: 0,
         }
     }
 

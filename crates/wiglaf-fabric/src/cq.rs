@@ -184,7 +184,11 @@ impl Sink {
         // tagged one.
         unsafe {
             let entry = self.entries.add(self.count * entry_len);
-            ptr::copy_nonoverlapping((&raw const whole).cast::<u8>(), entry, entry_len);
+            if self.format == fi::FI_CQ_FORMAT_TAGGED {
+                entry.cast::<fi::fi_cq_tagged_entry>().write_unaligned(whole);
+            } else {
+                ptr::copy_nonoverlapping((&raw const whole).cast::<u8>(), entry, entry_len);
+            }
             if !self.sources.is_null() {
                 self.sources.add(self.count).write(match completion.side {
                     Side::Recv => engine.index_of(completion.source),

@@ -105,7 +105,7 @@ impl Producer {
         if len <= INLINE_LEN {
             let mut at = HEAD_LEN;
             for piece in payload {
-                body[at..at + piece.len()].copy_from_slice(piece);
+                copy_short(&mut body[at..at + piece.len()], piece);
                 at += piece.len();
             }
         } else {
@@ -122,6 +122,7 @@ impl Producer {
         Ok(true)
     }
 
+    #[inline]
     fn publish(&mut self, map: &Mapping, body: &Body, len: u32) {
         let at = cell_offset(self.base, self.cell);
         map.write_array(at + 8, body);
@@ -167,6 +168,7 @@ pub(crate) struct Cell {
 
 impl Cell {
     /// The record of that number, if it is there.
+    #[inline]
     fn read(map: &Mapping, base: usize, number: u64) -> Option<Self> {
         let at = cell_offset(base, number);
         // Acquire: pairs with the producer's release.
@@ -180,6 +182,7 @@ impl Cell {
         (self.len == HELLO).then_some(&self.body)
     }
 
+    #[inline]
     pub(crate) fn head(&self) -> Head {
         let words = self.body.as_chunks::<8>().0;
         [words[0], words[1], words[2]].map(u64::from_ne_bytes)
@@ -193,6 +196,7 @@ impl Cell {
 
     /// Where the payload ends in the byte ring, if it lies there, after
     /// `taken` bytes: as far as that can be true.
+    #[inline]
     fn end_of_bytes(&self, taken: u64) -> Result<Option<u64>, Nonsense> {
         let Some(byte) = self.byte() else { return Ok(None) };
         let (len, ring) = (self.len as usize, BYTES_LEN as u64);
@@ -228,6 +232,7 @@ impl Consumer {
     }
 
     /// The next record, which stays until [`Consumer::take`].
+    #[inline]
     pub(crate) fn peek(&self, map: &Mapping) -> Result<Option<(Cell, u64)>, Nonsense> {
         let Some(cell) = Cell::read(map, self.base, self.cell) else { return Ok(None) };
         let end = cell.end_of_bytes(self.byte)?.unwrap_or(self.byte);
@@ -235,12 +240,14 @@ impl Consumer {
     }
 
     /// The payload of a record that [`Consumer::peek`] found, in the byte ring.
+    #[inline]
     pub(crate) fn outside<'a>(&self, map: &'a Mapping, cell: &Cell) -> Option<Outside<'a>> {
         let byte = cell.byte()?;
         Some(Outside { map, offset: byte_offset(self.base, byte), len: cell.len as usize })
     }
 
     /// Gives the room of the next record back, whose bytes end at `end`.
+    #[inline]
     pub(crate) fn take(&mut self, map: &Mapping, end: u64) {
         // Release: the record has been read before its room is given back.
         if end != self.byte {
@@ -275,6 +282,16 @@ impl Cell {
     /// The payload, where the cell itself holds it.
     pub(crate) fn inside(&self) -> &[u8] {
         &self.body[HEAD_LEN..HEAD_LEN + (self.len as usize).min(INLINE_LEN)]
+    }
+}
+
+/// Copies up to [`INLINE_LEN`] bytes without a call: most are 8.
+#[inline]
+fn copy_short(to: &mut [u8], from: &[u8]) {
+    if let (Some(to), Some(from)) = (to.as_mut_array::<8>(), from.as_array::<8>()) {
+        *to = *from;
+    } else {
+        to.copy_from_slice(from);
     }
 }
 

@@ -69,6 +69,7 @@ pub struct ShmLink {
     // back while our own segment still says that we live.
     peers: Vec<Peer>,
     near: NearLane,
+    takes_near: bool,
     own: OwnSegment,
     bell: Bell,
     folder: PathBuf,
@@ -135,6 +136,7 @@ impl ShmLink {
         Ok(Self {
             peers: Vec::new(),
             near: NearLane::new(epoch),
+            takes_near: false,
             bell: Bell::open(epoch)?,
             own: OwnSegment::create(folder, epoch)?,
             folder: folder.to_owned(),
@@ -334,7 +336,10 @@ impl Link for ShmLink {
     }
 
     fn near(&mut self) -> Option<&mut dyn Near> {
-        self.own.map.word(AT_TAKES_NEAR).store(1, Ordering::Release);
+        if !self.takes_near {
+            self.takes_near = true;
+            self.own.map.word(AT_TAKES_NEAR).store(1, Ordering::Release);
+        }
         Some(self)
     }
 

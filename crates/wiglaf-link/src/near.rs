@@ -60,7 +60,12 @@ impl Payload for &[u8] {
     }
 
     fn read(&self, offset: usize, out: &mut [MaybeUninit<u8>]) {
-        out.write_copy_of_slice(&self[offset..offset + out.len()]);
+        let from = &self[offset..offset + out.len()];
+        if let (Some(to), Some(from)) = (out.as_mut_array::<8>(), from.as_array::<8>()) {
+            *to = from.map(MaybeUninit::new); // in one instruction, not by a call
+        } else {
+            out.write_copy_of_slice(from);
+        }
     }
 }
 

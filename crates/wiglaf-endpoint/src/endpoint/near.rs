@@ -10,12 +10,19 @@ use crate::memory::Regions;
 use crate::near::{Announced, NearSide};
 use crate::{Address, PostError, SendOp};
 
-/// After something came over the lane, other links may wait in so many polls.
-const NEAR_POLLS: u32 = 256;
-/// Even then they are looked at once in so many polls.
-const POLLS_PER_LINKS: u32 = 8;
-/// And at timers so often.
-const POLLS_PER_TIMERS: u32 = 8 * POLLS_PER_LINKS;
+/// After something came over the lane, the other links are looked at less often
+/// for so many polls.
+const NEAR_POLLS: u32 = 64;
+/// A look is due when polls add up to this: a look costs a tenth of a message.
+const LOOK_DUE: u32 = 24;
+/// What a poll that found nothing counts; one that found something counts 1.
+const EMPTY_POLL: u32 = 4;
+/// Looks between two at the timers.
+const LOOKS_PER_TIMERS: u32 = 8;
+/// So often a caller that waits looks at the lane before it is told that there
+/// is nothing: the way through libfabric and MPI and back takes ten times as
+/// long as a look.
+const POLLS_IN_A_ROW: u32 = 16;
 
 impl Endpoint {
     fn lane(&mut self) -> Option<(&mut dyn Near, &mut NearSide, &mut Books, &mut Transport)> {
@@ -46,29 +53,34 @@ impl Endpoint {
 
     pub(crate) fn progress_near(&mut self) -> bool {
         let path = self.near_link.unwrap_or(0);
+        // Who has polled in vain since the last message is waiting.
+        let waits = self.near_polls_left > 0 && self.quiet_polls > 0;
         let Some((lane, near, books, transport)) = self.lane() else { return false };
-        near.progress(lane, books, transport, path)
+        let polls = if waits { POLLS_IN_A_ROW } else { 1 };
+        (0..polls).any(|_| near.progress(lane, books, transport, path))
     }
 
-    /// Whether this poll may leave the other links out. While messages come
-    /// over the lane, they are looked at in every few polls only: each look
-    /// costs as much as a poll of the lane.
+    /// Whether this poll may leave the other links out.
     pub(crate) fn links_may_wait(&mut self, found: bool) -> bool {
         if found {
             self.waiting.found();
             self.quiet_polls = 0;
             self.near_polls_left = NEAR_POLLS;
+            self.look_due += 1;
         } else if self.near_polls_left == 0 {
             return false;
         } else {
             self.near_polls_left -= 1;
+            self.look_due += EMPTY_POLL;
         }
-        self.near_polls = self.near_polls.wrapping_add(1);
-        if self.near_polls.is_multiple_of(POLLS_PER_TIMERS) {
-            self.quiet_polls = POLLS_PER_CLOCK - 1; // the look reads the clock
-        } else if !self.near_polls.is_multiple_of(POLLS_PER_LINKS) {
+        if self.look_due < LOOK_DUE {
             self.quiet_polls = self.quiet_polls.wrapping_add(u32::from(!found));
             return !self.transport.is_ready() && self.stalled.is_none();
+        }
+        self.look_due = 0;
+        self.near_looks = self.near_looks.wrapping_add(1);
+        if self.near_looks.is_multiple_of(LOOKS_PER_TIMERS) {
+            self.quiet_polls = POLLS_PER_CLOCK - 1; // this look reads the clock
         }
         false
     }
