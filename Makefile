@@ -1,5 +1,5 @@
 # The two commands of the README, and some more. Each installs what it needs.
-.PHONY: demo test bench install clean linker
+.PHONY: demo test bench conformance install clean linker
 
 PREFIX ?= /usr/local
 # Emulated nodes take root.
@@ -28,11 +28,18 @@ bench: linker
 	cargo build --release --quiet --package wiglaf-cli --package wiglaf-fabric
 	$(SUDO) target/release/wiglaf bench pingpong --output bench/results
 
-# Command, provider, C library and header under PREFIX.
+# The test suites of others, over Wiglaf and over TCP, into docs/conformance.md. libfabric's own
+# tests are not packaged: FABTESTS is the folder where they are installed.
+conformance: linker
+	cargo run --quiet --package xtask -- conformance $(if $(FABTESTS),--fabtests $(FABTESTS))
+
+# Command, provider, interposer, C library and header under PREFIX.
 install:
-	cargo build --release --package wiglaf-cli --package wiglaf-fabric --package wiglaf-am
+	cargo build --release --package wiglaf-cli --package wiglaf-fabric --package wiglaf-logical \
+		--package wiglaf-am
 	install -D -m 755 target/release/wiglaf $(DESTDIR)$(PREFIX)/bin/wiglaf
 	install -D -m 644 target/release/libwiglaf_fabric.so $(DESTDIR)$(PREFIX)/lib/wiglaf/libwiglaf-fi.so
+	install -D -m 644 target/release/libwiglaf_logical.so $(DESTDIR)$(PREFIX)/lib/wiglaf/libwiglaf-logical.so
 	install -D -m 644 target/release/libwiglaf.so $(DESTDIR)$(PREFIX)/lib/libwiglaf.so
 	install -D -m 644 crates/wiglaf-am/include/wiglaf.h $(DESTDIR)$(PREFIX)/include/wiglaf.h
 

@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 mod ci;
+mod conformance;
 mod packages;
 mod sim;
 mod tidy;
+mod tsan;
 
 use std::process::ExitCode;
 
@@ -28,6 +30,10 @@ enum Task {
     Test,
     /// Check what no compiler checks: arrows between crates, unsafe, citations, lengths.
     Tidy,
+    /// Run the test suites of others over Wiglaf and over TCP, into docs/conformance.md.
+    Conformance(conformance::Arguments),
+    /// Run the provider's threads, and the shared-memory ring, under ThreadSanitizer.
+    Tsan,
     /// Simulate the transport under faults.
     Sim(sim::Arguments),
     /// Install the Debian packages that are missing.
@@ -44,6 +50,8 @@ fn main() -> ExitCode {
         Task::Lint => ci::lint(),
         Task::Test => ci::test(),
         Task::Tidy => tidy::run(),
+        Task::Conformance(arguments) => conformance::run(&arguments),
+        Task::Tsan => tsan::run(),
         Task::Sim(arguments) => sim::run(&arguments),
         Task::Packages { purpose } => packages::install(purpose),
     };

@@ -11,28 +11,39 @@ pub(crate) enum Purpose {
     Test,
     /// The demonstration with real programs.
     Demo,
+    /// The test suites of others.
+    Conformance,
 }
 
 /// Compiler, MPI, network tools, and a font for pictures.
 const TEST: &[&str] = &[
     "gcc",
+    "gfortran",
     "libc6-dev",
     "openmpi-bin",
     "libopenmpi-dev",
     "libfabric-dev",
     "libfabric-bin",
     "iproute2",
+    "iputils-ping",
     "tcpdump",
     "fonts-dejavu-core",
 ];
 /// Besides, the programs that the demonstration runs.
 const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-openmpi"];
+/// Besides those of the demonstration, the suites that Debian packages.
+const CONFORMANCE: &[&str] =
+    &["hpcc", "lammps", "netpipe-openmpi", "python3-mpi4py", "python3-numpy", "python3-pip"];
 
 /// Says what is missing and installs it.
 pub(crate) fn install(purpose: Purpose) -> Result<(), String> {
-    let demo: &[&str] = if purpose == Purpose::Demo { DEMO } else { &[] };
+    let lists: &[&[&str]] = match purpose {
+        Purpose::Test => &[TEST],
+        Purpose::Demo => &[TEST, DEMO],
+        Purpose::Conformance => &[TEST, DEMO, CONFORMANCE],
+    };
     let missing: Vec<&str> =
-        TEST.iter().chain(demo).copied().filter(|package| !is_installed(package)).collect();
+        lists.concat().into_iter().filter(|package| !is_installed(package)).collect();
     if missing.is_empty() {
         return Ok(());
     }

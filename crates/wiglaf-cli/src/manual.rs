@@ -20,6 +20,7 @@ const MAN_HELP: &str = "\
 Examples:
   wiglaf man | man -l -
   wiglaf man run | man -l -
+  wiglaf man bench pingpong | man -l -
   wiglaf man --dir /usr/local/share/man/man1";
 
 /// Print the completions of a shell
@@ -35,7 +36,7 @@ pub(crate) struct CompletionsArgs {
 #[command(after_help = MAN_HELP)]
 pub(crate) struct ManArgs {
     /// The page of a subcommand [default: the page of wiglaf]
-    subcommand: Option<String>,
+    subcommand: Vec<String>,
 
     /// Write all pages into this folder instead
     #[arg(long, value_name = "DIR", conflicts_with = "subcommand")]
@@ -55,8 +56,8 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode> {
         pages.iter().try_for_each(|(name, page)| write(dir, name, page))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let wanted =
-        args.subcommand.as_ref().map_or_else(|| "wiglaf".to_owned(), |s| format!("wiglaf-{s}"));
+    let words = std::iter::once("wiglaf").chain(args.subcommand.iter().map(String::as_str));
+    let wanted = words.collect::<Vec<_>>().join("-");
     let Some((_, page)) = pages.iter().find(|(name, _)| *name == wanted) else {
         return Err(Error::new(format!("there is no page `{wanted}`; see `wiglaf --help`")));
     };
@@ -68,16 +69,21 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode> {
 fn pages() -> Vec<(String, Vec<u8>)> {
     let mut cli = Cli::command();
     cli.build();
-    let visible = cli.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
-    let named = visible.map(|c| (format!("wiglaf-{}", c.get_name()), c.clone()));
-    let all = std::iter::once(("wiglaf".to_owned(), cli.clone())).chain(named);
-    all.map(|(name, command)| {
-        let mut page = Vec::new();
-        // Writing to memory does not fail.
-        let _ = clap_mangen::Man::new(command).render(&mut page);
-        (name, page)
-    })
-    .collect()
+    let mut pages = Vec::new();
+    add_pages("wiglaf", &cli, &mut pages);
+    pages
+}
+
+/// The page of `command` and those of its subcommands, at every depth.
+fn add_pages(name: &str, command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) {
+    let mut page = Vec::new();
+    // Writing to memory does not fail.
+    let _ = clap_mangen::Man::new(command.clone()).render(&mut page);
+    pages.push((name.to_owned(), page));
+    let visible = command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
+    for subcommand in visible {
+        add_pages(&format!("{name}-{}", subcommand.get_name()), subcommand, pages);
+    }
 }
 
 fn write(dir: &Path, name: &str, page: &[u8]) -> Result<()> {

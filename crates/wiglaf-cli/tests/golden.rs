@@ -57,6 +57,7 @@ fn help() {
         "down",
         "run",
         "exec",
+        "fault",
         "bench",
         "demo",
         "env",
@@ -129,11 +130,17 @@ fn completions_and_pages_are_there() {
         let said = site.wiglaf(&["completions", shell]).expect_success();
         assert!(said.stdout.contains("transport"), "{shell}");
     }
-    for (args, title) in [(&["man"][..], ".TH wiglaf 1"), (&["man", "run"], ".TH wiglaf-run 1")] {
+    for (args, title) in [
+        (&["man"][..], ".TH wiglaf 1"),
+        (&["man", "run"], ".TH wiglaf-run 1"),
+        (&["man", "bench", "ring"], ".TH wiglaf-bench-ring 1"),
+    ] {
         assert!(site.wiglaf(args).expect_success().stdout.contains(title));
     }
     let dir = site.work();
     site.wiglaf(&["man", "--dir", dir.to_str().unwrap()]).expect_success();
-    let pages = fs::read_dir(dir).unwrap().count();
-    assert_eq!(pages, 12, "one page for wiglaf and one per subcommand");
+    for name in ["wiglaf", "wiglaf-run", "wiglaf-man", "wiglaf-bench", "wiglaf-bench-pingpong"] {
+        assert!(dir.join(format!("{name}.1")).exists(), "no page {name}");
+    }
+    assert!(!dir.join("wiglaf-agent.1").exists(), "a page for a hidden command");
 }

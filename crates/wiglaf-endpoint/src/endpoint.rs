@@ -2,11 +2,12 @@
 
 mod near;
 
+mod one_sided;
+
+use std::collections::VecDeque;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wiglaf_link::{Lane, Link, Sent, Train};
 use wiglaf_transport::{
     Config as TransportConfig, Gone, Instant as Tick, Path, PeerId, PeerView, Posted as Taken,
@@ -14,11 +15,12 @@ use wiglaf_transport::{
 };
 use wiglaf_wire::{Class, Envelope, Epoch, JobKey};
 
-use crate::books::{Assembly, Books, Receiving, Sending};
+use crate::books::{Assembly, Books, Content, Receiving, Sending, Whose};
 use crate::matching::{Payload, Posted, Unexpected};
 use crate::memory::{Region, Regions};
 use crate::near::{NearSide, NearStats};
-use crate::waiting::{Step, Waiting};
+use crate::sleep::Sleepers;
+use crate::waiting::Waiting;
 use crate::{
     ACTIVE_LEN_MAX, ActiveMessage, Address, CompleteWhen, Completion, Outcome, PostError, RecvOp,
     SendOp, Side,
@@ -26,14 +28,10 @@ use crate::{
 
 /// Trains that one call of progress sends before it looks for arrivals again.
 const TRAINS_PER_PROGRESS: usize = 8;
+/// Peers with a train that waits for room, before sending stops altogether: bounds the copies.
+const STALLED_MAX: usize = 64;
 /// Empty polls between two looks at the clock.
-const POLLS_PER_CLOCK: u32 = 8;
-/// Longest block of [`Endpoint::idle`]: its caller has other things to look after.
-const IDLE_BLOCK_MAX: Duration = Duration::from_millis(1);
-/// How long closing waits for what was sent to be acknowledged.
-const DRAIN_LIMIT: Duration = Duration::from_secs(5);
-/// How long closing waits for its good-bye to be acknowledged.
-const CLOSE_LIMIT: Duration = Duration::from_millis(200);
+pub(crate) const POLLS_PER_CLOCK: u32 = 8;
 
 /// What an endpoint is made of.
 pub struct Setup {
@@ -53,22 +51,25 @@ pub struct Setup {
 /// One endpoint of a process.
 pub struct Endpoint {
     address: Address,
-    links: Vec<Box<dyn Link>>,
-    transport: Transport,
-    books: Books,
-    waiting: Waiting,
+    pub(crate) links: Vec<Box<dyn Link>>,
+    pub(crate) transport: Transport,
+    pub(crate) books: Books,
+    pub(crate) waiting: Waiting,
     clock: Instant,
     out: Vec<u8>,
-    /// A train in `out` that its link had no room for.
-    stalled: Option<Transmit>,
+    /// Trains that their links had no room for, one for a peer at most.
+    stalled: VecDeque<(Transmit, Vec<u8>)>,
     /// Empty polls in a row.
-    quiet_polls: u32,
-    /// The first link failure; the link is not used any further.
-    failed: Option<io::Error>,
-    closed: bool,
+    pub(crate) quiet_polls: u32,
+    /// Links that have failed and are not used any further, by bits.
+    broken: u32,
+    /// Their failures, until somebody asks.
+    failures: VecDeque<(&'static str, io::Error)>,
+    pub(crate) closed: bool,
     /// How many peers the links have been told of.
     introduced: u32,
-    near: NearSide,
+    pub(crate) sleepers: Sleepers,
+    pub(crate) near: NearSide,
     /// The link whose near lane peers of this node are reached by.
     near_link: Option<usize>,
     /// Polls for which the other links may wait, how soon the next look at
@@ -111,11 +112,13 @@ impl Endpoint {
             waiting: Waiting::default(),
             clock: Instant::now(),
             out,
-            stalled: None,
+            stalled: VecDeque::new(),
             quiet_polls: 0,
-            failed: None,
+            broken: 0,
+            failures: VecDeque::new(),
             closed: false,
             introduced: 0,
+            sleepers: Sleepers::default(),
             near: NearSide::new(setup.flow_control),
             near_link,
             near_polls_left: 0,
@@ -165,7 +168,10 @@ impl Endpoint {
         for link in &mut self.links {
             link.add_peer(address.at, address.epoch.0);
         }
-        let path = self.links.iter().rposition(|link| link.reaches(address.at));
+        let mut links = self.links.iter().enumerate().rev();
+        let path =
+            links.find(|(path, link)| self.broken & 1 << path == 0 && link.reaches(address.at));
+        let path = path.map(|(path, _)| path);
         let peer = self.transport.connect(address.at, address.epoch, path.unwrap_or(0));
         if path.is_none() {
             self.transport.give_up(peer, Gone::Unreachable, &mut self.books);
@@ -197,6 +203,7 @@ impl Endpoint {
             _ if op.inject => self.inject_len_max(),
             Class::Active => ACTIVE_LEN_MAX,
             Class::Tagged | Class::Untagged => usize::MAX,
+            _ => return Err(PostError::Unsupported), // one-sided: not to be sent by hand
         };
         if len > limit {
             return Err(PostError::TooLong);
@@ -205,16 +212,14 @@ impl Endpoint {
             return self.post_near(to, op, &regions);
         }
         let report = op.complete == CompleteWhen::Delivery && !op.inject;
-        let token = self.books.begin_send(Sending { op: *op, regions, owned: None, len });
-        let envelope = Envelope { class: op.class, tag: op.tag, data: op.data };
+        let (whose, content) = (Whose::User(*op), Content::User(regions));
+        let token = self.books.begin_send(Sending { whose, content });
+        let envelope = Envelope::new(op.class, op.tag, op.data);
         let taken = self.transport.send(op.peer, envelope, len, token, report, &self.books);
         match taken {
             Err(why) => {
                 self.books.abort_send(token);
-                return Err(match why {
-                    SendError::Again => PostError::Again,
-                    SendError::PeerGone => PostError::PeerGone,
-                });
+                return Err(refused(why));
             }
             Ok(Taken::Buffered) if !report => self.books.end_send(token, Outcome::Done),
             Ok(Taken::Buffered) => {}
@@ -223,19 +228,20 @@ impl Endpoint {
                 let mut bytes = vec![0; len];
                 regions.read(0, &mut bytes);
                 if let Some(sending) = self.books.sending_mut(token) {
-                    sending.owned = Some(bytes);
+                    sending.content = Content::Owned(bytes);
                 }
             }
             Ok(Taken::Pending) => {}
         }
         self.flush(self.now());
+        self.tell_sleepers();
         Ok(())
     }
 
     /// Posts a receive.
     ///
     /// # Errors
-    /// [`PostError::TooLong`] for too many regions.
+    /// [`PostError::TooLong`] for too many regions, [`PostError::PeerGone`] when no link is left.
     ///
     /// # Safety
     /// The regions must stay valid and untouched until the receive completes,
@@ -243,6 +249,9 @@ impl Endpoint {
     pub unsafe fn post_recv(&mut self, op: &RecvOp, regions: &[Region]) -> Result<(), PostError> {
         // SAFETY: handed on from our caller.
         let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
+        if self.is_cut_off() && self.books.matching.find(op).is_none() {
+            return Err(PostError::PeerGone);
+        }
         let multi = op.multi_min_free.map(|min_free| self.books.add_multi(min_free));
         let posted = Posted { op: *op, regions, multi };
         if multi.is_none() {
@@ -250,6 +259,7 @@ impl Endpoint {
                 Some(message) => self.receive(posted, message),
                 None => self.books.matching.post(posted),
             }
+            self.tell_sleepers();
             return Ok(());
         }
         self.books.matching.post(posted);
@@ -308,7 +318,7 @@ impl Endpoint {
             self.progress();
         }
         let found = self.books.matching.find(op).map(|m| (m.peer, m.envelope, m.total));
-        let nothing = Envelope { class: op.class, tag: op.tag, data: None };
+        let nothing = Envelope::new(op.class, op.tag, None);
         let (source, envelope, len, outcome) = match found {
             Some((peer, envelope, total)) => (Some(peer), envelope, total, Outcome::Done),
             None => (None, nothing, 0, Outcome::NoMessage),
@@ -329,6 +339,7 @@ impl Endpoint {
             multi_released: false,
             outcome,
         });
+        self.tell_sleepers();
     }
 
     /// Receives the message that a peek claimed under `op.context`.
@@ -347,6 +358,7 @@ impl Endpoint {
         let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
         let message = self.books.matching.take_claimed(op.context).ok_or(PostError::NotClaimed)?;
         self.receive(Posted { op: *op, regions, multi: None }, message);
+        self.tell_sleepers();
         Ok(())
     }
 
@@ -372,6 +384,7 @@ impl Endpoint {
             }
         }
         self.books.end_recv(&discarded(op, &message), true);
+        self.tell_sleepers();
         Ok(())
     }
 
@@ -381,6 +394,7 @@ impl Endpoint {
         let posted = self.books.matching.withdraw(|p| p.op.context == context);
         if let Some(posted) = posted {
             self.books.end_unmatched(&posted, Outcome::Canceled);
+            self.tell_sleepers();
         }
         posted.is_some()
     }
@@ -396,8 +410,11 @@ impl Endpoint {
 
     fn progress_links(&mut self, near: bool) -> bool {
         let (clock, pulling) = (self.clock, self.transport.is_pulling());
-        let mut arrived_at = None;
+        let (mut arrived_at, mut failed) = (None, None);
         for (path, link) in self.links.iter_mut().enumerate() {
+            if self.broken & 1 << path != 0 {
+                continue;
+            }
             if pulling {
                 link.expect_bulk();
             }
@@ -407,7 +424,7 @@ impl Endpoint {
                 transport.handle_datagram(now, from, path, bytes, books);
             });
             if let Err(why) = received {
-                self.failed.get_or_insert(why);
+                failed = Some((path, why));
             }
             while let Some(at) = link.take_unreachable() {
                 let now = *arrived_at.get_or_insert_with(|| tick(clock));
@@ -415,14 +432,18 @@ impl Endpoint {
                 transport.handle_unreachable(now, at, books);
             }
         }
+        if let Some((path, why)) = failed {
+            self.break_link(path, why);
+        }
         self.introduce_strangers();
+        self.serve();
         // Reading the clock costs as much as looking into a ring: an empty poll
         // does so now and then only.
         self.quiet_polls = if arrived_at.is_some() { 0 } else { self.quiet_polls.wrapping_add(1) };
         if arrived_at.is_some() {
             self.near_polls_left = 0;
         } else if !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {
-            let ready = self.transport.is_ready() || self.stalled.is_some();
+            let ready = self.transport.is_ready() || self.is_stalled();
             return (ready && self.flush(self.now())) || near;
         }
         let now = arrived_at.unwrap_or_else(|| tick(clock));
@@ -432,6 +453,7 @@ impl Endpoint {
         let busy = self.flush(now) || arrived_at.is_some();
         if busy {
             self.waiting.found();
+            self.tell_sleepers();
         }
         busy || near
     }
@@ -448,30 +470,67 @@ impl Endpoint {
     }
 
     /// Sends what is ready, up to a limit. True when anything was sent.
-    fn flush(&mut self, now: Tick) -> bool {
-        for sent in 0..TRAINS_PER_PROGRESS {
-            let next = self.stalled.take();
-            let next =
-                next.or_else(|| self.transport.poll_transmit(now, &self.books, &mut self.out));
-            let Some(transmit) = next else { return sent > 0 };
-            let train = Train {
-                to: transmit.to,
-                lane: if transmit.bulk { Lane::Bulk } else { Lane::Latency },
-                segment_len: transmit.segment_len,
-                bytes: &self.out[..transmit.len],
-            };
-            match self.links[transmit.path].send(&train) {
-                Ok(Sent::All) => {}
+    pub(crate) fn flush(&mut self, now: Tick) -> bool {
+        let mut sent = self.offer_stalled();
+        for _ in 0..TRAINS_PER_PROGRESS {
+            if self.stalled.len() == STALLED_MAX {
+                break;
+            }
+            let next = self.transport.poll_transmit(now, &self.books, &mut self.out);
+            let Some(transmit) = next else { break };
+            let bytes = &self.out[..transmit.len];
+            match send(self.links[transmit.path].as_mut(), &transmit, bytes) {
+                Ok(Sent::All) => sent = true,
                 Ok(Sent::Full) => {
-                    self.stalled = Some(transmit);
-                    return sent > 0;
+                    // One peer's full ring is not to hold up the others.
+                    self.transport.hold(transmit.peer);
+                    self.stalled.push_back((transmit, bytes.to_vec()));
                 }
-                Err(why) => {
-                    self.failed.get_or_insert(why);
-                }
+                Err(why) => self.break_link(transmit.path, why),
             }
         }
-        true
+        sent
+    }
+
+    /// Offers the trains again that had no room. True when any was sent.
+    fn offer_stalled(&mut self) -> bool {
+        let mut sent = false;
+        for _ in 0..self.stalled.len() {
+            let Some((transmit, bytes)) = self.stalled.pop_front() else { break };
+            match send(self.links[transmit.path].as_mut(), &transmit, &bytes) {
+                Ok(Sent::All) => {
+                    self.transport.release(transmit.peer);
+                    sent = true;
+                }
+                Ok(Sent::Full) => self.stalled.push_back((transmit, bytes)),
+                Err(why) => self.break_link(transmit.path, why),
+            }
+        }
+        sent
+    }
+
+    /// Whether a train waits for room.
+    pub(crate) fn is_stalled(&self) -> bool {
+        !self.stalled.is_empty()
+    }
+
+    /// A link has failed: so has what was to go over it. With the last one, everything has.
+    fn break_link(&mut self, path: usize, why: io::Error) {
+        if self.broken & 1 << path != 0 {
+            return;
+        }
+        self.broken |= 1 << path;
+        self.failures.push_back((self.links[path].name(), why));
+        self.stalled.retain(|(transmit, _)| transmit.path != path);
+        self.transport.give_up_path(path, &mut self.books);
+        if self.is_cut_off() {
+            self.books.end_all_unmatched();
+        }
+    }
+
+    /// Whether no link is left.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.broken.count_ones() as usize == self.links.len()
     }
 
     /// The next finished operation of that side.
@@ -480,6 +539,12 @@ impl Endpoint {
         // Also what was here before it was asked for ends a run of empty polls.
         self.waiting.found();
         Some(completion)
+    }
+
+    /// Whether an operation of that side has finished and waits to be popped.
+    #[must_use]
+    pub fn has_completed(&self, side: Side) -> bool {
+        self.books.has_completed(side)
     }
 
     /// The next active message that has arrived.
@@ -494,92 +559,9 @@ impl Endpoint {
         self.books.gone.pop_front()
     }
 
-    /// Why a link cannot be used any further, once.
-    pub fn take_failure(&mut self) -> Option<io::Error> {
-        self.failed.take()
-    }
-
-    /// To be called when a caller that polls found nothing: polls, yields, or
-    /// blocks for at most a millisecond, as the waiting policy finds best.
-    pub fn idle(&mut self) {
-        if self.waiting.is_alone() && !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {
-            return;
-        }
-        let began = Instant::now();
-        let step = self.waiting.empty(began);
-        match step {
-            Step::Poll => return,
-            Step::Yield => std::thread::yield_now(),
-            Step::Block => self.block(IDLE_BLOCK_MAX),
-        }
-        self.waiting.resumed(step, began, Instant::now());
-        self.quiet_polls = POLLS_PER_CLOCK - 1; // time has passed: the next poll looks
-    }
-
-    /// Waits until something has happened or `timeout` has passed.
-    pub fn wait(&mut self, timeout: Duration) {
-        let began = Instant::now();
-        while !self.progress() && !self.books.has_completion() {
-            let Some(left) = timeout.checked_sub(began.elapsed()) else { return };
-            self.block(left);
-        }
-    }
-
-    /// Sleeps until something arrives, a timer is due or `limit` has passed.
-    fn block(&mut self, limit: Duration) {
-        let mut limit = limit;
-        if let Some(at) = self.transport.poll_timeout() {
-            limit = limit.min(at.since(self.now()));
-        }
-        if self.stalled.is_some() {
-            limit = limit.min(Duration::from_micros(50));
-        }
-        let mut arrived = false;
-        for link in &mut self.links {
-            arrived |= link.arm(true);
-        }
-        if !arrived {
-            let fds: Vec<_> = self.links.iter().flat_map(Link::wait_fds).collect();
-            let mut polled: Vec<PollFd<'_>> = fds
-                .iter()
-                .map(|fd| {
-                    // SAFETY: the links own these descriptors and live through this call.
-                    let fd = unsafe { BorrowedFd::borrow_raw(*fd) };
-                    PollFd::from_borrowed_fd(fd, PollFlags::IN)
-                })
-                .collect();
-            let limit =
-                Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos().into() };
-            // A failed or interrupted poll only means to look again.
-            let _ = poll(&mut polled, Some(&limit));
-        }
-        for link in &mut self.links {
-            link.arm(false);
-        }
-        self.quiet_polls = POLLS_PER_CLOCK - 1; // time has passed: the next poll looks
-    }
-
-    /// Waits until what was sent is acknowledged (bounded), then says good-bye.
-    pub fn close(&mut self) {
-        if std::mem::replace(&mut self.closed, true) {
-            return;
-        }
-        self.drain(DRAIN_LIMIT);
-        self.close_near();
-        let near = &self.near;
-        self.transport.close(|peer| near.says_goodbye(peer));
-        self.drain(CLOSE_LIMIT);
-    }
-
-    fn drain(&mut self, limit: Duration) {
-        let began = Instant::now();
-        let drained = |this: &Self| this.transport.is_drained() && this.near.is_drained();
-        while !drained(self) && began.elapsed() < limit && self.failed.is_none() {
-            if !self.progress() {
-                self.block(Duration::from_millis(1));
-            }
-        }
-        self.flush(self.now());
+    /// A link that cannot be used any further, and why; each once. Its peers are gone.
+    pub fn take_failure(&mut self) -> Option<(&'static str, io::Error)> {
+        self.failures.pop_front()
     }
 
     /// Messages that wait for a receive.
@@ -588,14 +570,30 @@ impl Endpoint {
         self.books.matching.unexpected_len()
     }
 
-    fn now(&self) -> Tick {
+    pub(crate) fn now(&self) -> Tick {
         tick(self.clock)
+    }
+}
+
+fn refused(why: SendError) -> PostError {
+    match why {
+        SendError::Again => PostError::Again,
+        SendError::PeerGone => PostError::PeerGone,
     }
 }
 
 /// The transport's time: since the endpoint was opened.
 fn tick(clock: Instant) -> Tick {
     Tick::from_nanos(clock.elapsed().as_nanos() as u64 + 1)
+}
+
+fn send(link: &mut dyn Link, transmit: &Transmit, bytes: &[u8]) -> io::Result<Sent> {
+    link.send(&Train {
+        to: transmit.to,
+        lane: if transmit.bulk { Lane::Bulk } else { Lane::Latency },
+        segment_len: transmit.segment_len,
+        bytes,
+    })
 }
 
 fn path_of(link: &dyn Link) -> Path {

@@ -15,7 +15,7 @@ use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
 use wiglaf_transport::{Gone, PeerId, Transport, Wanted};
 use wiglaf_wire::{Envelope, Epoch};
 
-use crate::books::{Books, Sending, Table};
+use crate::books::{Books, Content, Sending, Table, Whose};
 use crate::matching::Payload;
 use crate::memory::{REGIONS_MAX, Regions};
 use crate::{CompleteWhen, Outcome, PostError, SendOp};
@@ -209,8 +209,8 @@ impl NearSide {
                 peer.charged = charged;
                 self.stats.eager_sent += 1;
                 if op.complete == CompleteWhen::Delivery && !op.inject {
-                    let sending = Sending { op: *op, regions: Regions::EMPTY, owned: None, len };
-                    let token = books.begin_send(sending);
+                    let content = Content::User(*regions); // for its length only
+                    let token = books.begin_send(Sending { whose: Whose::User(*op), content });
                     peer.delivering.push_back((lane.progress_of(to).0, token));
                     self.owing = true;
                 } else {
@@ -232,20 +232,19 @@ impl NearSide {
         regions: &Regions,
     ) -> Result<(), PostError> {
         let len = regions.len();
-        let mut sending = Sending { op: *op, regions: *regions, owned: None, len };
-        if op.inject {
+        let mut request = Request::of(len as u64);
+        let content = if op.inject {
             // Its buffer is the caller's again in a moment.
             let mut bytes = vec![0; len];
             regions.read(0, &mut bytes);
-            sending.owned = Some(bytes);
-        }
-        let mut request = Request::of(len as u64);
-        match &sending.owned {
-            Some(bytes) => request.push(bytes.as_ptr().expose_provenance() as u64, len as u64),
-            None => regions.addresses().for_each(|(address, len)| request.push(address, len)),
-        }
-        // Moving the vector does not move its bytes.
-        let token = books.begin_send(sending);
+            // Moving the vector does not move its bytes.
+            request.push(bytes.as_ptr().expose_provenance() as u64, len as u64);
+            Content::Owned(bytes)
+        } else {
+            regions.addresses().for_each(|(address, len)| request.push(address, len));
+            Content::User(*regions)
+        };
+        let token = books.begin_send(Sending { whose: Whose::User(*op), content });
         let send_id = self.sends.insert(NearSend { to, token, total: len as u64 });
         let head = head(Kind::Request, op.class, op.data.is_some(), send_id as u32);
         let pushed = lane.push(to, &[head, op.tag, op.data.unwrap_or(0)], &[request.bytes()]);
@@ -394,10 +393,10 @@ impl NearSide {
         self.peers.iter().flatten().any(|near| near.peer == peer && near.used)
     }
 
-    /// Whoever was at `at` is dead.
+    /// Whoever was at `at` is dead: it has lived, or there would be no lane.
     pub(crate) fn lose(&mut self, at: SocketAddrV4, books: &mut Books, transport: &mut Transport) {
         for id in 0..self.peers.len() as u32 {
-            if self.peer(NearId(id)).is_some_and(|peer| peer.at == at && peer.used) {
+            if self.peer(NearId(id)).is_some_and(|peer| peer.at == at) {
                 self.fail(NearId(id), Gone::Unreachable, books, transport);
             }
         }
@@ -438,9 +437,12 @@ fn push_part(
     let len = (job.end - job.at).min(lane.payload_len_max() as u64);
     let head = [Kind::Part.word(job.pull_id), job.at, 0];
     let (at, count) = (job.at as usize, len as usize);
-    let pushed = match &sending.owned {
-        Some(bytes) => lane.push(to, &head, &[&bytes[at..at + count]]),
-        None => sending.regions.with_bytes(at, count, |bytes| lane.push(to, &head, bytes)),
+    let pushed = match &sending.content {
+        Content::Owned(bytes) => lane.push(to, &head, &[&bytes[at..at + count]]),
+        Content::User(regions) => {
+            regions.with_bytes(at, count, |bytes| lane.push(to, &head, bytes))
+        }
+        Content::Exposed(..) => Pushed::Gone, // one-sided operations do not come here
     };
     if pushed == Pushed::Yes {
         job.at += len;
@@ -568,5 +570,5 @@ impl Arrivals<'_> {
 
 fn envelope_of(head: &Head) -> Option<Envelope> {
     let (class, with_data) = class_of(head)?;
-    Some(Envelope { class, tag: head[1], data: with_data.then_some(head[2]) })
+    Some(Envelope::new(class, head[1], with_data.then_some(head[2])))
 }

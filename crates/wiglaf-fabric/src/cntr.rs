@@ -4,14 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::bindings as fi;
-use crate::cq::{WAITS, deadline, time_left};
+use crate::cq::WAITS;
 use crate::domain::{Domain, DomainState};
 use crate::engine::Shared;
 use crate::guard::{EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_or, lock};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
-
-/// How long a wait holds on to its endpoint at a time.
-const WAIT_SLICE: std::time::Duration = std::time::Duration::from_millis(5);
+use crate::wait;
 
 /// What endpoints share with the counter that they are bound to.
 pub(crate) struct CntrState {
@@ -55,7 +53,7 @@ impl CntrState {
     fn progress(&self) -> Fi<()> {
         for engine in &*lock(&self.engines)? {
             let mut engine = lock(engine)?;
-            engine.endpoint.progress();
+            engine.progress();
             engine.settle_all();
         }
         Ok(())
@@ -64,16 +62,20 @@ impl CntrState {
     fn read(&self, which: &AtomicU64) -> Fi<u64> {
         self.progress()?;
         let value = which.load(Ordering::Acquire);
-        if self.seen.swap(value, Ordering::AcqRel) == value
-            && let [engine] = &lock(&self.engines)?[..]
-        {
-            lock(engine)?.endpoint.idle();
+        if self.seen.swap(value, Ordering::AcqRel) == value {
+            let only = match &lock(&self.engines)?[..] {
+                [engine] => Some(Arc::clone(engine)),
+                _ => None,
+            };
+            if let Some(engine) = only {
+                wait::idle(&engine)?;
+            }
         }
         Ok(value)
     }
 
     fn wait(&self, threshold: u64, timeout_ms: libc::c_int) -> Fi<()> {
-        let deadline = deadline(timeout_ms);
+        let deadline = wait::deadline(timeout_ms);
         let errors = self.errors.load(Ordering::Acquire);
         loop {
             self.progress()?;
@@ -83,20 +85,16 @@ impl CntrState {
             if self.errors.load(Ordering::Acquire) != errors {
                 return Err(Errno(fi::FI_EAVAIL));
             }
-            let left = time_left(deadline);
+            let left = wait::time_left(deadline);
             if left.is_zero() {
                 return Err(Errno(fi::FI_ETIMEDOUT));
             }
-            let slice = left.min(WAIT_SLICE);
-            let engines = lock(&self.engines)?;
-            if engines.is_empty() {
-                drop(engines);
-                std::thread::sleep(slice);
-                continue;
-            }
-            for engine in &*engines {
-                lock(engine)?.endpoint.wait(slice);
-            }
+            let engines = lock(&self.engines)?.clone();
+            wait::sleep(&engines, left, |_, engine| {
+                engine.settle_all();
+                self.value.load(Ordering::Acquire) >= threshold
+                    || self.errors.load(Ordering::Acquire) != errors
+            })?;
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use wiglaf_endpoint::{Class, Completion, Outcome, Side};
 
@@ -14,22 +14,17 @@ use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared, outcome_errno};
 use crate::gate::Gate;
 use crate::guard::{EAGAIN, EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_count, guard_or, lock};
-use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
+use crate::object::{
+    Object, fid_ops, give_text, hand_out, new_fid, not_null, object, table, take_back,
+};
+use crate::wait;
 
 /// The first interface version whose error entries name the source.
 const SOURCE_IN_ERRORS: u32 = 1 << 16 | 20;
 /// The first whose error entries give the length of the error data.
 const DATA_LEN_IN_ERRORS: u32 = 1 << 16 | 5;
-/// How long a blocking read holds on to its endpoint at a time.
-const WAIT_SLICE: Duration = Duration::from_millis(5);
 
 const EAVAIL: Errno = Errno(fi::FI_EAVAIL);
-
-/// An enabled endpoint that reports here, and which of its directions do.
-struct Source {
-    engine: Shared,
-    sides: Vec<Side>,
-}
 
 /// A failed operation that waits for `fi_cq_readerr`.
 struct Failure {
@@ -43,7 +38,8 @@ unsafe impl Send for Failure {}
 
 #[derive(Default)]
 struct Inner {
-    sources: Vec<Source>,
+    /// Enabled endpoints that report here, and which of their directions do.
+    sources: Vec<(Shared, Vec<Side>)>,
     failures: VecDeque<Failure>,
     /// Whether the last read found something. Callers read until a queue is empty before they look
     /// at what they got, so the first empty read after a find is not waiting.
@@ -75,14 +71,14 @@ impl CqState {
 
     /// From now on `engine` reports those sides here.
     pub(crate) fn attach(&self, engine: &Shared, sides: Vec<Side>) -> Fi<()> {
-        lock(&self.inner)?.sources.push(Source { engine: Arc::clone(engine), sides });
+        lock(&self.inner)?.sources.push((Arc::clone(engine), sides));
         Ok(())
     }
 
     /// From now on `engine` does not.
     pub(crate) fn detach(&self, engine: &Shared) {
         if let Ok(mut inner) = lock(&self.inner) {
-            inner.sources.retain(|source| !Arc::ptr_eq(&source.engine, engine));
+            inner.sources.retain(|(source, _)| !Arc::ptr_eq(source, engine));
         }
     }
 
@@ -93,10 +89,10 @@ impl CqState {
     unsafe fn read(&self, sink: &mut Sink, idle: bool) -> Fi<usize> {
         let mut inner = lock(&self.inner)?;
         let Inner { sources, failures, found } = &mut *inner;
-        for source in &*sources {
-            let mut engine = lock(&source.engine)?;
-            engine.endpoint.progress();
-            for &side in &source.sides {
+        for (engine, sides) in &*sources {
+            let mut engine = lock(engine)?;
+            engine.progress();
+            for &side in sides {
                 // SAFETY: by the contract of this function.
                 unsafe { collect(&mut engine, side, sink, failures) };
             }
@@ -110,34 +106,36 @@ impl CqState {
         }
         if idle
             && waited
-            && let [source] = &sources[..]
+            && let [(engine, _)] = &sources[..]
         {
-            lock(&source.engine)?.endpoint.idle();
+            let engine = Arc::clone(engine);
+            // Other threads read meanwhile.
+            drop(inner);
+            wait::idle(&engine)?;
         }
         Err(EAGAIN)
     }
 
     /// Blocks until something may have happened, for a short while at most.
     fn wait(&self, limit: Duration) -> Fi<()> {
-        let inner = lock(&self.inner)?;
-        let slice = limit.min(WAIT_SLICE) / u32::try_from(inner.sources.len().max(1)).unwrap_or(1);
-        if inner.sources.is_empty() {
-            drop(inner);
-            std::thread::sleep(slice);
-            return Ok(());
-        }
-        for source in &inner.sources {
-            lock(&source.engine)?.endpoint.wait(slice);
-        }
-        Ok(())
+        let sources = {
+            let inner = lock(&self.inner)?;
+            if !inner.failures.is_empty() {
+                return Ok(());
+            }
+            inner.sources.clone()
+        };
+        let (engines, sides): (Vec<_>, Vec<_>) = sources.into_iter().unzip();
+        wait::sleep(&engines, limit, |n, engine| engine.has_completed(&sides[n]))
     }
 
     /// Whether one may sleep now: not when something is there to be read.
     pub(crate) fn try_wait(&self) -> Fi<()> {
         let inner = lock(&self.inner)?;
         let mut busy = !inner.failures.is_empty();
-        for source in &inner.sources {
-            busy |= lock(&source.engine)?.endpoint.progress();
+        for (engine, sides) in &inner.sources {
+            let mut engine = lock(engine)?;
+            busy |= engine.progress() || engine.has_completed(sides);
         }
         if busy { Err(EAGAIN) } else { Ok(()) }
     }
@@ -210,20 +208,22 @@ fn entry_len(format: fi::fi_cq_format) -> usize {
 }
 
 fn entry_flags(completion: &Completion) -> u64 {
-    let side = match completion.side {
-        Side::Send => fi::FI_SEND,
-        Side::Recv => fi::FI_RECV,
+    let is_send = completion.side == Side::Send;
+    let which = |here, there| if is_send { here } else { there };
+    let what = match completion.class {
+        Class::Tagged => fi::FI_TAGGED | which(fi::FI_SEND, fi::FI_RECV),
+        Class::Write => fi::FI_RMA | which(fi::FI_WRITE, fi::FI_REMOTE_WRITE),
+        Class::Read => fi::FI_RMA | which(fi::FI_READ, fi::FI_REMOTE_READ),
+        Class::Atomic => fi::FI_ATOMIC | which(fi::FI_WRITE, fi::FI_REMOTE_WRITE),
+        Class::Fetch => fi::FI_ATOMIC | which(fi::FI_READ, fi::FI_REMOTE_READ),
+        Class::Untagged | Class::Active | Class::Answer => {
+            fi::FI_MSG | which(fi::FI_SEND, fi::FI_RECV)
+        }
     };
-    let class = match completion.class {
-        Class::Tagged => fi::FI_TAGGED,
-        Class::Untagged | Class::Active => fi::FI_MSG,
-    };
-    let data = match (completion.side, completion.data) {
-        (Side::Recv, Some(_)) => fi::FI_REMOTE_CQ_DATA,
-        _ => 0,
-    };
+    let has_data = !is_send && completion.data.is_some();
+    let data = if has_data { fi::FI_REMOTE_CQ_DATA } else { 0 };
     let released = if completion.multi_released { fi::FI_MULTI_RECV } else { 0 };
-    side | class | data | released
+    what | data | released
 }
 
 #[repr(C)]
@@ -362,14 +362,14 @@ unsafe extern "C" fn sreadfrom(
         // SAFETY: fi_cq(3) demands a live queue, and room for `count` entries and sources.
         let state = unsafe { &object::<Cq, _>(cq)?.state };
         let mut sink = sink(state, buf, count, from)?;
-        let deadline = deadline(timeout);
+        let deadline = wait::deadline(timeout);
         loop {
             // SAFETY: as above.
             match unsafe { state.read(&mut sink, false) } {
                 Err(EAGAIN) => {}
                 outcome => return outcome,
             }
-            let left = time_left(deadline);
+            let left = wait::time_left(deadline);
             if left.is_zero() || state.signaled.swap(false, Ordering::AcqRel) {
                 return Err(EAGAIN);
             }
@@ -378,22 +378,12 @@ unsafe extern "C" fn sreadfrom(
     })
 }
 
-/// When a wait of `timeout_ms` milliseconds ends; never, if that is negative.
-pub(crate) fn deadline(timeout_ms: libc::c_int) -> Option<Instant> {
-    let limit = Duration::from_millis(u64::try_from(timeout_ms).ok()?);
-    Instant::now().checked_add(limit)
-}
-
-/// What is left until then.
-pub(crate) fn time_left(deadline: Option<Instant>) -> Duration {
-    deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()))
-}
-
 unsafe extern "C" fn signal(cq: *mut fi::fid_cq) -> libc::c_int {
     guard(|| {
         // SAFETY: fi_cq(3) demands a live queue.
-        unsafe { object::<Cq, _>(cq)? }.state.signaled.store(true, Ordering::Release);
-        Ok(())
+        let state = unsafe { &object::<Cq, _>(cq)?.state };
+        state.signaled.store(true, Ordering::Release);
+        wait::wake(lock(&state.inner)?.sources.iter().map(|(engine, _)| engine))
     })
 }
 
@@ -458,18 +448,14 @@ unsafe extern "C" fn strerror(
             fi::FI_ECANCELED => c"the operation was cancelled",
             fi::FI_ENOMSG => c"no message matches",
             fi::FI_ECONNRESET => c"the peer is gone",
+            fi::FI_EKEYREJECTED => c"no memory is registered under that key at the target",
+            fi::FI_EACCES => c"the target's memory is not registered for that access",
+            fi::FI_EINVAL => c"the range does not lie within the target's memory region",
+            fi::FI_EOPNOTSUPP => c"the target does not know that operation",
             _ => c"unknown error",
         };
-        if !buf.is_null() && len > 0 {
-            let bytes = text.to_bytes();
-            let copied = bytes.len().min(len - 1);
-            // SAFETY: fi_cq(3) demands a buffer of `len` bytes.
-            unsafe {
-                ptr::copy_nonoverlapping(bytes.as_ptr(), buf.cast(), copied);
-                buf.add(copied).write(0);
-            }
-        }
-        text.as_ptr()
+        // SAFETY: fi_cq(3) demands a buffer of `len` bytes or null.
+        unsafe { give_text(text, buf, len) }
     })
 }
 

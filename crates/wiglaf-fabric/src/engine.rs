@@ -12,10 +12,12 @@ use wiglaf_endpoint::{
 
 use crate::bindings as fi;
 use crate::cntr::CntrState;
+use crate::eq::EqState;
 use crate::gate::Gate;
 use crate::guard::{EAGAIN, EINVAL, Errno, Fi};
 use crate::info::INJECT_LEN;
 use crate::log;
+use crate::one_sided::{RemoteCounters, is_unseen, refusal_errno};
 use crate::ops::{Flags, RecvCall, SendCall};
 use crate::peers::Peers;
 use crate::tokens::{Meaning, Tokens};
@@ -46,7 +48,7 @@ pub(crate) struct Direction {
 }
 
 impl Direction {
-    fn shows(&self, flags: u64) -> bool {
+    pub(crate) fn shows(&self, flags: u64) -> bool {
         self.has_queue && (!self.selective || flags & fi::FI_COMPLETION != 0)
     }
 }
@@ -55,11 +57,16 @@ pub(crate) struct Engine {
     pub(crate) endpoint: Endpoint,
     pub(crate) tx: Direction,
     pub(crate) rx: Direction,
+    pub(crate) remote_counters: RemoteCounters,
+    /// Whether one-sided operations on a peer take effect in their order.
+    pub(crate) is_ordered: bool,
     /// The address vector; none before the endpoint is enabled.
     pub(crate) peers: Option<Peers>,
     /// Whether receives heed the source that they name.
     pub(crate) directed: bool,
     pub(crate) multi_recv_min: usize,
+    /// Where the endpoint's failure is reported, and its handle and context as addresses.
+    pub(crate) events: Option<(Arc<EqState>, usize, usize)>,
     tokens: Tokens,
 }
 
@@ -83,14 +90,17 @@ impl Engine {
             endpoint,
             tx: Direction::default(),
             rx: Direction::default(),
+            remote_counters: RemoteCounters::default(),
+            is_ordered: false,
             peers: None,
             directed: false,
             multi_recv_min: MULTI_RECV_MIN,
+            events: None,
             tokens: Tokens::default(),
         }
     }
 
-    fn peer(&mut self, index: fi::fi_addr_t) -> Fi<PeerId> {
+    pub(crate) fn peer(&mut self, index: fi::fi_addr_t) -> Fi<PeerId> {
         let peers = self.peers.as_mut().ok_or(Errno(fi::FI_EOPBADSTATE))?;
         peers.peer(index, &mut self.endpoint)
     }
@@ -123,12 +133,7 @@ impl Engine {
         }
         let shown = call.flags != Flags::Inject && self.tx.shows(flags);
         let counted = !self.tx.counters.is_empty();
-        let context = match (shown, call.context) {
-            (true, context) => context,
-            (false, 0) if !counted => nobody(),
-            (false, context) if !counted => context,
-            (false, context) => self.tokens.issue(context, Meaning::Silent),
-        };
+        let context = self.stand_in(call.context, shown, counted);
         let complete = if flags & UNTIL_DELIVERED != 0 {
             CompleteWhen::Delivery
         } else {
@@ -149,7 +154,17 @@ impl Engine {
         self.posted(posted, context)
     }
 
-    fn posted(&mut self, posted: Result<(), PostError>, context: usize) -> Fi<()> {
+    /// What a send carries in place of the application's context.
+    pub(crate) fn stand_in(&mut self, context: usize, shown: bool, counted: bool) -> usize {
+        match (shown, context) {
+            (true, context) => context,
+            (false, 0) if !counted => nobody(),
+            (false, context) if !counted => context,
+            (false, context) => self.tokens.issue(context, Meaning::Silent),
+        }
+    }
+
+    pub(crate) fn posted(&mut self, posted: Result<(), PostError>, context: usize) -> Fi<()> {
         posted.map_err(|error| {
             if self.tokens.get(context).is_some() {
                 self.tokens.drop_token(context);
@@ -250,6 +265,29 @@ impl Engine {
         }
     }
 
+    /// Moves data. True when anything happened. A link that fails meanwhile is reported.
+    pub(crate) fn progress(&mut self) -> bool {
+        let busy = self.endpoint.progress();
+        while let Some((link, why)) = self.endpoint.take_failure() {
+            log::error!("the {link} link has failed ({why}): its peers are lost");
+            if let Some((events, fid, context)) = &self.events {
+                events.report(*fid, *context, why.raw_os_error().unwrap_or(libc::EIO));
+            }
+        }
+        busy
+    }
+
+    /// Whether an operation of those sides has completed and waits to be read.
+    pub(crate) fn has_completed(&self, sides: &[Side]) -> bool {
+        sides.iter().any(|&side| {
+            let direction = match side {
+                Side::Send => &self.tx,
+                Side::Recv => &self.rx,
+            };
+            !direction.settled.is_empty() || self.endpoint.has_completed(side)
+        })
+    }
+
     fn direction(&mut self, side: Side) -> &mut Direction {
         match side {
             Side::Send => &mut self.tx,
@@ -303,15 +341,24 @@ impl Engine {
             }
         }
         if counted {
-            for counter in &self.direction(completion.side).counters {
-                counter.count(done);
-            }
+            self.count(&completion, done);
         }
+        shown &= !is_unseen(&completion);
         if anonymous && !done {
             log::warning!("a message that nobody waits for was lost: {:?}", completion.outcome);
             return None;
         }
         shown.then_some(completion)
+    }
+
+    fn count(&mut self, completion: &Completion, done: bool) {
+        let side = completion.side;
+        match self.remote_counters.of(side, completion.class) {
+            Some(counters) => counters.iter().for_each(|counter| counter.count(done)),
+            None => {
+                self.direction(side).counters.iter().for_each(|counter| counter.count(done));
+            }
+        }
     }
 
     /// Drops the message that a peek has found and claimed under `key`.
@@ -338,6 +385,7 @@ fn post_errno(error: PostError) -> Errno {
         PostError::PeerGone => Errno(fi::FI_ECONNRESET),
         PostError::TooLong => Errno(fi::FI_EMSGSIZE),
         PostError::NotClaimed => Errno(fi::FI_ENOMSG),
+        PostError::Unsupported => Errno(fi::FI_EOPNOTSUPP),
     }
 }
 
@@ -349,6 +397,7 @@ pub(crate) fn outcome_errno(outcome: Outcome) -> Option<Errno> {
         Outcome::Canceled => Some(Errno(fi::FI_ECANCELED)),
         Outcome::NoMessage => Some(Errno(fi::FI_ENOMSG)),
         Outcome::PeerGone => Some(Errno(fi::FI_ECONNRESET)),
+        Outcome::Refused(_) => refusal_errno(outcome),
     }
 }
 

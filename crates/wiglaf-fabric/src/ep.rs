@@ -16,8 +16,9 @@ use crate::engine::{Direction, Engine, Shared, only};
 use crate::eq::Eq;
 use crate::gate::Gate;
 use crate::guard::{EINVAL, ENOSYS, Errno, Fi, guard, guard_data, lock, unsupported};
-use crate::info::{CAPS, INJECT_LEN, RX_OP_FLAGS, TX_OP_FLAGS};
+use crate::info::{CAPS, INJECT_LEN, REMOTE_ORDERS, RX_OP_FLAGS, TX_OP_FLAGS};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
+use crate::one_sided::RemoteCounters;
 use crate::peers::Peers;
 use crate::{atomic, cm, collective, log, msg, rma, tagged};
 
@@ -137,6 +138,8 @@ unsafe fn from_info(domain: &Domain, info: &fi::fi_info, context: *mut libc::c_v
     engine.tx.op_flags = tx_op_flags;
     engine.rx.op_flags = rx_op_flags;
     engine.directed = caps & fi::FI_DIRECTED_RECV != 0;
+    engine.is_ordered = tx.is_some_and(|tx| tx.msg_order & REMOTE_ORDERS != 0);
+    engine.endpoint.expose_all(domain.state.exposed.clone());
     Ok(Ep {
         fid: fi::fid_ep {
             fid: new_fid::<Ep>(context, &FID_OPS),
@@ -159,6 +162,11 @@ unsafe fn from_info(domain: &Domain, info: &fi::fi_info, context: *mut libc::c_v
 impl Ep {
     pub(crate) fn is_enabled(&self) -> bool {
         self.enabled.load(Ordering::Acquire)
+    }
+
+    /// Refuses calls of a kind that the endpoint was not opened for.
+    pub(crate) fn needs(&self, cap: u64) -> Fi<()> {
+        if self.caps & cap != 0 { Ok(()) } else { Err(Errno(fi::FI_EOPNOTSUPP)) }
     }
 
     fn bind_cq(&self, cq: &Arc<CqState>, flags: u64) -> Fi<()> {
@@ -220,6 +228,10 @@ impl Ep {
             let mut engine = lock(&self.engine)?;
             join(&mut engine.tx, bound.tx_cq.as_ref(), &bound.counters, fi::FI_SEND);
             join(&mut engine.rx, bound.rx_cq.as_ref(), &bound.counters, fi::FI_RECV);
+            engine.remote_counters = remote_counters(&bound.counters);
+            let remote = &engine.remote_counters;
+            let all = !(remote.remote_read.is_empty() && remote.remote_write.is_empty());
+            engine.endpoint.report_remote(all);
             engine.peers = Some(Peers::new(Arc::clone(av)));
         }
         match (&bound.tx_cq, &bound.rx_cq) {
@@ -251,8 +263,22 @@ fn join(
 ) {
     direction.has_queue = cq.is_some();
     direction.selective = cq.is_some_and(|(_, flags)| flags & fi::FI_SELECTIVE_COMPLETION != 0);
-    let bound = counters.iter().filter(|(_, flags)| flags & side != 0);
-    direction.counters = bound.map(|(counter, _)| Arc::clone(counter)).collect();
+    direction.counters = bound_for(counters, side);
+}
+
+/// The counters that were bound for what `flag` names.
+fn bound_for(counters: &[(Arc<CntrState>, u64)], flag: u64) -> Vec<Arc<CntrState>> {
+    let bound = counters.iter().filter(|(_, flags)| flags & flag != 0);
+    bound.map(|(counter, _)| Arc::clone(counter)).collect()
+}
+
+fn remote_counters(counters: &[(Arc<CntrState>, u64)]) -> RemoteCounters {
+    RemoteCounters {
+        read: bound_for(counters, fi::FI_READ),
+        write: bound_for(counters, fi::FI_WRITE),
+        remote_read: bound_for(counters, fi::FI_REMOTE_READ),
+        remote_write: bound_for(counters, fi::FI_REMOTE_WRITE),
+    }
 }
 
 impl Drop for Ep {
@@ -269,9 +295,10 @@ impl Drop for Ep {
         if let Ok(mut engine) = lock(&self.engine) {
             engine.endpoint.close();
             log::info!(
-                "endpoint closed: {:?} {:?}",
+                "endpoint closed: {:?} {:?} {:?}",
                 engine.endpoint.stats(),
-                engine.endpoint.near_stats()
+                engine.endpoint.near_stats(),
+                engine.endpoint.remote_stats()
             );
         }
     }
@@ -298,7 +325,12 @@ unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, flags: u64) ->
                 Cq::CLASS => ep.bind_cq(&object::<Cq, _>(other)?.state, flags),
                 Av::CLASS => ep.bind_av(&object::<Av, _>(other)?.state),
                 Cntr::CLASS => ep.bind_counter(&object::<Cntr, _>(other)?.state, flags),
-                Eq::CLASS => Ok(()),
+                Eq::CLASS => {
+                    let events = Arc::clone(&object::<Eq, _>(other)?.state);
+                    let context = ep.fid.fid.context.expose_provenance();
+                    lock(&ep.engine)?.events = Some((events, fid.expose_provenance(), context));
+                    Ok(())
+                }
                 _ => Err(EINVAL),
             }
         }

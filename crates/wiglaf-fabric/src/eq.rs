@@ -1,5 +1,6 @@
 //! `fid_eq`: the event queue. This provider has no connections and finishes its control operations
-//! at once, so the only events are those that the application writes itself.
+//! at once, so the only events are those that the application writes itself, and the errors of
+//! endpoints whose links fail.
 
 use std::collections::VecDeque;
 use std::ptr;
@@ -8,8 +9,10 @@ use std::time::Duration;
 
 use crate::bindings as fi;
 use crate::fabric::{Fabric, FabricState};
-use crate::guard::{EAGAIN, EINVAL, ENOSYS, Errno, Fi, guard, guard_count, guard_or, lock};
-use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
+use crate::guard::{EAGAIN, EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_count, guard_or, lock};
+use crate::object::{
+    Object, fid_ops, give_text, hand_out, new_fid, not_null, object, table, take_back,
+};
 
 /// Longest event in bytes, and most events that wait.
 const EVENT_LEN_MAX: usize = 256;
@@ -20,12 +23,50 @@ struct Event {
     bytes: Vec<u8>,
 }
 
+/// An object that has failed, for `fi_eq_readerr`.
+struct Failure {
+    /// Its handle and context, as addresses: they are handed back and never followed.
+    fid: usize,
+    context: usize,
+    /// What the kernel said.
+    os_errno: i32,
+}
+
+#[derive(Default)]
+struct Inner {
+    events: VecDeque<Event>,
+    failures: VecDeque<Failure>,
+}
+
+impl Inner {
+    fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.failures.is_empty()
+    }
+}
+
+/// What endpoints share with the queue that they are bound to.
+pub(crate) struct EqState {
+    inner: Mutex<Inner>,
+    arrived: Condvar,
+    _fabric: Arc<FabricState>,
+}
+
+impl EqState {
+    /// An object has failed for good.
+    pub(crate) fn report(&self, fid: usize, context: usize, os_errno: i32) {
+        if let Ok(mut inner) = lock(&self.inner)
+            && inner.failures.len() < EVENTS_MAX
+        {
+            inner.failures.push_back(Failure { fid, context, os_errno });
+            self.arrived.notify_all();
+        }
+    }
+}
+
 #[repr(C)]
 pub(crate) struct Eq {
     fid: fi::fid_eq,
-    events: Mutex<VecDeque<Event>>,
-    arrived: Condvar,
-    _fabric: Arc<FabricState>,
+    pub(crate) state: Arc<EqState>,
 }
 
 // SAFETY: `repr(C)`, begins with a `fid` of that class.
@@ -59,9 +100,11 @@ pub(crate) unsafe extern "C" fn open(
         }
         let opened = Eq {
             fid: fi::fid_eq { fid: new_fid::<Eq>(context, &FID_OPS), ops: table(&OPS) },
-            events: Mutex::default(),
-            arrived: Condvar::new(),
-            _fabric: Arc::clone(&fabric.state),
+            state: Arc::new(EqState {
+                inner: Mutex::default(),
+                arrived: Condvar::new(),
+                _fabric: Arc::clone(&fabric.state),
+            }),
         };
         // SAFETY: checked above.
         unsafe { hand_out(opened, eq) };
@@ -72,13 +115,24 @@ pub(crate) unsafe extern "C" fn open(
 unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
     guard(|| {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
-        unsafe { take_back::<Eq>(fid)? };
+        unsafe {
+            let eq = object::<Eq, _>(fid)?;
+            if Arc::strong_count(&eq.state) > 1 {
+                return Err(EBUSY);
+            }
+            take_back::<Eq>(fid)?;
+        }
         Ok(())
     })
 }
 
-/// Gives the oldest event, and removes it unless it is only peeked at.
-fn take(events: &mut VecDeque<Event>, len_max: usize, peek: bool) -> Fi<Option<Event>> {
+/// Gives the oldest event, and removes it unless it is only peeked at. Errors are read first, and
+/// elsewhere.
+fn take(inner: &mut Inner, len_max: usize, peek: bool) -> Fi<Option<Event>> {
+    if !inner.failures.is_empty() {
+        return Err(Errno(fi::FI_EAVAIL));
+    }
+    let events = &mut inner.events;
     let Some(event) = events.pop_front() else { return Ok(None) };
     if event.bytes.len() > len_max {
         events.push_front(event);
@@ -115,8 +169,8 @@ unsafe extern "C" fn read(
     guard_count(|| {
         // SAFETY: fi_eq(3) demands a live queue and a buffer of `len` bytes.
         unsafe {
-            let eq = object::<Eq, _>(eq)?;
-            let taken = take(&mut *lock(&eq.events)?, len, flags & fi::FI_PEEK != 0)?;
+            let state = &object::<Eq, _>(eq)?.state;
+            let taken = take(&mut *lock(&state.inner)?, len, flags & fi::FI_PEEK != 0)?;
             give(&taken.ok_or(EAGAIN)?, event, buf)
         }
     })
@@ -132,20 +186,20 @@ unsafe extern "C" fn sread(
 ) -> libc::ssize_t {
     guard_count(|| {
         // SAFETY: fi_eq(3) demands a live queue and a buffer of `len` bytes.
-        let eq = unsafe { object::<Eq, _>(eq)? };
+        let state = unsafe { &object::<Eq, _>(eq)?.state };
         let poisoned = |_| Errno(fi::FI_EOTHER);
-        let events = lock(&eq.events)?;
-        let mut events = match u64::try_from(timeout) {
+        let inner = lock(&state.inner)?;
+        let mut inner = match u64::try_from(timeout) {
             Ok(ms) => {
                 let limit = Duration::from_millis(ms);
-                let wait = eq.arrived.wait_timeout_while(events, limit, |events| events.is_empty());
+                let wait = state.arrived.wait_timeout_while(inner, limit, |inner| inner.is_empty());
                 wait.map_err(|_| Errno(fi::FI_EOTHER))?.0
             }
             Err(_) => {
-                eq.arrived.wait_while(events, |events| events.is_empty()).map_err(poisoned)?
+                state.arrived.wait_while(inner, |inner| inner.is_empty()).map_err(poisoned)?
             }
         };
-        let taken = take(&mut events, len, flags & fi::FI_PEEK != 0)?.ok_or(EAGAIN)?;
+        let taken = take(&mut inner, len, flags & fi::FI_PEEK != 0)?.ok_or(EAGAIN)?;
         // SAFETY: as above.
         unsafe { give(&taken, event, buf) }
     })
@@ -160,7 +214,7 @@ unsafe extern "C" fn write(
 ) -> libc::ssize_t {
     guard_count(|| {
         // SAFETY: fi_eq(3) demands a live queue and a buffer of `len` bytes.
-        let eq = unsafe { object::<Eq, _>(eq)? };
+        let state = unsafe { &object::<Eq, _>(eq)?.state };
         if len > EVENT_LEN_MAX {
             return Err(EINVAL);
         }
@@ -171,37 +225,54 @@ unsafe extern "C" fn write(
             // SAFETY: valid for `len` bytes, as above.
             unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), len) }.to_vec()
         };
-        let mut events = lock(&eq.events)?;
+        let events = &mut lock(&state.inner)?.events;
         if events.len() == EVENTS_MAX {
             return Err(EAGAIN);
         }
         events.push_back(Event { kind: event, bytes });
-        eq.arrived.notify_one();
+        state.arrived.notify_one();
         Ok(len)
     })
 }
 
-/// No event of this queue is ever an error.
 unsafe extern "C" fn readerr(
     eq: *mut fi::fid_eq,
-    _entry: *mut fi::fi_eq_err_entry,
+    entry: *mut fi::fi_eq_err_entry,
     _flags: u64,
 ) -> libc::ssize_t {
     guard_count(|| {
-        // SAFETY: fi_eq(3) demands a live queue.
-        unsafe { object::<Eq, _>(eq)? };
-        Err(EAGAIN)
+        not_null(entry)?;
+        // SAFETY: fi_eq(3) demands a live queue and an entry.
+        unsafe {
+            let state = &object::<Eq, _>(eq)?.state;
+            let failure = lock(&state.inner)?.failures.pop_front().ok_or(EAGAIN)?;
+            (*entry).fid = ptr::with_exposed_provenance_mut(failure.fid);
+            (*entry).context = ptr::with_exposed_provenance_mut(failure.context);
+            (*entry).data = 0;
+            (*entry).err = fi::FI_EIO;
+            (*entry).prov_errno = failure.os_errno;
+            // No data beyond that: with no room given, none is written.
+            (*entry).err_data_size = 0;
+        }
+        Ok(size_of::<fi::fi_eq_err_entry>())
     })
 }
 
 unsafe extern "C" fn strerror(
     _eq: *mut fi::fid_eq,
-    _prov_errno: libc::c_int,
+    prov_errno: libc::c_int,
     _err_data: *const libc::c_void,
-    _buf: *mut libc::c_char,
-    _len: usize,
+    buf: *mut libc::c_char,
+    len: usize,
 ) -> *const libc::c_char {
-    guard_or(ptr::null(), || c"no error".as_ptr())
+    guard_or(ptr::null(), || {
+        let text = match prov_errno {
+            0 => c"no error",
+            _ => c"a link of the endpoint has failed; the log says which and why",
+        };
+        // SAFETY: fi_eq(3) demands a buffer of `len` bytes or null.
+        unsafe { give_text(text, buf, len) }
+    })
 }
 
 #[cfg(test)]
@@ -210,14 +281,14 @@ mod tests {
 
     #[test]
     fn events_come_in_order_and_peeking_keeps_them() {
-        let mut events = VecDeque::new();
-        assert!(take(&mut events, 8, false).unwrap().is_none());
+        let mut inner = Inner::default();
+        assert!(take(&mut inner, 8, false).unwrap().is_none());
         for kind in [1, 2] {
-            events.push_back(Event { kind, bytes: vec![0; 4] });
+            inner.events.push_back(Event { kind, bytes: vec![0; 4] });
         }
-        assert_eq!(take(&mut events, 3, false).err(), Some(Errno(fi::FI_ETOOSMALL)));
-        assert_eq!(take(&mut events, 4, true).unwrap().unwrap().kind, 1);
-        assert_eq!(take(&mut events, 4, false).unwrap().unwrap().kind, 1);
-        assert_eq!(take(&mut events, 4, false).unwrap().unwrap().kind, 2);
+        assert_eq!(take(&mut inner, 3, false).err(), Some(Errno(fi::FI_ETOOSMALL)));
+        assert_eq!(take(&mut inner, 4, true).unwrap().unwrap().kind, 1);
+        assert_eq!(take(&mut inner, 4, false).unwrap().unwrap().kind, 1);
+        assert_eq!(take(&mut inner, 4, false).unwrap().unwrap().kind, 2);
     }
 }

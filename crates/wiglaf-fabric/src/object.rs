@@ -1,5 +1,6 @@
 //! Objects as C sees them: boxes that begin with a `fid`.
 
+use std::ffi::CStr;
 use std::ptr;
 
 use crate::bindings as fi;
@@ -64,6 +65,27 @@ pub(crate) unsafe fn take_back<T: Object>(handle: *mut fi::fid) -> Fi<Box<T>> {
 /// Refuses a null pointer.
 pub(crate) fn not_null<T>(pointer: *const T) -> Fi<()> {
     if pointer.is_null() { Err(EINVAL) } else { Ok(()) }
+}
+
+/// Copies what fits of a text to `buf`, with its end, and gives the text itself.
+///
+/// # Safety
+/// `buf` is null or valid for writes of `len` bytes.
+pub(crate) unsafe fn give_text(
+    text: &'static CStr,
+    buf: *mut libc::c_char,
+    len: usize,
+) -> *const libc::c_char {
+    if !buf.is_null() && len > 0 {
+        let bytes = text.to_bytes();
+        let copied = bytes.len().min(len - 1);
+        // SAFETY: by the contract of this function.
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), buf.cast(), copied);
+            buf.add(copied).write(0);
+        }
+    }
+    text.as_ptr()
 }
 
 crate::guard::unsupported! {

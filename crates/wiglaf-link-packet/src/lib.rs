@@ -193,8 +193,10 @@ impl PacketLink {
     }
 
     fn send_frames(&mut self, train: &Train<'_>) -> io::Result<Sent> {
-        let Way::Ring(mac) = self.routes.way(self.plain.as_fd(), *train.to.ip()) else {
-            return self.plain.send(train.to, train.segment_len, train.bytes);
+        let mac = match self.routes.way(self.plain.as_fd(), *train.to.ip()) {
+            Way::Ring(mac) => mac,
+            Way::Stack => return self.plain.send(train.to, train.segment_len, train.bytes),
+            Way::Gone => return Err(io::Error::from_raw_os_error(libc::ENODEV)),
         };
         if train.bytes.len() <= train.segment_len {
             self.send_one(mac, train)

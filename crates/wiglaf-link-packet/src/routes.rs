@@ -26,6 +26,8 @@ pub(crate) enum Way {
     /// Through the IP stack, which finds out how: a destination behind a
     /// gateway, on this machine, or whose Ethernet address is to be (re)learnt.
     Stack,
+    /// The interface has been removed.
+    Gone,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +80,10 @@ impl Routes {
                 return Way::Ring(mac);
             }
         }
-        let mac = neighbour::look_up(socket, &self.interface.name, ip).ok().flatten();
+        let mac = match neighbour::look_up(socket, &self.interface.name, ip) {
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Way::Gone,
+            found => found.ok().flatten(),
+        };
         let route = Route { mac, asked_at: now };
         if self.known.len() >= ROUTES_MAX {
             self.known.clear();

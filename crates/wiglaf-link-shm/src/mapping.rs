@@ -118,3 +118,22 @@ impl Drop for Mapping {
         let _ = unsafe { munmap(self.base.as_ptr().cast(), SEGMENT_LEN) };
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::Mapping;
+
+    /// A mapping for the two ends of a ring in two threads.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Shared<'a>(pub(crate) &'a Mapping);
+
+    // SAFETY: the two ends of a ring never access the same bytes at the same time; that they do
+    // not is what the tests that use this find out, under ThreadSanitizer.
+    unsafe impl Send for Shared<'_> {}
+
+    impl<'a> Shared<'a> {
+        pub(crate) fn get(self) -> &'a Mapping {
+            self.0
+        }
+    }
+}

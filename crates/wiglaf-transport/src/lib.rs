@@ -114,6 +114,8 @@ pub enum SendError {
 /// A train to be put on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transmit {
+    /// For whom.
+    pub peer: PeerId,
     /// Where to.
     pub to: SocketAddrV4,
     /// Index of the path in [`Config::paths`].

@@ -8,7 +8,7 @@ use wiglaf_wire::{
 use crate::limits::ORDERED_TRAIN_MIN;
 use crate::session::{AckDebt, Piece, Session, State};
 use crate::time::Instant;
-use crate::transport::{Config, Path, Transport};
+use crate::transport::{Config, Path, PeerId, Transport};
 use crate::{Source, Transmit};
 
 impl Transport {
@@ -24,7 +24,8 @@ impl Transport {
         out: &mut [u8],
     ) -> Option<Transmit> {
         while let Some(index) = self.ready.pop_front() {
-            let transmit = self.transmit_for(index, now, source, out);
+            let is_held = self.sessions[index as usize].is_held;
+            let transmit = if is_held { None } else { self.transmit_for(index, now, source, out) };
             if transmit.is_some() {
                 // To the end of the line: every peer gets its turn.
                 self.ready.push_back(index);
@@ -34,6 +35,22 @@ impl Transport {
             self.sessions[index as usize].in_ready = false;
         }
         None
+    }
+
+    /// The link has no room for `peer`: nothing more for it comes out of
+    /// [`Transport::poll_transmit`] until it is released.
+    pub fn hold(&mut self, peer: PeerId) {
+        if let Some(session) = self.sessions.get_mut(peer.0 as usize) {
+            session.is_held = true;
+        }
+    }
+
+    /// There is room for `peer` again.
+    pub fn release(&mut self, peer: PeerId) {
+        if let Some(session) = self.sessions.get_mut(peer.0 as usize) {
+            session.is_held = false;
+            self.wake(peer.0);
+        }
     }
 
     fn transmit_for(
@@ -75,7 +92,7 @@ impl Transport {
             this.put_ordered(index, now, &path, datagram)
         })?;
         let session = &mut self.sessions[index as usize];
-        let mut transmit = session.transmit(by_bulk, len, path.frame_len_max.min(len));
+        let mut transmit = session.transmit(index, by_bulk, len, path.frame_len_max.min(len));
         if by_bulk {
             transmit.to.set_port(session.bulk_port);
             session.ordered_on_bulk_below = session.ordered.next();
@@ -146,7 +163,7 @@ impl Transport {
         session.ordered_debt.now = false;
         session.bulk_debt.now = false;
         self.stats.datagrams_sent += 1;
-        Some(session.transmit(false, len, len))
+        Some(session.transmit(index, false, len, len))
     }
 
     fn transmit_bulk(
@@ -162,7 +179,7 @@ impl Transport {
             this.put_segment(index, now, &path, source, out)
         })?;
         let session = &self.sessions[index as usize];
-        let mut transmit = session.transmit(true, len, path.frame_len_max.min(len));
+        let mut transmit = session.transmit(index, true, len, path.frame_len_max.min(len));
         transmit.to.set_port(session.bulk_port);
         Some(transmit)
     }
@@ -225,8 +242,9 @@ impl Session {
         self.ordered.is_idle() && self.bulk.is_idle()
     }
 
-    fn transmit(&self, bulk: bool, len: usize, segment_len: usize) -> Transmit {
-        Transmit { to: self.at, path: self.path, bulk, len, segment_len }
+    fn transmit(&self, index: u32, bulk: bool, len: usize, segment_len: usize) -> Transmit {
+        let (peer, to, path) = (PeerId(index), self.at, self.path);
+        Transmit { peer, to, path, bulk, len, segment_len }
     }
 
     /// Writes header, checksum and proof; what the header acknowledges is no

@@ -123,6 +123,8 @@ pub(crate) struct Session {
     /// When the peer was heard last, or began to owe an answer.
     pub(crate) heard_at: Instant,
     pub(crate) in_ready: bool,
+    /// The link has no room for it.
+    pub(crate) is_held: bool,
     /// Earliest entry of this session in the timer heap.
     pub(crate) timer_queued_at: Option<Instant>,
 }
@@ -155,6 +157,7 @@ impl Session {
             heard: false,
             heard_at: Instant::ZERO,
             in_ready: false,
+            is_held: false,
             timer_queued_at: None,
         }
     }

@@ -375,6 +375,15 @@ impl Transport {
         session.is_some_and(|s| !s.used && s.is_drained() && s.state == State::Open)
     }
 
+    /// Nothing goes over that path any more.
+    pub fn give_up_path(&mut self, path: usize, sink: &mut dyn Sink) {
+        for index in 0..self.sessions.len() as u32 {
+            if self.sessions[index as usize].path == path {
+                self.give_up(PeerId(index), Gone::Unreachable, sink);
+            }
+        }
+    }
+
     /// Ends a session and every operation on it.
     pub(crate) fn fail(&mut self, index: u32, why: Gone, sink: &mut dyn Sink) {
         // An orderly good-bye is no failure of what was on its way.
@@ -402,7 +411,8 @@ impl Transport {
     /// Puts a session in the line of those with something to send.
     pub(crate) fn wake(&mut self, index: u32) {
         let session = &mut self.sessions[index as usize];
-        if !session.in_ready {
+        // One that is held is woken by its release.
+        if !session.in_ready && !session.is_held {
             session.in_ready = true;
             self.ready.push_back(index);
         }

@@ -48,7 +48,9 @@ impl Endpoint {
         regions: &Regions,
     ) -> Result<(), PostError> {
         let (lane, near, books, _) = self.lane().ok_or(PostError::PeerGone)?;
-        near.send(lane, books, to, op, regions)
+        let posted = near.send(lane, books, to, op, regions);
+        self.tell_sleepers();
+        posted
     }
 
     pub(crate) fn progress_near(&mut self) -> bool {
@@ -64,6 +66,7 @@ impl Endpoint {
     pub(crate) fn links_may_wait(&mut self, found: bool) -> bool {
         if found {
             self.waiting.found();
+            self.tell_sleepers();
             self.quiet_polls = 0;
             self.near_polls_left = NEAR_POLLS;
             self.look_due += 1;
@@ -75,7 +78,7 @@ impl Endpoint {
         }
         if self.look_due < LOOK_DUE {
             self.quiet_polls = self.quiet_polls.wrapping_add(u32::from(!found));
-            return !self.transport.is_ready() && self.stalled.is_none();
+            return !self.transport.is_ready() && !self.is_stalled();
         }
         self.look_due = 0;
         self.near_looks = self.near_looks.wrapping_add(1);

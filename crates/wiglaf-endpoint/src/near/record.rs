@@ -42,7 +42,7 @@ pub(super) fn head(kind: Kind, class: Class, with_data: bool, id: u32) -> u64 {
     let class = match class {
         Class::Tagged => 0,
         Class::Untagged => 1,
-        Class::Active => 2,
+        _ => 2, // active: one-sided operations do not come here
     };
     kind.word(id) | class << 8 | u64::from(with_data) << 16
 }

@@ -1,0 +1,256 @@
+//! How an endpoint's threads wait: poll again, give way, or sleep.
+//!
+//! An endpoint is used by one thread at a time, whichever has it. A thread that is about to sleep
+//! must not keep the others from it. So sleeping takes three steps: the thread lies down, which asks
+//! the links to signal; it lets go of the endpoint and sleeps on descriptors that outlive it; and it
+//! takes the endpoint again to get up. What another thread does meanwhile that a sleeper may be
+//! waiting for rings the alarm, a descriptor on which all of them sleep.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use wiglaf_transport::Instant as Tick;
+
+use crate::endpoint::{Endpoint, POLLS_PER_CLOCK};
+use crate::waiting::Step;
+
+/// Longest sleep of [`Endpoint::idle`]: its caller has other things to look after.
+const IDLE_SLEEP_MAX: Duration = Duration::from_millis(1);
+/// Longest sleep at all: links find the death of a peer only when they are asked.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+/// How soon a train is offered again that its link had no room for.
+const STALL_RETRY: Duration = Duration::from_micros(50);
+/// How long closing waits for what was sent to be acknowledged.
+const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+/// How long closing waits for its good-bye to be acknowledged.
+const CLOSE_LIMIT: Duration = Duration::from_millis(200);
+
+/// What the threads of one endpoint sleep on: descriptors of its links, kept open by duplicates, and
+/// the alarm.
+#[derive(Debug)]
+struct Bed {
+    links: Vec<OwnedFd>,
+    alarm: OwnedFd,
+}
+
+/// Who sleeps.
+#[derive(Debug, Default)]
+pub(crate) struct Sleepers {
+    count: u32,
+    /// The latest that one of them gets up by itself.
+    until: Tick,
+    alarmed: bool,
+    bed: Option<Arc<Bed>>,
+}
+
+/// A sleep that a thread is about to begin, without holding the endpoint.
+#[derive(Debug)]
+#[must_use = "who lay down must get up"]
+pub struct Nap {
+    /// None when there are no descriptors left to make one of.
+    bed: Option<Arc<Bed>>,
+    limit: Duration,
+}
+
+impl Nap {
+    /// Sleeps until something may have happened at one of the endpoints, and no longer than all of
+    /// them allow.
+    pub fn sleep(naps: &[Self]) {
+        let Some(limit) = naps.iter().map(|nap| nap.limit).min() else { return };
+        let beds: Option<Vec<&Bed>> = naps.iter().map(|nap| nap.bed.as_deref()).collect();
+        let Some(beds) = beds else { return std::thread::yield_now() };
+        let fds = beds.iter().flat_map(|bed| bed.links.iter().chain([&bed.alarm]));
+        let mut polled: Vec<PollFd<'_>> = fds.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        let limit = Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos().into() };
+        // A failed or interrupted poll only means to look again.
+        let _ = poll(&mut polled, Some(&limit));
+    }
+}
+
+/// What a thread does after a poll that found nothing, without holding the endpoint.
+#[derive(Debug)]
+#[must_use = "a pause must be ended"]
+pub struct Pause {
+    step: Step,
+    began: Instant,
+    nap: Option<Nap>,
+}
+
+impl Pause {
+    /// Yields or sleeps.
+    pub fn pass(&self) {
+        match &self.nap {
+            Some(nap) => Nap::sleep(std::slice::from_ref(nap)),
+            None if self.step == Step::Yield => std::thread::yield_now(),
+            None => {}
+        }
+    }
+}
+
+impl Endpoint {
+    /// To be called when a caller that polls found nothing: polls, yields, or
+    /// blocks for at most a millisecond, as the waiting policy finds best.
+    pub fn idle(&mut self) {
+        if let Some(pause) = self.begin_idle() {
+            pause.pass();
+            self.end_idle(&pause);
+        }
+    }
+
+    /// The same in steps, for callers that share the endpoint: between this and
+    /// [`Endpoint::end_idle`] they let go of it. None: poll again at once.
+    pub fn begin_idle(&mut self) -> Option<Pause> {
+        if self.waiting.is_alone() && !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {
+            return None;
+        }
+        let began = Instant::now();
+        let step = self.waiting.empty(began);
+        let nap = match step {
+            Step::Poll => return None,
+            Step::Yield => None,
+            Step::Block => self.lie_down(IDLE_SLEEP_MAX),
+        };
+        Some(Pause { step, began, nap })
+    }
+
+    /// Ends a pause.
+    pub fn end_idle(&mut self, pause: &Pause) {
+        if pause.nap.is_some() {
+            self.get_up();
+        }
+        self.waiting.resumed(pause.step, pause.began, Instant::now());
+        self.quiet_polls = POLLS_PER_CLOCK - 1; // time has passed: the next poll looks
+    }
+
+    /// Waits until something has happened or `timeout` has passed.
+    pub fn wait(&mut self, timeout: Duration) {
+        let began = Instant::now();
+        while !self.progress() && !self.books.has_completion() {
+            let Some(left) = timeout.checked_sub(began.elapsed()) else { return };
+            self.block(left);
+        }
+    }
+
+    /// Sleeps until something arrives, a timer is due or `limit` has passed.
+    fn block(&mut self, limit: Duration) {
+        if let Some(nap) = self.lie_down(limit) {
+            Nap::sleep(&[nap]);
+            self.get_up();
+        }
+    }
+
+    /// Gets ready for a sleep of at most `limit`, after which [`Endpoint::get_up`] must follow. None
+    /// when something has arrived in the meantime.
+    pub fn lie_down(&mut self, limit: Duration) -> Option<Nap> {
+        let now = self.now();
+        let mut limit = limit.min(SLEEP_MAX);
+        if let Some(at) = self.transport.poll_timeout() {
+            limit = limit.min(at.since(now));
+        }
+        if self.is_stalled() {
+            limit = limit.min(STALL_RETRY);
+        }
+        let mut arrived = false;
+        for link in &mut self.links {
+            arrived |= link.arm(true);
+        }
+        self.sleepers.count += 1;
+        if arrived {
+            self.get_up();
+            return None;
+        }
+        self.sleepers.until = self.sleepers.until.max(now + limit);
+        if self.sleepers.bed.is_none() {
+            self.sleepers.bed = self.make_bed().ok().map(Arc::new);
+        }
+        Some(Nap { bed: self.sleepers.bed.clone(), limit })
+    }
+
+    /// A sleep is over.
+    pub fn get_up(&mut self) {
+        self.sleepers.count -= 1;
+        self.quiet_polls = POLLS_PER_CLOCK - 1; // time has passed: the next poll looks
+        if self.sleepers.count > 0 {
+            return; // the others still want signals, and an alarm is for all of them
+        }
+        for link in &mut self.links {
+            link.arm(false);
+        }
+        self.sleepers.until = Tick::ZERO;
+        if std::mem::take(&mut self.sleepers.alarmed)
+            && let Some(bed) = &self.sleepers.bed
+        {
+            let _ = rustix::io::read(&bed.alarm, &mut [0; 8]);
+        }
+    }
+
+    fn make_bed(&self) -> io::Result<Bed> {
+        let links = self.links.iter().flat_map(|link| link.wait_fds());
+        let links = links.map(|fd| {
+            // SAFETY: the links own these descriptors, and live through this call.
+            let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+            fd.try_clone_to_owned()
+        });
+        let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Bed { links: links.collect::<io::Result<_>>()?, alarm })
+    }
+
+    /// How many threads are asleep, or about to be.
+    #[must_use]
+    pub fn sleepers(&self) -> u32 {
+        self.sleepers.count
+    }
+
+    /// Wakes all sleepers.
+    pub fn alarm(&mut self) {
+        if self.sleepers.count > 0
+            && !std::mem::replace(&mut self.sleepers.alarmed, true)
+            && let Some(bed) = &self.sleepers.bed
+        {
+            let _ = rustix::io::write(&bed.alarm, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Wakes the sleepers if there is now something that they do not know of: a completion, a train
+    /// that nobody may be about to send, or a timer that is due before they get up.
+    pub(crate) fn tell_sleepers(&mut self) {
+        if self.sleepers.count == 0 {
+            return;
+        }
+        let is_early = |at: Tick| at < self.sleepers.until;
+        if self.books.has_completion()
+            || self.transport.is_ready()
+            || self.transport.poll_timeout().is_some_and(is_early)
+        {
+            self.alarm();
+        }
+    }
+
+    /// Waits until what was sent is acknowledged (bounded), then says good-bye.
+    pub fn close(&mut self) {
+        if std::mem::replace(&mut self.closed, true) {
+            return;
+        }
+        self.drain(DRAIN_LIMIT);
+        self.close_near();
+        let near = &self.near;
+        self.transport.close(|peer| near.says_goodbye(peer));
+        self.drain(CLOSE_LIMIT);
+    }
+
+    fn drain(&mut self, limit: Duration) {
+        let began = Instant::now();
+        while !(self.transport.is_drained() && self.near.is_drained() && self.is_one_sided_idle())
+            && began.elapsed() < limit
+            && !self.is_cut_off()
+        {
+            if !self.progress() {
+                self.block(Duration::from_millis(1));
+            }
+        }
+        self.flush(self.now());
+    }
+}

@@ -1,0 +1,171 @@
+//! Links in trouble: one without room for one of several peers, and one that fails for good.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use wiglaf_endpoint::{
+    Class, CompleteWhen, Completion, Endpoint, Epoch, JobKey, Outcome, PeerId, PostError, RecvOp,
+    Region, SendOp, Setup, Side,
+};
+use wiglaf_link::fault::{Fault, Rates};
+use wiglaf_link_packet::PacketLink;
+use wiglaf_link_shm::ShmLink;
+use wiglaf_link_udp::interface;
+use wiglaf_testnet::{INTERFACE, Node, Pair};
+
+/// A hang becomes a failure after so long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Incarnations that no other test, and no other process, uses.
+fn fresh_epoch() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    (u64::from(std::process::id()) << 32) | NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn endpoint(epoch: u64, link: Box<dyn wiglaf_link::Link>) -> Endpoint {
+    Endpoint::new(Setup {
+        epoch: Epoch(epoch),
+        key: JobKey([9; 16]),
+        links: vec![link],
+        silence_limit: Duration::from_secs(60),
+        flow_control: true,
+    })
+}
+
+/// Over shared memory, but with datagrams: a decorator hides the near lane.
+fn shm(port: u16) -> Endpoint {
+    let epoch = fresh_epoch();
+    let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+    let link = ShmLink::open(at, epoch).expect("shared memory");
+    endpoint(epoch, Box::new(Fault::new(link, 1, Rates::default())))
+}
+
+fn packet(node: &Node) -> Endpoint {
+    let link = node.run(|| {
+        let interface = interface::holding(node.ip).expect("readable").expect("the node's address");
+        PacketLink::open(interface, SocketAddrV4::new(node.ip, 0))
+    });
+    endpoint(fresh_epoch(), Box::new(link.expect("root may open packet sockets")))
+}
+
+fn region(bytes: &mut [u8]) -> Region {
+    Region { ptr: bytes.as_mut_ptr(), len: bytes.len() }
+}
+
+/// Posts a send of `bytes`, which must live until it is complete.
+fn send(
+    from: &mut Endpoint,
+    peer: PeerId,
+    context: usize,
+    bytes: &mut [u8],
+) -> Result<(), PostError> {
+    let op = SendOp {
+        peer,
+        class: Class::Tagged,
+        tag: 7,
+        data: None,
+        context,
+        complete: CompleteWhen::Delivery,
+        report: true,
+        inject: false,
+    };
+    // SAFETY: by the contract of this function.
+    unsafe { from.post_send(&op, &[region(bytes)]) }
+}
+
+/// Posts a receive of anything into `bytes`, which must live until it is complete.
+fn recv(at: &mut Endpoint, context: usize, bytes: &mut [u8]) -> Result<(), PostError> {
+    let op = RecvOp {
+        class: Class::Tagged,
+        from: None,
+        tag: 7,
+        ignore: 0,
+        context,
+        report: true,
+        multi_min_free: None,
+    };
+    // SAFETY: by the contract of this function.
+    unsafe { at.post_recv(&op, &[region(bytes)]) }
+}
+
+/// Progresses these endpoints, and no other, until the first has a completion.
+fn completion(of: &mut Endpoint, side: Side, others: &mut [&mut Endpoint]) -> Completion {
+    let began = Instant::now();
+    loop {
+        if let Some(completion) = of.pop_completion(side) {
+            return completion;
+        }
+        of.progress();
+        for other in &mut *others {
+            other.progress();
+        }
+        assert!(began.elapsed() < PATIENCE, "no progress: {:?}", of.stats());
+    }
+}
+
+#[test]
+fn a_full_ring_holds_up_only_its_own_peer() {
+    let (mut a, mut stopped, mut b) = (shm(1), shm(2), shm(3));
+    let (to_stopped, to_b) = (a.insert(stopped.name()), a.insert(b.name()));
+    b.insert(a.name());
+    let mut payload = vec![5; 30_000];
+    let mut posted = 0;
+    // More than its ring holds, and then as much as it may have eagerly.
+    for _ in 0..40 {
+        send(&mut a, to_stopped, 1, &mut payload).expect("not too much");
+        posted += 1;
+    }
+    for _ in 0..1000 {
+        a.progress();
+    }
+    let (mut out, mut back) = (vec![6; 300_000], vec![0; 300_000]);
+    for context in 10..20 {
+        recv(&mut b, context, &mut back).expect("a link is there");
+        send(&mut a, to_b, context, &mut out).expect("not too much");
+        let got = completion(&mut b, Side::Recv, &mut [&mut a]);
+        assert_eq!((got.context, got.outcome), (context, Outcome::Done));
+        let sent = completion(&mut a, Side::Send, &mut [&mut b]);
+        assert_eq!((sent.context, sent.outcome), (context, Outcome::Done));
+        assert!(std::mem::take(&mut back) == out);
+        back.resize(out.len(), 0);
+    }
+    // It was full indeed, and goes on where it stopped.
+    let in_flight = a.peer(to_stopped).expect("inserted").in_flight;
+    assert!(in_flight > 0, "the stopped peer has acknowledged something");
+    stopped.insert(a.name());
+    let mut sink = vec![0; payload.len()];
+    for _ in 0..posted {
+        recv(&mut stopped, 2, &mut sink).expect("a link is there");
+        let got = completion(&mut stopped, Side::Recv, &mut [&mut a]);
+        assert_eq!((got.len, got.outcome), (payload.len(), Outcome::Done));
+        assert!(sink == payload);
+        let sent = completion(&mut a, Side::Send, &mut [&mut stopped]);
+        assert_eq!((sent.context, sent.outcome), (1, Outcome::Done));
+    }
+}
+
+#[test]
+fn a_link_that_fails_ends_what_waits_for_it() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let (mut a, mut b) = (packet(&pair.a), packet(&pair.b));
+    let to_b = a.insert(b.name());
+    let (mut out, mut into) = (vec![1; 100], vec![0; 100]);
+    recv(&mut b, 1, &mut into).expect("a link is there");
+    send(&mut a, to_b, 2, &mut out).expect("not too much");
+    assert_eq!(completion(&mut a, Side::Send, &mut [&mut b]).outcome, Outcome::Done);
+    assert!(a.take_failure().is_none());
+    recv(&mut a, 3, &mut into).expect("a link is there");
+
+    // The wire is pulled out together with its plug.
+    pair.a.ip(&["link", "delete", INTERFACE]).expect("it was there");
+    send(&mut a, to_b, 4, &mut out).expect("nobody has noticed yet");
+    let lost = completion(&mut a, Side::Send, &mut []);
+    assert_eq!((lost.context, lost.outcome), (4, Outcome::PeerGone));
+    let lost = completion(&mut a, Side::Recv, &mut []);
+    assert_eq!((lost.context, lost.outcome), (3, Outcome::PeerGone));
+    let (link, why) = a.take_failure().expect("the failure is reported");
+    assert_eq!((link, a.take_failure().is_none()), ("packet", true), "{why}");
+    assert_eq!(send(&mut a, to_b, 5, &mut out), Err(PostError::PeerGone));
+    assert_eq!(recv(&mut a, 6, &mut into), Err(PostError::PeerGone));
+}

@@ -1,0 +1,128 @@
+//! Waiting that does not hold up other threads: every queue and counter of an endpoint shares its
+//! engine, and who sleeps or gives way must let go of it.
+
+use std::time::{Duration, Instant};
+
+use wiglaf_endpoint::Nap;
+
+use crate::engine::{Engine, Shared};
+use crate::guard::{Fi, lock};
+
+/// Longest sleep of a blocking read before it looks again. What it waits for wakes it at once; this
+/// bounds what it cannot be told, such as the death of a peer.
+const SLEEP_MAX: Duration = Duration::from_millis(20);
+
+/// To be called after an empty read of a queue or counter with one engine: gives way as the
+/// endpoint's policy finds best.
+pub(crate) fn idle(engine: &Shared) -> Fi<()> {
+    let pause = lock(engine)?.endpoint.begin_idle();
+    if let Some(pause) = pause {
+        pause.pass();
+        lock(engine)?.endpoint.end_idle(&pause);
+    }
+    Ok(())
+}
+
+/// Sleeps until something may have happened at one of the engines, or for `limit`; not at all where
+/// one of them, the `n`-th, is `ready` already. A thread that makes an engine ready wakes sleepers.
+pub(crate) fn sleep(
+    engines: &[Shared],
+    limit: Duration,
+    ready: impl Fn(usize, &mut Engine) -> bool,
+) -> Fi<()> {
+    let limit = limit.min(SLEEP_MAX);
+    if engines.is_empty() {
+        std::thread::sleep(limit);
+        return Ok(());
+    }
+    let mut naps = Vec::with_capacity(engines.len());
+    for (n, engine) in engines.iter().enumerate() {
+        let mut engine = lock(engine)?;
+        let something = engine.progress() || ready(n, &mut engine);
+        match if something { None } else { engine.endpoint.lie_down(limit) } {
+            Some(nap) => naps.push(nap),
+            None => break,
+        }
+    }
+    if naps.len() == engines.len() {
+        Nap::sleep(&naps);
+    }
+    for (engine, _) in engines.iter().zip(&naps) {
+        lock(engine)?.endpoint.get_up();
+    }
+    Ok(())
+}
+
+/// Wakes whoever sleeps on the engines.
+pub(crate) fn wake<'a>(engines: impl Iterator<Item = &'a Shared>) -> Fi<()> {
+    for engine in engines {
+        lock(engine)?.endpoint.alarm();
+    }
+    Ok(())
+}
+
+/// When a wait of `timeout_ms` milliseconds ends; never, if that is negative.
+pub(crate) fn deadline(timeout_ms: libc::c_int) -> Option<Instant> {
+    let limit = Duration::from_millis(u64::try_from(timeout_ms).ok()?);
+    Instant::now().checked_add(limit)
+}
+
+/// What is left until then.
+pub(crate) fn time_left(deadline: Option<Instant>) -> Duration {
+    deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use wiglaf_endpoint::{Address, Epoch};
+
+    use super::*;
+    use crate::ep::open_engine;
+    use crate::gate::Gate;
+
+    /// A hang becomes a failure after so long.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Looks at an engine whose only user does nothing but what `wait` does, until it is found
+    /// asleep: that can be seen only by who gets the lock meanwhile.
+    fn is_found_asleep(wait: impl Fn(&Shared) + Sync) {
+        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let engine = open_engine(Some(Address { at, epoch: Epoch::UNKNOWN })).unwrap();
+        let (engine, found) = (Arc::new(Gate::new(engine, false)), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !found.load(Ordering::Acquire) {
+                    wait(&engine);
+                }
+            });
+            let began = Instant::now();
+            while lock(&engine).unwrap().endpoint.sleepers() == 0 && began.elapsed() < PATIENCE {
+                std::thread::yield_now();
+            }
+            let in_time = began.elapsed() < PATIENCE;
+            found.store(true, Ordering::Release);
+            wake([&engine].into_iter()).unwrap();
+            assert!(in_time, "it kept the lock");
+        });
+        assert_eq!(lock(&engine).unwrap().endpoint.sleepers(), 0);
+    }
+
+    #[test]
+    fn who_sleeps_does_not_hold_the_engine() {
+        is_found_asleep(|engine| {
+            sleep(std::slice::from_ref(engine), Duration::from_secs(1), |_, _| false).unwrap();
+        });
+    }
+
+    #[test]
+    fn who_idles_for_long_does_not_hold_the_engine() {
+        is_found_asleep(|engine| {
+            lock(engine).unwrap().progress();
+            idle(engine).unwrap();
+        });
+    }
+}

@@ -1,0 +1,181 @@
+//! `cargo xtask conformance`: test suites that others wrote, over Wiglaf and over TCP, side by side.
+//!
+//! Our own tests can only find what we thought of. These programs come from Debian's packages, or,
+//! as fabtests, from whoever runs this; each is run as its authors meant it, and what they say goes
+//! into `docs/conformance.md`.
+
+mod cluster;
+mod fabtests;
+mod hpcc;
+mod netpipe;
+mod report;
+mod verdict;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+
+use crate::packages;
+use cluster::Cluster;
+use verdict::Findings;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The suites to run [default: all]
+    #[arg(value_enum)]
+    suites: Vec<Suite>,
+    /// Where fabtests is installed: the folder above its bin and share
+    #[arg(long, value_name = "DIR")]
+    fabtests: Option<PathBuf>,
+    /// Run only the tests whose name contains this, and leave the document as it is
+    #[arg(long, value_name = "WORDS")]
+    only: Option<String>,
+    /// The name of the emulated cluster that is brought up for it
+    #[arg(long, value_name = "NAME", default_value = "conformance")]
+    name: String,
+    /// The document to write
+    #[arg(long, value_name = "FILE", default_value = "docs/conformance.md")]
+    output: PathBuf,
+}
+
+/// The suites, in the order of the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Suite {
+    /// libfabric's own tests
+    Fabtests,
+    /// Ping-pongs that compare every byte
+    Netpipe,
+    /// HPC Challenge
+    Hpcc,
+}
+
+impl Suite {
+    const ALL: [Self; 3] = [Self::Fabtests, Self::Netpipe, Self::Hpcc];
+
+    /// As it is written on the command line.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fabtests => "fabtests",
+            Self::Netpipe => "netpipe",
+            Self::Hpcc => "hpcc",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Fabtests => "fabtests, libfabric's own tests",
+            Self::Netpipe => "NetPIPE",
+            Self::Hpcc => "HPC Challenge",
+        }
+    }
+
+    /// `None` where it cannot run here; the reason has been printed.
+    fn run(self, context: &Context<'_>) -> Result<Option<Findings>, String> {
+        match self {
+            Self::Fabtests => fabtests::run(context),
+            Self::Netpipe => netpipe::run(context),
+            Self::Hpcc => hpcc::run(context),
+        }
+    }
+}
+
+/// What every suite gets.
+pub(crate) struct Context<'a> {
+    cluster: &'a Cluster,
+    /// Where our provider is.
+    provider: PathBuf,
+    fabtests: Option<&'a Path>,
+    only: Option<&'a str>,
+}
+
+impl Context<'_> {
+    /// Whether that test is wanted.
+    fn wants(&self, test: &str) -> bool {
+        self.only.is_none_or(|words| test.contains(words))
+    }
+}
+
+/// Runs the suites and writes the document; an error where one is held against us.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
+    packages::install(packages::Purpose::Conformance)?;
+    build()?;
+    let suites = if arguments.suites.is_empty() { &Suite::ALL } else { &*arguments.suites };
+    let cluster = Cluster::up(root, &arguments.name, 2)?;
+    let context = Context {
+        cluster: &cluster,
+        provider: cluster.provider()?,
+        fabtests: arguments.fabtests.as_deref(),
+        only: arguments.only.as_deref(),
+    };
+    let (date, machine) = (date()?, machine()?);
+    let mut sections = Vec::new();
+    let mut against = Vec::new();
+    for &suite in suites {
+        eprintln!("== {}", suite.title());
+        let began = Instant::now();
+        let Some(findings) = suite.run(&context)? else { continue };
+        for (test, column) in findings.held_against_us() {
+            against.push(format!("{}: {test} ({column})", suite.name()));
+        }
+        eprintln!("   {} tests, {} s", findings.rows.len(), began.elapsed().as_secs());
+        sections.push((suite, report::section(suite, &findings, &date, &machine)));
+    }
+    if arguments.only.is_none() {
+        report::write(&root.join(&arguments.output), &sections)?;
+    }
+    for test in &against {
+        eprintln!("fails over Wiglaf only: {test}");
+    }
+    if against.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{} tests fail over Wiglaf only", against.len()))
+    }
+}
+
+fn build() -> Result<(), String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let packages = ["--package", "wiglaf-cli", "--package", "wiglaf-fabric"];
+    let status = Command::new(cargo)
+        .args(["build", "--release", "--quiet"])
+        .args(packages)
+        .status()
+        .map_err(|why| format!("cargo cannot be started: {why}"))?;
+    if status.success() { Ok(()) } else { Err(format!("the build failed: {status}")) }
+}
+
+/// What a command prints, on one line.
+fn output_of(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .map_err(|why| format!("{program} cannot be started: {why}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn date() -> Result<String, String> {
+    output_of("date", &["-u", "+%Y-%m-%d"])
+}
+
+fn machine() -> Result<String, String> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Ok(format!("{cores} cores, Linux {}, commit {}", output_of("uname", &["-r"])?, commit()?))
+}
+
+/// The commit that was built, for who wants to see the same again.
+fn commit() -> Result<String, String> {
+    output_of("git", &["describe", "--always", "--dirty"])
+}
+
+/// The version of an installed Debian package.
+fn version(package: &str) -> Result<String, String> {
+    output_of("dpkg-query", &["-W", "-f", "${Version}", package])
+}
+
+/// Progress, a line for each test.
+fn progress(test: &str, column: &str, verdict: &verdict::Verdict, took: Duration) {
+    eprintln!("   {test} | {column} | {verdict} | {:.1} s", took.as_secs_f64());
+}

@@ -1,0 +1,80 @@
+//! NetPIPE: ping-pongs of every length, each byte of which is checked.
+
+use std::time::{Duration, Instant};
+
+use super::cluster::Ended;
+use super::verdict::{Column, Findings, Judge, Row, Verdict};
+use super::{Context, progress, version};
+
+const LIMIT: Duration = Duration::from_secs(120);
+/// Each line of an integrity check that went well ends so.
+const PASSED: &str = "Integrity check passed";
+/// The transports, as `wiglaf run` names them, the rival last.
+const TRANSPORTS: [&str; 2] = ["wiglaf", "tcp"];
+
+/// Program and options: `-i` checks every byte, the others are ways to send and to receive.
+const RUNS: [&str; 9] = [
+    "NPopenmpi -i -n 20 -u 8388608",
+    "NPopenmpi -i -n 20 -u 8388608 -a",
+    "NPopenmpi -i -n 20 -u 1048576 -B",
+    "NPopenmpi -i -n 20 -u 8388608 -S",
+    "NPopenmpi -i -n 20 -u 8388608 -z",
+    "NPopenmpi -i -n 20 -u 8388608 -2",
+    "NPopenmpi -n 50 -u 8388608",
+    "NPopenmpi -s -n 50 -u 8388608",
+    "NPopenmpi2 -i -n 20 -u 1048576",
+];
+
+pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
+    let mut rows = Vec::new();
+    for name in RUNS.into_iter().filter(|run| context.wants(run)) {
+        let mut cells = Vec::new();
+        for transport in TRANSPORTS {
+            let began = Instant::now();
+            let argv: Vec<String> = name.split(' ').map(str::to_owned).collect();
+            let log = format!("netpipe/{transport}/{}", name.replace(' ', ""));
+            let options = ["-n", "2", "--transport", transport];
+            let ended = context.cluster.run(&log, &options, &[], &argv, LIMIT)?;
+            let verdict = verdict(&ended, argv.iter().any(|word| word == "-i"));
+            progress(name, transport, &verdict, began.elapsed());
+            cells.push(verdict);
+        }
+        rows.push(Row { name: name.to_owned(), cells });
+    }
+    let about = vec![
+        format!("NetPIPE {}, one rank on each of two nodes.", version("netpipe-openmpi")?),
+        "`-i` makes it compare every byte; a test passes if every length did.".to_owned(),
+    ];
+    let columns = vec![Column::ours("wiglaf", Judge::Rival(1)), Column::rival("tcp")];
+    Ok(Some(Findings { about, columns, rows }))
+}
+
+fn verdict(ended: &Ended, checks: bool) -> Verdict {
+    if !ended.succeeded() {
+        return Verdict::Fail(ended.reason());
+    }
+    // It prints a line for each length, with an arrow before the result.
+    let lengths: Vec<&str> = ended.text.lines().filter(|line| line.contains("-->")).collect();
+    let good = if checks { PASSED } else { "Mbps" };
+    match lengths.iter().find(|line| !line.contains(good)) {
+        Some(line) => Verdict::Fail(line.trim().to_owned()),
+        None if lengths.is_empty() => Verdict::Fail("it printed no result".to_owned()),
+        None => Verdict::Pass(format!("{} lengths", lengths.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_must_have_been_checked() {
+        let verdict = |text: &str| verdict(&Ended { status: Some(0), text: text.into() }, true);
+        let good = "  0: 1 bytes 20 times -->  Integrity check passed\n";
+        assert_eq!(verdict(&good.repeat(2)), Verdict::Pass("2 lengths".into()));
+        assert!(
+            !verdict(&format!("{good} 1: 2 bytes 20 times -->  Integrity check failed")).passed()
+        );
+        assert!(!verdict("").passed());
+    }
+}

@@ -1,0 +1,101 @@
+//! `docs/conformance.md`: one section per suite, each replaced when its suite has run.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{fs, io};
+
+use super::Suite;
+use super::verdict::Findings;
+
+const HEAD: &str = "\
+# Conformance
+
+What test suites of others say about Wiglaf, between emulated nodes, beside what they say about TCP on the same
+nodes. `make conformance` runs all of it and writes this file; `cargo xtask conformance SUITE` runs one suite and
+replaces its section. Nothing here is written by hand. *skip* means that the test itself says it cannot run
+there. A run fails where a test fails over Wiglaf and passes over the rival.
+";
+
+/// Replaces the sections of the suites that ran, and leaves the others.
+pub(crate) fn write(path: &Path, sections: &[(Suite, String)]) -> Result<(), String> {
+    let failed = |why: io::Error| format!("{}: {why}", path.display());
+    let before = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(why) => return Err(failed(why)),
+    };
+    fs::write(path, merge(&before, sections)).map_err(failed)
+}
+
+fn marks(suite: Suite) -> (String, String) {
+    (format!("<!-- {} -->\n", suite.name()), format!("<!-- /{} -->\n", suite.name()))
+}
+
+fn merge(before: &str, sections: &[(Suite, String)]) -> String {
+    let mut text = HEAD.to_owned();
+    for suite in Suite::ALL {
+        let (begin, end) = marks(suite);
+        let old = || before.split_once(&begin)?.1.split_once(&end).map(|(section, _)| section);
+        let new = sections.iter().find(|(ran, _)| *ran == suite).map(|(_, text)| text.as_str());
+        if let Some(section) = new.or_else(old) {
+            text += &format!("\n{begin}{section}{end}");
+        }
+    }
+    text
+}
+
+/// A section: what ran, the counts, the table.
+pub(crate) fn section(suite: Suite, findings: &Findings, date: &str, machine: &str) -> String {
+    let mut text = format!("## {}\n\n{date}, {machine}.\n", suite.title());
+    for sentence in &findings.about {
+        text += &format!("{sentence}\n");
+    }
+    text += "\n| | pass | fail | skip |\n|---|---|---|---|\n";
+    for (index, column) in findings.columns.iter().enumerate() {
+        let (passed, failed, skipped) = findings.tally(index);
+        let _ = writeln!(text, "| {} | {passed} | {failed} | {skipped} |", column.heading);
+    }
+    let against = findings.held_against_us().len();
+    let lacking = findings.only_the_rival();
+    let _ = writeln!(
+        text,
+        "\nFails over Wiglaf and passes over the rival: {against}. Skipped over Wiglaf and passed by the rival: \
+         {lacking}.\n"
+    );
+    text += &table(findings);
+    text
+}
+
+fn table(findings: &Findings) -> String {
+    let headings: Vec<&str> = findings.columns.iter().map(|c| c.heading.as_str()).collect();
+    let mut text = format!("| test | {} |\n", headings.join(" | "));
+    text += &format!("|---|{}\n", "---|".repeat(headings.len()));
+    for row in &findings.rows {
+        let cells: Vec<String> = row.cells.iter().map(|cell| escape(&cell.to_string())).collect();
+        let _ = writeln!(text, "| {} | {} |", escape(&row.name), cells.join(" | "));
+    }
+    text
+}
+
+fn escape(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_replaces_its_own_and_no_other() {
+        let first = merge("", &[(Suite::Hpcc, "h1\n".into()), (Suite::Netpipe, "n1\n".into())]);
+        let second = merge(&first, &[(Suite::Hpcc, "h2\n".into())]);
+        assert!(second.starts_with(HEAD));
+        assert!(second.contains("n1\n") && second.contains("h2\n") && !second.contains("h1\n"));
+        assert_eq!(merge(&second, &[]), second);
+    }
+
+    #[test]
+    fn a_bar_does_not_break_the_table() {
+        assert_eq!(escape("a|b\nc"), "a\\|b c");
+    }
+}
