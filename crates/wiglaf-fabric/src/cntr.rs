@@ -7,6 +7,7 @@ use crate::bindings as fi;
 use crate::cq::waitable;
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared};
+use crate::gate::Gate;
 use crate::guard::{EINVAL, Errno, Fi, guard, guard_or, lock, not_busy, refuse};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::wait;
@@ -17,7 +18,7 @@ pub(crate) struct CntrState {
     errors: AtomicU64,
     /// The value when it was last read: a reader who finds nothing new may give way.
     seen: AtomicU64,
-    engines: Mutex<Vec<Weak<Mutex<Engine>>>>,
+    engines: Mutex<Vec<Weak<Gate<Engine>>>>,
     domain: Arc<DomainState>,
 }
 
@@ -101,7 +102,7 @@ impl CntrState {
     }
 }
 
-fn is_same(weak: &Weak<Mutex<Engine>>, engine: &Shared) -> bool {
+fn is_same(weak: &Weak<Gate<Engine>>, engine: &Shared) -> bool {
     std::ptr::eq(weak.as_ptr(), Arc::as_ptr(engine))
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wiglaf_endpoint::{Class, Completion, Outcome, Side};
@@ -12,6 +12,7 @@ use crate::av::UNSPEC;
 use crate::bindings as fi;
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared, outcome_errno};
+use crate::gate::Gate;
 use crate::guard::{
     EAGAIN, EINVAL, ENOSYS, Errno, Fi, guard, guard_count, guard_or, lock, not_busy, refuse,
 };
@@ -49,7 +50,7 @@ struct Inner {
 
 /// What endpoints share with the queue that they are bound to.
 pub(crate) struct CqState {
-    inner: Mutex<Inner>,
+    inner: Gate<Inner>,
     format: fi::fi_cq_format,
     signaled: AtomicBool,
     domain: Arc<DomainState>,
@@ -184,7 +185,11 @@ impl Sink {
         // tagged one.
         unsafe {
             let entry = self.entries.add(self.count * entry_len);
-            ptr::copy_nonoverlapping((&raw const whole).cast::<u8>(), entry, entry_len);
+            if self.format == fi::FI_CQ_FORMAT_TAGGED {
+                entry.cast::<fi::fi_cq_tagged_entry>().write_unaligned(whole);
+            } else {
+                ptr::copy_nonoverlapping((&raw const whole).cast::<u8>(), entry, entry_len);
+            }
             if !self.sources.is_null() {
                 self.sources.add(self.count).write(match completion.side {
                     Side::Recv => engine.index_of(completion.source),
@@ -277,7 +282,7 @@ pub(crate) unsafe extern "C" fn open(
         let opened = Cq {
             fid: fi::fid_cq { fid: new_fid::<Cq>(context, &FID_OPS), ops: table(&OPS) },
             state: Arc::new(CqState {
-                inner: Mutex::default(),
+                inner: Gate::new(Inner::default(), domain.state.serial),
                 format,
                 signaled: AtomicBool::new(false),
                 domain: Arc::clone(&domain.state),

@@ -18,6 +18,8 @@ use crate::{atomic, av, cntr, cq, ep, mr};
 pub(crate) struct DomainState {
     /// The interface version that the application speaks.
     pub(crate) api_version: u32,
+    /// Whether the application lets no two threads call at once.
+    pub(crate) serial: bool,
     /// Memory that is registered for remote access, for all endpoints of the domain.
     pub(crate) exposed: Exposed,
     /// Whether peers name registered memory by its addresses, not by offsets.
@@ -79,7 +81,9 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: fi_domain(3) demands a live fabric.
         let fabric = unsafe { object::<Fabric, _>(fabric)? };
         // SAFETY: fi_domain(3) demands an info with its attributes; `info` was checked above.
-        let mr_mode = unsafe { (*info).domain_attr.as_ref() }.map_or(0, |attr| attr.mr_mode);
+        let attr = unsafe { (*info).domain_attr.as_ref() };
+        let serial = attr.is_some_and(|attr| attr.threading == fi::FI_THREAD_DOMAIN);
+        let mr_mode = attr.map_or(0, |attr| attr.mr_mode);
         let has = |bit: u64| mr_mode == fi::FI_MR_BASIC as i32 || mr_mode as u64 & bit != 0;
         let opened = Domain {
             fid: fi::fid_domain {
@@ -90,6 +94,7 @@ pub(crate) unsafe extern "C" fn open(
             events: Mutex::default(),
             state: Arc::new(DomainState {
                 api_version: fabric.state.api_version,
+                serial,
                 exposed: Exposed::default(),
                 by_address: has(fi::FI_MR_VIRT_ADDR),
                 chooses_keys: has(fi::FI_MR_PROV_KEY),

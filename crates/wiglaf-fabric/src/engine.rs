@@ -4,7 +4,7 @@
 //! counters. The endpoint object, its queues and its counters share it under one lock.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use wiglaf_endpoint::{
     Class, CompleteWhen, Completion, Endpoint, Outcome, PeerId, PostError, RecvOp, SendOp, Side,
@@ -14,6 +14,7 @@ use crate::bindings as fi;
 use crate::cntr::CntrState;
 use crate::domain::DomainState;
 use crate::eq::EqState;
+use crate::gate::Gate;
 use crate::guard::{EAGAIN, EINVAL, Errno, Fi, refuse};
 use crate::info::INJECT_LEN;
 use crate::log;
@@ -23,7 +24,7 @@ use crate::peers::Peers;
 use crate::tokens::{Meaning, Tokens};
 
 /// The shared engine of an endpoint.
-pub(crate) type Shared = Arc<Mutex<Engine>>;
+pub(crate) type Shared = Arc<Gate<Engine>>;
 
 /// Flags that cannot be honoured, in either direction.
 const REFUSED: u64 = fi::FI_FENCE | fi::FI_TRIGGER | fi::FI_COMMIT_COMPLETE | fi::FI_MATCH_COMPLETE;

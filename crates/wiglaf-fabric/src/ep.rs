@@ -14,6 +14,7 @@ use crate::cq::{Cq, CqState};
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Direction, Engine, Shared, only};
 use crate::eq::Eq;
+use crate::gate::Gate;
 use crate::guard::{EINVAL, ENOSYS, Errno, Fi, guard, guard_data, lock, refuse, unsupported};
 use crate::info::{CAPS, INJECT_LEN, REMOTE_ORDERS, RX_OP_FLAGS, TX_OP_FLAGS};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
@@ -150,7 +151,7 @@ unsafe fn from_info(domain: &Domain, info: &fi::fi_info, context: *mut libc::c_v
             atomic: table(&atomic::OPS),
             collective: table(&collective::OPS),
         },
-        engine: Arc::new(Mutex::new(engine)),
+        engine: Arc::new(Gate::new(engine, domain.state.serial)),
         bound: Mutex::default(),
         enabled: AtomicBool::new(false),
         caps,
@@ -315,8 +316,9 @@ impl Drop for Ep {
             engine.endpoint.close();
             engine.unbind();
             log::info!(
-                "endpoint closed: {:?} {:?}",
+                "endpoint closed: {:?} {:?} {:?}",
                 engine.endpoint.stats(),
+                engine.endpoint.near_stats(),
                 engine.endpoint.remote_stats()
             );
         }

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::bindings as fi;
+use crate::gate::{Gate, Inside};
 
 /// A libfabric error number, positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,9 +44,53 @@ pub(crate) fn guard_or<T>(otherwise: T, call: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or(otherwise)
 }
 
+/// What keeps callers apart.
+pub(crate) trait Lock {
+    /// Access to what it keeps.
+    type Guard<'a>
+    where
+        Self: 'a;
+
+    /// Waits for access; none after a panic of who had it.
+    fn acquire(&self) -> Option<Self::Guard<'_>>;
+}
+
+impl<T> Lock for std::sync::Mutex<T> {
+    type Guard<'a>
+        = std::sync::MutexGuard<'a, T>
+    where
+        T: 'a;
+
+    fn acquire(&self) -> Option<Self::Guard<'_>> {
+        self.lock().ok()
+    }
+}
+
+impl<T> Lock for Gate<T> {
+    type Guard<'a>
+        = Inside<'a, T>
+    where
+        T: 'a;
+
+    fn acquire(&self) -> Option<Self::Guard<'_>> {
+        self.enter()
+    }
+}
+
+impl<L: Lock> Lock for std::sync::Arc<L> {
+    type Guard<'a>
+        = L::Guard<'a>
+    where
+        L: 'a;
+
+    fn acquire(&self) -> Option<Self::Guard<'_>> {
+        L::acquire(self)
+    }
+}
+
 /// Locks, or says that an earlier panic has made the state unusable.
-pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> Fi<std::sync::MutexGuard<'_, T>> {
-    mutex.lock().map_err(|_| Errno(fi::FI_EOTHER))
+pub(crate) fn lock<L: Lock>(lock: &L) -> Fi<L::Guard<'_>> {
+    lock.acquire().ok_or(Errno(fi::FI_EOTHER))
 }
 
 /// Refuses what is not offered or cannot be meant; `FI_LOG_LEVEL=warn` shows why.
