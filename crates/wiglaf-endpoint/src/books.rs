@@ -1,7 +1,9 @@
 //! Operations in progress: the [`Sink`] and [`Source`] of the transport.
 
 use std::collections::{HashMap, VecDeque};
+use std::mem::MaybeUninit;
 
+use wiglaf_link::near::Payload as Bytes;
 use wiglaf_transport::{Gone, PeerId, Sink, Source, Wanted};
 use wiglaf_wire::{Class, Envelope};
 
@@ -178,6 +180,11 @@ impl<T> Table<T> {
         let entries = self.entries.iter().enumerate();
         entries.filter(|(_, e)| e.as_ref().is_some_and(&pick)).map(|(at, _)| at).collect()
     }
+
+    /// Removes the entries that `pick` picks.
+    pub(crate) fn remove_where(&mut self, pick: impl Fn(&T) -> bool) -> Vec<T> {
+        self.find_all(pick).into_iter().filter_map(|at| self.remove(at)).collect()
+    }
 }
 
 impl Books {
@@ -205,6 +212,10 @@ impl Books {
 
     pub(crate) fn sending_mut(&mut self, token: u64) -> Option<&mut Sending> {
         self.sending.get_mut(token as usize)
+    }
+
+    pub(crate) fn sending(&self, token: u64) -> Option<&Sending> {
+        self.sending.get(token as usize)
     }
 
     /// A send was not taken; answers what it would have sent.
@@ -397,6 +408,72 @@ impl Books {
         let posted = self.place(posted, total);
         Some(Receiving { posted, peer, envelope: *envelope, total })
     }
+
+    /// A whole message has arrived. True when its memory is not needed any further.
+    pub(crate) fn arrived(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &dyn Bytes,
+    ) -> bool {
+        if envelope.class == Class::Active {
+            self.active.push_back(active(peer, envelope, copy_of(payload)));
+            return false;
+        }
+        let total = payload.len() as u64;
+        if let Some(receiving) = self.receiving(peer, envelope, total) {
+            receiving.posted.regions.take(payload);
+            self.end_recv(&receiving, true);
+            return true;
+        }
+        self.keep(peer, envelope, total, Payload::Here(copy_of(payload)));
+        false
+    }
+
+    /// A message was announced. What to pull of it, if somebody wants it
+    /// already; otherwise it is remembered that it is `elsewhere`.
+    pub(crate) fn announced(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        total: u64,
+        elsewhere: impl FnOnce() -> Payload,
+    ) -> Option<Wanted> {
+        if envelope.class == Class::Active {
+            let len = total.min(ACTIVE_LEN_MAX as u64);
+            let message = active(peer, envelope, vec![0; len as usize]);
+            let token = self.pulling.insert(Pulling::Active(message)) as u64;
+            return Some(Wanted { len, token });
+        }
+        if let Some(receiving) = self.receiving(peer, envelope, total) {
+            return Some(self.begin_pull(receiving));
+        }
+        self.keep(peer, envelope, total, elsewhere());
+        None
+    }
+
+    /// Hands over the memory for bytes `offset..offset + len` of a pull.
+    pub(crate) fn with_room<R>(
+        &mut self,
+        token: u64,
+        (offset, len): (usize, usize),
+        f: impl FnOnce(&mut [&mut [MaybeUninit<u8>]]) -> R,
+    ) -> Option<R> {
+        match self.pulling.get_mut(token as usize)? {
+            Pulling::ToUser(r) => Some(r.posted.regions.with_room(offset, len, f)),
+            Pulling::Active(message) => {
+                let room = message.payload.get_mut(offset..offset.checked_add(len)?)?;
+                Some(f(&mut [crate::memory::as_room(room)]))
+            }
+            Pulling::Remote(..) | Pulling::Answer(_) => None,
+        }
+    }
+}
+
+fn copy_of(payload: &dyn Bytes) -> Vec<u8> {
+    let mut bytes = vec![0; payload.len()];
+    payload.read(0, crate::memory::as_room(&mut bytes));
+    bytes
 }
 
 fn active(peer: PeerId, envelope: &Envelope, payload: Vec<u8>) -> ActiveMessage {
@@ -417,21 +494,10 @@ fn is_remote(class: Class) -> bool {
 
 impl Sink for Books {
     fn message(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> bool {
-        if envelope.class == Class::Active {
-            self.active.push_back(active(peer, envelope, payload.to_vec()));
-            return false;
-        }
         if is_remote(envelope.class) {
             return self.remote_message(peer, envelope, payload);
         }
-        let total = payload.len() as u64;
-        if let Some(receiving) = self.receiving(peer, envelope, total) {
-            receiving.posted.regions.write(0, payload);
-            self.end_recv(&receiving, true);
-            return true;
-        }
-        self.keep(peer, envelope, total, Payload::Here(payload.to_vec()));
-        false
+        self.arrived(peer, envelope, &payload)
     }
 
     fn first(&mut self, peer: PeerId, envelope: &Envelope, total: u64, payload: &[u8]) {
@@ -518,12 +584,6 @@ impl Sink for Books {
         total: u64,
         send_id: u32,
     ) -> Option<Wanted> {
-        if envelope.class == Class::Active {
-            let len = total.min(ACTIVE_LEN_MAX as u64);
-            let message = active(peer, envelope, vec![0; len as usize]);
-            let token = self.pulling.insert(Pulling::Active(message)) as u64;
-            return Some(Wanted { len, token });
-        }
         if envelope.class == Class::Answer {
             let id = self.remote.answer_begins(peer, envelope, total);
             let len = id.map_or(0, |id| self.remote.wanted(id));
@@ -536,11 +596,7 @@ impl Sink for Books {
             let token = self.pulling.insert(Pulling::Remote(peer, arriving)) as u64;
             return Some(Wanted { len, token });
         }
-        if let Some(receiving) = self.receiving(peer, envelope, total) {
-            return Some(self.begin_pull(receiving));
-        }
-        self.keep(peer, envelope, total, Payload::Remote { send_id });
-        None
+        self.announced(peer, envelope, total, || Payload::Remote { send_id })
     }
 
     fn segment(&mut self, token: u64, offset: u64, payload: &[u8]) {

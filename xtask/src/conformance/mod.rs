@@ -6,6 +6,7 @@
 
 mod cluster;
 mod fabtests;
+mod fortran;
 mod hpcc;
 mod mpis;
 mod netpipe;
@@ -52,10 +53,12 @@ pub(crate) enum Suite {
     Hpcc,
     /// Every MPI over every link
     Mpis,
+    /// Fortran programs of every compiler on every MPI
+    Fortran,
 }
 
 impl Suite {
-    const ALL: [Self; 4] = [Self::Fabtests, Self::Netpipe, Self::Hpcc, Self::Mpis];
+    const ALL: [Self; 5] = [Self::Fabtests, Self::Netpipe, Self::Hpcc, Self::Mpis, Self::Fortran];
 
     /// As it is written on the command line.
     fn name(self) -> &'static str {
@@ -64,6 +67,7 @@ impl Suite {
             Self::Netpipe => "netpipe",
             Self::Hpcc => "hpcc",
             Self::Mpis => "mpis",
+            Self::Fortran => "fortran",
         }
     }
 
@@ -73,6 +77,7 @@ impl Suite {
             Self::Netpipe => "NetPIPE",
             Self::Hpcc => "HPC Challenge",
             Self::Mpis => "Every MPI over every link",
+            Self::Fortran => "Fortran",
         }
     }
 
@@ -83,6 +88,7 @@ impl Suite {
             Self::Netpipe => netpipe::run(context),
             Self::Hpcc => hpcc::run(context),
             Self::Mpis => mpis::run(context),
+            Self::Fortran => fortran::run(context),
         }
     }
 }
@@ -144,7 +150,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
 
 fn build() -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let packages = ["--package", "wiglaf-cli", "--package", "wiglaf-fabric"];
+    let packages = ["wiglaf-cli", "wiglaf-fabric", "wiglaf-logical"];
+    let packages = packages.iter().flat_map(|package| ["--package", package]);
     let status = Command::new(cargo)
         .args(["build", "--release", "--quiet"])
         .args(packages)
