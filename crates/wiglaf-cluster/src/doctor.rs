@@ -257,7 +257,12 @@ fn mpis(found: &[Installation]) -> Vec<Check> {
             let needed = !any && family == Family::OpenMpi;
             let verdict = if needed { Verdict::Missing } else { Verdict::Limited };
             let name = family_name(family);
-            checks.push(Check::lacks(name, verdict, "not installed", family.install_command()));
+            checks.push(Check::lacks(
+                name,
+                verdict,
+                "not installed",
+                &family.install_command(None),
+            ));
         }
     }
     checks
@@ -289,7 +294,7 @@ fn installed(mpi: &Installation, other: Option<&Installation>) -> Check {
         ),
         None => format!(
             "{}; then `wiglaf run --mpi {word}` runs its programs unchanged",
-            mpi.family.install_command()
+            mpi.family.install_command(None)
         ),
     };
     Check::lacks(name, Verdict::Limited, found, &mend)
