@@ -1,5 +1,5 @@
 //! Messages to and from peers of the same node, over a link's near lane and
-//! past the transport (docs/protocol.md, section 10; docs/adr/0009).
+//! past the transport (docs/protocol.md, section 11; docs/adr/0010).
 //!
 //! The lane loses, doubles and reorders nothing, so there is no number, no
 //! acknowledgement and no timer here. What remains of the protocol is credit,
