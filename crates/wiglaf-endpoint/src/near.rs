@@ -15,9 +15,10 @@ use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
 use wiglaf_transport::{Gone, PeerId, Transport, Wanted};
 use wiglaf_wire::{Envelope, Epoch};
 
-use crate::books::{Books, Content, Sending, Table, Whose};
+use crate::books::{Books, Content, Sending, Whose};
 use crate::matching::Payload;
 use crate::memory::{REGIONS_MAX, Regions};
+use crate::table::Table;
 use crate::{CompleteWhen, Outcome, PostError, SendOp};
 
 mod record;
