@@ -360,6 +360,9 @@ impl Endpoint {
         }
         self.introduce_strangers();
         self.serve();
+        if near {
+            self.tell_sleepers();
+        }
         // Reading the clock costs as much as looking into a ring: an empty poll
         // does so now and then only.
         self.quiet_polls = if arrived_at.is_some() { 0 } else { self.quiet_polls.wrapping_add(1) };

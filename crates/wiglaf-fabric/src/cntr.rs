@@ -1,13 +1,14 @@
 //! `fid_cntr`: counts completed operations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::bindings as fi;
-use crate::cq::WAITS;
+use crate::cq::waitable;
 use crate::domain::{Domain, DomainState};
-use crate::engine::Shared;
-use crate::guard::{EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_or, lock};
+use crate::engine::{Engine, Shared};
+use crate::gate::Gate;
+use crate::guard::{EINVAL, Errno, Fi, guard, guard_or, lock, not_busy, refuse};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::wait;
 
@@ -17,7 +18,7 @@ pub(crate) struct CntrState {
     errors: AtomicU64,
     /// The value when it was last read: a reader who finds nothing new may give way.
     seen: AtomicU64,
-    engines: Mutex<Vec<Shared>>,
+    engines: Mutex<Vec<Weak<Gate<Engine>>>>,
     domain: Arc<DomainState>,
 }
 
@@ -36,8 +37,9 @@ impl CntrState {
     /// From now on reading the counter moves data of `engine`.
     pub(crate) fn attach(&self, engine: &Shared) -> Fi<()> {
         let mut engines = lock(&self.engines)?;
-        if !engines.iter().any(|other| Arc::ptr_eq(other, engine)) {
-            engines.push(Arc::clone(engine));
+        engines.retain(|other| other.strong_count() > 0);
+        if !engines.iter().any(|other| is_same(other, engine)) {
+            engines.push(Arc::downgrade(engine));
         }
         Ok(())
     }
@@ -45,14 +47,14 @@ impl CntrState {
     /// From now on it does not.
     pub(crate) fn detach(&self, engine: &Shared) {
         if let Ok(mut engines) = lock(&self.engines) {
-            engines.retain(|other| !Arc::ptr_eq(other, engine));
+            engines.retain(|other| !is_same(other, engine));
         }
     }
 
     /// Moves data and settles what has completed.
     fn progress(&self) -> Fi<()> {
-        for engine in &*lock(&self.engines)? {
-            let mut engine = lock(engine)?;
+        for engine in lock(&self.engines)?.iter().filter_map(Weak::upgrade) {
+            let mut engine = lock(&engine)?;
             engine.progress();
             engine.settle_all();
         }
@@ -64,7 +66,7 @@ impl CntrState {
         let value = which.load(Ordering::Acquire);
         if self.seen.swap(value, Ordering::AcqRel) == value {
             let only = match &lock(&self.engines)?[..] {
-                [engine] => Some(Arc::clone(engine)),
+                [engine] => engine.upgrade(),
                 _ => None,
             };
             if let Some(engine) = only {
@@ -89,7 +91,8 @@ impl CntrState {
             if left.is_zero() {
                 return Err(Errno(fi::FI_ETIMEDOUT));
             }
-            let engines = lock(&self.engines)?.clone();
+            let engines: Vec<Shared> =
+                lock(&self.engines)?.iter().filter_map(Weak::upgrade).collect();
             wait::sleep(&engines, left, |_, engine| {
                 engine.settle_all();
                 self.value.load(Ordering::Acquire) >= threshold
@@ -97,6 +100,10 @@ impl CntrState {
             })?;
         }
     }
+}
+
+fn is_same(weak: &Weak<Gate<Engine>>, engine: &Shared) -> bool {
+    std::ptr::eq(weak.as_ptr(), Arc::as_ptr(engine))
 }
 
 #[repr(C)]
@@ -133,11 +140,9 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: fi_cntr(3) demands a live domain, and attributes or null.
         let (domain, attr) = unsafe { (object::<Domain, _>(domain)?, attr.as_ref()) };
         if attr.is_some_and(|attr| attr.events != fi::FI_CNTR_EVENTS_COMP) {
-            return Err(EINVAL);
+            return refuse!(EINVAL, "cntr_open: a counter counts completions, nothing else");
         }
-        if attr.is_some_and(|attr| !WAITS.contains(&attr.wait_obj)) {
-            return Err(ENOSYS);
-        }
+        waitable("cntr_open", attr.map_or(fi::FI_WAIT_NONE, |attr| attr.wait_obj))?;
         let opened = Cntr {
             fid: fi::fid_cntr { fid: new_fid::<Cntr>(context, &FID_OPS), ops: table(&OPS) },
             state: Arc::new(CntrState {
@@ -159,9 +164,7 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
         unsafe {
             let cntr = object::<Cntr, _>(fid)?;
-            if Arc::strong_count(&cntr.state) > 1 {
-                return Err(EBUSY);
-            }
+            not_busy(&cntr.state, "the counter")?;
             take_back::<Cntr>(fid)?;
         }
         Ok(())

@@ -13,7 +13,9 @@ use crate::bindings as fi;
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared, outcome_errno};
 use crate::gate::Gate;
-use crate::guard::{EAGAIN, EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_count, guard_or, lock};
+use crate::guard::{
+    EAGAIN, EINVAL, ENOSYS, Errno, Fi, guard, guard_count, guard_or, lock, not_busy, refuse,
+};
 use crate::object::{
     Object, fid_ops, give_text, hand_out, new_fid, not_null, object, table, take_back,
 };
@@ -89,29 +91,30 @@ impl CqState {
     unsafe fn read(&self, sink: &mut Sink, idle: bool) -> Fi<usize> {
         let mut inner = lock(&self.inner)?;
         let Inner { sources, failures, found } = &mut *inner;
+        let may_idle = idle && !*found && sources.len() == 1;
+        let mut pause = None;
         for (engine, sides) in &*sources {
-            let mut engine = lock(engine)?;
-            engine.progress();
+            let mut locked = lock(engine)?;
+            locked.progress();
             for &side in sides {
                 // SAFETY: by the contract of this function.
-                unsafe { collect(&mut engine, side, sink, failures) };
+                unsafe { collect(&mut locked, side, sink, failures) };
+            }
+            if may_idle && sink.count == 0 && failures.is_empty() {
+                pause = locked.endpoint.begin_idle().map(|pause| (Arc::clone(engine), pause));
             }
         }
-        let waited = !std::mem::replace(found, sink.count > 0);
+        *found = sink.count > 0;
         if sink.count > 0 {
             return Ok(sink.count);
         }
         if !failures.is_empty() {
             return Err(EAVAIL);
         }
-        if idle
-            && waited
-            && let [(engine, _)] = &sources[..]
-        {
-            let engine = Arc::clone(engine);
-            // Other threads read meanwhile.
-            drop(inner);
-            wait::idle(&engine)?;
+        // Other threads read meanwhile.
+        drop(inner);
+        if let Some((engine, pause)) = pause {
+            wait::pass(&engine, &pause)?;
         }
         Err(EAGAIN)
     }
@@ -249,9 +252,14 @@ static OPS: fi::fi_ops_cq = fi::fi_ops_cq {
     strerror: Some(strerror),
 };
 
-/// Wait objects that need nothing from the kernel; there is no descriptor to hand out.
-pub(crate) const WAITS: [fi::fi_wait_obj; 3] =
-    [fi::FI_WAIT_NONE, fi::FI_WAIT_UNSPEC, fi::FI_WAIT_YIELD];
+/// Refuses wait objects but those that need nothing from the kernel. There is no descriptor to hand
+/// out: who sleeps on one makes no progress, and timers of the protocol would pass unseen.
+pub(crate) fn waitable(call: &str, wait: fi::fi_wait_obj) -> Fi<()> {
+    match wait {
+        fi::FI_WAIT_NONE | fi::FI_WAIT_UNSPEC | fi::FI_WAIT_YIELD => Ok(()),
+        other => refuse!(ENOSYS, "{call}: wait object {other} is not offered; use FI_WAIT_UNSPEC"),
+    }
+}
 
 pub(crate) unsafe extern "C" fn open(
     domain: *mut fi::fid_domain,
@@ -265,12 +273,11 @@ pub(crate) unsafe extern "C" fn open(
         let (domain, attr) = unsafe { (object::<Domain, _>(domain)?, attr.as_ref()) };
         let format = attr.map_or(fi::FI_CQ_FORMAT_UNSPEC, |attr| attr.format);
         if format > fi::FI_CQ_FORMAT_TAGGED {
-            return Err(EINVAL);
+            return refuse!(EINVAL, "cq_open: there is no format {format}");
         }
-        // FI_PEER asks for a queue that another provider owns.
-        if attr.is_some_and(|attr| !WAITS.contains(&attr.wait_obj) || attr.flags & fi::FI_PEER != 0)
-        {
-            return Err(ENOSYS);
+        waitable("cq_open", attr.map_or(fi::FI_WAIT_NONE, |attr| attr.wait_obj))?;
+        if attr.is_some_and(|attr| attr.flags & fi::FI_PEER != 0) {
+            return refuse!(ENOSYS, "cq_open: a queue that another provider owns is not offered");
         }
         let opened = Cq {
             fid: fi::fid_cq { fid: new_fid::<Cq>(context, &FID_OPS), ops: table(&OPS) },
@@ -292,9 +299,7 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
         unsafe {
             let cq = object::<Cq, _>(fid)?;
-            if Arc::strong_count(&cq.state) > 1 {
-                return Err(EBUSY);
-            }
+            not_busy(&cq.state, "the completion queue")?;
             take_back::<Cq>(fid)?;
         }
         Ok(())

@@ -1,15 +1,16 @@
 //! `fid_domain`: what opens address vectors, queues, counters and endpoints, and registers memory.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 
 use wiglaf_endpoint::Exposed;
 
 use crate::bindings as fi;
-use crate::eq::Eq;
+use crate::eq::{Eq, EqState};
 use crate::fabric::{Fabric, FabricState};
-use crate::guard::{EBUSY, EINVAL, guard, unsupported};
+use crate::guard::{guard, lock, no_flags, not_busy, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
+use crate::watched::Watched;
 use crate::{atomic, av, cntr, cq, ep, mr};
 
 /// What a domain's objects hold on to.
@@ -26,12 +27,16 @@ pub(crate) struct DomainState {
     /// Whether the provider chooses the keys, and the next one; none is given twice.
     pub(crate) chooses_keys: bool,
     pub(crate) next_key: AtomicU64,
+    /// Counters of registered memory.
+    pub(crate) watched: Watched,
     _fabric: Arc<FabricState>,
 }
 
 #[repr(C)]
 pub(crate) struct Domain {
     fid: fi::fid_domain,
+    /// Event queues that are bound: they cannot be closed before.
+    events: Mutex<Vec<Arc<EqState>>>,
     pub(crate) state: Arc<DomainState>,
 }
 
@@ -86,6 +91,7 @@ pub(crate) unsafe extern "C" fn open(
                 ops: table(&OPS),
                 mr: table(&mr::OPS),
             },
+            events: Mutex::default(),
             state: Arc::new(DomainState {
                 api_version: fabric.state.api_version,
                 serial,
@@ -93,6 +99,7 @@ pub(crate) unsafe extern "C" fn open(
                 by_address: has(fi::FI_MR_VIRT_ADDR),
                 chooses_keys: has(fi::FI_MR_PROV_KEY),
                 next_key: AtomicU64::new(1),
+                watched: Watched::default(),
                 _fabric: Arc::clone(&fabric.state),
             }),
         };
@@ -107,9 +114,7 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
         unsafe {
             let domain = object::<Domain, _>(fid)?;
-            if Arc::strong_count(&domain.state) > 1 {
-                return Err(EBUSY);
-            }
+            not_busy(&domain.state, "the domain")?;
             take_back::<Domain>(fid)?;
         }
         Ok(())
@@ -120,10 +125,8 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
 unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, _flags: u64) -> libc::c_int {
     guard(|| {
         // SAFETY: fi_domain_bind(3) demands live handles.
-        unsafe {
-            object::<Domain, _>(fid)?;
-            object::<Eq, _>(other).map_err(|_| EINVAL)?;
-        }
+        let (domain, eq) = unsafe { (object::<Domain, _>(fid)?, object::<Eq, _>(other)?) };
+        lock(&domain.events)?.push(Arc::clone(&eq.state));
         Ok(())
     })
 }
@@ -135,7 +138,7 @@ unsafe extern "C" fn endpoint2(
     flags: u64,
     context: *mut libc::c_void,
 ) -> libc::c_int {
-    if flags != 0 {
+    if no_flags("endpoint2", flags).is_err() {
         return -fi::FI_EBADFLAGS;
     }
     // SAFETY: passed through.

@@ -12,9 +12,10 @@ use wiglaf_endpoint::{
 
 use crate::bindings as fi;
 use crate::cntr::CntrState;
+use crate::domain::DomainState;
 use crate::eq::EqState;
 use crate::gate::Gate;
-use crate::guard::{EAGAIN, EINVAL, Errno, Fi};
+use crate::guard::{EAGAIN, EINVAL, Errno, Fi, refuse};
 use crate::info::INJECT_LEN;
 use crate::log;
 use crate::one_sided::{RemoteCounters, is_unseen, refusal_errno};
@@ -58,6 +59,8 @@ pub(crate) struct Engine {
     pub(crate) tx: Direction,
     pub(crate) rx: Direction,
     pub(crate) remote_counters: RemoteCounters,
+    /// Where registered memory and its counters are; none before the endpoint is enabled.
+    pub(crate) domain: Option<Arc<DomainState>>,
     /// Whether one-sided operations on a peer take effect in their order.
     pub(crate) is_ordered: bool,
     /// The address vector; none before the endpoint is enabled.
@@ -91,6 +94,7 @@ impl Engine {
             tx: Direction::default(),
             rx: Direction::default(),
             remote_counters: RemoteCounters::default(),
+            domain: None,
             is_ordered: false,
             peers: None,
             directed: false,
@@ -101,8 +105,19 @@ impl Engine {
     }
 
     pub(crate) fn peer(&mut self, index: fi::fi_addr_t) -> Fi<PeerId> {
-        let peers = self.peers.as_mut().ok_or(Errno(fi::FI_EOPBADSTATE))?;
+        let Some(peers) = &mut self.peers else {
+            return refuse!(Errno(fi::FI_EOPBADSTATE), "the endpoint is not enabled");
+        };
         peers.peer(index, &mut self.endpoint)
+    }
+
+    /// Lets go of what the endpoint was bound to: the engine may live on for a moment in a thread
+    /// that waits.
+    pub(crate) fn unbind(&mut self) {
+        self.tx.counters.clear();
+        self.rx.counters.clear();
+        self.remote_counters = RemoteCounters::default();
+        (self.peers, self.events) = (None, None);
     }
 
     /// The index under which the sender of a message is in the address vector.
@@ -123,13 +138,15 @@ impl Engine {
             Flags::Given(flags) => flags,
             Flags::Inject => fi::FI_INJECT,
         };
-        if flags & REFUSED != 0 {
-            return Err(Errno(fi::FI_EBADFLAGS));
-        }
+        offered(flags)?;
         let peer = self.peer(call.to)?;
         let inject = flags & fi::FI_INJECT != 0;
         if inject && call.regions.len() > INJECT_LEN {
-            return Err(Errno(fi::FI_EMSGSIZE));
+            let len = call.regions.len();
+            return refuse!(
+                Errno(fi::FI_EMSGSIZE),
+                "{len} bytes are too long to be injected: the limit is {INJECT_LEN}"
+            );
         }
         let shown = call.flags != Flags::Inject && self.tx.shows(flags);
         let counted = !self.tx.counters.is_empty();
@@ -182,11 +199,9 @@ impl Engine {
             Flags::Given(flags) => flags,
             Flags::Default | Flags::Inject => self.rx.op_flags,
         };
-        if flags & REFUSED != 0 {
-            return Err(Errno(fi::FI_EBADFLAGS));
-        }
+        offered(flags)?;
         if self.peers.is_none() {
-            return Err(Errno(fi::FI_EOPBADSTATE));
+            return refuse!(Errno(fi::FI_EOPBADSTATE), "the endpoint is not enabled");
         }
         let from = match call.from {
             crate::av::UNSPEC => None,
@@ -354,7 +369,12 @@ impl Engine {
     fn count(&mut self, completion: &Completion, done: bool) {
         let side = completion.side;
         match self.remote_counters.of(side, completion.class) {
-            Some(counters) => counters.iter().for_each(|counter| counter.count(done)),
+            Some(counters) => {
+                counters.iter().for_each(|counter| counter.count(done));
+                if let Some(domain) = &self.domain {
+                    domain.watched.count(completion);
+                }
+            }
             None => {
                 self.direction(side).counters.iter().for_each(|counter| counter.count(done));
             }
@@ -401,7 +421,20 @@ pub(crate) fn outcome_errno(outcome: Outcome) -> Option<Errno> {
     }
 }
 
+/// Refuses flags that cannot be honoured.
+fn offered(flags: u64) -> Fi<()> {
+    if flags & REFUSED == 0 {
+        return Ok(());
+    }
+    let strange = flags & REFUSED;
+    refuse!(Errno(fi::FI_EBADFLAGS), "flags {strange:#x} of a message are not offered")
+}
+
 /// Refuses bits that a call does not know.
 pub(crate) fn only(flags: u64, known: u64) -> Fi<()> {
-    if flags & !known == 0 { Ok(()) } else { Err(EINVAL) }
+    let strange = flags & !known;
+    if strange == 0 {
+        return Ok(());
+    }
+    refuse!(EINVAL, "flags or capabilities {strange:#x} are not offered here")
 }

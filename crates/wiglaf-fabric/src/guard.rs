@@ -93,11 +93,39 @@ pub(crate) fn lock<L: Lock>(lock: &L) -> Fi<L::Guard<'_>> {
     lock.acquire().ok_or(Errno(fi::FI_EOTHER))
 }
 
+/// Refuses what is not offered or cannot be meant; `FI_LOG_LEVEL=warn` shows why.
+macro_rules! refuse {
+    ($errno:expr, $($why:tt)*) => {{
+        $crate::log::warning!($($why)*);
+        Err($errno)
+    }};
+}
+pub(crate) use refuse;
+
+/// Refuses any flags where a call knows none.
+pub(crate) fn no_flags(call: &str, flags: u64) -> Fi<()> {
+    if flags == 0 {
+        return Ok(());
+    }
+    refuse!(Errno(fi::FI_EBADFLAGS), "{call}: flags {flags:#x} are not offered")
+}
+
+/// Refuses to close an object that others hold besides its handle.
+pub(crate) fn not_busy<T>(state: &std::sync::Arc<T>, what: &str) -> Fi<()> {
+    match std::sync::Arc::strong_count(state) - 1 {
+        0 => Ok(()),
+        users => refuse!(EBUSY, "close: {what} is still in use by {users} other objects"),
+    }
+}
+
 /// Defines functions that answer "not implemented", for slots that may not be null.
 macro_rules! unsupported {
     ($($name:ident($($arg:ty),* $(,)?) -> $answer:ty;)*) => {
         $(unsafe extern "C" fn $name($(_: $arg),*) -> $answer {
-            -(crate::bindings::FI_ENOSYS as $answer)
+            $crate::guard::guard_or(-(crate::bindings::FI_ENOSYS as $answer), || {
+                crate::log::warning!("{} is not offered", stringify!($name));
+                -(crate::bindings::FI_ENOSYS as $answer)
+            })
         })*
     };
 }

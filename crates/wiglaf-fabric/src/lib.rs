@@ -38,3 +38,4 @@ mod rma;
 mod tagged;
 mod tokens;
 mod wait;
+mod watched;

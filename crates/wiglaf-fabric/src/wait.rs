@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use wiglaf_endpoint::Nap;
+use wiglaf_endpoint::{Nap, Pause};
 
 use crate::engine::{Engine, Shared};
 use crate::guard::{Fi, lock};
@@ -16,10 +16,16 @@ const SLEEP_MAX: Duration = Duration::from_millis(20);
 /// endpoint's policy finds best.
 pub(crate) fn idle(engine: &Shared) -> Fi<()> {
     let pause = lock(engine)?.endpoint.begin_idle();
-    if let Some(pause) = pause {
-        pause.pass();
-        lock(engine)?.endpoint.end_idle(&pause);
+    match pause {
+        Some(pause) => pass(engine, &pause),
+        None => Ok(()),
     }
+}
+
+/// The rest of a pause that was begun under the engine's lock.
+pub(crate) fn pass(engine: &Shared, pause: &Pause) -> Fi<()> {
+    pause.pass();
+    lock(engine)?.endpoint.end_idle(pause);
     Ok(())
 }
 

@@ -36,6 +36,11 @@ fn objects() {
 }
 
 #[test]
+fn rma() {
+    judge("rma");
+}
+
+#[test]
 fn data() {
     judge("data");
 }
