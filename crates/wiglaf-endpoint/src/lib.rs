@@ -16,6 +16,7 @@ mod memory;
 mod near;
 mod remote;
 mod sleep;
+mod table;
 mod target;
 mod waiting;
 

@@ -1,5 +1,5 @@
 //! Messages to and from peers of the same node, over a link's near lane and
-//! past the transport (docs/protocol.md, section 10; docs/adr/0009).
+//! past the transport (docs/protocol.md, section 11; docs/adr/0010).
 //!
 //! The lane loses, doubles and reorders nothing, so there is no number, no
 //! acknowledgement and no timer here. What remains of the protocol is credit,
@@ -15,9 +15,10 @@ use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
 use wiglaf_transport::{Gone, PeerId, Transport, Wanted};
 use wiglaf_wire::{Envelope, Epoch};
 
-use crate::books::{Books, Content, Sending, Table, Whose};
+use crate::books::{Books, Content, Sending, Whose};
 use crate::matching::Payload;
 use crate::memory::{REGIONS_MAX, Regions};
+use crate::table::Table;
 use crate::{CompleteWhen, Outcome, PostError, SendOp};
 
 mod record;

@@ -107,6 +107,8 @@ impl Foreign {
         };
         let copied = u64::try_from(copied).map_err(|_| io::Error::last_os_error())?;
         let payload = copied.checked_sub(size_of::<u64>() as u64);
+        //= docs/protocol.md#11-the-near-lane
+        //# A receiver MUST take bytes for the sender's only if the word that the sender named was read along with them and was right.
         match payload {
             // A short copy stopped at a bad address, unless it is just very long.
             Some(payload) if found == self.token && (payload > 0 || pieces.is_empty()) => {

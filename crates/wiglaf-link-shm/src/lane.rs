@@ -94,7 +94,7 @@ impl Producer {
         head: &Head,
         payload: &[&[u8]],
     ) -> Result<bool, Nonsense> {
-        let len: usize = payload.iter().map(|piece| piece.len()).sum();
+        let len: usize = payload.iter().copied().map(<[u8]>::len).sum();
         if !self.has_cell(map)? || len > PAYLOAD_LEN_MAX {
             return Ok(false);
         }

@@ -168,6 +168,8 @@ impl ShmLink {
 
     /// Makes room at the receiver `epoch`; says whether that went well.
     fn meet(&mut self, at: SocketAddrV4, epoch: u64) -> bool {
+        //= docs/protocol.md#11-the-near-lane
+        //# An endpoint MUST NOT meet a peer on the near lane whose IP address is not its own.
         if at.ip() != self.local.ip() || epoch == 0 {
             return false;
         }

@@ -5,7 +5,7 @@
 //! user and one node can write, none of it happens: a record arrives once,
 //! whole and in order, or its sender has died. So endpoints send messages to
 //! peers of their node over this lane, past the transport, where a link has
-//! one (docs/adr/0009). The link knows how records travel, not what they mean.
+//! one (docs/adr/0010). The link knows how records travel, not what they mean.
 
 use std::mem::MaybeUninit;
 use std::net::SocketAddrV4;

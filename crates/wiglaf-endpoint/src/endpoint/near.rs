@@ -13,8 +13,9 @@ use crate::{Address, PostError, SendOp};
 /// After something came over the lane, the other links are looked at less often
 /// for so many polls.
 const NEAR_POLLS: u32 = 64;
-/// A look is due when polls add up to this: a look costs a tenth of a message.
-const LOOK_DUE: u32 = 24;
+/// A look is due when polls add up to this: a look may be a system call, and
+/// costs up to as much as a message.
+const LOOK_DUE: u32 = 64;
 /// What a poll that found nothing counts; one that found something counts 1.
 const EMPTY_POLL: u32 = 4;
 /// Looks between two at the timers.
