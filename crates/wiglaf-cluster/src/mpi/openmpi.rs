@@ -74,8 +74,18 @@ fn libfabric(table: &mut Table<'_>, provider: &str, prrte: bool) {
     table.choose("OMPI_MCA_pml", "cm");
     table.choose("OMPI_MCA_mtl", "ofi");
     table.choose("OMPI_MCA_mtl_ofi_provider_include", provider);
-    // pml/cm carries everything; further transports would only open sockets.
-    table.choose("OMPI_MCA_btl", "self");
+    // pml/cm carries everything; further transports would only open sockets. But windows of osc/rdma,
+    // the only kind of version 5, need one that reaches other nodes' memory: without it they crash.
+    let by_rdma = prrte || (table.user)("OMPI_MCA_osc").as_deref() == Some("rdma");
+    if by_rdma && provider == "wiglaf" {
+        table.choose("OMPI_MCA_btl", "self,ofi");
+        table.choose("OMPI_MCA_btl_ofi_provider_include", provider);
+        // Else accumulates other than sums end the job ("unsupported atomic op"), and
+        // compare-and-swap crashes where ranks share a node (Open MPI's issue 9146).
+        table.default("OMPI_MCA_osc_rdma_acc_use_amo", "0");
+    } else {
+        table.choose("OMPI_MCA_btl", "self");
+    }
     if !prrte {
         table.default("OMPI_MCA_osc", "pt2pt");
     }
