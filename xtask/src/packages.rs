@@ -1,8 +1,11 @@
-//! The Debian packages that each purpose needs, in one place.
+//! What each purpose needs installed, in one place: Debian packages here, wheels in
+//! [`crate::wheels`].
 
 use std::process::Command;
 
 use clap::ValueEnum;
+
+use crate::wheels;
 
 /// What packages are needed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -22,6 +25,9 @@ const TEST: &[&str] = &[
     "libc6-dev",
     "openmpi-bin",
     "libopenmpi-dev",
+    "mpich",
+    "libmpich-dev",
+    "python3-pip",
     "libfabric-dev",
     "libfabric-bin",
     "iproute2",
@@ -31,9 +37,21 @@ const TEST: &[&str] = &[
 ];
 /// Besides, the programs that the demonstration runs.
 const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-openmpi"];
-/// Besides those of the demonstration, the suites that Debian packages.
-const CONFORMANCE: &[&str] =
-    &["hpcc", "lammps", "netpipe-openmpi", "python3-mpi4py", "python3-numpy", "python3-pip"];
+/// Besides those of the demonstration, the suites that Debian packages, and compilers.
+const CONFORMANCE: &[&str] = &[
+    "hpcc",
+    "lammps",
+    "netpipe-openmpi",
+    "python3-mpi4py",
+    "python3-numpy",
+    "nwchem-mpich",
+    "clang",
+    "flang-16",
+    "flang-19",
+    "libopenblas-dev",
+    "libscalapack-openmpi-dev",
+    "libscalapack-mpich-dev",
+];
 
 /// Says what is missing and installs it.
 pub(crate) fn install(purpose: Purpose) -> Result<(), String> {
@@ -44,14 +62,19 @@ pub(crate) fn install(purpose: Purpose) -> Result<(), String> {
     };
     let missing: Vec<&str> =
         lists.concat().into_iter().filter(|package| !is_installed(package)).collect();
-    if missing.is_empty() {
-        return Ok(());
+    if !missing.is_empty() {
+        install_debian(&missing)?;
     }
+    wheels::install(purpose);
+    Ok(())
+}
+
+fn install_debian(missing: &[&str]) -> Result<(), String> {
     let command = format!("apt-get install -y --no-install-recommends {}", missing.join(" "));
     eprintln!("Debian packages are missing; running: {command}");
     apt(&["update", "-qq"])?;
     let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
-    arguments.extend(&missing);
+    arguments.extend(missing);
     apt(&arguments).map_err(|why| format!("{why}; install by hand: sudo {command}"))
 }
 

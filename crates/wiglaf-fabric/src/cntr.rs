@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::bindings as fi;
-use crate::cq::WAITS;
+use crate::cq::waitable;
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared};
-use crate::guard::{EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_or, lock};
+use crate::gate::Gate;
+use crate::guard::{EINVAL, Errno, Fi, guard, guard_or, lock, not_busy, refuse};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::wait;
 
@@ -17,7 +18,7 @@ pub(crate) struct CntrState {
     errors: AtomicU64,
     /// The value when it was last read: a reader who finds nothing new may give way.
     seen: AtomicU64,
-    engines: Mutex<Vec<Weak<Mutex<Engine>>>>,
+    engines: Mutex<Vec<Weak<Gate<Engine>>>>,
     domain: Arc<DomainState>,
 }
 
@@ -101,7 +102,7 @@ impl CntrState {
     }
 }
 
-fn is_same(weak: &Weak<Mutex<Engine>>, engine: &Shared) -> bool {
+fn is_same(weak: &Weak<Gate<Engine>>, engine: &Shared) -> bool {
     std::ptr::eq(weak.as_ptr(), Arc::as_ptr(engine))
 }
 
@@ -139,11 +140,9 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: fi_cntr(3) demands a live domain, and attributes or null.
         let (domain, attr) = unsafe { (object::<Domain, _>(domain)?, attr.as_ref()) };
         if attr.is_some_and(|attr| attr.events != fi::FI_CNTR_EVENTS_COMP) {
-            return Err(EINVAL);
+            return refuse!(EINVAL, "cntr_open: a counter counts completions, nothing else");
         }
-        if attr.is_some_and(|attr| !WAITS.contains(&attr.wait_obj)) {
-            return Err(ENOSYS);
-        }
+        waitable("cntr_open", attr.map_or(fi::FI_WAIT_NONE, |attr| attr.wait_obj))?;
         let opened = Cntr {
             fid: fi::fid_cntr { fid: new_fid::<Cntr>(context, &FID_OPS), ops: table(&OPS) },
             state: Arc::new(CntrState {
@@ -165,9 +164,7 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
         unsafe {
             let cntr = object::<Cntr, _>(fid)?;
-            if Arc::strong_count(&cntr.state) > 1 {
-                return Err(EBUSY);
-            }
+            not_busy(&cntr.state, "the counter")?;
             take_back::<Cntr>(fid)?;
         }
         Ok(())

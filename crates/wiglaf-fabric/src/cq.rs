@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wiglaf_endpoint::{Class, Completion, Outcome, Side};
@@ -12,7 +12,10 @@ use crate::av::UNSPEC;
 use crate::bindings as fi;
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared, outcome_errno};
-use crate::guard::{EAGAIN, EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_count, guard_or, lock};
+use crate::gate::Gate;
+use crate::guard::{
+    EAGAIN, EINVAL, ENOSYS, Errno, Fi, guard, guard_count, guard_or, lock, not_busy, refuse,
+};
 use crate::object::{
     Object, fid_ops, give_text, hand_out, new_fid, not_null, object, table, take_back,
 };
@@ -47,7 +50,7 @@ struct Inner {
 
 /// What endpoints share with the queue that they are bound to.
 pub(crate) struct CqState {
-    inner: Mutex<Inner>,
+    inner: Gate<Inner>,
     format: fi::fi_cq_format,
     signaled: AtomicBool,
     domain: Arc<DomainState>,
@@ -181,7 +184,11 @@ impl Sink {
         // tagged one.
         unsafe {
             let entry = self.entries.add(self.count * entry_len);
-            ptr::copy_nonoverlapping((&raw const whole).cast::<u8>(), entry, entry_len);
+            if self.format == fi::FI_CQ_FORMAT_TAGGED {
+                entry.cast::<fi::fi_cq_tagged_entry>().write_unaligned(whole);
+            } else {
+                ptr::copy_nonoverlapping((&raw const whole).cast::<u8>(), entry, entry_len);
+            }
             if !self.sources.is_null() {
                 self.sources.add(self.count).write(match completion.side {
                     Side::Recv => engine.index_of(completion.source),
@@ -244,9 +251,14 @@ static OPS: fi::fi_ops_cq = fi::fi_ops_cq {
     strerror: Some(strerror),
 };
 
-/// Wait objects that need nothing from the kernel; there is no descriptor to hand out.
-pub(crate) const WAITS: [fi::fi_wait_obj; 3] =
-    [fi::FI_WAIT_NONE, fi::FI_WAIT_UNSPEC, fi::FI_WAIT_YIELD];
+/// Refuses wait objects but those that need nothing from the kernel. There is no descriptor to hand
+/// out: who sleeps on one makes no progress, and timers of the protocol would pass unseen.
+pub(crate) fn waitable(call: &str, wait: fi::fi_wait_obj) -> Fi<()> {
+    match wait {
+        fi::FI_WAIT_NONE | fi::FI_WAIT_UNSPEC | fi::FI_WAIT_YIELD => Ok(()),
+        other => refuse!(ENOSYS, "{call}: wait object {other} is not offered; use FI_WAIT_UNSPEC"),
+    }
+}
 
 pub(crate) unsafe extern "C" fn open(
     domain: *mut fi::fid_domain,
@@ -260,17 +272,16 @@ pub(crate) unsafe extern "C" fn open(
         let (domain, attr) = unsafe { (object::<Domain, _>(domain)?, attr.as_ref()) };
         let format = attr.map_or(fi::FI_CQ_FORMAT_UNSPEC, |attr| attr.format);
         if format > fi::FI_CQ_FORMAT_TAGGED {
-            return Err(EINVAL);
+            return refuse!(EINVAL, "cq_open: there is no format {format}");
         }
-        // FI_PEER asks for a queue that another provider owns.
-        if attr.is_some_and(|attr| !WAITS.contains(&attr.wait_obj) || attr.flags & fi::FI_PEER != 0)
-        {
-            return Err(ENOSYS);
+        waitable("cq_open", attr.map_or(fi::FI_WAIT_NONE, |attr| attr.wait_obj))?;
+        if attr.is_some_and(|attr| attr.flags & fi::FI_PEER != 0) {
+            return refuse!(ENOSYS, "cq_open: a queue that another provider owns is not offered");
         }
         let opened = Cq {
             fid: fi::fid_cq { fid: new_fid::<Cq>(context, &FID_OPS), ops: table(&OPS) },
             state: Arc::new(CqState {
-                inner: Mutex::default(),
+                inner: Gate::new(Inner::default(), domain.state.serial),
                 format,
                 signaled: AtomicBool::new(false),
                 domain: Arc::clone(&domain.state),
@@ -287,9 +298,7 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
         unsafe {
             let cq = object::<Cq, _>(fid)?;
-            if Arc::strong_count(&cq.state) > 1 {
-                return Err(EBUSY);
-            }
+            not_busy(&cq.state, "the completion queue")?;
             take_back::<Cq>(fid)?;
         }
         Ok(())

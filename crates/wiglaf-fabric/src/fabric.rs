@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::bindings as fi;
 use crate::cq::Cq;
-use crate::guard::{EBUSY, EINVAL, guard, unsupported};
+use crate::guard::{EINVAL, guard, no_flags, not_busy, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::{domain, eq};
 
@@ -71,9 +71,7 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
         unsafe {
             let fabric = object::<Fabric, _>(fid)?;
-            if Arc::strong_count(&fabric.state) > 1 {
-                return Err(EBUSY);
-            }
+            not_busy(&fabric.state, "the fabric")?;
             take_back::<Fabric>(fid)?;
         }
         Ok(())
@@ -87,7 +85,7 @@ unsafe extern "C" fn domain2(
     flags: u64,
     context: *mut libc::c_void,
 ) -> libc::c_int {
-    if flags != 0 {
+    if no_flags("domain2", flags).is_err() {
         return -fi::FI_EBADFLAGS;
     }
     // SAFETY: passed through.
@@ -107,8 +105,10 @@ unsafe extern "C" fn trywait(
             object::<Fabric, _>(fabric)?;
             for i in 0..usize::try_from(count).map_err(|_| EINVAL)? {
                 not_null(fids)?;
-                if let Ok(cq) = object::<Cq, _>(*fids.add(i)) {
-                    cq.state.try_wait()?;
+                let fid = *fids.add(i);
+                not_null(fid)?;
+                if (*fid).fclass == Cq::CLASS as usize {
+                    object::<Cq, _>(fid)?.state.try_wait()?;
                 }
             }
         }

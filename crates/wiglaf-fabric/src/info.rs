@@ -7,8 +7,9 @@
 mod alloc;
 
 use std::ffi::CStr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
-use wiglaf_endpoint::Address;
+use wiglaf_endpoint::{Address, Epoch};
 
 use crate::addr;
 use crate::bindings as fi;
@@ -369,6 +370,13 @@ unsafe fn addresses(
     Ok(())
 }
 
+/// Where an endpoint is going to be opened, if nobody says otherwise.
+fn own_address(ip: Ipv4Addr) -> Option<Address> {
+    // Where there is none, opening says why.
+    let ip = wiglaf_links::address_for(ip).ok()?;
+    Some(Address { at: SocketAddrV4::new(ip, 0), epoch: Epoch::UNKNOWN })
+}
+
 /// The provider's `getinfo`.
 pub(crate) unsafe extern "C" fn getinfo(
     version: u32,
@@ -393,7 +401,7 @@ pub(crate) unsafe extern "C" fn getinfo(
                     return Err(no_data);
                 }
             };
-            wiglaf_links::config_from_env().map_err(|why| {
+            let config = wiglaf_links::config_from_env().map_err(|why| {
                 log::error!("{why}");
                 no_data
             })?;
@@ -401,6 +409,8 @@ pub(crate) unsafe extern "C" fn getinfo(
                 log::warning!("getinfo: node, service or an address of the hints is not IPv4");
                 no_data
             })?;
+            // Some applications read it unasked, MPICH's summary of providers among them.
+            offer.source = offer.source.or_else(|| own_address(config.ip));
             log::debug!("getinfo: {offer:?}");
             info.write(alloc::allocate(&offer)?);
         }

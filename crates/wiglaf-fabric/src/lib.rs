@@ -23,6 +23,7 @@ mod engine;
 mod ep;
 mod eq;
 mod fabric;
+mod gate;
 mod guard;
 mod info;
 mod log;

@@ -75,13 +75,14 @@ pub(crate) fn time_left(deadline: Option<Instant>) -> Duration {
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddrV4};
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::{Arc, Mutex};
 
     use wiglaf_endpoint::{Address, Epoch};
 
     use super::*;
     use crate::ep::open_engine;
+    use crate::gate::Gate;
 
     /// A hang becomes a failure after so long.
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -91,7 +92,7 @@ mod tests {
     fn is_found_asleep(wait: impl Fn(&Shared) + Sync) {
         let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
         let engine = open_engine(Some(Address { at, epoch: Epoch::UNKNOWN })).unwrap();
-        let (engine, found) = (Arc::new(Mutex::new(engine)), AtomicBool::new(false));
+        let (engine, found) = (Arc::new(Gate::new(engine, false)), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !found.load(Ordering::Acquire) {

@@ -136,6 +136,15 @@ pub fn open_links(
     Ok(Opened { net: Some(net), shm: shm.map(|link| Box::new(link) as Box<dyn Link>) })
 }
 
+/// The address that links are going to be opened at for `ip`, which may be
+/// unspecified.
+///
+/// # Errors
+/// When this machine does not hold it.
+pub fn address_for(ip: Ipv4Addr) -> Result<Ipv4Addr, OpenError> {
+    interface_for(ip).map(|interface| interface.ip)
+}
+
 fn interface_for(ip: Ipv4Addr) -> Result<Interface, OpenError> {
     let found = if ip.is_unspecified() {
         let all = interface::list().map_err(OpenError::Interfaces)?;

@@ -6,7 +6,9 @@
 
 mod cluster;
 mod fabtests;
+mod fortran;
 mod hpcc;
+mod mpis;
 mod netpipe;
 mod report;
 mod verdict;
@@ -49,10 +51,14 @@ pub(crate) enum Suite {
     Netpipe,
     /// HPC Challenge
     Hpcc,
+    /// Every MPI over every link
+    Mpis,
+    /// Fortran programs of every compiler on every MPI
+    Fortran,
 }
 
 impl Suite {
-    const ALL: [Self; 3] = [Self::Fabtests, Self::Netpipe, Self::Hpcc];
+    const ALL: [Self; 5] = [Self::Fabtests, Self::Netpipe, Self::Hpcc, Self::Mpis, Self::Fortran];
 
     /// As it is written on the command line.
     fn name(self) -> &'static str {
@@ -60,6 +66,8 @@ impl Suite {
             Self::Fabtests => "fabtests",
             Self::Netpipe => "netpipe",
             Self::Hpcc => "hpcc",
+            Self::Mpis => "mpis",
+            Self::Fortran => "fortran",
         }
     }
 
@@ -68,6 +76,8 @@ impl Suite {
             Self::Fabtests => "fabtests, libfabric's own tests",
             Self::Netpipe => "NetPIPE",
             Self::Hpcc => "HPC Challenge",
+            Self::Mpis => "Every MPI over every link",
+            Self::Fortran => "Fortran",
         }
     }
 
@@ -77,6 +87,8 @@ impl Suite {
             Self::Fabtests => fabtests::run(context),
             Self::Netpipe => netpipe::run(context),
             Self::Hpcc => hpcc::run(context),
+            Self::Mpis => mpis::run(context),
+            Self::Fortran => fortran::run(context),
         }
     }
 }
@@ -138,7 +150,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
 
 fn build() -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let packages = ["--package", "wiglaf-cli", "--package", "wiglaf-fabric"];
+    let packages = ["wiglaf-cli", "wiglaf-fabric", "wiglaf-logical"];
+    let packages = packages.iter().flat_map(|package| ["--package", package]);
     let status = Command::new(cargo)
         .args(["build", "--release", "--quiet"])
         .args(packages)
