@@ -68,7 +68,7 @@ judged! {
 
 #[test]
 fn windows_over_rma() {
-    for name in ["window", "win_atomics", "win_epochs", "win_swap"] {
+    for name in ["window", "win_atomics", "win_epochs"] {
         judge_with(name, &OVER_RMA);
     }
 }

@@ -84,8 +84,7 @@ fn libfabric(table: &mut Table<'_>, provider: &str, prrte: bool) {
         table.choose("OMPI_MCA_btl", "self,ofi");
         table.choose("OMPI_MCA_btl_ofi_provider_include", provider);
         table.default("OMPI_MCA_osc", "rdma");
-        // Else accumulates other than sums end the job ("unsupported atomic op"), and
-        // compare-and-swap crashes where ranks share a node (Open MPI's issue 9146).
+        // Else accumulates other than sums end the job ("unsupported atomic op").
         table.default("OMPI_MCA_osc_rdma_acc_use_amo", "0");
     } else if !prrte {
         // pml/cm carries everything; further transports would only open sockets.
