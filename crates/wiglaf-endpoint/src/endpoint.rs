@@ -2,8 +2,8 @@
 
 mod near;
 
+mod claims;
 mod one_sided;
-mod probe;
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +16,8 @@ use wiglaf_transport::{
 };
 use wiglaf_wire::{Class, Envelope, Epoch, JobKey};
 
-use crate::books::{Assembly, Books, Content, Receiving, Sending, Whose};
+use crate::books::{Assembly, Books, Receiving, Sending, Whose};
+use crate::content::Content;
 use crate::matching::{Payload, Posted, Unexpected};
 use crate::memory::{Region, Regions};
 use crate::near::{NearSide, NearStats};

@@ -9,6 +9,7 @@
 
 mod atomics;
 mod books;
+mod content;
 mod endpoint;
 mod exposed;
 mod matching;

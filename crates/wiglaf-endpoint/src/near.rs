@@ -15,7 +15,8 @@ use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
 use wiglaf_transport::{Gone, PeerId, Transport, Wanted};
 use wiglaf_wire::{Envelope, Epoch};
 
-use crate::books::{Books, Content, Sending, Whose};
+use crate::books::{Books, Sending, Whose};
+use crate::content::Content;
 use crate::matching::Payload;
 use crate::memory::{REGIONS_MAX, Regions};
 use crate::table::Table;

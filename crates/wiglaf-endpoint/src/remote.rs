@@ -7,7 +7,7 @@ use wiglaf_transport::PeerId;
 use wiglaf_wire::{Class, Envelope};
 
 use crate::atomics::{Element, Function};
-use crate::books::Content;
+use crate::content::Content;
 use crate::exposed::Refusal;
 use crate::memory::Regions;
 use crate::table::Table;

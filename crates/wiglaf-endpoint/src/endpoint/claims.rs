@@ -1,4 +1,4 @@
-//! Messages that are looked at before they are received: peeks and claims.
+//! Looking for messages without receiving them, and receiving what was found.
 
 use wiglaf_wire::Envelope;
 
