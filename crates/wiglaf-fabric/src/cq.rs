@@ -10,6 +10,7 @@ use wiglaf_endpoint::{Class, Completion, Outcome, Side};
 
 use crate::av::UNSPEC;
 use crate::bindings as fi;
+use crate::descriptor::{self, Descriptor};
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared, outcome_errno};
 use crate::guard::{EAGAIN, EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_count, guard_or, lock};
@@ -50,6 +51,8 @@ pub(crate) struct CqState {
     inner: Mutex<Inner>,
     format: fi::fi_cq_format,
     signaled: AtomicBool,
+    /// What applications sleep on, if they asked for it.
+    descriptor: Option<Descriptor>,
     domain: Arc<DomainState>,
 }
 
@@ -76,6 +79,7 @@ impl CqState {
 
     /// From now on `engine` does not.
     pub(crate) fn detach(&self, engine: &Shared) {
+        self.disarm();
         if let Ok(mut inner) = lock(&self.inner) {
             inner.sources.retain(|(source, _)| !Arc::ptr_eq(source, engine));
         }
@@ -86,6 +90,7 @@ impl CqState {
     /// # Safety
     /// The memory of `sink` is valid.
     unsafe fn read(&self, sink: &mut Sink, idle: bool) -> Fi<usize> {
+        self.disarm();
         let mut inner = lock(&self.inner)?;
         let Inner { sources, failures, found } = &mut *inner;
         for (engine, sides) in &*sources {
@@ -128,15 +133,35 @@ impl CqState {
         wait::sleep(&engines, limit, |n, engine| engine.has_completed(&sides[n]))
     }
 
-    /// Whether one may sleep now: not when something is there to be read.
-    pub(crate) fn try_wait(&self) -> Fi<()> {
+    /// Moves data, and says whether there is something to be read.
+    pub(crate) fn has_news(&self) -> Fi<bool> {
         let inner = lock(&self.inner)?;
-        let mut busy = !inner.failures.is_empty();
+        let mut news = !inner.failures.is_empty();
         for (engine, sides) in &inner.sources {
             let mut engine = lock(engine)?;
-            busy |= engine.progress() || engine.has_completed(sides);
+            engine.progress();
+            // Not all that has completed is shown.
+            engine.settle_all();
+            news |= engine.has_completed(sides);
         }
-        if busy { Err(EAGAIN) } else { Ok(()) }
+        Ok(news)
+    }
+
+    /// Whether one may sleep now: not when something is there to be read.
+    pub(crate) fn try_wait(&self) -> Fi<()> {
+        if self.has_news()? || self.signaled.swap(false, Ordering::AcqRel) {
+            return Err(EAGAIN);
+        }
+        let Some(descriptor) = &self.descriptor else { return Ok(()) };
+        let (engines, sides): (Vec<_>, Vec<_>) = lock(&self.inner)?.sources.iter().cloned().unzip();
+        descriptor.arm(&engines, |n, engine| engine.has_completed(&sides[n]))
+    }
+
+    /// Somebody looks: whoever slept on the descriptor is awake.
+    fn disarm(&self) {
+        if let Some(descriptor) = &self.descriptor {
+            descriptor.disarm();
+        }
     }
 }
 
@@ -230,7 +255,7 @@ unsafe impl Object for Cq {
     const CLASS: u32 = fi::FI_CLASS_CQ;
 }
 
-static FID_OPS: fi::fi_ops = fid_ops(close);
+static FID_OPS: fi::fi_ops = fi::fi_ops { control: Some(control), ..fid_ops(close) };
 static OPS: fi::fi_ops_cq = fi::fi_ops_cq {
     size: size_of::<fi::fi_ops_cq>(),
     read: Some(read),
@@ -241,10 +266,6 @@ static OPS: fi::fi_ops_cq = fi::fi_ops_cq {
     signal: Some(signal),
     strerror: Some(strerror),
 };
-
-/// Wait objects that need nothing from the kernel; there is no descriptor to hand out.
-pub(crate) const WAITS: [fi::fi_wait_obj; 3] =
-    [fi::FI_WAIT_NONE, fi::FI_WAIT_UNSPEC, fi::FI_WAIT_YIELD];
 
 pub(crate) unsafe extern "C" fn open(
     domain: *mut fi::fid_domain,
@@ -261,22 +282,37 @@ pub(crate) unsafe extern "C" fn open(
             return Err(EINVAL);
         }
         // FI_PEER asks for a queue that another provider owns.
-        if attr.is_some_and(|attr| !WAITS.contains(&attr.wait_obj) || attr.flags & fi::FI_PEER != 0)
-        {
+        if attr.is_some_and(|attr| attr.flags & fi::FI_PEER != 0) {
             return Err(ENOSYS);
         }
+        let wants_descriptor = descriptor::is_wanted(attr.map_or(0, |attr| attr.wait_obj))?;
         let opened = Cq {
             fid: fi::fid_cq { fid: new_fid::<Cq>(context, &FID_OPS), ops: table(&OPS) },
             state: Arc::new(CqState {
                 inner: Mutex::default(),
                 format,
                 signaled: AtomicBool::new(false),
+                descriptor: wants_descriptor.then(Descriptor::new).transpose()?,
                 domain: Arc::clone(&domain.state),
             }),
         };
         // SAFETY: checked above.
         unsafe { hand_out(opened, cq) };
         Ok(())
+    })
+}
+
+unsafe extern "C" fn control(
+    fid: *mut fi::fid,
+    command: libc::c_int,
+    arg: *mut libc::c_void,
+) -> libc::c_int {
+    guard(|| {
+        // SAFETY: fi_cq(3) demands a live queue and room for what the command answers.
+        unsafe {
+            let descriptor = &object::<Cq, _>(fid)?.state.descriptor;
+            descriptor::control(descriptor.as_ref().map(Descriptor::fd), command, arg)
+        }
     })
 }
 
@@ -376,6 +412,9 @@ unsafe extern "C" fn signal(cq: *mut fi::fid_cq) -> libc::c_int {
         // SAFETY: fi_cq(3) demands a live queue.
         let state = unsafe { &object::<Cq, _>(cq)?.state };
         state.signaled.store(true, Ordering::Release);
+        if let Some(descriptor) = &state.descriptor {
+            descriptor.signal();
+        }
         wait::wake(lock(&state.inner)?.sources.iter().map(|(engine, _)| engine))
     })
 }

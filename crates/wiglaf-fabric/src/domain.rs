@@ -8,7 +8,7 @@ use crate::eq::Eq;
 use crate::fabric::{Fabric, FabricState};
 use crate::guard::{EBUSY, EINVAL, guard, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
-use crate::{av, cntr, cq, ep, mr};
+use crate::{av, cntr, cq, ep, mr, poll};
 
 /// What a domain's objects hold on to.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ static OPS: fi::fi_ops_domain = fi::fi_ops_domain {
     endpoint: Some(ep::open),
     scalable_ep: Some(scalable_ep),
     cntr_open: Some(cntr::open),
-    poll_open: Some(poll_open),
+    poll_open: Some(poll::open),
     stx_ctx: Some(stx_ctx),
     srx_ctx: Some(srx_ctx),
     query_atomic: Some(query_atomic),
@@ -49,7 +49,6 @@ static OPS: fi::fi_ops_domain = fi::fi_ops_domain {
 
 unsupported! {
     scalable_ep(*mut fi::fid_domain, *mut fi::fi_info, *mut *mut fi::fid_ep, *mut libc::c_void) -> libc::c_int;
-    poll_open(*mut fi::fid_domain, *mut fi::fi_poll_attr, *mut *mut fi::fid_poll) -> libc::c_int;
     stx_ctx(*mut fi::fid_domain, *mut fi::fi_tx_attr, *mut *mut fi::fid_stx, *mut libc::c_void) -> libc::c_int;
     srx_ctx(*mut fi::fid_domain, *mut fi::fi_rx_attr, *mut *mut fi::fid_ep, *mut libc::c_void) -> libc::c_int;
     query_atomic(*mut fi::fid_domain, fi::fi_datatype, fi::fi_op, *mut fi::fi_atomic_attr, u64) -> libc::c_int;

@@ -15,6 +15,7 @@ use crate::domain::{Domain, DomainState};
 use crate::engine::{Direction, Engine, Shared, only};
 use crate::eq::Eq;
 use crate::guard::{EINVAL, ENOSYS, Errno, Fi, guard, guard_data, lock, unsupported};
+use crate::helper::Helper;
 use crate::info::{CAPS, INJECT_LEN, RX_OP_FLAGS, TX_OP_FLAGS};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::peers::Peers;
@@ -35,6 +36,9 @@ pub(crate) struct Ep {
     pub(crate) engine: Shared,
     bound: Mutex<Bound>,
     enabled: AtomicBool,
+    /// Whether a thread is to move data, and the thread.
+    is_auto: bool,
+    helper: Mutex<Option<Helper>>,
     caps: u64,
     domain: Arc<DomainState>,
 }
@@ -115,8 +119,14 @@ pub(crate) unsafe extern "C" fn open(
 /// The attributes of `info` are null or valid.
 unsafe fn from_info(domain: &Domain, info: &fi::fi_info, context: *mut libc::c_void) -> Fi<Ep> {
     // SAFETY: by the contract of this function.
-    let (tx, rx, ep) =
-        unsafe { (info.tx_attr.as_ref(), info.rx_attr.as_ref(), info.ep_attr.as_ref()) };
+    let (tx, rx, ep, attr) = unsafe {
+        (
+            info.tx_attr.as_ref(),
+            info.rx_attr.as_ref(),
+            info.ep_attr.as_ref(),
+            info.domain_attr.as_ref(),
+        )
+    };
     only(info.caps, CAPS)?;
     if ep.is_some_and(|ep| ![fi::FI_EP_UNSPEC, fi::FI_EP_RDM].contains(&ep.type_)) {
         return Err(EINVAL);
@@ -150,6 +160,8 @@ unsafe fn from_info(domain: &Domain, info: &fi::fi_info, context: *mut libc::c_v
         engine: Arc::new(Mutex::new(engine)),
         bound: Mutex::default(),
         enabled: AtomicBool::new(false),
+        is_auto: attr.is_some_and(|attr| attr.data_progress == fi::FI_PROGRESS_AUTO),
+        helper: Mutex::default(),
         caps,
         domain: Arc::clone(&domain.state),
     })
@@ -236,6 +248,9 @@ impl Ep {
         for (counter, _) in &bound.counters {
             counter.attach(&self.engine)?;
         }
+        if self.is_auto {
+            *lock(&self.helper)? = Some(Helper::start(&self.engine)?);
+        }
         self.enabled.store(true, Ordering::Release);
         Ok(())
     }
@@ -257,6 +272,9 @@ fn join(
 impl Drop for Ep {
     /// Leaves the queues and counters, then lets the links linger until all is acknowledged.
     fn drop(&mut self) {
+        if let Ok(helper) = self.helper.get_mut() {
+            *helper = None;
+        }
         if let Ok(bound) = self.bound.get_mut() {
             for (cq, _) in bound.tx_cq.iter().chain(&bound.rx_cq) {
                 cq.detach(&self.engine);

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::bindings as fi;
+use crate::cntr::Cntr;
 use crate::cq::Cq;
+use crate::eq::Eq;
 use crate::guard::{EBUSY, EINVAL, guard, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::{domain, eq};
@@ -94,8 +96,7 @@ unsafe extern "C" fn domain2(
     unsafe { domain::open(fabric, info, domain, context) }
 }
 
-/// Says whether it is safe to sleep on the objects' descriptors. There are none to sleep on, so
-/// the question is only whether completions are waiting already.
+/// Says whether it is safe to sleep on the objects' descriptors, and readies those that are.
 unsafe extern "C" fn trywait(
     fabric: *mut fi::fid_fabric,
     fids: *mut *mut fi::fid,
@@ -107,8 +108,13 @@ unsafe extern "C" fn trywait(
             object::<Fabric, _>(fabric)?;
             for i in 0..usize::try_from(count).map_err(|_| EINVAL)? {
                 not_null(fids)?;
-                if let Ok(cq) = object::<Cq, _>(*fids.add(i)) {
-                    cq.state.try_wait()?;
+                let fid = *fids.add(i);
+                if let Ok(queue) = object::<Cq, _>(fid) {
+                    queue.state.try_wait()?;
+                } else if let Ok(counter) = object::<Cntr, _>(fid) {
+                    counter.state.try_wait()?;
+                } else if let Ok(queue) = object::<Eq, _>(fid) {
+                    queue.state.try_wait()?;
                 }
             }
         }

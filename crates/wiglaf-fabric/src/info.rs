@@ -7,8 +7,9 @@
 mod alloc;
 
 use std::ffi::CStr;
+use std::net::SocketAddrV4;
 
-use wiglaf_endpoint::Address;
+use wiglaf_endpoint::{Address, Epoch};
 
 use crate::addr;
 use crate::bindings as fi;
@@ -42,9 +43,9 @@ const SECONDARY: u64 = fi::FI_MULTI_RECV | fi::FI_SOURCE | COMM;
 const COMM: u64 = fi::FI_LOCAL_COMM | fi::FI_REMOTE_COMM;
 pub(crate) const CAPS: u64 = PRIMARY | MODIFIERS | SECONDARY;
 
-const TX_CAPS: u64 = PRIMARY | fi::FI_SEND | COMM;
+const TX_CAPS: u64 = PRIMARY | fi::FI_SEND;
 const RX_CAPS: u64 =
-    PRIMARY | fi::FI_RECV | fi::FI_DIRECTED_RECV | fi::FI_MULTI_RECV | fi::FI_SOURCE | COMM;
+    PRIMARY | fi::FI_RECV | fi::FI_DIRECTED_RECV | fi::FI_MULTI_RECV | fi::FI_SOURCE;
 /// Default flags that sends may have.
 pub(crate) const TX_OP_FLAGS: u64 = fi::FI_COMPLETION
     | fi::FI_INJECT
@@ -66,6 +67,7 @@ struct Offer {
     rx_size: usize,
     threading: fi::fi_threading,
     control_progress: fi::fi_progress,
+    data_progress: fi::fi_progress,
     resource_mgmt: fi::fi_resource_mgmt,
     av_type: fi::fi_av_type,
     mr_mode: i32,
@@ -87,6 +89,7 @@ impl Offer {
             rx_size: QUEUE_LEN,
             threading: fi::FI_THREAD_SAFE,
             control_progress: fi::FI_PROGRESS_MANUAL,
+            data_progress: fi::FI_PROGRESS_MANUAL,
             resource_mgmt: fi::FI_RM_ENABLED,
             av_type: fi::FI_AV_UNSPEC,
             mr_mode: 0,
@@ -193,7 +196,8 @@ fn capabilities(info: &fi::fi_info, offer: &mut Offer) -> Result<(), Refusal> {
 }
 
 fn transmit(tx: &fi::fi_tx_attr, offer: &mut Offer) -> Result<(), Refusal> {
-    refuse_unless(tx.caps & !TX_CAPS == 0, "tx_attr caps", tx.caps & !TX_CAPS)?;
+    let strange = tx.caps & !(TX_CAPS | COMM);
+    refuse_unless(strange == 0, "tx_attr caps", strange)?;
     let strange = tx.op_flags & !TX_OP_FLAGS;
     refuse_unless(strange == 0, "tx_attr op_flags", strange)?;
     let order = tx.msg_order & !fi::FI_ORDER_SAS;
@@ -212,7 +216,8 @@ fn transmit(tx: &fi::fi_tx_attr, offer: &mut Offer) -> Result<(), Refusal> {
 }
 
 fn receive(rx: &fi::fi_rx_attr, offer: &mut Offer) -> Result<(), Refusal> {
-    refuse_unless(rx.caps & !RX_CAPS == 0, "rx_attr caps", rx.caps & !RX_CAPS)?;
+    let strange = rx.caps & !(RX_CAPS | COMM);
+    refuse_unless(strange == 0, "rx_attr caps", strange)?;
     let strange = rx.op_flags & !RX_OP_FLAGS;
     refuse_unless(strange == 0, "rx_attr op_flags", strange)?;
     let order = rx.msg_order & !fi::FI_ORDER_SAS;
@@ -250,13 +255,15 @@ fn domain(asked: &fi::fi_domain_attr, offer: &mut Offer) -> Result<(), Refusal> 
     if threading != fi::FI_THREAD_UNSPEC {
         offer.threading = threading;
     }
-    // Control operations are over when they return: that is automatic progress. Data moves only
-    // when the application calls; a helper thread costs milliseconds on a busy machine.
+    // Control operations are over when they return: that is automatic progress. Data moves when
+    // the application calls, unless it asks for a helper thread, which costs milliseconds on a busy
+    // machine.
     if asked.control_progress != fi::FI_PROGRESS_UNSPEC {
         offer.control_progress = asked.control_progress;
     }
-    let progress = asked.data_progress;
-    refuse_unless(progress != fi::FI_PROGRESS_AUTO, "data_progress", u64::from(progress))?;
+    if asked.data_progress != fi::FI_PROGRESS_UNSPEC {
+        offer.data_progress = asked.data_progress;
+    }
     if asked.resource_mgmt != fi::FI_RM_UNSPEC {
         offer.resource_mgmt = asked.resource_mgmt;
     }
@@ -333,6 +340,14 @@ unsafe fn addresses(
     Ok(())
 }
 
+/// What the caller left open of the source address is what the environment says.
+fn here(offer: &mut Offer, default: SocketAddrV4) {
+    let source = offer.source.get_or_insert(Address { at: default, epoch: Epoch::UNKNOWN });
+    if source.at.ip().is_unspecified() {
+        source.at.set_ip(*default.ip());
+    }
+}
+
 /// The provider's `getinfo`.
 pub(crate) unsafe extern "C" fn getinfo(
     version: u32,
@@ -357,7 +372,7 @@ pub(crate) unsafe extern "C" fn getinfo(
                     return Err(no_data);
                 }
             };
-            wiglaf_links::config_from_env().map_err(|why| {
+            let config = wiglaf_links::config_from_env().map_err(|why| {
                 log::error!("{why}");
                 no_data
             })?;
@@ -365,6 +380,9 @@ pub(crate) unsafe extern "C" fn getinfo(
                 log::warning!("getinfo: node, service or an address of the hints is not IPv4");
                 no_data
             })?;
+            // What cannot be found now is reported when an endpoint is opened.
+            let ip = wiglaf_links::local_ip(config.ip).unwrap_or(config.ip);
+            here(&mut offer, SocketAddrV4::new(ip, config.port));
             log::debug!("getinfo: {offer:?}");
             info.write(alloc::allocate(&offer)?);
         }

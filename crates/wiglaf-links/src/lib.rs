@@ -10,7 +10,7 @@ pub mod floor;
 use rustix::rand::{GetRandomFlags, getrandom};
 use wiglaf_endpoint::{Config, Endpoint, Epoch, FRAME_LEN_MIN, Setup};
 
-pub use choose::{OpenError, Opened, open_links};
+pub use choose::{OpenError, Opened, local_ip, open_links};
 pub use environment::{VariableError, config_from, config_from_env};
 
 /// Opens an endpoint with the links that `config` asks for.

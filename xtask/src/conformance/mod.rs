@@ -7,6 +7,7 @@
 mod cluster;
 mod fabtests;
 mod hpcc;
+mod mpi4py;
 mod netpipe;
 mod report;
 mod verdict;
@@ -45,6 +46,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Suite {
     /// libfabric's own tests
     Fabtests,
+    /// mpi4py's own tests
+    Mpi4py,
     /// Ping-pongs that compare every byte
     Netpipe,
     /// HPC Challenge
@@ -52,12 +55,13 @@ pub(crate) enum Suite {
 }
 
 impl Suite {
-    const ALL: [Self; 3] = [Self::Fabtests, Self::Netpipe, Self::Hpcc];
+    const ALL: [Self; 4] = [Self::Fabtests, Self::Mpi4py, Self::Netpipe, Self::Hpcc];
 
     /// As it is written on the command line.
     fn name(self) -> &'static str {
         match self {
             Self::Fabtests => "fabtests",
+            Self::Mpi4py => "mpi4py",
             Self::Netpipe => "netpipe",
             Self::Hpcc => "hpcc",
         }
@@ -66,6 +70,7 @@ impl Suite {
     fn title(self) -> &'static str {
         match self {
             Self::Fabtests => "fabtests, libfabric's own tests",
+            Self::Mpi4py => "mpi4py's test suite",
             Self::Netpipe => "NetPIPE",
             Self::Hpcc => "HPC Challenge",
         }
@@ -75,6 +80,7 @@ impl Suite {
     fn run(self, context: &Context<'_>) -> Result<Option<Findings>, String> {
         match self {
             Self::Fabtests => fabtests::run(context),
+            Self::Mpi4py => mpi4py::run(context),
             Self::Netpipe => netpipe::run(context),
             Self::Hpcc => hpcc::run(context),
         }
