@@ -33,11 +33,13 @@ bench: linker
 conformance: linker
 	cargo run --quiet --package xtask -- conformance $(if $(FABTESTS),--fabtests $(FABTESTS))
 
-# Command, provider, C library and header under PREFIX.
+# Command, provider, interposer, C library and header under PREFIX.
 install:
-	cargo build --release --package wiglaf-cli --package wiglaf-fabric --package wiglaf-am
+	cargo build --release --package wiglaf-cli --package wiglaf-fabric --package wiglaf-logical \
+		--package wiglaf-am
 	install -D -m 755 target/release/wiglaf $(DESTDIR)$(PREFIX)/bin/wiglaf
 	install -D -m 644 target/release/libwiglaf_fabric.so $(DESTDIR)$(PREFIX)/lib/wiglaf/libwiglaf-fi.so
+	install -D -m 644 target/release/libwiglaf_logical.so $(DESTDIR)$(PREFIX)/lib/wiglaf/libwiglaf-logical.so
 	install -D -m 644 target/release/libwiglaf.so $(DESTDIR)$(PREFIX)/lib/libwiglaf.so
 	install -D -m 644 crates/wiglaf-am/include/wiglaf.h $(DESTDIR)$(PREFIX)/include/wiglaf.h
 

@@ -18,12 +18,14 @@ pub(crate) enum Purpose {
 /// Compiler, MPI, network tools, and a font for pictures.
 const TEST: &[&str] = &[
     "gcc",
+    "gfortran",
     "libc6-dev",
     "openmpi-bin",
     "libopenmpi-dev",
     "libfabric-dev",
     "libfabric-bin",
     "iproute2",
+    "iputils-ping",
     "tcpdump",
     "fonts-dejavu-core",
 ];

@@ -40,11 +40,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("wiglaf-am", &["wiglaf-endpoint", "wiglaf-links"]),
     ("wiglaf-testnet", &[]),
+    ("wiglaf-logical", &[]),
     ("wiglaf-cluster", &[]),
     ("wiglaf-bench", &[]),
 ];
 /// Nothing depends on these.
-const FINAL: &[&str] = &["wiglaf-cli", "wiglaf-fabric", "xtask"];
+const FINAL: &[&str] = &["wiglaf-cli", "wiglaf-fabric", "wiglaf-logical", "xtask"];
 /// What would make the transport impure.
 const IMPURE: &[&str] =
     &["std::time::Instant", "SystemTime", "std::net::UdpSocket", "std::thread", "std::fs"];

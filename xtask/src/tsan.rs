@@ -38,13 +38,13 @@ pub(crate) fn run() -> Result<(), String> {
                 .to_owned(),
         );
     }
-    let output = command(host, CANARY).output().map_err(not_started)?;
+    let output = command(host, CANARY).output().map_err(|why| not_started(&why))?;
     if output.status.success() || !String::from_utf8_lossy(&output.stderr).contains("data race") {
         std::io::stderr().write_all(&output.stderr).map_err(|why| why.to_string())?;
         return Err("the sanitizer has not found the race that it was shown".to_owned());
     }
     for &(package, tests) in RUNS {
-        let status = command(host, (package, tests)).status().map_err(not_started)?;
+        let status = command(host, (package, tests)).status().map_err(|why| not_started(&why))?;
         if !status.success() {
             return Err(format!("{package}: {status}"));
         }
@@ -52,7 +52,7 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-fn not_started(why: std::io::Error) -> String {
+fn not_started(why: &std::io::Error) -> String {
     format!("cargo cannot be started: {why}")
 }
 

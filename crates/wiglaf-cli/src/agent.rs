@@ -8,7 +8,7 @@ use wiglaf_cluster::{Error, Node, NodeCommand, Result, StateDir, Streams};
 const WITH_VALUE: &str = "bcDEeFIiJLlmOopQRSWw";
 /// What a runtime tells its daemons on the command line must not reach them
 /// as its own environment, too.
-const NOT_PASSED_ON: [&str; 5] = ["OMPI_", "ORTE_", "OPAL_", "PMIX_", "PRTE_"];
+const NOT_PASSED_ON: [&str; 6] = ["OMPI_", "ORTE_", "OPAL_", "PMIX_", "PRTE_", "PMI_"];
 
 /// Run a command on a node as ssh does: agent [OPTIONS] HOST COMMAND...
 #[derive(Debug, clap::Args)]

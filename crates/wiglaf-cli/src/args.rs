@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use wiglaf_cluster::StateDir;
 use wiglaf_cluster::proto::STATE_VAR;
 
-use crate::{agent, bench, demo, doctor, down, env, exec, floor, manual, run, status, up};
+use crate::{agent, bench, demo, doctor, down, env, exec, fault, floor, manual, run, status, up};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -112,6 +112,7 @@ pub(crate) enum Command {
     Down(down::Args),
     Run(run::Args),
     Exec(exec::Args),
+    Fault(fault::Args),
     Bench(bench::Args),
     Demo(demo::Args),
     Env(env::Args),

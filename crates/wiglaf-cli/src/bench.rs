@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use wiglaf_bench::{BenchError, applications, pingpong, report, ring};
 use wiglaf_cluster::error::Context;
-use wiglaf_cluster::mpi::{self, Link};
+use wiglaf_cluster::mpi::{self, Choice, Family, Link, Transport};
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::Wire;
 use wiglaf_cluster::{Error, Result};
@@ -202,7 +202,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 
 fn run_pingpong(args: &PingpongArgs, global: &Global) -> Result<()> {
     let common = &args.common;
-    mpi::find_openmpi()?;
+    need_openmpi()?;
     make_folder(&common.output)?;
     let work = work_folder(&common.output)?;
     let cluster = Cluster::find_or_start(global, &common.wish(args.nodes))?;
@@ -229,7 +229,7 @@ fn run_pingpong(args: &PingpongArgs, global: &Global) -> Result<()> {
 
 fn run_ring(args: &RingArgs, global: &Global) -> Result<()> {
     let common = &args.common;
-    mpi::find_openmpi()?;
+    need_openmpi()?;
     make_folder(&common.output)?;
     let work = work_folder(&common.output)?;
     let cluster = Cluster::find_or_start(global, &common.wish(args.nodes))?;
@@ -249,7 +249,7 @@ fn run_ring(args: &RingArgs, global: &Global) -> Result<()> {
 
 fn run_applications(args: &ApplicationsArgs, global: &Global) -> Result<()> {
     let common = &args.common;
-    mpi::find_openmpi()?;
+    need_openmpi()?;
     make_folder(&common.output)?;
     let work = work_folder(&common.output)?;
     let cluster = Cluster::find_or_start(global, &common.wish(args.ranks.max(2)))?;
@@ -263,6 +263,11 @@ fn run_applications(args: &ApplicationsArgs, global: &Global) -> Result<()> {
     let table = report::applications_table(&report);
     let files = common.write("applications", &report, &table)?;
     common.show(&report, &table, &files)
+}
+
+/// Before a cluster is started for nothing.
+fn need_openmpi() -> Result<()> {
+    mpi::installation(&Choice::any(Family::OpenMpi), Transport::Tcp).map(drop)
 }
 
 /// Enough for the shape of the curve.

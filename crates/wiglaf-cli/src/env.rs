@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use clap::ValueEnum;
-use wiglaf_cluster::{Result, mpi};
+use wiglaf_cluster::Result;
+use wiglaf_cluster::fortran::FortranTrue;
+use wiglaf_cluster::mpi::{self, Choice};
 
 use crate::output;
 use crate::run::{LinkArg, TransportArg};
@@ -13,22 +14,26 @@ use crate::up::this_exe;
 const HELP: &str = "\
 Examples:
   eval \"$(wiglaf env)\"               from now on, mpirun uses Wiglaf
+  eval \"$(wiglaf env mpich)\"         MPICH's mpiexec, too
   eval \"$(wiglaf env --transport tcp)\"
   wiglaf exec -w node1 -- sh -c \\
     'eval \"$(wiglaf env)\"; mpirun -n 2 --host node1,node2 ./hello'
 
 On a node of an emulated cluster, the variables also let mpirun reach the other
-nodes. The secret of the job (WIGLAF_KEY) is drawn anew at every call. mpirun
-hands the variables on through OMPI_MCA_mca_base_env_list, which does not go
-together with mpirun's own option -x.";
+nodes. The secret of the job (WIGLAF_KEY) is drawn anew at every call.
 
-/// Print the environment that makes your own mpirun use Wiglaf
+Open MPI's mpirun hands the variables on through OMPI_MCA_mca_base_env_list,
+which does not go together with its option -x; MPICH's mpiexec through HYDRA_ENV;
+Intel MPI's hands all of its environment on. Where an MPI has a folder of its
+own, its `bin` comes first in PATH.";
+
+/// Print the environment that makes your own mpirun or mpiexec use Wiglaf
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// For which MPI
-    #[arg(value_enum, default_value_t = EnvMpi::Openmpi)]
-    mpi: EnvMpi,
+    /// For which MPI: openmpi, mpich or intel, also as mpich@VERSION or mpich=FOLDER
+    #[arg(value_name = "MPI", default_value = "openmpi", value_parser = parse_choice)]
+    mpi: Choice,
 
     /// How MPI messages travel
     #[arg(long, value_enum, default_value_t = TransportArg::Wiglaf)]
@@ -37,6 +42,10 @@ pub(crate) struct Args {
     /// Which of Wiglaf's links
     #[arg(long, value_enum, default_value_t = LinkArg::Auto)]
     link: LinkArg,
+
+    /// What the program's compiler stores for .TRUE.: 1 or -1
+    #[arg(long, value_name = "VALUE", default_value = "1", allow_negative_numbers = true)]
+    fortran_true: FortranTrue,
 
     /// The only interface to use
     #[arg(long, value_name = "NAME")]
@@ -47,17 +56,16 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum EnvMpi {
-    /// The installed Open MPI
-    Openmpi,
+fn parse_choice(text: &str) -> Result<Choice> {
+    text.parse()
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let EnvMpi::Openmpi = args.mpi;
-    let transport = args.transport.into();
+    let (transport, link) = (args.transport.into(), args.link.into());
+    let interface = args.interface.clone();
+    let exe = this_exe()?;
     let vars =
-        mpi::own_environment(transport, args.link.into(), args.interface.clone(), &this_exe()?)?;
+        mpi::own_environment(&args.mpi, transport, link, interface, args.fortran_true, &exe)?;
     if args.json {
         output::print_json(&vars.into_iter().collect::<BTreeMap<_, _>>())?;
     } else {

@@ -11,6 +11,7 @@ mod doctor;
 mod down;
 mod env;
 mod exec;
+mod fault;
 mod floor;
 mod manual;
 mod output;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(args, &state),
         Command::Down(_) => down::run(&state),
         Command::Exec(args) => exec::run(args, &state),
+        Command::Fault(args) => fault::run(args, &state),
         Command::Run(args) => run::run(args, &cli.global),
         Command::Bench(args) => bench::run(args, &cli.global),
         Command::Demo(args) => demo::run(args, &cli.global),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::ValueEnum;
+use wiglaf_cluster::fortran::FortranTrue;
 use wiglaf_cluster::launch::{self, Deal, Job, Mpi};
 use wiglaf_cluster::mpi::{Link, Transport};
 use wiglaf_cluster::shape::Draft;
@@ -20,6 +21,9 @@ Examples:
   wiglaf run --transport tcp -- ./hello      over TCP instead, to compare
   wiglaf run --nodes node1 -n 2 -- ./hello   both ranks on one node
   wiglaf run --link udp -- ./hello           on plain UDP sockets
+  wiglaf run --fortran-true=-1 -- ./prog     its compiler stores .TRUE. as -1
+  wiglaf run --mpi mpich -- ./hello          a program built with MPICH
+  wiglaf run --mpi mpich@4.3 -- ./hello      on that version of it
   wiglaf run --mpi none -- ./am_program      no MPI; peers in WIGLAF_PEERS
 
 With no cluster up, the default one is started first. The program is started
@@ -27,9 +31,15 @@ unchanged; it needs no source and no relinking. Standard input, output and the
 exit status are the program's; Ctrl-C ends all ranks, and nothing of a crashed
 program stays behind on any node.
 
-Variables of yours that start with OMPI_MCA_ are respected unless they choose
-another transport. LD_LIBRARY_PATH, OMP_NUM_THREADS, PYTHONPATH, TMPDIR and what
-starts with WIGLAF_, FI_ or UCX_ reach all ranks.";
+A program runs on any MPI of the family that it was built with: openmpi, mpich
+or intel, the last two of which go for one another. Behind the name may stand a
+version, as in mpich@5.0.2, or a folder, as in mpich=/opt/mpich. `wiglaf doctor`
+lists what is here.
+
+Variables of yours that start with OMPI_MCA_, MPIR_CVAR_ or I_MPI_ are respected
+unless they choose another transport. LD_LIBRARY_PATH, LD_PRELOAD, PYTHONPATH,
+OMP_NUM_THREADS, TMPDIR and what starts with WIGLAF_, FI_ or UCX_ reach all
+ranks.";
 
 /// Run an MPI program on the cluster
 #[derive(Debug, clap::Args)]
@@ -43,9 +53,9 @@ pub(crate) struct Args {
     #[arg(short = 'w', long, value_name = "HOSTLIST", value_parser = parse_hosts)]
     nodes: Option<HostList>,
 
-    /// Which MPI starts the program
-    #[arg(long, value_enum, default_value_t = MpiArg::Openmpi)]
-    mpi: MpiArg,
+    /// Which MPI starts the program: openmpi, mpich, intel or none
+    #[arg(long, value_name = "MPI", default_value = "openmpi", value_parser = parse_mpi)]
+    mpi: Mpi,
 
     /// How MPI messages travel
     #[arg(long, value_enum, default_value_t = TransportArg::Wiglaf)]
@@ -59,6 +69,10 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = DealArg::Cyclic)]
     deal: DealArg,
 
+    /// What the program's compiler stores for .TRUE.: 1 or -1
+    #[arg(long, value_name = "VALUE", default_value = "1", allow_negative_numbers = true)]
+    fortran_true: FortranTrue,
+
     /// The interface to use [default: eth0, that of emulated nodes]
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
@@ -69,18 +83,10 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum MpiArg {
-    /// The installed Open MPI
-    Openmpi,
-    /// None: WIGLAF_RANK, WIGLAF_SIZE and WIGLAF_PEERS tell the program
-    None,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum TransportArg {
     /// Wiglaf's libfabric provider
     Wiglaf,
-    /// Open MPI's own TCP
+    /// The MPI's own TCP
     Tcp,
     /// UCX over TCP
     Ucx,
@@ -130,6 +136,10 @@ impl From<LinkArg> for Link {
     }
 }
 
+fn parse_mpi(text: &str) -> Result<Mpi> {
+    if text == "none" { Ok(Mpi::None) } else { text.parse().map(Mpi::With) }
+}
+
 pub(crate) fn parse_hosts(text: &str) -> Result<HostList> {
     HostList::parse(text)
 }
@@ -141,13 +151,11 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         argv: args.argv.clone(),
         nodes: args.nodes.clone().unwrap_or_default(),
         ranks: args.ranks,
-        mpi: match args.mpi {
-            MpiArg::Openmpi => Mpi::OpenMpi,
-            MpiArg::None => Mpi::None,
-        },
+        mpi: args.mpi.clone(),
         transport: args.transport.into(),
         link: args.link.into(),
         interface: args.interface.clone(),
+        fortran_true: args.fortran_true,
         deal: match args.deal {
             DealArg::Cyclic => Deal::Cyclic,
             DealArg::Block => Deal::Block,

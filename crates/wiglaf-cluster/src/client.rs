@@ -6,8 +6,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::{Context, Error, Result};
+use crate::fault::{PortFaults, PortReport};
 use crate::init::{SOCKET, clone_tree};
 use crate::proto::{self, End, FDS_MAX, Hello, Reply, Request, Spawn};
 use crate::state::{StateDir, VERSION};
@@ -212,6 +214,23 @@ impl Node {
             done(&self.name, reply)?;
         }
         Ok(())
+    }
+
+    /// Tells the switch what its ports shall do. Only root can.
+    pub(crate) fn set_faults(
+        &self,
+        ports: Vec<(usize, Option<PortFaults>)>,
+        hold: Duration,
+    ) -> Result<()> {
+        done(&self.name, self.ask(&Request::SetFaults(ports, hold), &[])?.1)
+    }
+
+    /// What these ports of the switch do.
+    pub(crate) fn faults(&self, ports: Vec<usize>) -> Result<Vec<PortReport>> {
+        match self.ask(&Request::Faults(ports), &[])?.1 {
+            Reply::Faults(reports) => Ok(reports),
+            other => Err(unexpected(&self.name, other)),
+        }
     }
 
     /// Watches over a job until the lease is released or this process ends.

@@ -11,7 +11,7 @@ use rustix::mount::{FsOpenFlags, fsopen};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde::Serialize;
 
-use crate::mpi::{self, find_program};
+use crate::mpi::{Family, Installation, Libfabric, discover, find_program};
 use crate::up::{cores, has_privilege};
 use crate::{provider, wire};
 
@@ -54,7 +54,7 @@ impl Check {
 #[must_use]
 pub fn examine(exe: &Path) -> Vec<Check> {
     let libraries = libraries();
-    vec![
+    let mut checks = vec![
         kernel(),
         cpu_cores(),
         privilege(),
@@ -65,13 +65,10 @@ pub fn examine(exe: &Path) -> Vec<Check> {
         link_packet(),
         link_shm(),
         cma(),
-        openmpi(),
-        mtl_ofi(),
-        mpich(),
-        libfabric(&libraries),
-        ucx(&libraries),
-        provider_library(exe),
-    ]
+    ];
+    checks.extend(mpis(&discover::all()));
+    checks.extend([libfabric(&libraries), ucx(&libraries), provider_library(exe)]);
+    checks
 }
 
 fn kernel() -> Check {
@@ -237,47 +234,65 @@ fn reads_own_memory() -> std::io::Result<()> {
     }
 }
 
-fn openmpi() -> Check {
-    const NAME: &str = "Open MPI";
-    match mpi::find_openmpi() {
-        Ok(path) => {
-            let version = mpi::version(&path).unwrap_or_else(|| "of unknown version".to_owned());
-            Check::ok(NAME, format!("{version} ({})", path.display()))
-        }
-        Err(_) => {
-            Check::lacks(NAME, Verdict::Missing, "not installed", "apt-get install openmpi-bin")
-        }
+fn family_name(family: Family) -> &'static str {
+    match family {
+        Family::OpenMpi => "Open MPI",
+        Family::Mpich => "MPICH",
+        Family::Intel => "Intel MPI",
     }
 }
 
-/// Whether Open MPI can use libfabric at all.
-fn mtl_ofi() -> Check {
-    const NAME: &str = "Open MPI's mtl/ofi";
-    let info = ["ompi_info.openmpi", "ompi_info"].into_iter().find(|t| find_program(t).is_some());
-    let output = info.and_then(|info| Command::new(info).arg("--parsable").output().ok());
-    let Some(output) = output else {
-        let mend = "apt-get install openmpi-bin";
-        return Check::lacks(NAME, Verdict::Missing, "there is no ompi_info to ask", mend);
-    };
-    let text = String::from_utf8_lossy(&output.stdout);
-    if text.lines().any(|line| line.starts_with("mca:mtl:ofi:")) {
-        return Check::ok(NAME, "built in");
+/// Every MPI that is here, and those that could be.
+fn mpis(found: &[Installation]) -> Vec<Check> {
+    let able: Vec<bool> = found.iter().map(|mpi| mpi.libfabric().is_there()).collect();
+    let any = able.contains(&true);
+    let mut checks = Vec::new();
+    for family in Family::ALL {
+        let of_family: Vec<_> =
+            found.iter().zip(&able).filter(|(mpi, _)| mpi.family == family).collect();
+        let other = of_family.iter().find(|(_, able)| **able).map(|(mpi, _)| *mpi);
+        checks.extend(of_family.iter().map(|(mpi, _)| installed(mpi, other)));
+        if of_family.is_empty() {
+            // One is enough, and Open MPI is the one that `run` takes by default.
+            let needed = !any && family == Family::OpenMpi;
+            let verdict = if needed { Verdict::Missing } else { Verdict::Limited };
+            let name = family_name(family);
+            checks.push(Check::lacks(name, verdict, "not installed", family.install_command()));
+        }
     }
-    let mend = "use an Open MPI that was built with libfabric, such as Debian's";
-    Check::lacks(NAME, Verdict::Missing, "this Open MPI has none", mend)
+    checks
 }
 
-fn mpich() -> Check {
-    const NAME: &str = "MPICH";
-    let tool = ["mpiexec.mpich", "mpiexec.hydra"].into_iter().find(|t| find_program(t).is_some());
-    let Some(tool) = tool else {
-        let found = "not installed (not needed; `run` starts Open MPI)";
-        return Check::lacks(NAME, Verdict::Limited, found, "apt-get install mpich");
+/// One MPI; `other` is the one of its family that `run` takes.
+fn installed(mpi: &Installation, other: Option<&Installation>) -> Check {
+    let name = family_name(mpi.family);
+    let here = format!("{} ({})", mpi.version, mpi.prefix.display());
+    let found = match mpi.libfabric() {
+        Libfabric::Loads(path) => {
+            return Check::ok(name, format!("{here}, loads {}", path.display()));
+        }
+        Libfabric::BuiltIn => return Check::ok(name, format!("{here}, libfabric built in")),
+        Libfabric::NotFound => {
+            let found = format!("{here} finds no libfabric to load");
+            return Check::lacks(name, Verdict::Limited, found, "apt-get install libfabric1");
+        }
+        Libfabric::Never if mpi.has_ucx() => {
+            format!("{here} is built on UCX and never loads libfabric")
+        }
+        Libfabric::Never => format!("{here} is built without libfabric"),
     };
-    let output = Command::new(tool).arg("--version").output();
-    let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
-    let version = text.lines().find_map(|line| line.trim().strip_prefix("Version:"));
-    Check::ok(NAME, format!("{} (not used yet)", version.unwrap_or("of unknown version").trim()))
+    let word = mpi.family.name();
+    let mend = match other {
+        Some(other) => format!(
+            "nothing: `wiglaf run --mpi {word}` runs its programs unchanged on {} {}",
+            other.family, other.version
+        ),
+        None => format!(
+            "{}; then `wiglaf run --mpi {word}` runs its programs unchanged",
+            mpi.family.install_command()
+        ),
+    };
+    Check::lacks(name, Verdict::Limited, found, &mend)
 }
 
 fn libfabric(libraries: &BTreeMap<String, String>) -> Check {
@@ -314,7 +329,7 @@ fn provider_library(exe: &Path) -> Check {
 }
 
 /// What the dynamic linker knows: name and path.
-fn libraries() -> BTreeMap<String, String> {
+pub(crate) fn libraries() -> BTreeMap<String, String> {
     let tool = if Path::new("/sbin/ldconfig").exists() { "/sbin/ldconfig" } else { "ldconfig" };
     let output = Command::new(tool).arg("-p").output();
     let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();

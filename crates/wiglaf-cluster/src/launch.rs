@@ -1,4 +1,4 @@
-//! Jobs on the nodes of a cluster: under Open MPI, or with no MPI at all.
+//! Jobs on the nodes of a cluster: under an MPI, or with none at all.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use crate::client::{Lease, Node, NodeCommand, Running, Streams, null};
 use crate::error::{Error, Result};
+use crate::fortran::{self, FortranTrue};
 use crate::hostlist::HostList;
-use crate::mpi::{self, Link, OpenMpi, Transport};
+pub use crate::mpi::Deal;
+use crate::mpi::{self, Choice, Family, Installation, Link, Placement, Settings, Transport};
 use crate::proto::{End, JOB_VAR, NODE_VAR};
 use crate::shape::{INTERFACE, NodeShape};
 use crate::state::{Record, StateDir};
@@ -25,23 +27,18 @@ const RANKS_MAX: usize = 4096;
 const FAILED_RANK_GRACE: Duration = Duration::from_secs(5);
 
 /// Which MPI starts the ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mpi {
-    /// The installed Open MPI.
-    #[default]
-    OpenMpi,
+    /// The installation that this means.
+    With(Choice),
     /// None: the program finds its peers in `WIGLAF_PEERS`.
     None,
 }
 
-/// In which order ranks are dealt to nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Deal {
-    /// One to each node in turn.
-    #[default]
-    Cyclic,
-    /// As many as fit on the first node, then the second.
-    Block,
+impl Default for Mpi {
+    fn default() -> Self {
+        Self::With(Choice::any(Family::OpenMpi))
+    }
 }
 
 /// What to run.
@@ -63,10 +60,12 @@ pub struct Job {
     pub interface: Option<String>,
     /// Which ranks on which nodes.
     pub deal: Deal,
+    /// What the program stores for .TRUE..
+    pub fortran_true: FortranTrue,
     /// Further variables for the launcher, or for every rank without an MPI.
     pub env: Vec<(String, String)>,
-    /// Further arguments of mpirun.
-    pub mpirun_args: Vec<OsString>,
+    /// Further arguments of the launcher.
+    pub launcher_args: Vec<OsString>,
 }
 
 /// A job that runs. Dropping it ends all of its processes on all nodes.
@@ -142,18 +141,24 @@ pub fn start(
         id: format!("{:016x}", random::nonzero()?),
         key: random::key()?,
         provider: None,
+        preload: fortran::preload_here(job.fortran_true, exe)?,
+        name_dirs: mpi::name_dirs(Some(state.path())),
     };
-    if job.mpi == Mpi::OpenMpi && job.transport == Transport::Wiglaf {
+    let mpi = match &job.mpi {
+        Mpi::With(choice) => Some(mpi::installation(choice, job.transport)?),
+        Mpi::None => None,
+    };
+    if mpi.is_some() && job.transport == Transport::Wiglaf {
         launch.provider = Some(provider::find(exe)?);
     }
-    launch.share_folders()?;
+    launch.share_folders(mpi.as_ref())?;
     let leases = launch.nodes.iter().map(|n| n.lease(&launch.id)).collect::<Result<Vec<_>>>()?;
-    let (commands, complaints) = match job.mpi {
-        Mpi::OpenMpi => {
+    let (commands, complaints) = match &mpi {
+        Some(mpi) => {
             let (stderr, complaints) = quiet::filter(streams.stderr)?;
-            (vec![launch.mpirun(Streams { stderr, ..streams })?], Some(complaints))
+            (vec![launch.under(mpi, Streams { stderr, ..streams })?], Some(complaints))
         }
-        Mpi::None => (launch.ranks(&streams)?, None),
+        None => (launch.ranks(&streams)?, None),
     };
     let handles = commands.iter().map(Running::try_clone).collect::<Result<Vec<_>>>()?;
     let stop = Stop(Arc::new(Mutex::new(handles)));
@@ -191,11 +196,14 @@ struct Launch<'a> {
     id: String,
     key: String,
     provider: Option<provider::Provider>,
+    preload: Option<fortran::Preload>,
+    name_dirs: Vec<PathBuf>,
 }
 
 impl Launch<'_> {
-    /// Makes the working folder, the program's and the provider's visible on all nodes.
-    fn share_folders(&self) -> Result<()> {
+    /// Makes the working folder, the program's, those of our libraries and the
+    /// MPI's visible on all nodes.
+    fn share_folders(&self, mpi: Option<&Installation>) -> Result<()> {
         if !may_share() {
             return Ok(());
         }
@@ -205,6 +213,8 @@ impl Launch<'_> {
             .into_iter()
             .chain(program_dir.filter(|_| program.components().count() > 1))
             .chain(self.provider.iter().map(|p| p.shared.clone()))
+            .chain(self.preload.iter().map(|p| p.folder.clone()))
+            .chain(mpi.map(|mpi| mpi.prefix.clone()))
             .collect();
         self.nodes.iter().try_for_each(|node| node.share(&folders))
     }
@@ -225,51 +235,45 @@ impl Launch<'_> {
         load.iter().any(|(core, ranks)| *ranks > if core.is_some() { 1 } else { free })
     }
 
-    fn mpirun(&self, streams: Streams) -> Result<Running> {
-        let mpirun = mpi::find_openmpi()?;
+    /// Starts the launcher of an MPI on the first node.
+    fn under(&self, mpi: &Installation, streams: Streams) -> Result<Running> {
         let program = self.job.argv[0].to_string_lossy();
-        // mpirun's own answer is a page long.
+        // A launcher's own answer is a page long.
         if mpi::find_program(&program).is_none() {
             return Err(Error::not_found(format!(
                 "there is no program `{program}`; check its name and the PATH"
             )));
         }
-        let environment = OpenMpi {
+        let settings = Settings {
             transport: self.job.transport,
             link: self.job.link,
             interface: Some(self.interface.to_owned()),
-            agent: Some(format!("{} agent", crate::init::EXE)),
+            agent: Some(crate::init::AGENT.to_owned()),
             as_root: is_root(),
             oversubscribed: self.oversubscribed(),
             key: self.key.clone(),
             provider_dir: self.provider.as_ref().map(|p| p.dir.clone()),
+            name_dirs: self.name_dirs.clone(),
         };
         let extra =
             |name: &str| self.job.env.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
         let user = |name: &str| extra(name).or_else(|| std::env::var(name).ok());
-        let mut vars = environment.environment(&user)?;
+        let mut vars = settings.environment(mpi, &user)?;
         vars.extend(self.job.env.iter().cloned());
+        vars.extend(self.preload.iter().flat_map(|preload| preload.vars.clone()));
         vars.push((JOB_VAR.to_owned(), self.id.clone()));
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-        vars.extend(mpi::forwarding(&vars, names, &user));
+        vars.extend(mpi::forwarding(mpi.family, &vars, names, &user));
 
         let slots = self.slots();
-        let hosts: Vec<String> = self
-            .shapes
-            .iter()
-            .zip(&slots)
-            .filter(|(_, slots)| **slots > 0)
-            .map(|(shape, slots)| format!("{}:{slots}", shape.name))
-            .collect();
-        let by = match self.job.deal {
-            Deal::Cyclic => "node",
-            Deal::Block => "slot",
+        let hosts = self.shapes.iter().map(|shape| shape.name.as_str()).zip(slots);
+        let placement = Placement {
+            ranks: self.ranks,
+            hosts: hosts.filter(|(_, slots)| *slots > 0).collect(),
+            deal: self.job.deal,
         };
-        let mut argv: Vec<OsString> = vec![mpirun.into()];
-        for word in ["-n", &self.ranks.to_string(), "--host", &hosts.join(","), "--map-by", by] {
-            argv.push(word.into());
-        }
-        argv.extend(self.job.mpirun_args.iter().cloned());
+        let mut argv = mpi.command_line(&placement, &vars);
+        argv.extend(self.job.launcher_args.iter().cloned());
         argv.extend(self.job.argv.iter().cloned());
         self.nodes[0].spawn(&NodeCommand::new(argv).envs(vars), streams)
     }
@@ -300,6 +304,7 @@ impl Launch<'_> {
         for (rank, (node, index)) in places.iter().enumerate() {
             let command = NodeCommand::new(self.job.argv.iter().cloned())
                 .envs(self.job.env.iter().map(|(n, v)| (n.as_str(), v.as_str())))
+                .envs(self.preload.iter().flat_map(|preload| preload.vars.clone()))
                 .env("WIGLAF_RANK", rank.to_string())
                 .env("WIGLAF_SIZE", self.ranks.to_string())
                 .env("WIGLAF_PEERS", &peers)

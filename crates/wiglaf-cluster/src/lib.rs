@@ -9,6 +9,8 @@ pub mod client;
 pub mod doctor;
 pub mod error;
 pub mod fanout;
+pub mod fault;
+pub mod fortran;
 pub mod hostlist;
 pub mod init;
 pub mod launch;

@@ -9,6 +9,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -16,6 +17,8 @@ use rustix::net::{
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use crate::fault::{PortFaults, PortReport};
 
 /// Most descriptors in one message.
 pub(crate) const FDS_MAX: usize = 16;
@@ -63,6 +66,11 @@ pub(crate) enum Request {
     Lease(String),
     /// End the leased job's processes now.
     Release,
+    /// The switch's ports, by index, shall do this, and hold reordered frames
+    /// at most so long.
+    SetFaults(Vec<(usize, Option<PortFaults>)>, Duration),
+    /// What do these ports of the switch do?
+    Faults(Vec<usize>),
 }
 
 /// A command to run.
@@ -91,6 +99,8 @@ pub(crate) enum Reply {
     Ended(End),
     /// It is done.
     Done,
+    /// The answer to [`Request::Faults`].
+    Faults(Vec<PortReport>),
     /// It could not be done.
     Failed {
         /// Why.

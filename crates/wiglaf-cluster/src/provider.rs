@@ -31,13 +31,20 @@ pub struct Provider {
 /// # Errors
 /// When there is none.
 pub fn find(exe: &Path) -> Result<Provider> {
+    find_in(&folders(exe))
+}
+
+/// The folders where the libraries that belong to the executable `exe` may be.
+pub(crate) fn folders(exe: &Path) -> Vec<PathBuf> {
     let wanted = std::env::var_os(LIBDIR_VAR).filter(|v| !v.is_empty()).map(PathBuf::from);
-    find_in(&candidates(wanted.as_deref(), exe))
+    candidates(wanted.as_deref(), exe)
 }
 
 fn candidates(wanted: Option<&Path>, exe: &Path) -> Vec<PathBuf> {
     if let Some(dir) = wanted {
-        return vec![dir.to_path_buf()];
+        // On nodes it may be the folder of links in a build tree.
+        let build = dir.ends_with(LINK_DIR).then(|| dir.parent()).flatten();
+        return [dir].into_iter().chain(build).map(Path::to_path_buf).collect();
     }
     let Some(bin) = exe.parent() else { return Vec::new() };
     // Installed; built; tests and debug builds beside a release build.
@@ -54,29 +61,37 @@ fn find_in(dirs: &[PathBuf]) -> Result<Provider> {
             return Ok(Provider { dir: link(&dir)?, shared: dir });
         }
     }
-    let looked: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
-    Err(Error::new(format!(
-        "the libfabric provider {INSTALLED} is not in {}; build it with `cargo build --release -p \
-         wiglaf-fabric`, or name its folder in {LIBDIR_VAR}",
-        looked.join(", ")
-    )))
+    Err(missing("libfabric provider", INSTALLED, "wiglaf-fabric", dirs))
 }
 
-/// Gives the library in `dir` its name, whoever else does so at the same time.
+/// The sentence for a library of ours that is in none of the folders.
+pub(crate) fn missing(what: &str, file: &str, package: &str, dirs: &[PathBuf]) -> Error {
+    let looked: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+    Error::new(format!(
+        "the {what} {file} is not in {}; build it with `cargo build --release -p {package}`, or name \
+         its folder in {LIBDIR_VAR}",
+        looked.join(", ")
+    ))
+}
+
+/// Gives the library in `dir` its name.
 fn link(dir: &Path) -> Result<PathBuf> {
     let links = dir.join(LINK_DIR);
-    let name = links.join(INSTALLED);
-    let target = Path::new("..").join(BUILT);
-    if fs::read_link(&name).is_ok_and(|now| now == target) {
-        return Ok(links);
+    fs::create_dir_all(&links).cannot(|| format!("make the folder {}", links.display()))?;
+    point(&links.join(INSTALLED), &Path::new("..").join(BUILT))?;
+    Ok(links)
+}
+
+/// Makes the link `name` point to `target`, whoever else does so at the same time.
+pub(crate) fn point(name: &Path, target: &Path) -> Result<()> {
+    if fs::read_link(name).is_ok_and(|now| now == target) {
+        return Ok(());
     }
     let shown = || format!("make the link {}", name.display());
-    fs::create_dir_all(&links).cannot(shown)?;
-    let new = links.join(format!("{INSTALLED}.{}", std::process::id()));
+    let new = name.with_added_extension(std::process::id().to_string());
     let _ = fs::remove_file(&new);
-    std::os::unix::fs::symlink(&target, &new).cannot(shown)?;
-    fs::rename(&new, &name).cannot(shown)?;
-    Ok(links)
+    std::os::unix::fs::symlink(target, &new).cannot(shown)?;
+    fs::rename(&new, name).cannot(shown)
 }
 
 #[cfg(test)]

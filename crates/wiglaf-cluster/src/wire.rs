@@ -1,6 +1,9 @@
 //! The emulated wire: veth pairs, a bridge, shaped ports, made with iproute2.
 
+mod ethtool;
+
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
@@ -8,9 +11,12 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::{Context, Error, Result};
 use crate::process::Process;
-use crate::shape::{INTERFACE, NodeShape, Shape, Wire};
+use crate::shape::{INTERFACE, MTU_MAX, NodeShape, Shape, Wire};
 
 const BRIDGE: &str = "br0";
+/// Where reordered frames leave the ports, and where they come out.
+pub(crate) const DETOUR: &str = "detour";
+pub(crate) const DETOUR_END: &str = "detour-end";
 /// How long a frame may wait in a shaped port: a shallow switch.
 const QUEUE_LATENCY: &str = "10ms";
 /// A token bucket must hold what the rate delivers between two timer ticks.
@@ -86,27 +92,44 @@ pub fn port(index: usize) -> String {
     format!("port{}", index + 1)
 }
 
+/// Adds the path of reordered frames to a switch that has none yet.
+pub(crate) fn add_detour(switch: Process) -> Result<()> {
+    let add = format!(
+        "link add {DETOUR} mtu {MTU_MAX} type veth peer name {DETOUR_END} mtu {MTU_MAX}\n\
+         link set {DETOUR} up\n\
+         link set {DETOUR_END} up\n"
+    );
+    let shown = batch("ip", switch, &format!("link show {DETOUR}\n"));
+    if shown.is_ok() { Ok(()) } else { batch("ip", switch, &add) }
+}
+
+/// Plugs the cables of these ports in, or pulls them.
+pub(crate) fn set_ports(switch: Process, ports: &[usize], up: bool) -> Result<()> {
+    let state = if up { "up" } else { "down" };
+    let lines = ports.iter().map(|index| format!("link set {} {state}\n", port(*index)));
+    batch("ip", switch, &lines.collect::<String>())
+}
+
 /// A locally administered address that holds the IPv4 address.
+pub(crate) fn mac_octets(address: Ipv4Addr) -> [u8; 6] {
+    let [a, b, c, d] = address.octets();
+    [0x02, 0x77, a, b, c, d]
+}
+
 fn mac(node: &NodeShape) -> String {
-    let [a, b, c, d] = node.address.octets();
-    format!("02:77:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
+    mac_octets(node.address).map(|octet| format!("{octet:02x}")).join(":")
+}
+
+/// Whether a node's interface leaves transmit checksums to its (emulated)
+/// device, which computes none: damage on the wire then goes unseen by TCP.
+pub(crate) fn set_checksum_offload(node: Process, on: bool) -> Result<()> {
+    inside(node, || ethtool::set_transmit_checksums(INTERFACE, on))?
+        .cannot(|| format!("set the checksum offload of {INTERFACE}"))
 }
 
 /// Runs a batch of `ip` or `tc` commands in the network namespace of a process.
-fn batch(tool: &str, inside: Process, commands: &str) -> Result<()> {
-    let namespace = std::fs::File::open(format!("/proc/{}/ns/net", inside.pid))
-        .cannot(|| "open a node's network namespace".to_owned())?;
-    // A thread changes its namespace alone, and what it starts inherits it.
-    let output = std::thread::scope(|scope| {
-        let enter = || {
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
-            run(tool, commands)
-        };
-        scope
-            .spawn(enter)
-            .join()
-            .unwrap_or_else(|_| Err(std::io::Error::other("a thread panicked")))
-    });
+fn batch(tool: &str, process: Process, commands: &str) -> Result<()> {
+    let output = inside(process, || run(tool, commands))?;
     let output = output.map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => missing(tool),
         _ => Error::new(format!("cannot run `{tool}`: {error}")),
@@ -115,6 +138,26 @@ fn batch(tool: &str, inside: Process, commands: &str) -> Result<()> {
         return Ok(());
     }
     Err(refused(tool, commands, &String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Does something in the network namespace of a process.
+fn inside<T: Send>(
+    process: Process,
+    action: impl FnOnce() -> std::io::Result<T> + Send,
+) -> Result<std::io::Result<T>> {
+    let namespace = std::fs::File::open(format!("/proc/{}/ns/net", process.pid))
+        .cannot(|| "open a node's network namespace".to_owned())?;
+    // A thread changes its namespace alone, and what it starts inherits it.
+    Ok(std::thread::scope(|scope| {
+        let enter = || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+            action()
+        };
+        scope
+            .spawn(enter)
+            .join()
+            .unwrap_or_else(|_| Err(std::io::Error::other("a thread panicked")))
+    }))
 }
 
 fn run(tool: &str, commands: &str) -> std::io::Result<std::process::Output> {

@@ -5,18 +5,68 @@ use std::collections::{HashMap, VecDeque};
 use wiglaf_transport::{Gone, PeerId, Sink, Source, Wanted};
 use wiglaf_wire::{Class, Envelope};
 
+use crate::exposed::{Exposed, Grant};
 use crate::matching::{Matching, Payload, Posted, Unexpected};
 use crate::memory::Regions;
+use crate::remote::Initiator;
+use crate::target::{Arriving, Target};
 use crate::{ACTIVE_LEN_MAX, ActiveMessage, Completion, Outcome, SendOp, Side};
+
+/// Who is told when a send has ended.
+#[derive(Debug)]
+pub(crate) enum Whose {
+    /// The user.
+    User(SendOp),
+    /// A one-sided operation.
+    Operation(u32),
+    /// Whoever sent the message that this answers: its credit is due.
+    Answer(PeerId, Option<u64>),
+}
+
+/// Where the bytes of a send are.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// In the user's buffers.
+    User(Regions),
+    /// Here: the user's may not be read later, or there are none.
+    Owned(Vec<u8>),
+    /// In exposed memory, as long as it is exposed.
+    Exposed(Exposed, Grant),
+}
+
+impl Content {
+    pub(crate) const EMPTY: Self = Self::Owned(Vec::new());
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::User(regions) => regions.len(),
+            Self::Owned(bytes) => bytes.len(),
+            Self::Exposed(_, grant) => grant.len(),
+        }
+    }
+
+    fn read(&self, offset: usize, out: &mut [u8]) {
+        match self {
+            Self::User(regions) => regions.read(offset, out),
+            Self::Owned(bytes) => {
+                let from = offset.min(bytes.len());
+                let len = out.len().min(bytes.len() - from);
+                out[..len].copy_from_slice(&bytes[from..from + len]);
+            }
+            Self::Exposed(exposed, grant) => {
+                if !exposed.read(grant, offset, out) {
+                    out.fill(0); // it was withdrawn under its reader
+                }
+            }
+        }
+    }
+}
 
 /// A send that the transport may still read.
 #[derive(Debug)]
 pub(crate) struct Sending {
-    pub(crate) op: SendOp,
-    pub(crate) regions: Regions,
-    /// The payload, when the user's buffer may not be read later.
-    pub(crate) owned: Option<Vec<u8>>,
-    pub(crate) len: usize,
+    pub(crate) whose: Whose,
+    pub(crate) content: Content,
 }
 
 /// A receive whose message is known.
@@ -33,6 +83,10 @@ pub(crate) struct Receiving {
 pub(crate) enum Pulling {
     ToUser(Receiving),
     Active(ActiveMessage),
+    /// An operation on exposed memory.
+    Remote(PeerId, Arriving),
+    /// The answer to an operation; one that nobody awaits has no number.
+    Answer(Option<u32>),
 }
 
 /// An eager message whose parts are coming.
@@ -41,6 +95,8 @@ pub(crate) enum Assembly {
     ToUser { receiving: Receiving, got: usize },
     Unexpected { serial: u64 },
     Active(ActiveMessage),
+    Remote { arriving: Arriving, got: usize },
+    Answer { id: Option<u32>, got: usize },
 }
 
 /// A buffer that takes several messages.
@@ -67,6 +123,10 @@ pub(crate) struct Books {
     recvs_done: VecDeque<Completion>,
     /// Peers that are gone, until somebody asks.
     pub(crate) gone: VecDeque<(PeerId, Gone)>,
+    /// One-sided operations of this endpoint.
+    pub(crate) remote: Initiator,
+    /// One-sided operations of its peers.
+    pub(crate) target: Target,
 }
 
 // SAFETY: the raw pointers in completions are only carried, never followed.
@@ -74,7 +134,7 @@ unsafe impl Send for Books {}
 
 /// Entries by small number; numbers are used again.
 #[derive(Debug)]
-struct Table<T> {
+pub(crate) struct Table<T> {
     entries: Vec<Option<T>>,
     free: Vec<usize>,
 }
@@ -86,7 +146,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    fn insert(&mut self, value: T) -> usize {
+    pub(crate) fn insert(&mut self, value: T) -> usize {
         if let Some(at) = self.free.pop() {
             self.entries[at] = Some(value);
             return at;
@@ -95,18 +155,28 @@ impl<T> Table<T> {
         self.entries.len() - 1
     }
 
-    fn get(&self, at: usize) -> Option<&T> {
+    pub(crate) fn get(&self, at: usize) -> Option<&T> {
         self.entries.get(at)?.as_ref()
     }
 
-    fn get_mut(&mut self, at: usize) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
         self.entries.get_mut(at)?.as_mut()
     }
 
-    fn remove(&mut self, at: usize) -> Option<T> {
+    pub(crate) fn remove(&mut self, at: usize) -> Option<T> {
         let value = self.entries.get_mut(at)?.take()?;
         self.free.push(at);
         Some(value)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.len() == self.free.len()
+    }
+
+    /// The numbers of all entries that `pick` picks.
+    pub(crate) fn find_all(&self, pick: impl Fn(&T) -> bool) -> Vec<usize> {
+        let entries = self.entries.iter().enumerate();
+        entries.filter(|(_, e)| e.as_ref().is_some_and(&pick)).map(|(at, _)| at).collect()
     }
 }
 
@@ -137,14 +207,23 @@ impl Books {
         self.sending.get_mut(token as usize)
     }
 
-    pub(crate) fn abort_send(&mut self, token: u64) {
-        self.sending.remove(token as usize);
+    /// A send was not taken; answers what it would have sent.
+    pub(crate) fn abort_send(&mut self, token: u64) -> Content {
+        self.sending.remove(token as usize).map_or(Content::EMPTY, |sending| sending.content)
     }
 
     /// A send has ended; success is reported if that was wanted.
     pub(crate) fn end_send(&mut self, token: u64, outcome: Outcome) {
-        if let Some(sending) = self.sending.remove(token as usize) {
-            self.report_send(&sending.op, sending.len, outcome);
+        let Some(Sending { whose, content }) = self.sending.remove(token as usize) else { return };
+        match whose {
+            Whose::User(op) => self.report_send(&op, content.len(), outcome),
+            Whose::Operation(id) => {
+                let ended = self.remote.sent(id, outcome == Outcome::Done);
+                self.sends_done.extend(ended);
+            }
+            Whose::Answer(peer, refund) => {
+                self.target.refunds.extend(refund.map(|len| (peer, len)));
+            }
         }
     }
 
@@ -276,8 +355,33 @@ impl Books {
         match self.pulling.remove(token as usize) {
             Some(Pulling::ToUser(receiving)) => self.end_recv(&receiving, complete),
             Some(Pulling::Active(message)) if complete => self.active.push_back(message),
-            Some(Pulling::Active(_)) | None => {}
+            Some(Pulling::Remote(peer, arriving)) if complete => {
+                let event = self.target.end(peer, arriving, false);
+                self.recvs_done.extend(event);
+            }
+            Some(Pulling::Answer(Some(id))) => {
+                let ended = self.remote.answer_ends(id, complete);
+                self.sends_done.extend(ended);
+            }
+            Some(Pulling::Active(_) | Pulling::Remote(..) | Pulling::Answer(None)) | None => {}
         }
+    }
+
+    /// A one-sided operation or an answer that is here as a whole. True when
+    /// its credit may be given back at once.
+    fn remote_message(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> bool {
+        let len = payload.len() as u64;
+        if envelope.class == Class::Answer {
+            if let Some(id) = self.remote.answer_begins(peer, envelope, len) {
+                self.remote.answer_part(id, 0, payload);
+                let ended = self.remote.answer_ends(id, true);
+                self.sends_done.extend(ended);
+            }
+            return true;
+        }
+        let event = self.target.perform(peer, envelope, payload, Some(len));
+        self.recvs_done.extend(event);
+        false
     }
 
     /// Keeps a message for which nothing was posted; answers its number.
@@ -301,16 +405,14 @@ fn active(peer: PeerId, envelope: &Envelope, payload: Vec<u8>) -> ActiveMessage 
 
 impl Source for Books {
     fn read(&self, token: u64, offset: u64, out: &mut [u8]) {
-        let Some(sending) = self.sending.get(token as usize) else { return };
-        match &sending.owned {
-            Some(bytes) => {
-                let from = (offset as usize).min(bytes.len());
-                let len = out.len().min(bytes.len() - from);
-                out[..len].copy_from_slice(&bytes[from..from + len]);
-            }
-            None => sending.regions.read(offset as usize, out),
+        if let Some(sending) = self.sending.get(token as usize) {
+            sending.content.read(offset as usize, out);
         }
     }
+}
+
+fn is_remote(class: Class) -> bool {
+    class == Class::Answer || class.names_memory()
 }
 
 impl Sink for Books {
@@ -318,6 +420,9 @@ impl Sink for Books {
         if envelope.class == Class::Active {
             self.active.push_back(active(peer, envelope, payload.to_vec()));
             return false;
+        }
+        if is_remote(envelope.class) {
+            return self.remote_message(peer, envelope, payload);
         }
         let total = payload.len() as u64;
         if let Some(receiving) = self.receiving(peer, envelope, total) {
@@ -332,6 +437,16 @@ impl Sink for Books {
     fn first(&mut self, peer: PeerId, envelope: &Envelope, total: u64, payload: &[u8]) {
         let assembly = if envelope.class == Class::Active {
             Assembly::Active(active(peer, envelope, payload.to_vec()))
+        } else if envelope.class == Class::Answer {
+            let id = self.remote.answer_begins(peer, envelope, total);
+            if let Some(id) = id {
+                self.remote.answer_part(id, 0, payload);
+            }
+            Assembly::Answer { id, got: payload.len() }
+        } else if envelope.class.names_memory() {
+            let mut arriving = self.target.begin(envelope, total);
+            self.target.part(&mut arriving, 0, payload);
+            Assembly::Remote { arriving, got: payload.len() }
         } else if let Some(receiving) = self.receiving(peer, envelope, total) {
             receiving.posted.regions.write(0, payload);
             Assembly::ToUser { receiving, got: payload.len() }
@@ -352,6 +467,16 @@ impl Sink for Books {
                 *got += payload.len();
             }
             Some(Assembly::Active(message)) => message.payload.extend_from_slice(payload),
+            Some(Assembly::Remote { arriving, got }) => {
+                self.target.part(arriving, *got, payload);
+                *got += payload.len();
+            }
+            Some(Assembly::Answer { id, got }) => {
+                if let Some(id) = *id {
+                    self.remote.answer_part(id, *got, payload);
+                }
+                *got += payload.len();
+            }
             Some(Assembly::Unexpected { serial }) => {
                 let message = self.matching.by_serial(*serial);
                 if let Some(Unexpected { payload: Payload::Here(bytes), .. }) = message {
@@ -371,6 +496,16 @@ impl Sink for Books {
                 self.active.push_back(message);
                 false
             }
+            Some(Assembly::Remote { arriving, .. }) => {
+                let event = self.target.end(peer, arriving, true);
+                self.recvs_done.extend(event);
+                false
+            }
+            Some(Assembly::Answer { id, .. }) => {
+                let ended = id.and_then(|id| self.remote.answer_ends(id, true));
+                self.sends_done.extend(ended);
+                true
+            }
             Some(Assembly::Unexpected { .. }) => false,
             None => true,
         }
@@ -389,6 +524,18 @@ impl Sink for Books {
             let token = self.pulling.insert(Pulling::Active(message)) as u64;
             return Some(Wanted { len, token });
         }
+        if envelope.class == Class::Answer {
+            let id = self.remote.answer_begins(peer, envelope, total);
+            let len = id.map_or(0, |id| self.remote.wanted(id));
+            let token = self.pulling.insert(Pulling::Answer(id)) as u64;
+            return Some(Wanted { len, token });
+        }
+        if envelope.class.names_memory() {
+            let arriving = self.target.begin(envelope, total);
+            let len = arriving.wanted();
+            let token = self.pulling.insert(Pulling::Remote(peer, arriving)) as u64;
+            return Some(Wanted { len, token });
+        }
         if let Some(receiving) = self.receiving(peer, envelope, total) {
             return Some(self.begin_pull(receiving));
         }
@@ -405,7 +552,13 @@ impl Sink for Books {
                     out.copy_from_slice(payload);
                 }
             }
-            None => {}
+            Some(Pulling::Remote(_, arriving)) => {
+                self.target.part(arriving, offset as usize, payload);
+            }
+            Some(Pulling::Answer(Some(id))) => {
+                self.remote.answer_part(*id, offset as usize, payload);
+            }
+            Some(Pulling::Answer(None)) | None => {}
         }
     }
 
@@ -425,6 +578,8 @@ impl Sink for Books {
         for posted in self.matching.withdraw_from(peer) {
             self.end_unmatched(&posted, Outcome::PeerGone);
         }
+        let ended = self.remote.gone(peer);
+        self.sends_done.extend(ended);
         self.gone.push_back((peer, why));
     }
 }

@@ -1,5 +1,7 @@
 //! The endpoint itself: posts, progress, waiting, closing.
 
+mod one_sided;
+
 use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,7 +13,7 @@ use wiglaf_transport::{
 };
 use wiglaf_wire::{Class, Envelope, Epoch, JobKey};
 
-use crate::books::{Assembly, Books, Receiving, Sending};
+use crate::books::{Assembly, Books, Content, Receiving, Sending, Whose};
 use crate::matching::{Payload, Posted, Unexpected};
 use crate::memory::{Region, Regions};
 use crate::sleep::Sleepers;
@@ -177,21 +179,20 @@ impl Endpoint {
             _ if op.inject => self.inject_len_max(),
             Class::Active => ACTIVE_LEN_MAX,
             Class::Tagged | Class::Untagged => usize::MAX,
+            _ => return Err(PostError::Unsupported), // one-sided: not to be sent by hand
         };
         if len > limit {
             return Err(PostError::TooLong);
         }
         let report = op.complete == CompleteWhen::Delivery && !op.inject;
-        let token = self.books.begin_send(Sending { op: *op, regions, owned: None, len });
-        let envelope = Envelope { class: op.class, tag: op.tag, data: op.data };
+        let (whose, content) = (Whose::User(*op), Content::User(regions));
+        let token = self.books.begin_send(Sending { whose, content });
+        let envelope = Envelope::new(op.class, op.tag, op.data);
         let taken = self.transport.send(op.peer, envelope, len, token, report, &self.books);
         match taken {
             Err(why) => {
                 self.books.abort_send(token);
-                return Err(match why {
-                    SendError::Again => PostError::Again,
-                    SendError::PeerGone => PostError::PeerGone,
-                });
+                return Err(refused(why));
             }
             Ok(Taken::Buffered) if !report => self.books.end_send(token, Outcome::Done),
             Ok(Taken::Buffered) => {}
@@ -200,7 +201,7 @@ impl Endpoint {
                 let mut bytes = vec![0; len];
                 regions.read(0, &mut bytes);
                 if let Some(sending) = self.books.sending_mut(token) {
-                    sending.owned = Some(bytes);
+                    sending.content = Content::Owned(bytes);
                 }
             }
             Ok(Taken::Pending) => {}
@@ -286,7 +287,7 @@ impl Endpoint {
             self.progress();
         }
         let found = self.books.matching.find(op).map(|m| (m.peer, m.envelope, m.total));
-        let nothing = Envelope { class: op.class, tag: op.tag, data: None };
+        let nothing = Envelope::new(op.class, op.tag, None);
         let (source, envelope, len, outcome) = match found {
             Some((peer, envelope, total)) => (Some(peer), envelope, total, Outcome::Done),
             None => (None, nothing, 0, Outcome::NoMessage),
@@ -394,6 +395,7 @@ impl Endpoint {
             self.break_link(path, why);
         }
         self.introduce_strangers();
+        self.serve();
         // Reading the clock costs as much as looking into a ring: an empty poll
         // does so now and then only.
         self.quiet_polls = if arrived_at.is_some() { 0 } else { self.quiet_polls.wrapping_add(1) };
@@ -527,6 +529,13 @@ impl Endpoint {
 
     pub(crate) fn now(&self) -> Tick {
         tick(self.clock)
+    }
+}
+
+fn refused(why: SendError) -> PostError {
+    match why {
+        SendError::Again => PostError::Again,
+        SendError::PeerGone => PostError::PeerGone,
     }
 }
 

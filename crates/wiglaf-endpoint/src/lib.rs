@@ -7,18 +7,25 @@
 //! Matching follows MPI and libfabric: a receive matches by class, source and
 //! `(tag ^ wanted) & !ignore == 0`, in order of arrival and of posting.
 
+mod atomics;
 mod books;
 mod endpoint;
+mod exposed;
 mod matching;
 mod memory;
+mod remote;
 mod sleep;
+mod target;
 mod waiting;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
+pub use atomics::{Element, Function};
 pub use endpoint::{Endpoint, Setup};
+pub use exposed::{Access, ExposeError, Exposed, Refusal};
 pub use memory::{REGIONS_MAX, Region};
+pub use remote::{ATOMIC_LEN_MAX, AtomicOp, Hold, RemoteOp, RemoteStats};
 pub use sleep::{Nap, Pause};
 pub use wiglaf_transport::limits::FRAME_LEN_MIN;
 pub use wiglaf_transport::{Gone, PeerId, PeerView, Stats};
@@ -110,14 +117,16 @@ pub enum Outcome {
     NoMessage,
     /// The peer is gone.
     PeerGone,
+    /// The target refused a one-sided operation.
+    Refused(Refusal),
 }
 
 /// Which operation a completion is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// A send.
+    /// A send or a one-sided operation.
     Send,
-    /// A receive, a peek or a claim.
+    /// A receive, a peek or a claim; what a peer did to exposed memory.
     Recv,
 }
 
@@ -136,7 +145,7 @@ pub struct Completion {
     pub buf: *mut u8,
     /// The sender's remote completion data.
     pub data: Option<u64>,
-    /// The message's tag.
+    /// The message's tag; the region's key, in one-sided classes.
     pub tag: u64,
     /// Who sent it; meaningful for receives.
     pub source: Option<PeerId>,
@@ -155,8 +164,10 @@ pub enum PostError {
     Again,
     /// The peer is known to be gone.
     PeerGone,
-    /// Longer than allowed (inject).
+    /// Longer than allowed (inject, atomics).
     TooLong,
+    /// A function that is not defined for such elements or such a call.
+    Unsupported,
     /// No claimed message with that context.
     NotClaimed,
 }

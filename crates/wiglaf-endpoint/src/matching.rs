@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn envelope(tag: u64) -> Envelope {
-        Envelope { class: Class::Tagged, tag, data: None }
+        Envelope::new(Class::Tagged, tag, None)
     }
 
     fn message(serial: u64, peer: u32, tag: u64) -> Unexpected {

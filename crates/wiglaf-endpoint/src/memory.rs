@@ -4,6 +4,8 @@
 //! posts them promises in `unsafe fn post_*` that they stay valid until the
 //! operation ends. Everything else in this crate is safe code.
 
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
 /// Most regions of one operation.
 pub const REGIONS_MAX: usize = 4;
 
@@ -107,6 +109,44 @@ impl Regions {
             // SAFETY: as in `write`, for reads.
             unsafe { std::ptr::copy_nonoverlapping(ptr, to.as_mut_ptr(), len) };
         });
+    }
+
+    /// Replaces the `len` bytes at `offset` by what `change` makes of them.
+    ///
+    /// Aligned elements of 1, 2, 4 and 8 bytes are changed indivisibly, also
+    /// for other threads and processes; `change` may then be called again.
+    pub(crate) fn update(&self, offset: usize, len: usize, mut change: impl FnMut(&mut [u8])) {
+        let mut place = std::ptr::null_mut();
+        self.pieces(offset, len, |ptr, _, count| {
+            if count == len && ptr.addr().is_multiple_of(len) {
+                place = ptr;
+            }
+        });
+        macro_rules! exchange {
+            ($cell:ty, $bits:ty) => {{
+                // SAFETY: `pieces` stays inside the regions, which are valid for reads and
+                // writes; alignment was checked, and atomics may share memory with anybody.
+                let cell = unsafe { <$cell>::from_ptr(place.cast()) };
+                let changed = |old: $bits| {
+                    let mut bytes = old.to_le_bytes();
+                    change(&mut bytes);
+                    Some(<$bits>::from_le_bytes(bytes))
+                };
+                let _ = cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, changed);
+            }};
+        }
+        match len {
+            1 if !place.is_null() => exchange!(AtomicU8, u8),
+            2 if !place.is_null() => exchange!(AtomicU16, u16),
+            4 if !place.is_null() => exchange!(AtomicU32, u32),
+            8 if !place.is_null() => exchange!(AtomicU64, u64),
+            _ => {
+                let mut bytes = vec![0; len];
+                self.read(offset, &mut bytes);
+                change(&mut bytes);
+                self.write(offset, &bytes);
+            }
+        }
     }
 }
 

@@ -252,7 +252,10 @@ impl Endpoint {
 
     fn drain(&mut self, limit: Duration) {
         let began = Instant::now();
-        while !self.transport.is_drained() && began.elapsed() < limit && !self.is_cut_off() {
+        while !(self.transport.is_drained() && self.is_one_sided_idle())
+            && began.elapsed() < limit
+            && !self.is_cut_off()
+        {
             if !self.progress() {
                 self.block(Duration::from_millis(1));
             }

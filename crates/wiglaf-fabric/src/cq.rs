@@ -228,20 +228,22 @@ fn entry_len(format: fi::fi_cq_format) -> usize {
 }
 
 fn entry_flags(completion: &Completion) -> u64 {
-    let side = match completion.side {
-        Side::Send => fi::FI_SEND,
-        Side::Recv => fi::FI_RECV,
+    let is_send = completion.side == Side::Send;
+    let which = |here, there| if is_send { here } else { there };
+    let what = match completion.class {
+        Class::Tagged => fi::FI_TAGGED | which(fi::FI_SEND, fi::FI_RECV),
+        Class::Write => fi::FI_RMA | which(fi::FI_WRITE, fi::FI_REMOTE_WRITE),
+        Class::Read => fi::FI_RMA | which(fi::FI_READ, fi::FI_REMOTE_READ),
+        Class::Atomic => fi::FI_ATOMIC | which(fi::FI_WRITE, fi::FI_REMOTE_WRITE),
+        Class::Fetch => fi::FI_ATOMIC | which(fi::FI_READ, fi::FI_REMOTE_READ),
+        Class::Untagged | Class::Active | Class::Answer => {
+            fi::FI_MSG | which(fi::FI_SEND, fi::FI_RECV)
+        }
     };
-    let class = match completion.class {
-        Class::Tagged => fi::FI_TAGGED,
-        Class::Untagged | Class::Active => fi::FI_MSG,
-    };
-    let data = match (completion.side, completion.data) {
-        (Side::Recv, Some(_)) => fi::FI_REMOTE_CQ_DATA,
-        _ => 0,
-    };
+    let has_data = !is_send && completion.data.is_some();
+    let data = if has_data { fi::FI_REMOTE_CQ_DATA } else { 0 };
     let released = if completion.multi_released { fi::FI_MULTI_RECV } else { 0 };
-    side | class | data | released
+    what | data | released
 }
 
 #[repr(C)]
@@ -480,6 +482,10 @@ unsafe extern "C" fn strerror(
             fi::FI_ECANCELED => c"the operation was cancelled",
             fi::FI_ENOMSG => c"no message matches",
             fi::FI_ECONNRESET => c"the peer is gone",
+            fi::FI_EKEYREJECTED => c"no memory is registered under that key at the target",
+            fi::FI_EACCES => c"the target's memory is not registered for that access",
+            fi::FI_EINVAL => c"the range does not lie within the target's memory region",
+            fi::FI_EOPNOTSUPP => c"the target does not know that operation",
             _ => c"unknown error",
         };
         // SAFETY: fi_cq(3) demands a buffer of `len` bytes or null.

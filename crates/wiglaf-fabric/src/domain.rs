@@ -1,22 +1,29 @@
 //! `fid_domain`: what opens address vectors, queues, counters and endpoints, and registers memory.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use wiglaf_endpoint::Exposed;
 
 use crate::bindings as fi;
 use crate::eq::Eq;
 use crate::fabric::{Fabric, FabricState};
 use crate::guard::{EBUSY, EINVAL, guard, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
-use crate::{av, cntr, cq, ep, mr, poll};
+use crate::{atomic, av, cntr, cq, ep, mr, poll};
 
 /// What a domain's objects hold on to.
 #[derive(Debug)]
 pub(crate) struct DomainState {
     /// The interface version that the application speaks.
     pub(crate) api_version: u32,
-    /// Keys of memory that is registered for remote access.
-    pub(crate) remote_keys: Mutex<HashSet<u64>>,
+    /// Memory that is registered for remote access, for all endpoints of the domain.
+    pub(crate) exposed: Exposed,
+    /// Whether peers name registered memory by its addresses, not by offsets.
+    pub(crate) by_address: bool,
+    /// Whether the provider chooses the keys, and the next one; none is given twice.
+    pub(crate) chooses_keys: bool,
+    pub(crate) next_key: AtomicU64,
     _fabric: Arc<FabricState>,
 }
 
@@ -42,7 +49,7 @@ static OPS: fi::fi_ops_domain = fi::fi_ops_domain {
     poll_open: Some(poll::open),
     stx_ctx: Some(stx_ctx),
     srx_ctx: Some(srx_ctx),
-    query_atomic: Some(query_atomic),
+    query_atomic: Some(atomic::query),
     query_collective: Some(query_collective),
     endpoint2: Some(endpoint2),
 };
@@ -51,7 +58,6 @@ unsupported! {
     scalable_ep(*mut fi::fid_domain, *mut fi::fi_info, *mut *mut fi::fid_ep, *mut libc::c_void) -> libc::c_int;
     stx_ctx(*mut fi::fid_domain, *mut fi::fi_tx_attr, *mut *mut fi::fid_stx, *mut libc::c_void) -> libc::c_int;
     srx_ctx(*mut fi::fid_domain, *mut fi::fi_rx_attr, *mut *mut fi::fid_ep, *mut libc::c_void) -> libc::c_int;
-    query_atomic(*mut fi::fid_domain, fi::fi_datatype, fi::fi_op, *mut fi::fi_atomic_attr, u64) -> libc::c_int;
     query_collective(*mut fi::fid_domain, fi::fi_collective_op, *mut fi::fi_collective_attr, u64) -> libc::c_int;
 }
 
@@ -66,6 +72,9 @@ pub(crate) unsafe extern "C" fn open(
         not_null(domain)?;
         // SAFETY: fi_domain(3) demands a live fabric.
         let fabric = unsafe { object::<Fabric, _>(fabric)? };
+        // SAFETY: fi_domain(3) demands an info with its attributes; `info` was checked above.
+        let mr_mode = unsafe { (*info).domain_attr.as_ref() }.map_or(0, |attr| attr.mr_mode);
+        let has = |bit: u64| mr_mode == fi::FI_MR_BASIC as i32 || mr_mode as u64 & bit != 0;
         let opened = Domain {
             fid: fi::fid_domain {
                 fid: new_fid::<Domain>(context, &FID_OPS),
@@ -74,7 +83,10 @@ pub(crate) unsafe extern "C" fn open(
             },
             state: Arc::new(DomainState {
                 api_version: fabric.state.api_version,
-                remote_keys: Mutex::default(),
+                exposed: Exposed::default(),
+                by_address: has(fi::FI_MR_VIRT_ADDR),
+                chooses_keys: has(fi::FI_MR_PROV_KEY),
+                next_key: AtomicU64::new(1),
                 _fabric: Arc::clone(&fabric.state),
             }),
         };

@@ -16,6 +16,7 @@ use crate::eq::EqState;
 use crate::guard::{EAGAIN, EINVAL, Errno, Fi};
 use crate::info::INJECT_LEN;
 use crate::log;
+use crate::one_sided::{RemoteCounters, is_unseen, refusal_errno};
 use crate::ops::{Flags, RecvCall, SendCall};
 use crate::peers::Peers;
 use crate::tokens::{Meaning, Tokens};
@@ -46,7 +47,7 @@ pub(crate) struct Direction {
 }
 
 impl Direction {
-    fn shows(&self, flags: u64) -> bool {
+    pub(crate) fn shows(&self, flags: u64) -> bool {
         self.has_queue && (!self.selective || flags & fi::FI_COMPLETION != 0)
     }
 }
@@ -55,6 +56,9 @@ pub(crate) struct Engine {
     pub(crate) endpoint: Endpoint,
     pub(crate) tx: Direction,
     pub(crate) rx: Direction,
+    pub(crate) remote_counters: RemoteCounters,
+    /// Whether one-sided operations on a peer take effect in their order.
+    pub(crate) is_ordered: bool,
     /// The address vector; none before the endpoint is enabled.
     pub(crate) peers: Option<Peers>,
     /// Whether receives heed the source that they name.
@@ -85,6 +89,8 @@ impl Engine {
             endpoint,
             tx: Direction::default(),
             rx: Direction::default(),
+            remote_counters: RemoteCounters::default(),
+            is_ordered: false,
             peers: None,
             directed: false,
             multi_recv_min: MULTI_RECV_MIN,
@@ -93,7 +99,7 @@ impl Engine {
         }
     }
 
-    fn peer(&mut self, index: fi::fi_addr_t) -> Fi<PeerId> {
+    pub(crate) fn peer(&mut self, index: fi::fi_addr_t) -> Fi<PeerId> {
         let peers = self.peers.as_mut().ok_or(Errno(fi::FI_EOPBADSTATE))?;
         peers.peer(index, &mut self.endpoint)
     }
@@ -126,12 +132,7 @@ impl Engine {
         }
         let shown = call.flags != Flags::Inject && self.tx.shows(flags);
         let counted = !self.tx.counters.is_empty();
-        let context = match (shown, call.context) {
-            (true, context) => context,
-            (false, 0) if !counted => nobody(),
-            (false, context) if !counted => context,
-            (false, context) => self.tokens.issue(context, Meaning::Silent),
-        };
+        let context = self.stand_in(call.context, shown, counted);
         let complete = if flags & UNTIL_DELIVERED != 0 {
             CompleteWhen::Delivery
         } else {
@@ -152,7 +153,17 @@ impl Engine {
         self.posted(posted, context)
     }
 
-    fn posted(&mut self, posted: Result<(), PostError>, context: usize) -> Fi<()> {
+    /// What a send carries in place of the application's context.
+    pub(crate) fn stand_in(&mut self, context: usize, shown: bool, counted: bool) -> usize {
+        match (shown, context) {
+            (true, context) => context,
+            (false, 0) if !counted => nobody(),
+            (false, context) if !counted => context,
+            (false, context) => self.tokens.issue(context, Meaning::Silent),
+        }
+    }
+
+    pub(crate) fn posted(&mut self, posted: Result<(), PostError>, context: usize) -> Fi<()> {
         posted.map_err(|error| {
             if self.tokens.get(context).is_some() {
                 self.tokens.drop_token(context);
@@ -329,15 +340,24 @@ impl Engine {
             }
         }
         if counted {
-            for counter in &self.direction(completion.side).counters {
-                counter.count(done);
-            }
+            self.count(&completion, done);
         }
+        shown &= !is_unseen(&completion);
         if anonymous && !done {
             log::warning!("a message that nobody waits for was lost: {:?}", completion.outcome);
             return None;
         }
         shown.then_some(completion)
+    }
+
+    fn count(&mut self, completion: &Completion, done: bool) {
+        let side = completion.side;
+        match self.remote_counters.of(side, completion.class) {
+            Some(counters) => counters.iter().for_each(|counter| counter.count(done)),
+            None => {
+                self.direction(side).counters.iter().for_each(|counter| counter.count(done));
+            }
+        }
     }
 
     /// Drops the message that a peek has found and claimed under `key`.
@@ -364,6 +384,7 @@ fn post_errno(error: PostError) -> Errno {
         PostError::PeerGone => Errno(fi::FI_ECONNRESET),
         PostError::TooLong => Errno(fi::FI_EMSGSIZE),
         PostError::NotClaimed => Errno(fi::FI_ENOMSG),
+        PostError::Unsupported => Errno(fi::FI_EOPNOTSUPP),
     }
 }
 
@@ -375,6 +396,7 @@ pub(crate) fn outcome_errno(outcome: Outcome) -> Option<Errno> {
         Outcome::Canceled => Some(Errno(fi::FI_ECANCELED)),
         Outcome::NoMessage => Some(Errno(fi::FI_ENOMSG)),
         Outcome::PeerGone => Some(Errno(fi::FI_ECONNRESET)),
+        Outcome::Refused(_) => refusal_errno(outcome),
     }
 }
 

@@ -16,8 +16,9 @@ use crate::engine::{Direction, Engine, Shared, only};
 use crate::eq::Eq;
 use crate::guard::{EINVAL, ENOSYS, Errno, Fi, guard, guard_data, lock, unsupported};
 use crate::helper::Helper;
-use crate::info::{CAPS, INJECT_LEN, RX_OP_FLAGS, TX_OP_FLAGS};
+use crate::info::{CAPS, INJECT_LEN, REMOTE_ORDERS, RX_OP_FLAGS, TX_OP_FLAGS};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
+use crate::one_sided::RemoteCounters;
 use crate::peers::Peers;
 use crate::{atomic, cm, collective, log, msg, rma, tagged};
 
@@ -146,6 +147,8 @@ unsafe fn from_info(domain: &Domain, info: &fi::fi_info, context: *mut libc::c_v
     engine.tx.op_flags = tx_op_flags;
     engine.rx.op_flags = rx_op_flags;
     engine.directed = caps & fi::FI_DIRECTED_RECV != 0;
+    engine.is_ordered = tx.is_some_and(|tx| tx.msg_order & REMOTE_ORDERS != 0);
+    engine.endpoint.expose_all(domain.state.exposed.clone());
     Ok(Ep {
         fid: fi::fid_ep {
             fid: new_fid::<Ep>(context, &FID_OPS),
@@ -170,6 +173,11 @@ unsafe fn from_info(domain: &Domain, info: &fi::fi_info, context: *mut libc::c_v
 impl Ep {
     pub(crate) fn is_enabled(&self) -> bool {
         self.enabled.load(Ordering::Acquire)
+    }
+
+    /// Refuses calls of a kind that the endpoint was not opened for.
+    pub(crate) fn needs(&self, cap: u64) -> Fi<()> {
+        if self.caps & cap != 0 { Ok(()) } else { Err(Errno(fi::FI_EOPNOTSUPP)) }
     }
 
     fn bind_cq(&self, cq: &Arc<CqState>, flags: u64) -> Fi<()> {
@@ -231,6 +239,10 @@ impl Ep {
             let mut engine = lock(&self.engine)?;
             join(&mut engine.tx, bound.tx_cq.as_ref(), &bound.counters, fi::FI_SEND);
             join(&mut engine.rx, bound.rx_cq.as_ref(), &bound.counters, fi::FI_RECV);
+            engine.remote_counters = remote_counters(&bound.counters);
+            let remote = &engine.remote_counters;
+            let all = !(remote.remote_read.is_empty() && remote.remote_write.is_empty());
+            engine.endpoint.report_remote(all);
             engine.peers = Some(Peers::new(Arc::clone(av)));
         }
         match (&bound.tx_cq, &bound.rx_cq) {
@@ -265,8 +277,22 @@ fn join(
 ) {
     direction.has_queue = cq.is_some();
     direction.selective = cq.is_some_and(|(_, flags)| flags & fi::FI_SELECTIVE_COMPLETION != 0);
-    let bound = counters.iter().filter(|(_, flags)| flags & side != 0);
-    direction.counters = bound.map(|(counter, _)| Arc::clone(counter)).collect();
+    direction.counters = bound_for(counters, side);
+}
+
+/// The counters that were bound for what `flag` names.
+fn bound_for(counters: &[(Arc<CntrState>, u64)], flag: u64) -> Vec<Arc<CntrState>> {
+    let bound = counters.iter().filter(|(_, flags)| flags & flag != 0);
+    bound.map(|(counter, _)| Arc::clone(counter)).collect()
+}
+
+fn remote_counters(counters: &[(Arc<CntrState>, u64)]) -> RemoteCounters {
+    RemoteCounters {
+        read: bound_for(counters, fi::FI_READ),
+        write: bound_for(counters, fi::FI_WRITE),
+        remote_read: bound_for(counters, fi::FI_REMOTE_READ),
+        remote_write: bound_for(counters, fi::FI_REMOTE_WRITE),
+    }
 }
 
 impl Drop for Ep {
@@ -285,7 +311,11 @@ impl Drop for Ep {
         }
         if let Ok(mut engine) = lock(&self.engine) {
             engine.endpoint.close();
-            log::info!("endpoint closed: {:?}", engine.endpoint.stats());
+            log::info!(
+                "endpoint closed: {:?} {:?}",
+                engine.endpoint.stats(),
+                engine.endpoint.remote_stats()
+            );
         }
     }
 }

@@ -35,17 +35,44 @@ const PROTOCOL_VERSION: u32 = 1;
 const MEM_TAG_FORMAT: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 
 /// What an application must ask for to get it, though without any capability it gets all.
-const PRIMARY: u64 = fi::FI_MSG | fi::FI_TAGGED;
+const PRIMARY: u64 = TWO_SIDED | ONE_SIDED;
+const TWO_SIDED: u64 = fi::FI_MSG | fi::FI_TAGGED;
+const ONE_SIDED: u64 = fi::FI_RMA | fi::FI_ATOMIC;
 /// What narrows or widens the primary ones.
-const MODIFIERS: u64 = fi::FI_SEND | fi::FI_RECV | fi::FI_DIRECTED_RECV;
+const MODIFIERS: u64 = DIRECTIONS | REMOTE_DIRECTIONS | fi::FI_DIRECTED_RECV;
+const DIRECTIONS: u64 = fi::FI_SEND | fi::FI_RECV;
+const REMOTE_DIRECTIONS: u64 =
+    fi::FI_READ | fi::FI_WRITE | fi::FI_REMOTE_READ | fi::FI_REMOTE_WRITE;
 /// What costs nothing and is always given.
 const SECONDARY: u64 = fi::FI_MULTI_RECV | fi::FI_SOURCE | COMM;
 const COMM: u64 = fi::FI_LOCAL_COMM | fi::FI_REMOTE_COMM;
-pub(crate) const CAPS: u64 = PRIMARY | MODIFIERS | SECONDARY;
+pub(crate) const CAPS: u64 = PRIMARY | MODIFIERS | SECONDARY | fi::FI_RMA_EVENT;
 
-const TX_CAPS: u64 = PRIMARY | fi::FI_SEND;
-const RX_CAPS: u64 =
-    PRIMARY | fi::FI_RECV | fi::FI_DIRECTED_RECV | fi::FI_MULTI_RECV | fi::FI_SOURCE;
+const TX_CAPS: u64 = PRIMARY | fi::FI_SEND | fi::FI_READ | fi::FI_WRITE;
+const RX_CAPS: u64 = PRIMARY
+    | fi::FI_RECV
+    | fi::FI_REMOTE_READ
+    | fi::FI_REMOTE_WRITE
+    | fi::FI_RMA_EVENT
+    | fi::FI_DIRECTED_RECV
+    | fi::FI_MULTI_RECV
+    | fi::FI_SOURCE;
+/// Orders among one-sided operations, kept for those who ask: it makes operations wait for others.
+pub(crate) const REMOTE_ORDERS: u64 = fi::FI_ORDER_RAR
+    | fi::FI_ORDER_RAW
+    | fi::FI_ORDER_WAR
+    | fi::FI_ORDER_WAW
+    | fi::FI_ORDER_RMA_RAR
+    | fi::FI_ORDER_RMA_RAW
+    | fi::FI_ORDER_RMA_WAR
+    | fi::FI_ORDER_RMA_WAW
+    | fi::FI_ORDER_ATOMIC_RAR
+    | fi::FI_ORDER_ATOMIC_RAW
+    | fi::FI_ORDER_ATOMIC_WAR
+    | fi::FI_ORDER_ATOMIC_WAW;
+const ORDERS: u64 = fi::FI_ORDER_SAS | REMOTE_ORDERS;
+/// What applications may leave to the provider when they register memory.
+const MR_MODES: u64 = fi::FI_MR_VIRT_ADDR | fi::FI_MR_ALLOCATED | fi::FI_MR_PROV_KEY;
 /// Default flags that sends may have.
 pub(crate) const TX_OP_FLAGS: u64 = fi::FI_COMPLETION
     | fi::FI_INJECT
@@ -63,6 +90,7 @@ struct Offer {
     rx_caps: u64,
     tx_op_flags: u64,
     rx_op_flags: u64,
+    msg_order: u64,
     tx_size: usize,
     rx_size: usize,
     threading: fi::fi_threading,
@@ -85,6 +113,7 @@ impl Offer {
             rx_caps: RX_CAPS,
             tx_op_flags: 0,
             rx_op_flags: 0,
+            msg_order: fi::FI_ORDER_SAS,
             tx_size: QUEUE_LEN,
             rx_size: QUEUE_LEN,
             threading: fi::FI_THREAD_SAFE,
@@ -184,10 +213,11 @@ fn capabilities(info: &fi::fi_info, offer: &mut Offer) -> Result<(), Refusal> {
     let formats = [fi::FI_FORMAT_UNSPEC, fi::FI_SOCKADDR, fi::FI_SOCKADDR_IN];
     refuse_unless(formats.contains(&info.addr_format), "addr_format", u64::from(info.addr_format))?;
     if info.caps & PRIMARY != 0 {
-        let directions = fi::FI_SEND | fi::FI_RECV;
         offer.caps = info.caps | SECONDARY;
-        if info.caps & directions == 0 {
-            offer.caps |= directions;
+        for (kinds, directions) in [(TWO_SIDED, DIRECTIONS), (ONE_SIDED, REMOTE_DIRECTIONS)] {
+            if info.caps & kinds != 0 && info.caps & directions == 0 {
+                offer.caps |= directions;
+            }
         }
     }
     offer.tx_caps &= offer.caps;
@@ -200,17 +230,18 @@ fn transmit(tx: &fi::fi_tx_attr, offer: &mut Offer) -> Result<(), Refusal> {
     refuse_unless(strange == 0, "tx_attr caps", strange)?;
     let strange = tx.op_flags & !TX_OP_FLAGS;
     refuse_unless(strange == 0, "tx_attr op_flags", strange)?;
-    let order = tx.msg_order & !fi::FI_ORDER_SAS;
+    let order = tx.msg_order & !ORDERS;
     refuse_unless(order == 0, "tx_attr msg_order", order)?;
     refuse_unless(tx.comp_order == 0, "tx_attr comp_order", tx.comp_order)?;
     refuse_unless(tx.inject_size <= INJECT_LEN, "inject_size", tx.inject_size as u64)?;
     refuse_unless(tx.size <= QUEUE_LEN_MAX, "tx_attr size", tx.size as u64)?;
     refuse_unless(tx.iov_limit <= IOV_LIMIT, "tx_attr iov_limit", tx.iov_limit as u64)?;
-    refuse_unless(tx.rma_iov_limit == 0, "rma_iov_limit", tx.rma_iov_limit as u64)?;
+    refuse_unless(tx.rma_iov_limit <= 1, "rma_iov_limit", tx.rma_iov_limit as u64)?;
     if tx.caps != 0 {
         offer.tx_caps = tx.caps;
     }
     offer.tx_op_flags = tx.op_flags;
+    offer.msg_order |= tx.msg_order;
     offer.tx_size = QUEUE_LEN.max(tx.size);
     Ok(())
 }
@@ -220,7 +251,7 @@ fn receive(rx: &fi::fi_rx_attr, offer: &mut Offer) -> Result<(), Refusal> {
     refuse_unless(strange == 0, "rx_attr caps", strange)?;
     let strange = rx.op_flags & !RX_OP_FLAGS;
     refuse_unless(strange == 0, "rx_attr op_flags", strange)?;
-    let order = rx.msg_order & !fi::FI_ORDER_SAS;
+    let order = rx.msg_order & !ORDERS;
     refuse_unless(order == 0, "rx_attr msg_order", order)?;
     refuse_unless(rx.comp_order == 0, "rx_attr comp_order", rx.comp_order)?;
     refuse_unless(rx.size <= QUEUE_LEN_MAX, "rx_attr size", rx.size as u64)?;
@@ -240,8 +271,6 @@ fn endpoint(ep: &fi::fi_ep_attr) -> Result<(), Refusal> {
     refuse_unless(protocols.contains(&ep.protocol), "protocol", u64::from(ep.protocol))?;
     let version = ep.protocol_version;
     refuse_unless(version <= PROTOCOL_VERSION, "protocol_version", u64::from(version))?;
-    let order = ep.max_order_raw_size | ep.max_order_war_size | ep.max_order_waw_size;
-    refuse_unless(order == 0, "max_order sizes", order as u64)?;
     refuse_unless(ep.tx_ctx_cnt <= 1, "tx_ctx_cnt", ep.tx_ctx_cnt as u64)?;
     refuse_unless(ep.rx_ctx_cnt <= 1, "rx_ctx_cnt", ep.rx_ctx_cnt as u64)?;
     refuse_unless(ep.auth_key_size == 0, "auth_key_size", ep.auth_key_size as u64)
@@ -272,6 +301,9 @@ fn domain(asked: &fi::fi_domain_attr, offer: &mut Offer) -> Result<(), Refusal> 
     // The two modes of interfaces before 1.5 are values, not bits, and come back as they were.
     if [fi::FI_MR_BASIC as i32, fi::FI_MR_SCALABLE as i32].contains(&asked.mr_mode) {
         offer.mr_mode = asked.mr_mode;
+    } else {
+        // Nothing is needed. Who can do with addresses and our keys gets them.
+        offer.mr_mode = (asked.mr_mode as u64 & MR_MODES) as i32;
     }
     refuse_unless(asked.mr_key_size <= 8, "mr_key_size", asked.mr_key_size as u64)?;
     refuse_unless(asked.cq_data_size <= 8, "cq_data_size", asked.cq_data_size as u64)?;

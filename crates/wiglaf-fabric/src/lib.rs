@@ -31,6 +31,7 @@ mod log;
 mod mr;
 mod msg;
 mod object;
+mod one_sided;
 mod ops;
 mod peers;
 mod poll;

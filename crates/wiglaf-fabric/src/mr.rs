@@ -1,12 +1,19 @@
-//! `fid_mr`: registered memory. Sends and receives need none; applications that register their
-//! buffers all the same get a handle. Remote access comes with the RMA calls.
+//! `fid_mr`: registered memory. Sends and receives need none; memory that is registered for remote
+//! access is exposed to peers until the handle is closed.
+//!
+//! Nothing is pinned and nothing is sent: a registration is an entry in the domain's table.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use wiglaf_endpoint::{Access, ExposeError};
 
 use crate::bindings as fi;
 use crate::domain::{Domain, DomainState};
-use crate::guard::{EINVAL, Errno, Fi, guard, lock};
+use crate::engine::only;
+use crate::guard::{EINVAL, Errno, Fi, guard};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, take_back};
+use crate::ops::Regions;
 
 #[repr(C)]
 pub(crate) struct Mr {
@@ -30,28 +37,54 @@ pub(crate) static OPS: fi::fi_ops_mr = fi::fi_ops_mr {
 };
 
 const REMOTE: u64 = fi::FI_REMOTE_READ | fi::FI_REMOTE_WRITE;
+const ACCESS: u64 = REMOTE | fi::FI_SEND | fi::FI_RECV | fi::FI_READ | fi::FI_WRITE;
 
-/// # Safety
-/// `domain` is a live handle or null, `mr` is null or valid for a write.
-unsafe fn register(
-    domain: *mut fi::fid,
+/// What is asked of a registration.
+struct Asked {
     access: u64,
     key: u64,
-    mr: *mut *mut fi::fid_mr,
     context: *mut libc::c_void,
+}
+
+/// # Safety
+/// `domain` is a live handle or null, `mr` is null or valid for a write; the memory stays valid until
+/// the handle is closed.
+unsafe fn register(
+    domain: *mut fi::fid,
+    memory: &Regions,
+    asked: &Asked,
+    mr: *mut *mut fi::fid_mr,
 ) -> Fi<()> {
     not_null(mr)?;
     // SAFETY: by the contract of this function.
-    let domain = unsafe { object::<Domain, _>(domain)? };
-    let is_remote = access & REMOTE != 0;
-    if is_remote && !lock(&domain.state.remote_keys)?.insert(key) {
-        return Err(Errno(fi::FI_ENOKEY));
+    let domain = &unsafe { object::<Domain, _>(domain)? }.state;
+    only(asked.access, ACCESS)?;
+    let key = if domain.chooses_keys {
+        domain.next_key.fetch_add(1, Ordering::Relaxed)
+    } else {
+        asked.key
+    };
+    let is_remote = asked.access & REMOTE != 0;
+    if is_remote {
+        let pieces = memory.pieces();
+        let start = pieces.first().map_or(0, |piece| piece.ptr.addr() as u64);
+        let base = if domain.by_address { start } else { 0 };
+        let access = Access {
+            read: asked.access & fi::FI_REMOTE_READ != 0,
+            write: asked.access & fi::FI_REMOTE_WRITE != 0,
+        };
+        // SAFETY: by the contract of this function, and closing withdraws it.
+        let exposed = unsafe { domain.exposed.expose(key, base, access, pieces) };
+        exposed.map_err(|why| match why {
+            ExposeError::KeyTaken => Errno(fi::FI_ENOKEY),
+            ExposeError::Invalid => EINVAL,
+        })?;
     }
-    let fid = new_fid::<Mr>(context, &FID_OPS);
+    let fid = new_fid::<Mr>(asked.context, &FID_OPS);
     let registered = Mr {
         mr: fi::fid_mr { fid, mem_desc: std::ptr::null_mut(), key },
         is_remote,
-        domain: Arc::clone(&domain.state),
+        domain: Arc::clone(domain),
     };
     // SAFETY: checked above.
     unsafe { hand_out(registered, mr) };
@@ -70,11 +103,9 @@ unsafe extern "C" fn reg(
     context: *mut libc::c_void,
 ) -> libc::c_int {
     guard(|| {
-        if buf.is_null() && len != 0 {
-            return Err(EINVAL);
-        }
+        let memory = Regions::one(buf, len)?;
         // SAFETY: fi_mr(3) demands what `register` does.
-        unsafe { register(domain, access, requested_key, mr, context) }
+        unsafe { register(domain, &memory, &Asked { access, key: requested_key, context }, mr) }
     })
 }
 
@@ -90,11 +121,14 @@ unsafe extern "C" fn regv(
     context: *mut libc::c_void,
 ) -> libc::c_int {
     guard(|| {
-        if iov.is_null() || count == 0 {
+        if count == 0 {
             return Err(EINVAL);
         }
-        // SAFETY: fi_mr(3) demands what `register` does.
-        unsafe { register(domain, access, requested_key, mr, context) }
+        // SAFETY: fi_mr(3) demands a valid vector, and what `register` does.
+        unsafe {
+            let memory = Regions::read(iov, count)?;
+            register(domain, &memory, &Asked { access, key: requested_key, context }, mr)
+        }
     })
 }
 
@@ -111,7 +145,10 @@ unsafe extern "C" fn regattr(
             if attr.iface != fi::FI_HMEM_SYSTEM {
                 return Err(Errno(fi::FI_ENOSYS));
             }
-            register(domain, attr.access, attr.requested_key, mr, attr.context)
+            let memory = Regions::read(attr.mr_iov, attr.iov_count)?;
+            let key = attr.requested_key;
+            let asked = Asked { access: attr.access, key, context: attr.context };
+            register(domain, &memory, &asked, mr)
         }
     })
 }
@@ -121,7 +158,7 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
         let closed = unsafe { take_back::<Mr>(fid)? };
         if closed.is_remote {
-            lock(&closed.domain.remote_keys)?.remove(&closed.mr.key);
+            closed.domain.exposed.withdraw(closed.mr.key);
         }
         Ok(())
     })

@@ -6,14 +6,26 @@ mod common;
 #[path = "common/mpi.rs"]
 mod mpi;
 
+/// What makes windows use the provider's RMA and atomics, not messages. Between ranks of one machine
+/// Open MPI would rather use its own shared memory: that is left out.
+const OVER_RMA: [(&str, &str); 3] = [
+    ("OMPI_MCA_osc", "rdma"),
+    ("OMPI_MCA_btl", "self,ofi"),
+    ("OMPI_MCA_btl_ofi_provider_include", "wiglaf"),
+];
+
 /// Runs the program `name` with 2 and with 4 ranks.
 fn judge(name: &str) {
+    judge_with(name, &[]);
+}
+
+fn judge_with(name: &str, extra_env: &[(&str, &str)]) {
     if !common::installed(&["mpirun", "mpicc"]) {
         return;
     }
     let program = mpi::compile(name);
     for ranks in [2, 4] {
-        let output = mpi::mpirun(ranks, &program, &[]);
+        let output = mpi::mpirun(ranks, &program, extra_env);
         let stdout = String::from_utf8_lossy(&output.stdout);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(
@@ -47,7 +59,17 @@ judged! {
     types,
     unordered,
     wildcard,
+    win_atomics,
+    win_epochs,
+    win_swap,
     window,
+}
+
+#[test]
+fn windows_over_rma() {
+    for name in ["window", "win_atomics", "win_epochs"] {
+        judge_with(name, &OVER_RMA);
+    }
 }
 
 /// The programs above would pass over any transport: this one must fail where the provider cannot be

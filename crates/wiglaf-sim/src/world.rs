@@ -202,7 +202,7 @@ fn post_one(node: &mut Node, random: &mut Random, len_max: u64) {
     // Most messages are short, a few are long.
     let len = (random.bits() % (len_max + 1)) >> random.below(14);
     let token = node.peer.register_send(to, number);
-    let envelope = Envelope { class: Class::Tagged, tag: number, data: Some(number ^ 0x5a) };
+    let envelope = Envelope::new(Class::Tagged, number, Some(number ^ 0x5a));
     let report = random.chance(0.3);
     match node.transport.send(peer, envelope, len as usize, token, report, &node.peer) {
         Ok(posted) => {

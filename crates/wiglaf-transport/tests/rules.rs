@@ -120,7 +120,7 @@ impl Net {
 
     fn send(&mut self, from: usize, tag: u64, len: usize) -> Result<Posted, SendError> {
         let side = &mut self.sides[from];
-        let envelope = Envelope { class: Class::Tagged, tag, data: None };
+        let envelope = Envelope::new(Class::Tagged, tag, None);
         side.transport.send(side.peer, envelope, len, tag, true, &side.app)
     }
 

@@ -6,8 +6,10 @@ use crate::bytes::{Reader, Writer};
 
 /// Length of the prefix that each record starts with: type, flags, length.
 pub const RECORD_PREFIX_LEN: usize = 4;
-/// Length of a message envelope in bytes.
+/// Length of a message envelope in bytes, without the address that some classes add.
 pub const ENVELOPE_LEN: usize = 24;
+/// What an envelope that names memory has beyond [`ENVELOPE_LEN`], in bytes.
+const ADDRESS_LEN: usize = 8;
 /// Length of the prefix of a bulk segment in bytes.
 pub const SEGMENT_PREFIX_LEN: usize = 16;
 /// Most 64-bit words in an acknowledgement's bitmap.
@@ -41,6 +43,16 @@ pub enum Class {
     Untagged,
     /// Handed to the active-message handler whose number is the tag.
     Active,
+    /// Bytes for the receiver's exposed memory.
+    Write,
+    /// Asks for bytes of the receiver's exposed memory.
+    Read,
+    /// Changes elements of the receiver's exposed memory.
+    Atomic,
+    /// The same, and asks for what they were before.
+    Fetch,
+    /// How one of the former four ended.
+    Answer,
 }
 
 impl Class {
@@ -49,6 +61,11 @@ impl Class {
             Self::Tagged => 0,
             Self::Untagged => 1,
             Self::Active => 2,
+            Self::Write => 3,
+            Self::Read => 4,
+            Self::Atomic => 5,
+            Self::Fetch => 6,
+            Self::Answer => 7,
         }
     }
 
@@ -57,8 +74,19 @@ impl Class {
             0 => Ok(Self::Tagged),
             1 => Ok(Self::Untagged),
             2 => Ok(Self::Active),
+            3 => Ok(Self::Write),
+            4 => Ok(Self::Read),
+            5 => Ok(Self::Atomic),
+            6 => Ok(Self::Fetch),
+            7 => Ok(Self::Answer),
             _ => Err(WireError::Field("class")),
         }
+    }
+
+    /// Whether the message is an operation on the receiver's exposed memory.
+    #[must_use]
+    pub fn names_memory(self) -> bool {
+        matches!(self, Self::Write | Self::Read | Self::Atomic | Self::Fetch)
     }
 }
 
@@ -67,26 +95,47 @@ impl Class {
 pub struct Envelope {
     /// Who it is for.
     pub class: Class,
-    /// The tag, or an active message's handler number.
+    /// The initiator's number of a one-sided operation; 0 in other classes.
+    pub operation: u32,
+    /// The tag, an active message's handler number, a region's key, or an
+    /// answer's status.
     pub tag: u64,
     /// Remote completion data, when the sender gave some.
     pub data: Option<u64>,
+    /// Where in the region an operation begins; travels in classes that name
+    /// memory, 0 in others.
+    pub address: u64,
 }
 
 impl Envelope {
+    /// The envelope of a message between two sides.
+    #[must_use]
+    pub fn new(class: Class, tag: u64, data: Option<u64>) -> Self {
+        Self { class, operation: 0, tag, data, address: 0 }
+    }
+
+    fn len(&self) -> usize {
+        ENVELOPE_LEN + if self.class.names_memory() { ADDRESS_LEN } else { 0 }
+    }
+
     fn emit(&self, w: &mut Writer<'_>) {
         let flags = if self.data.is_some() { F_DATA } else { 0 };
-        w.u8(self.class.code()).u8(flags).u16(0).u32(0);
+        w.u8(self.class.code()).u8(flags).u16(0).u32(self.operation);
         w.u64(self.tag).u64(self.data.unwrap_or(0));
+        if self.class.names_memory() {
+            w.u64(self.address);
+        }
     }
 
     fn parse(r: &mut Reader<'_>) -> Result<Self, WireError> {
         let class = Class::from_code(r.u8()?)?;
         let flags = r.u8()?;
-        let _reserved = (r.u16()?, r.u32()?);
+        let _reserved = r.u16()?;
+        let operation = r.u32()?;
         let tag = r.u64()?;
         let data = r.u64()?;
-        Ok(Self { class, tag, data: (flags & F_DATA != 0).then_some(data) })
+        let address = if class.names_memory() { r.u64()? } else { 0 };
+        Ok(Self { class, operation, tag, data: (flags & F_DATA != 0).then_some(data), address })
     }
 }
 
@@ -174,10 +223,10 @@ impl Record<'_> {
     pub fn len(&self) -> usize {
         RECORD_PREFIX_LEN
             + match self {
-                Self::Message(_, payload) => ENVELOPE_LEN + payload.len(),
-                Self::First { payload, .. } => ENVELOPE_LEN + 8 + payload.len(),
+                Self::Message(envelope, payload) => envelope.len() + payload.len(),
+                Self::First { envelope, payload, .. } => envelope.len() + 8 + payload.len(),
                 Self::Next(payload) => payload.len(),
-                Self::Request { .. } => ENVELOPE_LEN + 12,
+                Self::Request { envelope, .. } => envelope.len() + 12,
                 Self::Pull(_) => 28,
                 Self::Close => 0,
                 Self::Ack(ack) => 8 + ack.bitmap.len(),

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use wiglaf_bench::floor::FloorCommand;
 use wiglaf_bench::{Job, Launcher, Settings, Transport};
-use wiglaf_cluster::mpi::{self, Link, OpenMpi};
+use wiglaf_cluster::mpi::{self, Choice, Family, Link};
 use wiglaf_cluster::shape::INTERFACE;
 use wiglaf_cluster::{HostList, Result, provider, up};
 
@@ -117,16 +117,19 @@ impl Launcher for Emulated<'_> {
             }
             _ => None,
         };
-        let environment = OpenMpi {
+        let environment = mpi::Settings {
             transport: of_cluster(transport),
             link: self.link,
             interface: Some(INTERFACE.to_owned()),
             oversubscribed: transport != Transport::Serial && self.oversubscribed(),
             provider_dir,
-            ..OpenMpi::default()
+            ..mpi::Settings::default()
         };
         let user = |name: &str| std::env::var(name).ok();
-        environment.environment(&user).map(settings).map_err(|error| error.to_string())
+        mpi::installation(&Choice::any(Family::OpenMpi), environment.transport)
+            .and_then(|mpi| environment.environment(&mpi, &user))
+            .map(settings)
+            .map_err(|error| error.to_string())
     }
 
     fn command(&self, job: &Job<'_>) -> wiglaf_bench::Result<Command> {

@@ -6,10 +6,11 @@
 //! the lock of the state folder, held along with `up` until then: whoever
 //! takes the lock after a kill knows that no half-made node is still at work.
 
-pub(crate) use root::{EXE, clone_tree};
+pub(crate) use root::{AGENT, clone_tree};
 pub(crate) use server::SOCKET;
 
 mod children;
+mod faults;
 mod jobs;
 mod root;
 mod server;

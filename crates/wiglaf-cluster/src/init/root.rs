@@ -21,6 +21,9 @@ use crate::proto::NodeConfig;
 
 /// Where the `wiglaf` of this cluster is found on every node.
 pub(crate) const EXE: &str = "/usr/bin/wiglaf";
+/// What MPI launchers call on every node instead of ssh. A file of its own, as
+/// hydra takes no arguments there.
+pub(crate) const AGENT: &str = "/usr/bin/wiglaf-agent";
 /// Kernel views; every node mounts its own.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// Scratch folders; where the machine mounts something there, the node gets an empty one.
@@ -124,6 +127,7 @@ pub(super) fn enter(config: &NodeConfig) -> Result<Vec<PathBuf>> {
         fresh("mqueue", &root.join("dev/mqueue"), "")?;
     }
     name_hosts(&root, config)?;
+    write_agent(&root)?;
     pivot(&root)?;
     Ok(shared)
 }
@@ -175,6 +179,15 @@ fn name_hosts(root: &Path, config: &NodeConfig) -> Result<()> {
         fs::write(&path, text).cannot(|| format!("write /etc/{file}"))?;
     }
     Ok(())
+}
+
+fn write_agent(root: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let path = inside(root, Path::new(AGENT));
+    let script = format!("#!/bin/sh\nexec {EXE} agent \"$@\"\n");
+    fs::write(&path, script)
+        .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))
+        .cannot(|| format!("write {AGENT}"))
 }
 
 fn pivot(root: &Path) -> Result<()> {

@@ -10,13 +10,15 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::children::Children;
+use super::faults::Ports;
 use super::jobs::{self, Jobs};
 use super::root;
 use crate::error::{Context, Error, Result};
+use crate::fault::PortFaults;
 use crate::proto::{self, Hello, NodeConfig, Reply, Request, Spawn};
 use crate::provider::LIBDIR_VAR;
 use crate::state::VERSION;
@@ -39,6 +41,8 @@ struct Node {
     libdir: Option<PathBuf>,
     children: Children,
     jobs: Jobs,
+    /// Where the wire is at fault; the switch's to carry out.
+    ports: Mutex<Ports>,
     /// Folders that all nodes see.
     shared: Mutex<Vec<PathBuf>>,
 }
@@ -76,6 +80,7 @@ impl Server {
             libdir: config.libdir.clone(),
             children: Children::default(),
             jobs: Jobs::default(),
+            ports: Mutex::new(Ports::new(config)),
             shared: Mutex::new(shared),
         };
         Ok(Self { listener, node: Arc::new(node) })
@@ -110,6 +115,16 @@ impl Node {
             Request::Spawn(spawn) => self.spawn(&stream, &caller, &spawn, fds),
             Request::Share(paths) => reply(&stream, self.share(&caller, &paths, &fds)),
             Request::Lease(job) => self.lease(&stream, &caller, &job),
+            Request::SetFaults(ports, hold) => {
+                reply(&stream, self.set_faults(&caller, &ports, hold))
+            }
+            Request::Faults(ports) => {
+                let reports = self.ports().report(&ports);
+                match reports {
+                    Ok(reports) => proto::send(&stream, &Reply::Faults(reports), &[]),
+                    Err(error) => reply(&stream, Err(error)),
+                }
+            }
             Request::Signal(_) | Request::Release => {
                 reply(&stream, Err(Error::new("there is nothing to signal or release here")))
             }
@@ -222,6 +237,22 @@ impl Node {
             }
         }
         Ok(())
+    }
+
+    fn ports(&self) -> MutexGuard<'_, Ports> {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_faults(
+        &self,
+        caller: &Caller,
+        ports: &[(usize, Option<PortFaults>)],
+        hold: Duration,
+    ) -> Result<()> {
+        if caller.uid != 0 {
+            return Err(Error::new("only root can make the wire faulty; run it with sudo"));
+        }
+        ports.iter().try_for_each(|(port, faults)| self.ports().set(*port, *faults, hold))
     }
 
     /// Watches over a job until the client releases it or goes away.

@@ -11,7 +11,7 @@ use wiglaf_endpoint::Address;
 
 use super::{
     COMM, INJECT_LEN, IOV_LIMIT, MEM_TAG_FORMAT, NAME, OBJECTS_MAX, Offer, PROTOCOL,
-    PROTOCOL_VERSION,
+    PROTOCOL_VERSION, REMOTE_ORDERS,
 };
 use crate::addr::{ADDRESS_LEN, to_bytes};
 use crate::bindings as fi;
@@ -73,7 +73,7 @@ fn fill(info: &mut fi::fi_info, offer: &Offer) -> Fi<()> {
         )
     };
     fill_queues(tx, rx, offer);
-    fill_endpoint(ep);
+    fill_endpoint(ep, offer);
     fill_domain(domain, offer)?;
     fabric.name = text(NAME)?;
     fabric.prov_version = crate::prov::VERSION;
@@ -84,23 +84,29 @@ fn fill(info: &mut fi::fi_info, offer: &Offer) -> Fi<()> {
 fn fill_queues(tx: &mut fi::fi_tx_attr, rx: &mut fi::fi_rx_attr, offer: &Offer) {
     tx.caps = offer.tx_caps;
     tx.op_flags = offer.tx_op_flags;
-    tx.msg_order = fi::FI_ORDER_SAS;
+    tx.msg_order = offer.msg_order;
     tx.inject_size = INJECT_LEN;
     tx.size = offer.tx_size;
     tx.iov_limit = IOV_LIMIT;
+    tx.rma_iov_limit = 1;
     rx.caps = offer.rx_caps;
     rx.op_flags = offer.rx_op_flags;
-    rx.msg_order = fi::FI_ORDER_SAS;
+    rx.msg_order = offer.msg_order;
     rx.size = offer.rx_size;
     rx.iov_limit = IOV_LIMIT;
 }
 
-fn fill_endpoint(ep: &mut fi::fi_ep_attr) {
+fn fill_endpoint(ep: &mut fi::fi_ep_attr, offer: &Offer) {
     ep.type_ = fi::FI_EP_RDM;
     ep.protocol = PROTOCOL;
     ep.protocol_version = PROTOCOL_VERSION;
     ep.max_msg_size = usize::MAX;
     ep.mem_tag_format = MEM_TAG_FORMAT;
+    if offer.msg_order & REMOTE_ORDERS != 0 {
+        ep.max_order_raw_size = usize::MAX;
+        ep.max_order_war_size = usize::MAX;
+        ep.max_order_waw_size = usize::MAX;
+    }
     ep.tx_ctx_cnt = 1;
     ep.rx_ctx_cnt = 1;
 }
@@ -119,7 +125,7 @@ fn fill_domain(domain: &mut fi::fi_domain_attr, offer: &Offer) -> Fi<()> {
     domain.ep_cnt = OBJECTS_MAX;
     domain.cntr_cnt = OBJECTS_MAX;
     domain.mr_cnt = OBJECTS_MAX;
-    domain.mr_iov_limit = 1;
+    domain.mr_iov_limit = IOV_LIMIT;
     domain.tx_ctx_cnt = 1;
     domain.rx_ctx_cnt = 1;
     domain.max_ep_tx_ctx = 1;

@@ -79,7 +79,7 @@ fn asked_capabilities_come_back_with_the_free_ones() {
 
 #[test]
 fn what_is_not_offered_is_refused() {
-    for caps in [fi::FI_RMA, fi::FI_ATOMIC, fi::FI_HMEM, fi::FI_TAGGED | fi::FI_FENCE] {
+    for caps in [fi::FI_HMEM, fi::FI_TAGGED | fi::FI_FENCE, fi::FI_RMA | fi::FI_TRIGGER] {
         let mut asked = Asked::new();
         asked.get().caps = caps;
         assert_eq!(asked.refused_for(), "caps", "{caps:#x}");
@@ -99,7 +99,7 @@ fn what_is_not_offered_is_refused() {
     asked.tx().inject_size = INJECT_LEN + 1;
     assert_eq!(asked.refused_for(), "inject_size");
     let mut asked = Asked::new();
-    asked.tx().msg_order = fi::FI_ORDER_SAS | fi::FI_ORDER_RAW;
+    asked.tx().msg_order = fi::FI_ORDER_SAS | fi::FI_ORDER_RAS;
     assert_eq!(asked.refused_for(), "tx_attr msg_order");
 }
 

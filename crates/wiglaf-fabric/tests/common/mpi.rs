@@ -9,11 +9,16 @@ use crate::common::{provider_dir, scratch};
 /// Longest that a program may run, in seconds; a hang becomes a failure.
 const RUN_LIMIT_S: &str = "180";
 
-/// Compiles `tests/mpi/NAME.c` with the installed MPI's compiler.
+/// Compiles `tests/mpi/NAME.c` with the installed MPI's compiler, once: another test may be running it.
 pub(crate) fn compile(name: &str) -> PathBuf {
+    static COMPILED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let source =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi").join(name).with_extension("c");
     let program = scratch("mpi").join(name);
+    if compiled.iter().any(|other| other == name) {
+        return program;
+    }
     let output = Command::new("mpicc")
         .args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"])
         .arg(&program)
@@ -21,6 +26,7 @@ pub(crate) fn compile(name: &str) -> PathBuf {
         .output()
         .expect("run mpicc");
     assert!(output.status.success(), "mpicc: {}", String::from_utf8_lossy(&output.stderr));
+    compiled.push(name.to_owned());
     program
 }
 

@@ -7,11 +7,13 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn envelope() -> impl Strategy<Value = Envelope> {
-    (0u8..3, any::<u64>(), any::<Option<u64>>()).prop_map(|(class, tag, data)| Envelope {
-        class: Class::from_code(class).unwrap(),
-        tag,
-        data,
-    })
+    (0u8..8, any::<u32>(), any::<u64>(), any::<Option<u64>>(), any::<u64>()).prop_map(
+        |(class, operation, tag, data, address)| {
+            let class = Class::from_code(class).unwrap();
+            let address = if class.names_memory() { address } else { 0 };
+            Envelope { class, operation, tag, data, address }
+        },
+    )
 }
 
 /// Emits `record` between two others and reads all three back.
@@ -104,7 +106,7 @@ fn unknown_types_and_lanes_are_refused() {
 
 #[test]
 fn a_payload_may_be_put_behind_its_record() {
-    let envelope = Envelope { class: Class::Active, tag: 1, data: None };
+    let envelope = Envelope::new(Class::Active, 1, None);
     let mut whole = [0; 64];
     let len = Record::Message(envelope, b"hwaet").emit(&mut whole);
     let mut parts = [0; 64];

@@ -1,0 +1,164 @@
+//! The faults of a switch's ports, carried out: programs in the ports' paths
+//! (TCX, Linux 6.6), whose links the switch's init holds, so that they go
+//! with it at the latest.
+
+mod bpf;
+mod detour;
+mod program;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use self::detour::{Detour, Exit};
+use self::program::{COUNTERS, Counter, Hook, Site, assemble};
+use crate::error::{Context, Error, Result};
+use crate::fault::{Counts, Faults, PortFaults, PortReport, interface_index, is_down};
+use crate::proto::NodeConfig;
+use crate::shape::SWITCH;
+use crate::wire::{DETOUR, DETOUR_END, mac_octets, port};
+use crate::{fault, random};
+
+/// All ports of a switch; none on a node.
+#[derive(Debug)]
+pub(super) struct Ports {
+    /// The hardware address behind each port.
+    macs: Vec<[u8; 6]>,
+    faulty: BTreeMap<usize, Faulty>,
+    /// The index of the interface that leads to the detour, once that runs.
+    detour: Option<u32>,
+    hold_ns: Arc<AtomicU64>,
+}
+
+/// A port with programs.
+#[derive(Debug)]
+struct Faulty {
+    faults: PortFaults,
+    from: Attached,
+    to: Attached,
+}
+
+/// A program at work. Dropping it takes it out of the path.
+#[derive(Debug)]
+struct Attached {
+    counters: OwnedFd,
+    _link: OwnedFd,
+}
+
+impl Ports {
+    pub(super) fn new(config: &NodeConfig) -> Self {
+        let is_switch = config.node == SWITCH;
+        let macs =
+            config.hosts.iter().filter(|_| is_switch).map(|(address, _)| mac_octets(*address));
+        Self {
+            macs: macs.collect(),
+            faulty: BTreeMap::new(),
+            detour: None,
+            hold_ns: Arc::new(AtomicU64::new(fault::HOLD_DEFAULT.as_nanos() as u64)),
+        }
+    }
+
+    fn check(&self, index: usize) -> Result<()> {
+        match index < self.macs.len() {
+            true => Ok(()),
+            false => Err(Error::new(format!("there is no switch port {}", index + 1))),
+        }
+    }
+
+    /// Makes a port do this instead of what it did.
+    pub(super) fn set(
+        &mut self,
+        index: usize,
+        faults: Option<PortFaults>,
+        hold: Duration,
+    ) -> Result<()> {
+        self.check(index)?;
+        let Some(faults) = faults else {
+            self.faulty.remove(&index);
+            return Ok(());
+        };
+        self.hold_ns.store(u64::try_from(hold.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        if faults.reorders() && self.detour.is_none() {
+            self.detour = Some(self.start_detour()?);
+        }
+        let name = port(index);
+        let interface = interface_index(&name)?;
+        let attach = |hook, faults: &Faults| {
+            self.attach(hook, interface, faults).map_err(|error| refused(&name, &error))
+        };
+        let from = attach(Hook::Ingress, &faults.from)?;
+        let to = attach(Hook::Egress, &faults.to)?;
+        // The old programs leave only now: no frame slips through between.
+        self.faulty.insert(index, Faulty { faults, from, to });
+        Ok(())
+    }
+
+    fn attach(&self, hook: Hook, interface: u32, faults: &Faults) -> io::Result<Attached> {
+        use std::os::fd::AsRawFd;
+        let counters = bpf::counters(COUNTERS)?;
+        let site =
+            Site { hook, port: interface, detour: self.detour, counters: counters.as_raw_fd() };
+        let program = bpf::load(&assemble(faults, &site))?;
+        let link = bpf::attach(&program, interface, hook)?;
+        Ok(Attached { counters, _link: link })
+    }
+
+    /// Starts the thread that reordered frames pass through.
+    fn start_detour(&self) -> Result<u32> {
+        let ports =
+            self.macs.iter().enumerate().map(|(index, mac)| {
+                interface_index(&port(index)).map(|port| Exit { mac: *mac, port })
+            });
+        let exits = ports.collect::<Result<Vec<_>>>()?;
+        let end = interface_index(DETOUR_END)?;
+        let detour = Detour::open(end, exits, random::nonzero()?)
+            .cannot(|| "open the path of reordered frames".to_owned())?;
+        let hold_ns = Arc::clone(&self.hold_ns);
+        std::thread::Builder::new()
+            .name("detour".to_owned())
+            .spawn(move || detour.run(&|| Duration::from_nanos(hold_ns.load(Ordering::Relaxed))))
+            .cannot(|| "start the thread of reordered frames".to_owned())?;
+        interface_index(DETOUR)
+    }
+
+    /// What these ports do and did.
+    pub(super) fn report(&self, indices: &[usize]) -> Result<Vec<PortReport>> {
+        let report = |index: &usize| {
+            self.check(*index)?;
+            let faulty = self.faulty.get(index);
+            Ok(PortReport {
+                faults: faulty.map(|f| f.faults),
+                from: faulty.map(|f| f.from.counts()).unwrap_or_default(),
+                to: faulty.map(|f| f.to.counts()).unwrap_or_default(),
+                is_down: is_down(*index),
+            })
+        };
+        indices.iter().map(report).collect()
+    }
+}
+
+impl Attached {
+    fn counts(&self) -> Counts {
+        // The map has these entries; there is nothing that could fail.
+        let value = |counter| bpf::value(&self.counters, counter as u32).unwrap_or(0);
+        Counts {
+            frames: value(Counter::Frames),
+            dropped: value(Counter::Dropped),
+            corrupted: value(Counter::Corrupted),
+            duplicated: value(Counter::Duplicated),
+            reordered: value(Counter::Reordered),
+        }
+    }
+}
+
+fn refused(port: &str, error: &io::Error) -> Error {
+    let hint = match error.raw_os_error() {
+        Some(libc::EPERM) => "; faults need root with CAP_BPF",
+        Some(libc::EINVAL | libc::ENOSYS) => "; faults need Linux 6.6 with BPF",
+        _ => "",
+    };
+    Error::new(format!("cannot put faults on {port}: {error}{hint}"))
+}

@@ -1,0 +1,83 @@
+//! The part of the table for MPICH and Intel MPI, which share hydra and the
+//! device ch4.
+
+use super::{Family, Installation, Libfabric, Settings, Table, Transport};
+use crate::error::Result;
+
+/// Says which variables hydra hands to ranks. By default it hands on all of its
+/// own, among them what belongs to the node that it runs on.
+pub(super) const ENV_LIST: &str = "HYDRA_ENV";
+/// Begins a list in it.
+pub(super) const LIST: &str = "list:";
+/// What else ranks need.
+pub(super) const FORWARDED_PREFIXES: &[&str] = &["MPIR_CVAR_", "MPICH_", "I_MPI_"];
+
+/// Sets everything.
+pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>) -> Result<()> {
+    launching(settings, mpi.family, table);
+    match settings.transport {
+        Transport::Wiglaf => {
+            settings.provider(table)?;
+            libfabric(mpi, table, "wiglaf");
+            // The provider waits for all ranks at once, those of the own node
+            // too. Beside another shared memory it would sleep through that
+            // one's messages.
+            match mpi.family {
+                Family::Intel => table.default("I_MPI_FABRICS", "ofi"),
+                _ => table.default("MPIR_CVAR_NOLOCAL", "1"),
+            }
+        }
+        Transport::Tcp => over_tcp(settings, mpi, table, "tcp"),
+        Transport::OfiTcp => over_tcp(settings, mpi, table, "tcp;ofi_rxm"),
+        Transport::Ucx => {
+            table.choose("MPIR_CVAR_CH4_NETMOD", "ucx");
+            settings.ucx_over_tcp(table);
+        }
+    }
+    Ok(())
+}
+
+fn launching(settings: &Settings, family: Family, table: &mut Table<'_>) {
+    let (launcher, exec, interface) = match family {
+        Family::Intel => {
+            ("I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "I_MPI_HYDRA_IFACE")
+        }
+        _ => ("HYDRA_LAUNCHER", "HYDRA_LAUNCHER_EXEC", "HYDRA_IFACE"),
+    };
+    if let Some(agent) = &settings.agent {
+        table.choose(launcher, "rsh");
+        table.choose(exec, agent);
+    }
+    if let Some(name) = &settings.interface {
+        table.choose(interface, name);
+    }
+    if family == Family::Intel {
+        // The nodes pin already.
+        table.default("I_MPI_PIN", "0");
+        if settings.oversubscribed {
+            table.default("I_MPI_THREAD_YIELD", "2");
+        }
+    } else if settings.oversubscribed {
+        table.default("MPIR_CVAR_POLLS_BEFORE_YIELD", "1");
+    }
+}
+
+/// libfabric with one provider.
+fn libfabric(mpi: &Installation, table: &mut Table<'_>, provider: &str) {
+    table.choose("FI_PROVIDER", provider);
+    if mpi.family != Family::Intel {
+        table.choose("MPIR_CVAR_CH4_NETMOD", "ofi");
+        return;
+    }
+    table.choose("I_MPI_OFI_PROVIDER", provider);
+    if let Libfabric::Loads(path) = mpi.libfabric() {
+        table.default("I_MPI_OFI_LIBRARY", &path.display().to_string());
+    }
+}
+
+fn over_tcp(settings: &Settings, mpi: &Installation, table: &mut Table<'_>, provider: &str) {
+    libfabric(mpi, table, provider);
+    if let Some(interface) = &settings.interface {
+        table.default("FI_TCP_IFACE", interface);
+    }
+}

@@ -1,0 +1,93 @@
+//! Open MPI's part of the table: MCA parameters, and from version 5 on those of
+//! its launcher, which became a project of its own (PRRTE).
+
+use super::{Installation, Settings, Table, Transport};
+use crate::error::Result;
+
+/// Lists the variables that mpirun hands to remote ranks.
+pub(super) const ENV_LIST: &str = "OMPI_MCA_mca_base_env_list";
+/// What else ranks need; mpirun hands OMPI_MCA_ on by itself.
+pub(super) const FORWARDED_PREFIXES: &[&str] = &["OPAL_PREFIX", "PMIX_PREFIX"];
+
+/// Sets everything.
+pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>) -> Result<()> {
+    let prrte = mpi.major() >= 5;
+    launching(settings, prrte, table);
+    // Version 5 calls its shared memory sm, and has no osc=pt2pt.
+    let (memory, osc) = if prrte { ("sm", "rdma,sm") } else { ("vader", "rdma,sm,pt2pt") };
+    match settings.transport {
+        Transport::Wiglaf => {
+            settings.provider(table)?;
+            libfabric(table, "wiglaf", prrte);
+        }
+        Transport::Tcp => {
+            table.choose("OMPI_MCA_pml", "ob1");
+            table.choose("OMPI_MCA_btl", &format!("self,{memory},tcp"));
+            // Debian switches the other one-sided ways off.
+            table.default("OMPI_MCA_osc", osc);
+        }
+        Transport::Ucx => ucx(settings, table),
+        Transport::OfiTcp => {
+            libfabric(table, "tcp;ofi_rxm", prrte);
+            if let Some(interface) = &settings.interface {
+                table.default("FI_TCP_IFACE", interface);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn launching(settings: &Settings, prrte: bool, table: &mut Table<'_>) {
+    if let Some(agent) = &settings.agent {
+        let name = if prrte { "PRTE_MCA_plm_ssh_agent" } else { "OMPI_MCA_plm_rsh_agent" };
+        table.choose(name, agent);
+    }
+    if let Some(interface) = &settings.interface {
+        let names: &[&str] = match prrte {
+            true => &["PRTE_MCA_prte_if_include", "PMIX_MCA_ptl_tcp_if_include"],
+            false => &["OMPI_MCA_oob_tcp_if_include"],
+        };
+        for name in names.iter().chain(&["OMPI_MCA_btl_tcp_if_include"]) {
+            table.choose(name, interface);
+        }
+    }
+    if settings.as_root {
+        let prefixes: &[&str] = if prrte { &["OMPI", "PRTE"] } else { &["OMPI"] };
+        for prefix in prefixes {
+            table.choose(&format!("{prefix}_ALLOW_RUN_AS_ROOT"), "1");
+            table.choose(&format!("{prefix}_ALLOW_RUN_AS_ROOT_CONFIRM"), "1");
+        }
+    }
+    // The nodes pin already; a policy of Open MPI's would work against it.
+    let binding = match prrte {
+        true => "PRTE_MCA_hwloc_default_binding_policy",
+        false => "OMPI_MCA_hwloc_base_binding_policy",
+    };
+    table.default(binding, "none");
+    if settings.oversubscribed {
+        table.default("OMPI_MCA_mpi_yield_when_idle", "1");
+    }
+}
+
+/// pml/cm over one provider.
+fn libfabric(table: &mut Table<'_>, provider: &str, prrte: bool) {
+    table.choose("OMPI_MCA_pml", "cm");
+    table.choose("OMPI_MCA_mtl", "ofi");
+    table.choose("OMPI_MCA_mtl_ofi_provider_include", provider);
+    // pml/cm carries everything; further transports would only open sockets.
+    table.choose("OMPI_MCA_btl", "self");
+    if !prrte {
+        table.default("OMPI_MCA_osc", "pt2pt");
+    }
+}
+
+fn ucx(settings: &Settings, table: &mut Table<'_>) {
+    table.choose("OMPI_MCA_pml", "ucx");
+    table.choose("OMPI_MCA_osc", "ucx");
+    table.choose("OMPI_MCA_btl", "self");
+    // Else it steps back where it finds no InfiniBand.
+    for name in ["pml_ucx_tls", "pml_ucx_devices", "common_ucx_tls", "common_ucx_devices"] {
+        table.choose(&format!("OMPI_MCA_{name}"), "any");
+    }
+    settings.ucx_over_tcp(table);
+}

@@ -1,0 +1,133 @@
+//! The tables, without a machine that has the MPIs.
+
+use super::*;
+
+fn nobody(_: &str) -> Option<String> {
+    None
+}
+
+fn get<'a>(vars: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    vars.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+}
+
+fn mpi(family: Family, version: &str) -> Installation {
+    Installation {
+        family,
+        version: version.to_owned(),
+        origin: Origin::Prefix,
+        prefix: "/w".into(),
+        launcher: "/w/bin/mpiexec".into(),
+        library: "/w/lib/libmpi.so".into(),
+        library_dirs: vec!["/w/lib".into()],
+        wrappers: Wrappers::default(),
+    }
+}
+
+fn over_wiglaf() -> Settings {
+    Settings {
+        key: "00".repeat(16),
+        provider_dir: Some("/lib/w".into()),
+        link: Link::Packet,
+        agent: Some("/usr/bin/agent".to_owned()),
+        interface: Some("eth0".to_owned()),
+        as_root: true,
+        ..Settings::default()
+    }
+}
+
+#[test]
+fn wiglaf_goes_through_libfabric_and_reaches_remote_ranks() {
+    let vars = over_wiglaf().environment(&mpi(Family::OpenMpi, "4.1.4"), &nobody).unwrap();
+    assert_eq!(get(&vars, "OMPI_MCA_mtl_ofi_provider_include"), Some("wiglaf"));
+    assert_eq!(get(&vars, "WIGLAF_LINK"), Some("packet"));
+    assert_eq!(get(&vars, "FI_PROVIDER_PATH"), Some("/lib/w"));
+    let names = ["HOME", "WIGLAF_NODE", "UCX_LOG_LEVEL"].map(str::to_owned);
+    let (name, list) = forwarding(Family::OpenMpi, &vars, names.into_iter(), &nobody).unwrap();
+    assert_eq!(name, openmpi::ENV_LIST);
+    assert_eq!(
+        list,
+        "FI_PROVIDER_PATH;LD_LIBRARY_PATH;OPAL_PREFIX;PMIX_PREFIX;UCX_LOG_LEVEL;WIGLAF_IF;\
+         WIGLAF_KEY;WIGLAF_LINK"
+    );
+}
+
+#[test]
+fn each_launcher_gets_the_agent_by_its_own_variable() {
+    for (family, version, variable) in [
+        (Family::OpenMpi, "4.1.4", "OMPI_MCA_plm_rsh_agent"),
+        (Family::OpenMpi, "5.0.11", "PRTE_MCA_plm_ssh_agent"),
+        (Family::Mpich, "4.3.2", "HYDRA_LAUNCHER_EXEC"),
+        (Family::Intel, "2021.19.0", "I_MPI_HYDRA_BOOTSTRAP_EXEC"),
+    ] {
+        let vars = over_wiglaf().environment(&mpi(family, version), &nobody).unwrap();
+        assert_eq!(get(&vars, variable), Some("/usr/bin/agent"), "{family} {version}");
+        assert_eq!(get(&vars, "WIGLAF_IF"), Some("eth0"), "{family} {version}");
+        let (_, list) = forwarding(family, &vars, std::iter::empty(), &nobody).unwrap();
+        assert!(list.contains("WIGLAF_KEY") && list.contains("LD_LIBRARY_PATH"), "{list}");
+        assert!(!list.contains("AGENT") && !list.contains("HYDRA_"), "{list}");
+    }
+}
+
+#[test]
+fn mpich_sends_everything_through_the_provider_unless_told_otherwise() {
+    let mpich = mpi(Family::Mpich, "5.0.2");
+    let vars = over_wiglaf().environment(&mpich, &nobody).unwrap();
+    assert_eq!(get(&vars, "FI_PROVIDER"), Some("wiglaf"));
+    assert_eq!(get(&vars, "MPIR_CVAR_CH4_NETMOD"), Some("ofi"));
+    assert_eq!(get(&vars, "MPIR_CVAR_NOLOCAL"), Some("1"));
+    let user = |name: &str| (name == "MPIR_CVAR_NOLOCAL").then(|| "0".to_owned());
+    let vars = over_wiglaf().environment(&mpich, &user).unwrap();
+    assert_eq!(get(&vars, "MPIR_CVAR_NOLOCAL"), None);
+}
+
+#[test]
+fn without_a_provider_there_is_no_wiglaf() {
+    for family in Family::ALL {
+        assert!(Settings::default().environment(&mpi(family, "5"), &nobody).is_err());
+    }
+}
+
+#[test]
+fn users_keep_their_defaults_but_not_another_transport() {
+    let user = |name: &str| match name {
+        "OMPI_MCA_osc" => Some("rdma".to_owned()),
+        "OMPI_MCA_pml" => Some("ucx".to_owned()),
+        _ => None,
+    };
+    let settings = Settings { transport: Transport::Tcp, ..Settings::default() };
+    let vars = settings.environment(&mpi(Family::OpenMpi, "4.1.4"), &user).unwrap();
+    assert_eq!((get(&vars, "OMPI_MCA_osc"), get(&vars, "OMPI_MCA_pml")), (None, Some("ob1")));
+}
+
+#[test]
+fn the_users_own_list_is_kept() {
+    let user = |name: &str| (name == openmpi::ENV_LIST).then(|| "A;B".to_owned());
+    let list = forwarding(Family::OpenMpi, &[], std::iter::empty(), &user);
+    assert_eq!(list.unwrap().1, "A;B");
+    assert_eq!(forwarding(Family::OpenMpi, &[], std::iter::empty(), &nobody), None);
+}
+
+#[test]
+fn command_lines_name_every_node() {
+    let placement = |deal| Placement { ranks: 3, hosts: vec![("node1", 2), ("node2", 1)], deal };
+    let line = |family, deal| {
+        let vars = [("HYDRA_ENV".to_owned(), "list:A,B".to_owned())];
+        let words = mpi(family, "5").command_line(&placement(deal), &vars);
+        words.iter().map(|w| w.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+    };
+    for (family, deal, wanted) in [
+        (Family::OpenMpi, Deal::Cyclic, "-n 3 --host node1:2,node2:1 --map-by node"),
+        (Family::OpenMpi, Deal::Block, "-n 3 --host node1:2,node2:1 --map-by slot"),
+        (Family::Mpich, Deal::Cyclic, "-n 3 -hosts node1,node2 -ppn 1"),
+        (Family::Mpich, Deal::Block, "-n 3 -hosts node1:2,node2:1"),
+        (Family::Intel, Deal::Cyclic, "-n 3 -hosts node1,node2 -ppn 1 -genvlist A,B"),
+    ] {
+        assert_eq!(line(family, deal), format!("/w/bin/mpiexec {wanted}"));
+    }
+}
+
+#[test]
+fn programs_are_found_as_shells_do() {
+    assert!(find_program("sh").is_some() && find_program("/bin/sh").is_some());
+    assert!(find_program("no-such-program").is_none() && find_program("/etc").is_none());
+}

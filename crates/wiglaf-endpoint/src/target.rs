@@ -1,0 +1,237 @@
+//! The target's side of one-sided operations: carries them out on exposed
+//! memory and owes each an answer.
+
+use std::collections::VecDeque;
+
+use wiglaf_transport::PeerId;
+use wiglaf_wire::{Class, Envelope};
+
+use crate::atomics::{Element, Function};
+use crate::books::Content;
+use crate::exposed::{Access, Exposed, Grant, Refusal};
+use crate::remote::{ATOMIC_LEN_MAX, ATOMIC_PREFIX_LEN, RemoteStats};
+use crate::{Completion, Outcome, Side};
+
+/// An answer that waits to be sent.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) peer: PeerId,
+    pub(crate) operation: u32,
+    pub(crate) status: u64,
+    pub(crate) content: Content,
+    /// Credit that the operation's message holds until its answer has gone, so
+    /// that nobody can make us keep more answers than its credit allows.
+    pub(crate) refund: Option<u64>,
+}
+
+/// An operation of which not all has arrived.
+#[derive(Debug)]
+pub(crate) enum Arriving {
+    /// Bytes that go straight to exposed memory.
+    Write { envelope: Envelope, total: u64, grant: Result<Grant, Refusal> },
+    /// Bytes that are looked at together.
+    Whole { envelope: Envelope, total: u64, bytes: Vec<u8> },
+}
+
+impl Arriving {
+    /// How many bytes of it are worth having.
+    pub(crate) fn wanted(&self) -> u64 {
+        match self {
+            Self::Write { total, grant: Ok(_), .. } => *total,
+            Self::Write { .. } => 0,
+            Self::Whole { total, bytes, .. } if bytes.len() as u64 == *total => *total,
+            Self::Whole { .. } => 0,
+        }
+    }
+}
+
+/// What an endpoint does for its peers.
+#[derive(Debug, Default)]
+pub(crate) struct Target {
+    pub(crate) exposed: Exposed,
+    pub(crate) replies: VecDeque<Reply>,
+    /// Credit to be given back: whose, and for how many bytes.
+    pub(crate) refunds: Vec<(PeerId, u64)>,
+    /// Whether operations without data are reported, too.
+    pub(crate) reports_all: bool,
+    pub(crate) stats: RemoteStats,
+}
+
+impl Target {
+    /// Whether there is nothing to be sent or given back.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.replies.is_empty() && self.refunds.is_empty()
+    }
+
+    /// Carries out an operation that is here as a whole.
+    pub(crate) fn perform(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &[u8],
+        refund: Option<u64>,
+    ) -> Option<Completion> {
+        let (len, outcome) = match envelope.class {
+            Class::Write => (payload.len(), self.write(envelope, payload)),
+            Class::Read => self.read(envelope, payload),
+            _ => self.update(envelope, payload),
+        };
+        self.reply(peer, envelope, outcome, refund, len)
+    }
+
+    fn write(&mut self, envelope: &Envelope, payload: &[u8]) -> Result<Content, Refusal> {
+        let grant = self.check(envelope, payload.len() as u64, Access::WRITE)?;
+        if self.exposed.write(&grant, 0, payload) { Ok(Content::EMPTY) } else { Err(Refusal::Key) }
+    }
+
+    fn read(&mut self, envelope: &Envelope, payload: &[u8]) -> (usize, Result<Content, Refusal>) {
+        let Ok(len) = payload.try_into().map(u64::from_le_bytes) else {
+            return (0, Err(Refusal::Malformed));
+        };
+        match self.check(envelope, len, Access::READ) {
+            Ok(grant) => (grant.len(), Ok(Content::Exposed(self.exposed.clone(), grant))),
+            Err(refusal) => (0, Err(refusal)),
+        }
+    }
+
+    fn update(&mut self, envelope: &Envelope, payload: &[u8]) -> (usize, Result<Content, Refusal>) {
+        let Some(atomic) = Atomic::parse(envelope.class, payload) else {
+            return (0, Err(Refusal::Malformed));
+        };
+        let Atomic { function, element, len, operands, comparands } = atomic;
+        let fetches = envelope.class == Class::Fetch;
+        let needed = Access { read: fetches, write: function != Function::Read };
+        let grant = match self.check(envelope, len as u64, needed) {
+            Ok(grant) => grant,
+            Err(refusal) => return (0, Err(refusal)),
+        };
+        let mut fetched = vec![0; if fetches { len } else { 0 }];
+        let done =
+            self.exposed.update(&grant, function, element, operands, comparands, &mut fetched);
+        (len, if done { Ok(Content::Owned(fetched)) } else { Err(Refusal::Key) })
+    }
+
+    fn check(&self, envelope: &Envelope, len: u64, needed: Access) -> Result<Grant, Refusal> {
+        self.exposed.check(envelope.tag, envelope.address, len, needed)
+    }
+
+    /// The first part of an operation that comes in several; its bytes follow
+    /// through [`Target::part`].
+    pub(crate) fn begin(&self, envelope: &Envelope, total: u64) -> Arriving {
+        let envelope = *envelope;
+        if envelope.class == Class::Write {
+            let grant = self.check(&envelope, total, Access::WRITE);
+            return Arriving::Write { envelope, total, grant };
+        }
+        let bytes = vec![0; total.min(ATOMIC_LEN_MAX as u64) as usize];
+        Arriving::Whole { envelope, total, bytes }
+    }
+
+    pub(crate) fn part(&self, arriving: &mut Arriving, offset: usize, part: &[u8]) {
+        match arriving {
+            Arriving::Write { grant, .. } => {
+                if let Ok(range) = grant
+                    && !self.exposed.write(range, offset, part)
+                {
+                    *grant = Err(Refusal::Key);
+                }
+            }
+            Arriving::Whole { bytes, .. } => {
+                if let Some(place) = bytes.get_mut(offset..offset + part.len()) {
+                    place.copy_from_slice(part);
+                }
+            }
+        }
+    }
+
+    /// All of an operation has come.
+    pub(crate) fn end(
+        &mut self,
+        peer: PeerId,
+        arriving: Arriving,
+        is_charged: bool,
+    ) -> Option<Completion> {
+        match arriving {
+            Arriving::Write { envelope, total, grant } => {
+                let outcome = grant.map(|_| Content::EMPTY);
+                self.reply(peer, &envelope, outcome, is_charged.then_some(total), total as usize)
+            }
+            Arriving::Whole { envelope, total, bytes } => {
+                let refund = is_charged.then_some(total);
+                if bytes.len() as u64 == total {
+                    self.perform(peer, &envelope, &bytes, refund)
+                } else {
+                    self.reply(peer, &envelope, Err(Refusal::Malformed), refund, 0)
+                }
+            }
+        }
+    }
+
+    /// Owes the answer; tells the application, if it is to know.
+    fn reply(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        outcome: Result<Content, Refusal>,
+        refund: Option<u64>,
+        len: usize,
+    ) -> Option<Completion> {
+        //= docs/protocol.md#10-one-sided-operations
+        //# A target MUST carry out an operation at most once, and answer once each that has wholly arrived.
+        let (status, counter) = match &outcome {
+            Ok(_) => (0, &mut self.stats.performed),
+            Err(Refusal::Key) => (1, &mut self.stats.refused_key),
+            Err(Refusal::Access) => (2, &mut self.stats.refused_access),
+            Err(Refusal::Bounds) => (3, &mut self.stats.refused_bounds),
+            Err(Refusal::Malformed) => (4, &mut self.stats.refused_malformed),
+        };
+        *counter += 1;
+        let is_done = outcome.is_ok();
+        let content = outcome.unwrap_or(Content::EMPTY);
+        let operation = envelope.operation;
+        self.replies.push_back(Reply { peer, operation, status, content, refund });
+        (is_done && (self.reports_all || envelope.data.is_some())).then_some(Completion {
+            side: Side::Recv,
+            class: envelope.class,
+            context: 0,
+            len,
+            buf: std::ptr::null_mut(),
+            data: envelope.data,
+            tag: envelope.tag,
+            source: Some(peer),
+            is_multi: false,
+            multi_released: false,
+            outcome: Outcome::Done,
+        })
+    }
+}
+
+/// The payload of an atomic operation, taken apart.
+struct Atomic<'a> {
+    function: Function,
+    element: Element,
+    /// Length of all elements.
+    len: usize,
+    operands: &'a [u8],
+    comparands: &'a [u8],
+}
+
+impl<'a> Atomic<'a> {
+    fn parse(class: Class, payload: &'a [u8]) -> Option<Self> {
+        let (prefix, rest) = payload.split_first_chunk::<ATOMIC_PREFIX_LEN>()?;
+        let [function, element, _, _, c0, c1, c2, c3] = *prefix;
+        let (function, element) = (Function::from_code(function)?, Element::from_code(element)?);
+        let count = u32::from_le_bytes([c0, c1, c2, c3]) as usize;
+        let len = count.checked_mul(element.len()).filter(|len| *len <= ATOMIC_LEN_MAX)?;
+        let sent = match function {
+            Function::Read => 0,
+            function if function.compares() => 2 * len,
+            _ => len,
+        };
+        let makes_sense = function.takes(element)
+            && (class == Class::Fetch || !function.only_fetches())
+            && rest.len() == sent;
+        let (operands, comparands) = rest.split_at_checked(len.min(sent))?;
+        makes_sense.then_some(Self { function, element, len, operands, comparands })
+    }
+}

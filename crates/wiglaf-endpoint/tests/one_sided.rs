@@ -1,0 +1,305 @@
+//! One-sided operations between two endpoints over loopback links, with and
+//! without faults.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::{Duration, Instant};
+
+use wiglaf_endpoint::{
+    ATOMIC_LEN_MAX, Access, AtomicOp, Class, Completion, Element, Endpoint, Epoch, Function, Hold,
+    JobKey, Outcome, PeerId, PostError, Refusal, Region, RemoteOp, Setup, Side,
+};
+use wiglaf_link::Link;
+use wiglaf_link::fault::{Fault, Rates};
+use wiglaf_link_udp::UdpLink;
+
+const BOTH: Access = Access { read: true, write: true };
+const KEY: u64 = 0xbeef;
+const BASE: u64 = 0x1000;
+
+struct Pair {
+    a: Endpoint,
+    b: Endpoint,
+    peer: PeerId,
+}
+
+fn open(epoch: u64, faults: Option<Rates>) -> Endpoint {
+    let link = UdpLink::open(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let link: Box<dyn Link> = match faults {
+        Some(rates) => Box::new(Fault::new(link, epoch, rates)),
+        None => Box::new(link),
+    };
+    Endpoint::new(Setup {
+        epoch: Epoch(epoch),
+        key: JobKey([9; 16]),
+        links: vec![link],
+        silence_limit: Duration::from_secs(60),
+        flow_control: true,
+    })
+}
+
+fn pair(faults: Option<Rates>) -> Pair {
+    let (mut a, mut b) = (open(1, faults), open(2, faults));
+    let peer = a.insert(b.name());
+    b.insert(a.name());
+    Pair { a, b, peer }
+}
+
+fn region(bytes: &mut [u8]) -> Region {
+    Region { ptr: bytes.as_mut_ptr(), len: bytes.len() }
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + i / 251) as u8).collect()
+}
+
+impl Pair {
+    fn op(&self, address: u64, context: usize) -> RemoteOp {
+        RemoteOp {
+            peer: self.peer,
+            key: KEY,
+            address,
+            data: None,
+            context,
+            report: true,
+            inject: false,
+            hold: Hold::Nothing,
+        }
+    }
+
+    /// Lets the target's memory be reached from `BASE` on.
+    fn expose(&self, memory: &mut [u8], access: Access) {
+        // SAFETY: the tests' memory outlives their pairs' last progress.
+        unsafe { self.b.exposed().expose(KEY, BASE, access, &[region(memory)]).unwrap() };
+    }
+
+    fn next(&mut self, side: Side) -> Completion {
+        let began = Instant::now();
+        loop {
+            self.a.progress();
+            self.b.progress();
+            let from = if side == Side::Send { &mut self.a } else { &mut self.b };
+            if let Some(completion) = from.pop_completion(side) {
+                return completion;
+            }
+            let (a, b) = (self.a.stats(), self.b.stats());
+            assert!(began.elapsed() < Duration::from_secs(30), "no progress: {a:?} {b:?}");
+        }
+    }
+
+    fn write(&mut self, op: &RemoteOp, bytes: &mut [u8]) -> Completion {
+        // SAFETY: `bytes` outlives the operation, whose end is awaited.
+        unsafe { self.a.post_write(op, &[region(bytes)]).unwrap() };
+        self.next(Side::Send)
+    }
+
+    fn read(&mut self, op: &RemoteOp, bytes: &mut [u8]) -> Completion {
+        // SAFETY: as in `write`.
+        unsafe { self.a.post_read(op, &[region(bytes)]).unwrap() };
+        self.next(Side::Send)
+    }
+}
+
+#[test]
+fn every_length_is_written_and_read() {
+    let mut p = pair(None);
+    let mut memory = vec![0; 3_000_010];
+    p.expose(&mut memory, BOTH);
+    for len in [0, 1, 8, 1400, 1401, 8192, 32_768, 32_769, 3_000_000] {
+        let (mut from, mut to) = (pattern(len), vec![0; len]);
+        let written = p.write(&p.op(BASE + 5, 11), &mut from);
+        assert_eq!((written.outcome, written.context, written.len), (Outcome::Done, 11, len));
+        assert_eq!(written.class, Class::Write);
+        let read = p.read(&p.op(BASE + 5, 12), &mut to);
+        assert_eq!((read.outcome, read.context, read.class), (Outcome::Done, 12, Class::Read));
+        assert_eq!(from, to, "{len}");
+    }
+    assert_eq!(memory[..5], [0; 5]);
+    assert_eq!(p.b.remote_stats().performed, 18);
+}
+
+#[test]
+fn what_is_refused_changes_nothing() {
+    for (access, address, key, why) in [
+        (Access { read: true, write: false }, BASE, KEY, Refusal::Access),
+        (BOTH, BASE, KEY + 1, Refusal::Key),
+        (BOTH, BASE + 1, KEY, Refusal::Bounds),
+        (BOTH, BASE - 1, KEY, Refusal::Bounds),
+        (BOTH, u64::MAX, KEY, Refusal::Bounds),
+    ] {
+        for len in [8, 20_000, 100_000] {
+            let mut p = pair(None);
+            let mut memory = vec![0; len];
+            p.expose(&mut memory, access);
+            let op = RemoteOp { key, data: Some(1), ..p.op(address, 0) };
+            let ended = p.write(&op, &mut pattern(len));
+            assert_eq!(ended.outcome, Outcome::Refused(why), "{len}");
+            assert!(memory.iter().all(|byte| *byte == 0), "{why:?} {len}");
+            assert!(p.b.pop_completion(Side::Recv).is_none(), "data of a refused write");
+            let stats = p.b.remote_stats();
+            let refused = [stats.refused_access, stats.refused_key, stats.refused_bounds];
+            assert_eq!((stats.performed, refused.iter().sum::<u64>()), (0, 1));
+        }
+    }
+    let mut p = pair(None);
+    let (mut memory, mut to) = (vec![7; 100_000], vec![0; 100_000]);
+    p.expose(&mut memory, Access { read: false, write: true });
+    let read = p.read(&p.op(BASE, 0), &mut to);
+    assert_eq!(read.outcome, Outcome::Refused(Refusal::Access));
+    assert!(to.iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn data_is_reported_at_the_target() {
+    let mut p = pair(None);
+    let mut memory = vec![0; 100_000];
+    p.expose(&mut memory, BOTH);
+    for len in [0, 100, 100_000] {
+        let op = RemoteOp { data: Some(99), ..p.op(BASE, 3) };
+        assert_eq!(p.write(&op, &mut pattern(len)).outcome, Outcome::Done);
+        let event = p.next(Side::Recv);
+        assert_eq!((event.class, event.data, event.len), (Class::Write, Some(99), len));
+    }
+    p.b.report_remote(true);
+    p.write(&p.op(BASE, 3), &mut [1]);
+    assert_eq!(p.next(Side::Recv).data, None);
+    p.read(&p.op(BASE, 3), &mut [1]);
+    assert_eq!(p.next(Side::Recv).class, Class::Read);
+}
+
+#[test]
+fn atomics_fetch_and_change() {
+    let mut p = pair(None);
+    let mut memory = vec![0; 64];
+    memory[8..16].copy_from_slice(&40u64.to_le_bytes());
+    p.expose(&mut memory, BOTH);
+    let (mut two, mut old) = (2u64.to_le_bytes(), [0; 8]);
+    let add = AtomicOp { element: Element::U64, function: Function::Sum, fetch: true };
+    // SAFETY: all buffers outlive the operations, whose ends are awaited.
+    unsafe {
+        let op = p.op(BASE + 8, 1);
+        p.a.post_atomic(&op, add, &[region(&mut two)], &[], &[region(&mut old)]).unwrap();
+        let done = p.next(Side::Send);
+        assert_eq!((done.outcome, done.class, done.len), (Outcome::Done, Class::Fetch, 8));
+        assert_eq!((u64::from_le_bytes(old), memory[8]), (40, 42));
+        let swap = AtomicOp { function: Function::SwapIfEqual, ..add };
+        let mut expected = 42u64.to_le_bytes();
+        let (two, expected, result) =
+            ([region(&mut two)], [region(&mut expected)], [region(&mut old)]);
+        p.a.post_atomic(&op, swap, &two, &expected, &result).unwrap();
+        assert_eq!(p.next(Side::Send).outcome, Outcome::Done);
+        assert_eq!((u64::from_le_bytes(old), memory[8]), (42, 2));
+        // Refused at home: what no target could make sense of.
+        let both = AtomicOp { element: Element::F64, function: Function::BitOr, fetch: true };
+        let unsupported = Err(PostError::Unsupported);
+        assert_eq!(p.a.post_atomic(&op, both, &two, &[], &result), unsupported);
+        assert_eq!(p.a.post_atomic(&op, swap, &two, &[], &result), unsupported);
+        let silent = AtomicOp { fetch: false, ..swap };
+        assert_eq!(p.a.post_atomic(&op, silent, &two, &expected, &[]), unsupported);
+        let mut long = vec![0; ATOMIC_LEN_MAX];
+        let sum = AtomicOp { fetch: false, ..add };
+        let refused = p.a.post_atomic(&op, sum, &[region(&mut long)], &[], &[]);
+        assert_eq!(refused, Err(PostError::TooLong));
+    }
+}
+
+/// Each of many increments must count exactly once, whatever the link does.
+#[test]
+fn atomics_happen_once_over_a_faulty_link() {
+    const COUNT: usize = 3000;
+    let faults = Rates { drop: 0.05, duplicate: 0.05, reorder: 0.1, corrupt: 0.02 };
+    let mut p = pair(Some(faults));
+    let mut memory = vec![0; 8];
+    p.expose(&mut memory, BOTH);
+    let mut one = 1u64.to_le_bytes();
+    let mut fetched = vec![[0u8; 8]; COUNT];
+    let (mut posted, mut done) = (0, 0);
+    let began = Instant::now();
+    while done < COUNT {
+        while posted < COUNT && posted - done < 64 {
+            let fetch = posted % 2 == 0;
+            let add = AtomicOp { element: Element::U64, function: Function::Sum, fetch };
+            let result = [region(&mut fetched[posted])];
+            // SAFETY: operands and results outlive the loop that awaits all ends.
+            let taken = unsafe {
+                let results = if fetch { &result[..] } else { &[] };
+                p.a.post_atomic(&p.op(BASE, posted), add, &[region(&mut one)], &[], results)
+            };
+            if taken == Err(PostError::Again) {
+                break;
+            }
+            taken.unwrap();
+            posted += 1;
+        }
+        p.a.progress();
+        p.b.progress();
+        while let Some(completion) = p.a.pop_completion(Side::Send) {
+            assert_eq!(completion.outcome, Outcome::Done);
+            done += 1;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", p.a.stats());
+    }
+    assert_eq!(memory, (COUNT as u64).to_le_bytes());
+    let fetching = fetched.iter().step_by(2).map(|old| u64::from_le_bytes(*old));
+    assert!(fetching.eq((0..COUNT as u64).step_by(2)), "each saw those before it, once");
+    let retransmitted = p.a.stats().ordered_retransmitted + p.b.stats().ordered_retransmitted;
+    assert!(retransmitted > 0 && p.b.stats().duplicates > 0, "the link was faulty");
+}
+
+#[test]
+fn large_transfers_survive_a_faulty_link() {
+    let faults = Rates { drop: 0.03, duplicate: 0.03, reorder: 0.1, corrupt: 0.01 };
+    let mut p = pair(Some(faults));
+    let mut memory = vec![0; 600_000];
+    p.expose(&mut memory, BOTH);
+    let (mut from, mut to) = (pattern(600_000), vec![0; 600_000]);
+    assert_eq!(p.write(&p.op(BASE, 0), &mut from).outcome, Outcome::Done);
+    assert_eq!(p.read(&p.op(BASE, 0), &mut to).outcome, Outcome::Done);
+    assert!(from == to && from == memory);
+}
+
+#[test]
+fn ordered_operations_see_each_other() {
+    let mut p = pair(None);
+    let mut memory = vec![0; 100_000];
+    p.expose(&mut memory, BOTH);
+    let (mut long, mut short, mut seen) = (vec![1; 100_000], [2; 10], vec![0; 100_000]);
+    let ordered = RemoteOp { hold: Hold::Order, ..p.op(BASE, 0) };
+    // SAFETY: all buffers outlive the operations, whose ends are awaited.
+    unsafe {
+        p.a.post_write(&ordered, &[region(&mut long)]).unwrap();
+        let inject = RemoteOp { inject: true, ..ordered };
+        p.a.post_write(&inject, &[region(&mut short)]).unwrap();
+        short = [9; 10]; // it was injected: the buffer is ours again
+        p.a.post_read(&ordered, &[region(&mut seen)]).unwrap();
+    }
+    for _ in 0..3 {
+        assert_eq!(p.next(Side::Send).outcome, Outcome::Done);
+    }
+    assert_eq!(short, [9; 10]);
+    assert!(seen[..10] == [2; 10] && seen[10..].iter().all(|byte| *byte == 1));
+}
+
+#[test]
+fn a_peer_that_leaves_ends_what_is_under_way() {
+    let mut p = pair(None);
+    let refused = p.write(&p.op(BASE, 3), &mut [1]); // they have met
+    assert_eq!(refused.outcome, Outcome::Refused(Refusal::Key));
+    let mut long = vec![0; 100_000];
+    // SAFETY: the buffer outlives the operations, whose ends are awaited.
+    unsafe {
+        p.a.post_write(&p.op(BASE, 4), &[region(&mut long)]).unwrap();
+        let fenced = RemoteOp { hold: Hold::Fence, ..p.op(BASE, 5) };
+        p.a.post_read(&fenced, &[region(&mut long)]).unwrap();
+    }
+    let Pair { mut a, b, .. } = p;
+    drop(b); // like a process that was killed
+    let began = Instant::now();
+    let mut outcomes = Vec::new();
+    while outcomes.len() < 2 {
+        a.progress();
+        outcomes.extend(a.pop_completion(Side::Send).map(|c| (c.context, c.outcome)));
+        assert!(began.elapsed() < Duration::from_secs(20), "{outcomes:?}");
+    }
+    outcomes.sort_by_key(|(context, _)| *context);
+    assert_eq!(outcomes, [(4, Outcome::PeerGone), (5, Outcome::PeerGone)]);
+}
