@@ -71,6 +71,8 @@ pub(crate) const REMOTE_ORDERS: u64 = fi::FI_ORDER_RAR
     | fi::FI_ORDER_ATOMIC_WAR
     | fi::FI_ORDER_ATOMIC_WAW;
 const ORDERS: u64 = fi::FI_ORDER_SAS | REMOTE_ORDERS;
+/// The first interface version in which `mr_mode` is a set of bits.
+const MR_MODE_BITS: u32 = 1 << 16 | 5;
 /// What applications may leave to the provider when they register memory.
 const MR_MODES: u64 = fi::FI_MR_VIRT_ADDR | fi::FI_MR_ALLOCATED | fi::FI_MR_PROV_KEY;
 /// Default flags that sends may have.
@@ -121,7 +123,8 @@ impl Offer {
             data_progress: fi::FI_PROGRESS_MANUAL,
             resource_mgmt: fi::FI_RM_ENABLED,
             av_type: fi::FI_AV_UNSPEC,
-            mr_mode: 0,
+            // Before 1.5 the mode is one of two values. It is the one that needs nothing of us.
+            mr_mode: if api_version < MR_MODE_BITS { fi::FI_MR_SCALABLE as i32 } else { 0 },
             api_version,
             source: None,
             destination: None,
@@ -301,7 +304,7 @@ fn domain(asked: &fi::fi_domain_attr, offer: &mut Offer) -> Result<(), Refusal> 
     // The two modes of interfaces before 1.5 are values, not bits, and come back as they were.
     if [fi::FI_MR_BASIC as i32, fi::FI_MR_SCALABLE as i32].contains(&asked.mr_mode) {
         offer.mr_mode = asked.mr_mode;
-    } else {
+    } else if offer.api_version >= MR_MODE_BITS {
         // Nothing is needed. Who can do with addresses and our keys gets them.
         offer.mr_mode = (asked.mr_mode as u64 & MR_MODES) as i32;
     }

@@ -36,6 +36,11 @@ fn objects() {
 }
 
 #[test]
+fn asleep() {
+    judge("asleep");
+}
+
+#[test]
 fn data() {
     judge("data");
 }
