@@ -32,8 +32,15 @@ const TEST: &[&str] = &[
 /// Besides, the programs that the demonstration runs.
 const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-openmpi"];
 /// Besides those of the demonstration, the suites that Debian packages.
-const CONFORMANCE: &[&str] =
-    &["hpcc", "lammps", "netpipe-openmpi", "python3-mpi4py", "python3-numpy", "python3-pip"];
+const CONFORMANCE: &[&str] = &[
+    "hpcc",
+    "lammps",
+    "lammps-examples",
+    "netpipe-openmpi",
+    "python3-mpi4py",
+    "python3-numpy",
+    "python3-pip",
+];
 
 /// Says what is missing and installs it.
 pub(crate) fn install(purpose: Purpose) -> Result<(), String> {

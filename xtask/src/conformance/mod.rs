@@ -4,6 +4,7 @@
 //! as fabtests, from whoever runs this; each is run as its authors meant it, and what they say goes
 //! into `docs/conformance.md`.
 
+mod applications;
 mod cluster;
 mod fabtests;
 mod hpcc;
@@ -52,10 +53,13 @@ pub(crate) enum Suite {
     Netpipe,
     /// HPC Challenge
     Hpcc,
+    /// Quantum ESPRESSO, NWChem and LAMMPS against their serial runs
+    Applications,
 }
 
 impl Suite {
-    const ALL: [Self; 4] = [Self::Fabtests, Self::Mpi4py, Self::Netpipe, Self::Hpcc];
+    const ALL: [Self; 5] =
+        [Self::Fabtests, Self::Mpi4py, Self::Netpipe, Self::Hpcc, Self::Applications];
 
     /// As it is written on the command line.
     fn name(self) -> &'static str {
@@ -64,6 +68,7 @@ impl Suite {
             Self::Mpi4py => "mpi4py",
             Self::Netpipe => "netpipe",
             Self::Hpcc => "hpcc",
+            Self::Applications => "applications",
         }
     }
 
@@ -73,6 +78,7 @@ impl Suite {
             Self::Mpi4py => "mpi4py's test suite",
             Self::Netpipe => "NetPIPE",
             Self::Hpcc => "HPC Challenge",
+            Self::Applications => "Applications",
         }
     }
 
@@ -83,6 +89,7 @@ impl Suite {
             Self::Mpi4py => mpi4py::run(context),
             Self::Netpipe => netpipe::run(context),
             Self::Hpcc => hpcc::run(context),
+            Self::Applications => applications::run(context),
         }
     }
 }
