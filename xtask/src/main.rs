@@ -8,6 +8,7 @@ mod packages;
 mod sim;
 mod tidy;
 mod tsan;
+mod wheels;
 
 use std::process::ExitCode;
 
@@ -36,7 +37,7 @@ enum Task {
     Tsan,
     /// Simulate the transport under faults.
     Sim(sim::Arguments),
-    /// Install the Debian packages that are missing.
+    /// Install the Debian packages and wheels that are missing.
     Packages {
         /// What they are needed for.
         #[arg(value_enum)]

@@ -1,8 +1,11 @@
-//! The Debian packages that each purpose needs, in one place.
+//! What each purpose needs installed, in one place: Debian packages here, wheels in
+//! [`crate::wheels`].
 
 use std::process::Command;
 
 use clap::ValueEnum;
+
+use crate::wheels;
 
 /// What packages are needed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -22,6 +25,9 @@ const TEST: &[&str] = &[
     "libc6-dev",
     "openmpi-bin",
     "libopenmpi-dev",
+    "mpich",
+    "libmpich-dev",
+    "python3-pip",
     "libfabric-dev",
     "libfabric-bin",
     "iproute2",
@@ -37,6 +43,7 @@ const CONFORMANCE: &[&str] = &[
     "lammps",
     "lammps-examples",
     "netpipe-openmpi",
+    "nwchem-mpich",
     "python3-mpi4py",
     "python3-numpy",
     "python3-pip",
@@ -51,14 +58,19 @@ pub(crate) fn install(purpose: Purpose) -> Result<(), String> {
     };
     let missing: Vec<&str> =
         lists.concat().into_iter().filter(|package| !is_installed(package)).collect();
-    if missing.is_empty() {
-        return Ok(());
+    if !missing.is_empty() {
+        install_debian(&missing)?;
     }
+    wheels::install(purpose);
+    Ok(())
+}
+
+fn install_debian(missing: &[&str]) -> Result<(), String> {
     let command = format!("apt-get install -y --no-install-recommends {}", missing.join(" "));
     eprintln!("Debian packages are missing; running: {command}");
     apt(&["update", "-qq"])?;
     let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
-    arguments.extend(&missing);
+    arguments.extend(missing);
     apt(&arguments).map_err(|why| format!("{why}; install by hand: sudo {command}"))
 }
 

@@ -7,6 +7,7 @@ use wiglaf_cluster::Result;
 use wiglaf_cluster::doctor::{self, Check, Verdict};
 
 use crate::output;
+use crate::toolchain;
 use crate::up::this_exe;
 
 const HELP: &str = "\
@@ -14,12 +15,30 @@ ok       it is there and works
 limited  it is not there, and Wiglaf does without it
 MISSING  it is not there, and `wiglaf up` or `wiglaf run` needs it
 
-The exit status is 1 when something is missing.";
+The exit status is 1 when something is missing.
+
+With --toolchain, small Fortran and C programs are compiled and run, which takes
+about a minute:
+
+ok       it works as it is
+mended   it fails as it is, and works with the mend that is told
+FAILS    it fails; the mend says what to take instead
+absent   a library is not installed
+
+links    links a program                    names    how procedures are called
+.TRUE.   what the compiler stores for it    -1 is    true, false, or both
+true=1   logical reductions of programs that store 1; true=-1, that store -1
+
+The exit status is 1 when something fails. docs/toolchain.md has more.";
 
 /// Say what this machine offers, and the mend for what is missing
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
+    /// Compile and run small programs with every compiler and MPI found here
+    #[arg(long)]
+    toolchain: bool,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -32,6 +51,9 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.toolchain {
+        return toolchain::run(args.json);
+    }
     let checks = doctor::examine(&this_exe()?);
     let complete = checks.iter().all(|check| check.verdict != Verdict::Missing);
     match args.json {

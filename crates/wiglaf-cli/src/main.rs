@@ -17,6 +17,7 @@ mod manual;
 mod output;
 mod run;
 mod status;
+mod toolchain;
 mod up;
 
 use std::process::ExitCode;

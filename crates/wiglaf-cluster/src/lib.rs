@@ -25,6 +25,7 @@ pub mod shape;
 pub mod signals;
 pub mod state;
 pub mod terminal;
+pub mod toolchain;
 pub mod up;
 pub mod wire;
 

@@ -17,7 +17,8 @@ const RUN_DIR: &str = "/run/wiglaf";
 /// Version of the record and of the messages to the nodes' inits.
 pub const VERSION: u32 = 2;
 /// What a state folder may hold; anything else is not ours to remove.
-const ENTRIES: [&str; 4] = ["lock", "cluster.json", "cluster.json.new", "nodes"];
+const ENTRIES: [&str; 5] =
+    ["lock", "cluster.json", "cluster.json.new", "nodes", crate::mpi::NAMES_DIR];
 
 /// The folder of one cluster.
 #[derive(Debug, Clone)]

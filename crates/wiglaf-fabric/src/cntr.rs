@@ -1,12 +1,12 @@
 //! `fid_cntr`: counts completed operations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::bindings as fi;
 use crate::descriptor::{self, Descriptor};
 use crate::domain::{Domain, DomainState};
-use crate::engine::Shared;
+use crate::engine::{Engine, Shared};
 use crate::guard::{EAGAIN, EBUSY, EINVAL, Errno, Fi, guard, guard_or, lock};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::wait;
@@ -17,7 +17,7 @@ pub(crate) struct CntrState {
     errors: AtomicU64,
     /// The value when it was last read: a reader who finds nothing new may give way.
     seen: AtomicU64,
-    engines: Mutex<Vec<Shared>>,
+    engines: Mutex<Vec<Weak<Mutex<Engine>>>>,
     /// What applications sleep on, if they asked for it.
     descriptor: Option<Descriptor>,
     domain: Arc<DomainState>,
@@ -38,8 +38,9 @@ impl CntrState {
     /// From now on reading the counter moves data of `engine`.
     pub(crate) fn attach(&self, engine: &Shared) -> Fi<()> {
         let mut engines = lock(&self.engines)?;
-        if !engines.iter().any(|other| Arc::ptr_eq(other, engine)) {
-            engines.push(Arc::clone(engine));
+        engines.retain(|other| other.strong_count() > 0);
+        if !engines.iter().any(|other| is_same(other, engine)) {
+            engines.push(Arc::downgrade(engine));
         }
         Ok(())
     }
@@ -48,14 +49,14 @@ impl CntrState {
     pub(crate) fn detach(&self, engine: &Shared) {
         self.disarm();
         if let Ok(mut engines) = lock(&self.engines) {
-            engines.retain(|other| !Arc::ptr_eq(other, engine));
+            engines.retain(|other| !is_same(other, engine));
         }
     }
 
     /// Moves data and settles what has completed.
     fn progress(&self) -> Fi<()> {
-        for engine in &*lock(&self.engines)? {
-            let mut engine = lock(engine)?;
+        for engine in lock(&self.engines)?.iter().filter_map(Weak::upgrade) {
+            let mut engine = lock(&engine)?;
             engine.progress();
             engine.settle_all();
         }
@@ -78,7 +79,7 @@ impl CntrState {
             return Err(EAGAIN);
         }
         let Some(descriptor) = &self.descriptor else { return Ok(()) };
-        let engines = lock(&self.engines)?.clone();
+        let engines: Vec<Shared> = lock(&self.engines)?.iter().filter_map(Weak::upgrade).collect();
         descriptor.arm(&engines, |_, engine| {
             engine.settle_all();
             self.is_new()
@@ -98,7 +99,7 @@ impl CntrState {
         let value = which.load(Ordering::Acquire);
         if self.seen.swap(value, Ordering::AcqRel) == value {
             let only = match &lock(&self.engines)?[..] {
-                [engine] => Some(Arc::clone(engine)),
+                [engine] => engine.upgrade(),
                 _ => None,
             };
             if let Some(engine) = only {
@@ -123,7 +124,8 @@ impl CntrState {
             if left.is_zero() {
                 return Err(Errno(fi::FI_ETIMEDOUT));
             }
-            let engines = lock(&self.engines)?.clone();
+            let engines: Vec<Shared> =
+                lock(&self.engines)?.iter().filter_map(Weak::upgrade).collect();
             wait::sleep(&engines, left, |_, engine| {
                 engine.settle_all();
                 self.value.load(Ordering::Acquire) >= threshold
@@ -131,6 +133,10 @@ impl CntrState {
             })?;
         }
     }
+}
+
+fn is_same(weak: &Weak<Mutex<Engine>>, engine: &Shared) -> bool {
+    std::ptr::eq(weak.as_ptr(), Arc::as_ptr(engine))
 }
 
 #[repr(C)]

@@ -10,6 +10,7 @@ use crate::eq::Eq;
 use crate::fabric::{Fabric, FabricState};
 use crate::guard::{EBUSY, EINVAL, guard, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
+use crate::watched::Watched;
 use crate::{atomic, av, cntr, cq, ep, mr, poll};
 
 /// What a domain's objects hold on to.
@@ -24,6 +25,8 @@ pub(crate) struct DomainState {
     /// Whether the provider chooses the keys, and the next one; none is given twice.
     pub(crate) chooses_keys: bool,
     pub(crate) next_key: AtomicU64,
+    /// Counters of registered memory.
+    pub(crate) watched: Watched,
     _fabric: Arc<FabricState>,
 }
 
@@ -87,6 +90,7 @@ pub(crate) unsafe extern "C" fn open(
                 by_address: has(fi::FI_MR_VIRT_ADDR),
                 chooses_keys: has(fi::FI_MR_PROV_KEY),
                 next_key: AtomicU64::new(1),
+                watched: Watched::default(),
                 _fabric: Arc::clone(&fabric.state),
             }),
         };

@@ -12,6 +12,7 @@ use wiglaf_endpoint::{
 
 use crate::bindings as fi;
 use crate::cntr::CntrState;
+use crate::domain::DomainState;
 use crate::eq::EqState;
 use crate::guard::{EAGAIN, EINVAL, Errno, Fi};
 use crate::info::INJECT_LEN;
@@ -57,6 +58,8 @@ pub(crate) struct Engine {
     pub(crate) tx: Direction,
     pub(crate) rx: Direction,
     pub(crate) remote_counters: RemoteCounters,
+    /// Where registered memory and its counters are; none before the endpoint is enabled.
+    pub(crate) domain: Option<Arc<DomainState>>,
     /// Whether one-sided operations on a peer take effect in their order.
     pub(crate) is_ordered: bool,
     /// The address vector; none before the endpoint is enabled.
@@ -90,6 +93,7 @@ impl Engine {
             tx: Direction::default(),
             rx: Direction::default(),
             remote_counters: RemoteCounters::default(),
+            domain: None,
             is_ordered: false,
             peers: None,
             directed: false,
@@ -353,7 +357,12 @@ impl Engine {
     fn count(&mut self, completion: &Completion, done: bool) {
         let side = completion.side;
         match self.remote_counters.of(side, completion.class) {
-            Some(counters) => counters.iter().for_each(|counter| counter.count(done)),
+            Some(counters) => {
+                counters.iter().for_each(|counter| counter.count(done));
+                if let Some(domain) = &self.domain {
+                    domain.watched.count(completion);
+                }
+            }
             None => {
                 self.direction(side).counters.iter().for_each(|counter| counter.count(done));
             }

@@ -243,6 +243,7 @@ impl Ep {
             let remote = &engine.remote_counters;
             let all = !(remote.remote_read.is_empty() && remote.remote_write.is_empty());
             engine.endpoint.report_remote(all);
+            engine.domain = Some(Arc::clone(&self.domain));
             engine.peers = Some(Peers::new(Arc::clone(av)));
         }
         match (&bound.tx_cq, &bound.rx_cq) {
@@ -260,6 +261,7 @@ impl Ep {
         for (counter, _) in &bound.counters {
             counter.attach(&self.engine)?;
         }
+        self.domain.watched.join(&self.engine)?;
         if self.is_auto {
             *lock(&self.helper)? = Some(Helper::start(&self.engine)?);
         }
@@ -344,7 +346,11 @@ unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, flags: u64) ->
                 Eq::CLASS => {
                     let events = Arc::clone(&object::<Eq, _>(other)?.state);
                     let context = ep.fid.fid.context.expose_provenance();
-                    lock(&ep.engine)?.events = Some((events, fid.expose_provenance(), context));
+                    let bound = &mut lock(&ep.engine)?.events;
+                    if bound.is_some() {
+                        return Err(EINVAL);
+                    }
+                    *bound = Some((events, fid.expose_provenance(), context));
                     Ok(())
                 }
                 _ => Err(EINVAL),

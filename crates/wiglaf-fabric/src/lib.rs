@@ -40,3 +40,4 @@ mod rma;
 mod tagged;
 mod tokens;
 mod wait;
+mod watched;

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use wiglaf_endpoint::{Access, ExposeError};
 
 use crate::bindings as fi;
+use crate::cntr::Cntr;
 use crate::domain::{Domain, DomainState};
 use crate::engine::only;
 use crate::guard::{EINVAL, Errno, Fi, guard};
@@ -28,7 +29,7 @@ unsafe impl Object for Mr {
     const CLASS: u32 = fi::FI_CLASS_MR;
 }
 
-static FID_OPS: fi::fi_ops = fid_ops(close);
+static FID_OPS: fi::fi_ops = fi::fi_ops { bind: Some(bind), ..fid_ops(close) };
 pub(crate) static OPS: fi::fi_ops_mr = fi::fi_ops_mr {
     size: size_of::<fi::fi_ops_mr>(),
     reg: Some(reg),
@@ -159,6 +160,25 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
         let closed = unsafe { take_back::<Mr>(fid)? };
         if closed.is_remote {
             closed.domain.exposed.withdraw(closed.mr.key);
+            closed.domain.watched.forget(closed.mr.key)?;
+        }
+        Ok(())
+    })
+}
+
+/// Lets a counter count what peers do to the region.
+unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, flags: u64) -> libc::c_int {
+    guard(|| {
+        // SAFETY: fi_mr(3) demands live handles; only counters can be bound.
+        let (mr, counter) = unsafe { (object::<Mr, _>(fid)?, &object::<Cntr, _>(other)?.state) };
+        only(flags, REMOTE)?;
+        if !mr.is_remote || flags == 0 || !counter.is_of(&mr.domain) {
+            return Err(EINVAL);
+        }
+        for (flag, reads) in [(fi::FI_REMOTE_READ, true), (fi::FI_REMOTE_WRITE, false)] {
+            if flags & flag != 0 {
+                mr.domain.watched.watch(mr.mr.key, reads, counter)?;
+            }
         }
         Ok(())
     })

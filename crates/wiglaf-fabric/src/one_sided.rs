@@ -29,13 +29,12 @@ pub(crate) struct RemoteCounters {
 impl RemoteCounters {
     /// Those that count an operation of that class; none for messages.
     pub(crate) fn of(&self, side: Side, class: Class) -> Option<&[Arc<CntrState>]> {
-        match (side, class) {
-            (Side::Send, Class::Read | Class::Fetch) => Some(&self.read),
-            (Side::Send, Class::Write | Class::Atomic) => Some(&self.write),
-            (Side::Recv, Class::Read | Class::Fetch) => Some(&self.remote_read),
-            (Side::Recv, Class::Write | Class::Atomic) => Some(&self.remote_write),
-            _ => None,
-        }
+        class.names_memory().then(|| match (side, is_read(class)) {
+            (Side::Send, true) => &self.read[..],
+            (Side::Send, false) => &self.write,
+            (Side::Recv, true) => &self.remote_read,
+            (Side::Recv, false) => &self.remote_write,
+        })
     }
 }
 
@@ -55,6 +54,11 @@ pub(crate) struct AtomicCall {
     pub(crate) op: AtomicOp,
     pub(crate) comparands: Regions,
     pub(crate) results: Regions,
+}
+
+/// Whether an operation on memory reads it, as counters see it.
+pub(crate) fn is_read(class: Class) -> bool {
+    matches!(class, Class::Read | Class::Fetch)
 }
 
 /// Whether a completion is of something that a peer did and nobody asked to see.

@@ -9,6 +9,7 @@ mod cluster;
 mod fabtests;
 mod hpcc;
 mod mpi4py;
+mod mpis;
 mod netpipe;
 mod report;
 mod verdict;
@@ -55,11 +56,13 @@ pub(crate) enum Suite {
     Hpcc,
     /// Quantum ESPRESSO, NWChem and LAMMPS against their serial runs
     Applications,
+    /// Every MPI over every link
+    Mpis,
 }
 
 impl Suite {
-    const ALL: [Self; 5] =
-        [Self::Fabtests, Self::Mpi4py, Self::Netpipe, Self::Hpcc, Self::Applications];
+    const ALL: [Self; 6] =
+        [Self::Fabtests, Self::Mpi4py, Self::Netpipe, Self::Hpcc, Self::Applications, Self::Mpis];
 
     /// As it is written on the command line.
     fn name(self) -> &'static str {
@@ -69,6 +72,7 @@ impl Suite {
             Self::Netpipe => "netpipe",
             Self::Hpcc => "hpcc",
             Self::Applications => "applications",
+            Self::Mpis => "mpis",
         }
     }
 
@@ -79,6 +83,7 @@ impl Suite {
             Self::Netpipe => "NetPIPE",
             Self::Hpcc => "HPC Challenge",
             Self::Applications => "Applications",
+            Self::Mpis => "Every MPI over every link",
         }
     }
 
@@ -90,6 +95,7 @@ impl Suite {
             Self::Netpipe => netpipe::run(context),
             Self::Hpcc => hpcc::run(context),
             Self::Applications => applications::run(context),
+            Self::Mpis => mpis::run(context),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "every test program uses a part of it")]
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -144,6 +145,17 @@ pub(crate) fn has_openmpi() -> bool {
         eprintln!("skipped: mpirun or mpicc is not installed (openmpi-bin, libopenmpi-dev)");
     }
     all
+}
+
+/// Where the wheels of MPIs are that `cargo xtask packages test` installs.
+pub(crate) fn wheels() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("mpi")
+}
+
+/// Their folders, as `WIGLAF_MPI_PATH` has them.
+pub(crate) fn wheel_prefixes() -> OsString {
+    let entries = fs::read_dir(wheels()).into_iter().flatten().flatten();
+    std::env::join_paths(entries.map(|entry| entry.path())).unwrap()
 }
 
 /// The command lines that mention a path.

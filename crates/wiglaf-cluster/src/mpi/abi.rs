@@ -14,6 +14,8 @@ use super::{Family, Installation, Origin};
 use crate::error::{Context, Error, Result};
 use crate::provider::point;
 
+/// The folder, in a cluster's state folder or a cache, that holds the links.
+pub(crate) const DIR: &str = "abi";
 /// What the C library is called.
 const C: [&str; 2] = ["libmpi.so.12", "libmpich.so.12"];
 /// What the Fortran library is called.
@@ -36,7 +38,7 @@ fn names(mpi: &Installation, bases: &[PathBuf]) -> Result<PathBuf> {
     let name = format!("{}-{}-{:08x}", mpi.family.name(), mpi.version, hasher.finish() as u32);
     let mut last = Error::new("there is no folder to make library names in; set HOME");
     for base in bases {
-        match link(mpi, &base.join("abi").join(&name)) {
+        match link(mpi, &base.join(DIR).join(&name)) {
             Ok(dir) => return Ok(dir),
             Err(error) => last = error,
         }

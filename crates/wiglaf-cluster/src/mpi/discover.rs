@@ -346,7 +346,7 @@ fn parse_version(text: &str) -> Option<(Family, String)> {
 }
 
 /// A version for comparing: `5.0.2rc1` is 5, 0, 2.
-pub(super) fn numbers(version: &str) -> Vec<u32> {
+pub(crate) fn numbers(version: &str) -> Vec<u32> {
     let digits = |part: &str| {
         let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
         part[..end].parse().ok()

@@ -11,6 +11,7 @@ mod installation;
 mod launcher;
 mod openmpi;
 
+pub(crate) use abi::DIR as NAMES_DIR;
 pub use discover::{Choice, Which};
 pub use installation::{Family, Installation, Libfabric, Origin, Wrappers};
 pub use launcher::Deal;

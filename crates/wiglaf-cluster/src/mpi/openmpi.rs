@@ -9,6 +9,9 @@ pub(super) const ENV_LIST: &str = "OMPI_MCA_mca_base_env_list";
 /// What else ranks need; mpirun hands OMPI_MCA_ on by itself.
 pub(super) const FORWARDED_PREFIXES: &[&str] = &["OPAL_PREFIX", "PMIX_PREFIX"];
 
+/// The provider's name.
+const WIGLAF: &str = "wiglaf";
+
 /// Sets everything.
 pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>) -> Result<()> {
     let prrte = mpi.major() >= 5;
@@ -18,7 +21,7 @@ pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>
     match settings.transport {
         Transport::Wiglaf => {
             settings.provider(table)?;
-            libfabric(table, "wiglaf", prrte);
+            libfabric(table, WIGLAF, prrte);
         }
         Transport::Tcp => {
             table.choose("OMPI_MCA_pml", "ob1");
@@ -69,15 +72,24 @@ fn launching(settings: &Settings, prrte: bool, table: &mut Table<'_>) {
     }
 }
 
-/// pml/cm over one provider.
+/// pml/cm over one provider. Windows: version 5 has no osc=pt2pt any more and
+/// takes its one-sided operations from a btl.
 fn libfabric(table: &mut Table<'_>, provider: &str, prrte: bool) {
     table.choose("OMPI_MCA_pml", "cm");
     table.choose("OMPI_MCA_mtl", "ofi");
     table.choose("OMPI_MCA_mtl_ofi_provider_include", provider);
-    // pml/cm carries everything; further transports would only open sockets.
-    table.choose("OMPI_MCA_btl", "self");
     if !prrte {
+        // pml/cm carries everything; further transports would only open sockets.
+        table.choose("OMPI_MCA_btl", "self");
         table.default("OMPI_MCA_osc", "pt2pt");
+    } else if provider == WIGLAF {
+        table.choose("OMPI_MCA_btl", "self,ofi");
+        table.choose("OMPI_MCA_btl_ofi_provider_include", provider);
+        table.default("OMPI_MCA_osc", "rdma");
+    } else {
+        // btl/ofi finds no remote memory in tcp;ofi_rxm.
+        table.choose("OMPI_MCA_btl", "self,tcp");
+        table.default("OMPI_MCA_osc", "rdma");
     }
 }
 

