@@ -30,6 +30,7 @@ const TEST: &[&str] = &[
     "python3-pip",
     "libfabric-dev",
     "libfabric-bin",
+    "netpipe-openmpi",
     "iproute2",
     "iputils-ping",
     "tcpdump",
@@ -38,19 +39,18 @@ const TEST: &[&str] = &[
 /// Besides, the programs that the demonstration runs.
 const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-openmpi"];
 /// Besides those of the demonstration, the suites that Debian packages.
-const CONFORMANCE: &[&str] = &[
-    "hpcc",
-    "lammps",
-    "lammps-examples",
-    "netpipe-openmpi",
-    "nwchem-mpich",
-    "python3-mpi4py",
-    "python3-numpy",
-    "python3-pip",
-];
+const CONFORMANCE: &[&str] =
+    &["hpcc", "lammps", "lammps-examples", "nwchem-mpich", "python3-mpi4py", "python3-numpy"];
 
 /// Says what is missing and installs it.
 pub(crate) fn install(purpose: Purpose) -> Result<(), String> {
+    install_programs(purpose)?;
+    wheels::install(purpose);
+    Ok(())
+}
+
+/// The same without the MPIs of the Python index, which take long.
+pub(crate) fn install_programs(purpose: Purpose) -> Result<(), String> {
     let lists: &[&[&str]] = match purpose {
         Purpose::Test => &[TEST],
         Purpose::Demo => &[TEST, DEMO],
@@ -58,11 +58,7 @@ pub(crate) fn install(purpose: Purpose) -> Result<(), String> {
     };
     let missing: Vec<&str> =
         lists.concat().into_iter().filter(|package| !is_installed(package)).collect();
-    if !missing.is_empty() {
-        install_debian(&missing)?;
-    }
-    wheels::install(purpose);
-    Ok(())
+    if missing.is_empty() { Ok(()) } else { install_debian(&missing) }
 }
 
 fn install_debian(missing: &[&str]) -> Result<(), String> {
