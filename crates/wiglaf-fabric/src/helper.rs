@@ -34,6 +34,7 @@ impl Helper {
                 }
             }
         };
+        log::info!("a thread moves the data of the endpoint");
         let thread = Builder::new().name("wiglaf".to_owned()).spawn(run).map_err(|why| {
             log::error!("no thread for automatic progress: {why}");
             Errno(why.raw_os_error().unwrap_or(libc::EAGAIN))
