@@ -19,7 +19,7 @@ use results::{Outcome, Results};
 /// Longest that one start of the runner may take.
 const LIMIT: Duration = Duration::from_secs(600);
 /// No rank says anything for so long: a test hangs.
-const QUIET_LIMIT: Duration = Duration::from_secs(20);
+const QUIET_LIMIT: Duration = Duration::from_secs(15);
 const RANKS: [usize; 2] = [2, 4];
 /// The transport whose figures count, Open MPI's own TCP, and the one that shares the MPI layer's
 /// code with ours.
