@@ -25,7 +25,7 @@ fn netpipe_finds_every_byte_in_its_place() {
     let Some(site) = Site::up(&[]) else { return };
     for link in ["packet", "udp"] {
         // Preposted receives, both directions at once, and synchronous sends from any source.
-        for mode in [&["-a"][..], &["-2"], &["-S", "-z"]] {
+        for mode in [&["-a"][..], &["-a", "-2"], &["-S", "-z"]] {
             let checked = ["NPopenmpi", "-i", "-n", "3", "-u", "1048576"];
             let run = ["run", "-n", "2", "--link", link, "--"];
             let said = site.wiglaf(&[&run[..], &checked, mode].concat()).expect_success();

@@ -19,7 +19,7 @@ const RUNS: [&str; 9] = [
     "NPopenmpi -n 20 -u 1048576 -B",
     "NPopenmpi -i -n 20 -u 8388608 -S",
     "NPopenmpi -i -n 20 -u 8388608 -z",
-    "NPopenmpi -i -n 20 -u 8388608 -2",
+    "NPopenmpi -i -n 20 -u 8388608 -a -2",
     "NPopenmpi -n 50 -u 8388608",
     "NPopenmpi -s -n 50 -u 8388608",
     "NPopenmpi2 -i -n 20 -u 1048576",
