@@ -183,7 +183,10 @@ fn date() -> Result<String, String> {
 
 fn machine() -> Result<String, String> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Ok(format!("{cores} cores, Linux {}, commit {}", output_of("uname", &["-r"])?, commit()?))
+    let kernel = output_of("uname", &["-r"])?;
+    // What a distributor adds to the version says nothing to others.
+    let kernel = kernel.split('-').next().unwrap_or_default();
+    Ok(format!("{cores} cores, Linux {kernel}, commit {}", commit()?))
 }
 
 /// The commit that was built, for who wants to see the same again.
