@@ -38,9 +38,21 @@ const TEST: &[&str] = &[
 ];
 /// Besides, the programs that the demonstration runs.
 const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-openmpi"];
-/// Besides those of the demonstration, the suites that Debian packages.
-const CONFORMANCE: &[&str] =
-    &["hpcc", "lammps", "lammps-examples", "nwchem-mpich", "python3-mpi4py", "python3-numpy"];
+/// Besides those of the demonstration, the suites that Debian packages, and compilers.
+const CONFORMANCE: &[&str] = &[
+    "hpcc",
+    "lammps",
+    "lammps-examples",
+    "python3-mpi4py",
+    "python3-numpy",
+    "nwchem-mpich",
+    "clang",
+    "flang-16",
+    "flang-19",
+    "libopenblas-dev",
+    "libscalapack-openmpi-dev",
+    "libscalapack-mpich-dev",
+];
 
 /// Says what is missing and installs it.
 pub(crate) fn install(purpose: Purpose) -> Result<(), String> {

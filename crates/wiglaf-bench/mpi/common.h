@@ -2,8 +2,10 @@
 #ifndef WIGLAF_BENCH_COMMON_H
 #define WIGLAF_BENCH_COMMON_H
 
+#define _GNU_SOURCE
 #include <errno.h>
 #include <mpi.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +53,20 @@ static long number(const char *text, long min, long max) {
     long value = strtol(text, &end, 10);
     if (errno || end == text || *end || value < min || value > max) fail("bad argument");
     return value;
+}
+
+/* Ranks of one node that has several cores: each to its own, as the list says ("0,1"). */
+static void keep_to_core(int rank) {
+    const char *list = getenv("WIGLAF_BENCH_CORES");
+    if (!list || !*list) return;
+    for (int skip = rank; skip > 0; skip--) {
+        while (*list && *list != ',') list++;
+        if (!*list++) fail("WIGLAF_BENCH_CORES names too few cores");
+    }
+    cpu_set_t core;
+    CPU_ZERO(&core);
+    CPU_SET(strtol(list, NULL, 10), &core);
+    if (sched_setaffinity(0, sizeof core, &core)) fail("a core of WIGLAF_BENCH_CORES is not ours");
 }
 
 #endif

@@ -62,6 +62,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    keep_to_core(rank);
     if (argc < 3 || ranks != 2) fail("usage: pingpong BUDGET_MS LEN..., on exactly two ranks");
     long budget_ns = number(argv[1], 1, 100000) * 1000000, len_max = 0;
     for (int a = 2; a < argc; a++) {

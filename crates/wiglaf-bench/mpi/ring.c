@@ -27,6 +27,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    keep_to_core(rank);
     if (argc != 3 || ranks < 2) fail("usage: ring BUDGET_MS LEN, on two ranks or more");
     int64_t budget_ns = number(argv[1], 1, 100000) * 1000000;
     len = (int)number(argv[2], sizeof(int64_t), 1 << 24);

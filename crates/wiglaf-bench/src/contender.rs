@@ -12,13 +12,16 @@ use crate::launch::{Settings, Transport};
 pub const CONTENDERS: [Transport; 4] =
     [Transport::Wiglaf, Transport::Tcp, Transport::Ucx, Transport::OfiTcp];
 
+/// Who takes part within a node, where everybody has shared memory.
+pub const SAME_NODE: [Transport; 3] = [Transport::Wiglaf, Transport::Vader, Transport::UcxShm];
+
 /// Settings that make a transport tell what it chose, for one short run that
 /// is not measured.
 pub fn talkative(transport: Transport) -> Settings {
     let pairs: &[(&str, &str)] = match transport {
         Transport::Serial => &[],
-        Transport::Tcp => &[("OMPI_MCA_btl_base_verbose", "20")],
-        Transport::Ucx => &[("UCX_LOG_LEVEL", "info")],
+        Transport::Tcp | Transport::Vader => &[("OMPI_MCA_btl_base_verbose", "20")],
+        Transport::Ucx | Transport::UcxShm => &[("UCX_LOG_LEVEL", "info")],
         Transport::Wiglaf | Transport::OfiTcp => &[("OMPI_MCA_mtl_ofi_verbose", "1")],
     };
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -30,6 +33,8 @@ pub fn evidence(transport: Transport, said: &str) -> Option<String> {
         Transport::Serial => return None,
         Transport::Tcp => ("btl: tcp: Using interface:", ""),
         Transport::Ucx => ("ep_cfg[", "tag(tcp/"),
+        Transport::Vader => ("mca: bml: Using vader btl for send to", ""),
+        Transport::UcxShm => ("ep_cfg[", "tag(sysv/"),
         Transport::OfiTcp => ("mtl:ofi:prov:", "tcp;ofi_rxm"),
         Transport::Wiglaf => ("mtl:ofi:prov:", "wiglaf"),
     };

@@ -27,6 +27,10 @@ pub enum Transport {
     Ucx,
     /// Open MPI over libfabric's `tcp;ofi_rxm`.
     OfiTcp,
+    /// Open MPI's own shared memory (`btl/vader`), within a node.
+    Vader,
+    /// Open MPI over UCX's shared memory, within a node.
+    UcxShm,
 }
 
 impl Transport {
@@ -38,6 +42,8 @@ impl Transport {
             Self::Tcp => "tcp",
             Self::Ucx => "ucx",
             Self::OfiTcp => "ofi-tcp",
+            Self::Vader => "vader",
+            Self::UcxShm => "ucx-shm",
         }
     }
 
@@ -49,6 +55,8 @@ impl Transport {
             Self::Tcp => "Open MPI TCP",
             Self::Ucx => "UCX TCP",
             Self::OfiTcp => "libfabric TCP",
+            Self::Vader => "Open MPI vader",
+            Self::UcxShm => "UCX shared mem.",
         }
     }
 }

@@ -93,6 +93,6 @@ fn loopback(transport: Transport) -> Option<&'static [(&'static str, &'static st
             ("OMPI_MCA_mtl_ofi_provider_include", "tcp;ofi_rxm"),
             ("FI_TCP_IFACE", "lo"),
         ],
-        Transport::Wiglaf => return None,
+        Transport::Wiglaf | Transport::Vader | Transport::UcxShm => return None,
     })
 }

@@ -35,6 +35,8 @@ pub struct Plan {
     pub budget: Duration,
     /// Who takes part.
     pub contenders: Vec<Transport>,
+    /// Cores for ranks of one node, where nodes do not keep to one core each.
+    pub cores: Vec<usize>,
     /// Where the measuring program is built and kept.
     pub cache: PathBuf,
 }
@@ -47,6 +49,7 @@ impl Plan {
             lens: all_lens(),
             budget: Duration::from_millis(60),
             contenders: CONTENDERS.to_vec(),
+            cores: Vec::new(),
             cache,
         }
     }
@@ -240,6 +243,11 @@ impl Runner<'_> {
         let numbers =
             std::iter::once(budget.as_millis()).chain(lens.iter().map(|l| u128::from(*l)));
         let args: Vec<OsString> = numbers.map(|n| n.to_string().into()).collect();
+        let cores: Vec<String> = self.plan.cores.iter().map(ToString::to_string).collect();
+        let env = match cores.is_empty() {
+            true => Vec::new(),
+            false => vec![("WIGLAF_BENCH_CORES".to_owned(), cores.join(","))],
+        };
         let job = Job {
             transport,
             settings,
@@ -247,7 +255,7 @@ impl Runner<'_> {
             nodes: self.launcher.node_count().min(2),
             program: &self.program,
             args: &args,
-            env: &[],
+            env: &env,
             dir: &self.plan.cache,
         };
         launch::run(self.launcher, &job, time_max)

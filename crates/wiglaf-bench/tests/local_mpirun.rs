@@ -22,6 +22,7 @@ fn or_skip<T>(result: Result<T, BenchError>) -> Option<T> {
 
 fn short(cache: &Path, contenders: &[Transport]) -> pingpong::Plan {
     pingpong::Plan {
+        cores: Vec::new(),
         rounds: 2,
         lens: vec![0, 8, 5000, 1 << 20],
         budget: Duration::from_millis(5),

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Serialize;
+use wiglaf_bench::contender::SAME_NODE;
 use wiglaf_bench::{BenchError, applications, pingpong, report, ring};
 use wiglaf_cluster::error::Context;
 use wiglaf_cluster::mpi::{self, Choice, Family, Link, Transport};
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::Wire;
-use wiglaf_cluster::{Error, Result};
+use wiglaf_cluster::{Error, Result, up};
 
 use crate::args::Global;
 use crate::output;
@@ -28,6 +29,7 @@ Examples:
   wiglaf bench pingpong --quick          the same in half a minute, coarser
   wiglaf bench pingpong --sizes 8,64K,1M --repeats 9 --link udp
   wiglaf bench pingpong --wire direct    on a cable, without a switch
+  wiglaf bench pingpong --same-node      shared memory, beside vader and UCX
   wiglaf bench ring --ranks 4 --nodes 4  ranks that share cores
   wiglaf bench applications              whole programs, serial, TCP, Wiglaf
 
@@ -62,6 +64,11 @@ struct PingpongArgs {
     /// How many nodes the cluster must have; the first two are used
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = node_count)]
     nodes: usize,
+
+    /// Both ranks on one node, one on each of the first two cores: shared memory
+    /// beside Open MPI's vader and UCX's
+    #[arg(long, conflicts_with_all = ["nodes", "wire", "rate"])]
+    same_node: bool,
 
     /// Message sizes, such as 0,8,64K,1M [default: 0 B to 4 MiB]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size)]
@@ -162,7 +169,7 @@ impl Common {
             WireArg::Bridge => Wire::Bridge,
             WireArg::Direct => Wire::Direct,
         });
-        Wish { nodes, wire, rate: self.rate, mtu: self.mtu }
+        Wish { nodes, wire, rate: self.rate, mtu: self.mtu, free_cores: false }
     }
 
     fn rounds(&self, usual: usize, quick: usize) -> usize {
@@ -205,9 +212,18 @@ fn run_pingpong(args: &PingpongArgs, global: &Global) -> Result<()> {
     need_openmpi()?;
     make_folder(&common.output)?;
     let work = work_folder(&common.output)?;
-    let cluster = Cluster::find_or_start(global, &common.wish(args.nodes))?;
-    let launcher = Emulated::new(&cluster, 2, 2, common.link.into(), &work)?;
+    let wish = match args.same_node {
+        true => Wish { free_cores: true, ..common.wish(1) },
+        false => common.wish(args.nodes),
+    };
+    let cluster = Cluster::find_or_start(global, &wish)?;
+    let nodes = if args.same_node { 1 } else { 2 };
+    let launcher = Emulated::new(&cluster, nodes, 2, common.link.into(), &work)?;
     let mut plan = pingpong::Plan::new(work.clone());
+    if args.same_node {
+        plan.contenders = SAME_NODE.to_vec();
+        plan.cores = up::cores();
+    }
     plan.rounds = common.rounds(plan.rounds, 2);
     if common.quick {
         plan.budget = Duration::from_millis(20);

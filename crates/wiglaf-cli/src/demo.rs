@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     check_needed()?;
     provider::find(&this_exe()?)?;
     let work = work_folder(Path::new("."))?;
-    let wish = Wish { nodes: 2, wire: None, rate: None, mtu: None };
+    let wish = Wish { nodes: 2, wire: None, rate: None, mtu: None, free_cores: false };
     let cluster = Cluster::find_or_start(global, &wish)?;
     let launcher = Emulated::new(&cluster, 2, 2, Link::Auto, &work)?;
 
@@ -193,6 +193,7 @@ fn sentence(message: &Message) -> String {
 /// A few message lengths over both.
 fn ping(launcher: &Emulated<'_>, work: &Path) -> Result<Vec<Message>> {
     let plan = pingpong::Plan {
+        cores: Vec::new(),
         rounds: 2,
         lens: PINGPONG_LENS.to_vec(),
         budget: Duration::from_millis(100),

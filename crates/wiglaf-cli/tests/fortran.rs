@@ -103,6 +103,19 @@ fn every_mangling_is_interposed() {
 }
 
 #[test]
+fn the_interposer_refuses_what_cannot_be_meant() {
+    let Some(site) = site() else { return };
+    compile(&site, "mpif90.openmpi", REDUCTIONS, &["-DWAY=1"], "reductions");
+    let library = preload(&site)[0].split_once('=').unwrap().1.to_owned();
+    let mut command = site.command(&["run", "--", "./reductions"]);
+    command.env("LD_PRELOAD", library).env("WIGLAF_FORTRAN_TRUE", "7");
+    let said = Said::from(command.output().unwrap());
+    assert_ne!(said.status, Some(0), "{said:?}");
+    let sentence = "libwiglaf-logical: WIGLAF_FORTRAN_TRUE is `7`; a compiler's .TRUE. is 1 or -1";
+    assert!(said.stderr.lines().any(|line| line == sentence), "{said:?}");
+}
+
+#[test]
 fn a_truth_that_no_compiler_stores_is_refused() {
     let Some(site) = site() else { return };
     for value in ["0", "2", "yes", ""] {

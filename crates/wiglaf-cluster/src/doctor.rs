@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::mpi::{Family, Installation, Libfabric, discover, find_program};
 use crate::up::{cores, has_privilege};
-use crate::{provider, wire};
+use crate::{fortran, provider, wire};
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -67,7 +67,7 @@ pub fn examine(exe: &Path) -> Vec<Check> {
         cma(),
     ];
     checks.extend(mpis(&discover::all()));
-    checks.extend([libfabric(&libraries), ucx(&libraries), provider_library(exe)]);
+    checks.extend([libfabric(&libraries), ucx(&libraries), provider_library(exe), interposer(exe)]);
     checks
 }
 
@@ -257,7 +257,12 @@ fn mpis(found: &[Installation]) -> Vec<Check> {
             let needed = !any && family == Family::OpenMpi;
             let verdict = if needed { Verdict::Missing } else { Verdict::Limited };
             let name = family_name(family);
-            checks.push(Check::lacks(name, verdict, "not installed", family.install_command()));
+            checks.push(Check::lacks(
+                name,
+                verdict,
+                "not installed",
+                &family.install_command(None),
+            ));
         }
     }
     checks
@@ -289,7 +294,7 @@ fn installed(mpi: &Installation, other: Option<&Installation>) -> Check {
         ),
         None => format!(
             "{}; then `wiglaf run --mpi {word}` runs its programs unchanged",
-            mpi.family.install_command()
+            mpi.family.install_command(None)
         ),
     };
     Check::lacks(name, Verdict::Limited, found, &mend)
@@ -324,6 +329,19 @@ fn provider_library(exe: &Path) -> Check {
             Verdict::Missing,
             "libwiglaf-fi.so is not beside this program",
             "cargo build --release -p wiglaf-fabric, or set WIGLAF_LIBDIR",
+        ),
+    }
+}
+
+fn interposer(exe: &Path) -> Check {
+    const NAME: &str = "interposer";
+    match fortran::interposer(exe) {
+        Ok(folder) => Check::ok(NAME, folder.display().to_string()),
+        Err(_) => Check::lacks(
+            NAME,
+            Verdict::Limited,
+            "libwiglaf-logical.so is not beside this program (--fortran-true=-1 needs it)",
+            "cargo build --release -p wiglaf-logical, or set WIGLAF_LIBDIR",
         ),
     }
 }

@@ -65,6 +65,14 @@ fn preload(value: FortranTrue, exe: &Path, user: Option<&str>) -> Result<Option<
     }
 }
 
+/// The folder of the interposer.
+///
+/// # Errors
+/// When it is missing, or lies where it cannot be preloaded from.
+pub fn interposer(exe: &Path) -> Result<PathBuf> {
+    preload_from(&provider::folders(exe), None).map(|preload| preload.folder)
+}
+
 fn preload_from(dirs: &[PathBuf], user: Option<&str>) -> Result<Preload> {
     let paths = dirs.iter().flat_map(|dir| INTERPOSER.iter().map(|name| dir.join(name)));
     let found = paths.filter_map(|path| path.canonicalize().ok()).find(|path| path.is_file());

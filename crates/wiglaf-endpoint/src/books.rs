@@ -1,14 +1,16 @@
 //! Operations in progress: the [`Sink`] and [`Source`] of the transport.
 
 use std::collections::{HashMap, VecDeque};
+use std::mem::MaybeUninit;
 
+use wiglaf_link::near::Payload as Bytes;
 use wiglaf_transport::{Gone, PeerId, Sink, Source, Wanted};
 use wiglaf_wire::{Class, Envelope};
 
-use crate::exposed::{Exposed, Grant};
+use crate::content::Content;
 use crate::matching::{Matching, Payload, Posted, Unexpected};
-use crate::memory::Regions;
 use crate::remote::Initiator;
+use crate::table::Table;
 use crate::target::{Arriving, Target};
 use crate::{ACTIVE_LEN_MAX, ActiveMessage, Completion, Outcome, SendOp, Side};
 
@@ -21,45 +23,6 @@ pub(crate) enum Whose {
     Operation(u32),
     /// Whoever sent the message that this answers: its credit is due.
     Answer(PeerId, Option<u64>),
-}
-
-/// Where the bytes of a send are.
-#[derive(Debug)]
-pub(crate) enum Content {
-    /// In the user's buffers.
-    User(Regions),
-    /// Here: the user's may not be read later, or there are none.
-    Owned(Vec<u8>),
-    /// In exposed memory, as long as it is exposed.
-    Exposed(Exposed, Grant),
-}
-
-impl Content {
-    pub(crate) const EMPTY: Self = Self::Owned(Vec::new());
-
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::User(regions) => regions.len(),
-            Self::Owned(bytes) => bytes.len(),
-            Self::Exposed(_, grant) => grant.len(),
-        }
-    }
-
-    fn read(&self, offset: usize, out: &mut [u8]) {
-        match self {
-            Self::User(regions) => regions.read(offset, out),
-            Self::Owned(bytes) => {
-                let from = offset.min(bytes.len());
-                let len = out.len().min(bytes.len() - from);
-                out[..len].copy_from_slice(&bytes[from..from + len]);
-            }
-            Self::Exposed(exposed, grant) => {
-                if !exposed.read(grant, offset, out) {
-                    out.fill(0); // it was withdrawn under its reader
-                }
-            }
-        }
-    }
 }
 
 /// A send that the transport may still read.
@@ -132,54 +95,6 @@ pub(crate) struct Books {
 // SAFETY: the raw pointers in completions are only carried, never followed.
 unsafe impl Send for Books {}
 
-/// Entries by small number; numbers are used again.
-#[derive(Debug)]
-pub(crate) struct Table<T> {
-    entries: Vec<Option<T>>,
-    free: Vec<usize>,
-}
-
-impl<T> Default for Table<T> {
-    fn default() -> Self {
-        Self { entries: Vec::new(), free: Vec::new() }
-    }
-}
-
-impl<T> Table<T> {
-    pub(crate) fn insert(&mut self, value: T) -> usize {
-        if let Some(at) = self.free.pop() {
-            self.entries[at] = Some(value);
-            return at;
-        }
-        self.entries.push(Some(value));
-        self.entries.len() - 1
-    }
-
-    pub(crate) fn get(&self, at: usize) -> Option<&T> {
-        self.entries.get(at)?.as_ref()
-    }
-
-    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
-        self.entries.get_mut(at)?.as_mut()
-    }
-
-    pub(crate) fn remove(&mut self, at: usize) -> Option<T> {
-        let value = self.entries.get_mut(at)?.take()?;
-        self.free.push(at);
-        Some(value)
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.len() == self.free.len()
-    }
-
-    /// The numbers of all entries that `pick` picks.
-    pub(crate) fn find_all(&self, pick: impl Fn(&T) -> bool) -> Vec<usize> {
-        let entries = self.entries.iter().enumerate();
-        entries.filter(|(_, e)| e.as_ref().is_some_and(&pick)).map(|(at, _)| at).collect()
-    }
-}
-
 impl Books {
     pub(crate) fn pop_completion(&mut self, side: Side) -> Option<Completion> {
         match side {
@@ -205,6 +120,10 @@ impl Books {
 
     pub(crate) fn sending_mut(&mut self, token: u64) -> Option<&mut Sending> {
         self.sending.get_mut(token as usize)
+    }
+
+    pub(crate) fn sending(&self, token: u64) -> Option<&Sending> {
+        self.sending.get(token as usize)
     }
 
     /// A send was not taken; answers what it would have sent.
@@ -397,6 +316,72 @@ impl Books {
         let posted = self.place(posted, total);
         Some(Receiving { posted, peer, envelope: *envelope, total })
     }
+
+    /// A whole message has arrived. True when its memory is not needed any further.
+    pub(crate) fn arrived(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &dyn Bytes,
+    ) -> bool {
+        if envelope.class == Class::Active {
+            self.active.push_back(active(peer, envelope, copy_of(payload)));
+            return false;
+        }
+        let total = payload.len() as u64;
+        if let Some(receiving) = self.receiving(peer, envelope, total) {
+            receiving.posted.regions.take(payload);
+            self.end_recv(&receiving, true);
+            return true;
+        }
+        self.keep(peer, envelope, total, Payload::Here(copy_of(payload)));
+        false
+    }
+
+    /// A message was announced. What to pull of it, if somebody wants it
+    /// already; otherwise it is remembered that it is `elsewhere`.
+    pub(crate) fn announced(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        total: u64,
+        elsewhere: impl FnOnce() -> Payload,
+    ) -> Option<Wanted> {
+        if envelope.class == Class::Active {
+            let len = total.min(ACTIVE_LEN_MAX as u64);
+            let message = active(peer, envelope, vec![0; len as usize]);
+            let token = self.pulling.insert(Pulling::Active(message)) as u64;
+            return Some(Wanted { len, token });
+        }
+        if let Some(receiving) = self.receiving(peer, envelope, total) {
+            return Some(self.begin_pull(receiving));
+        }
+        self.keep(peer, envelope, total, elsewhere());
+        None
+    }
+
+    /// Hands over the memory for bytes `offset..offset + len` of a pull.
+    pub(crate) fn with_room<R>(
+        &mut self,
+        token: u64,
+        (offset, len): (usize, usize),
+        f: impl FnOnce(&mut [&mut [MaybeUninit<u8>]]) -> R,
+    ) -> Option<R> {
+        match self.pulling.get_mut(token as usize)? {
+            Pulling::ToUser(r) => Some(r.posted.regions.with_room(offset, len, f)),
+            Pulling::Active(message) => {
+                let room = message.payload.get_mut(offset..offset.checked_add(len)?)?;
+                Some(f(&mut [crate::memory::as_room(room)]))
+            }
+            Pulling::Remote(..) | Pulling::Answer(_) => None,
+        }
+    }
+}
+
+fn copy_of(payload: &dyn Bytes) -> Vec<u8> {
+    let mut bytes = vec![0; payload.len()];
+    payload.read(0, crate::memory::as_room(&mut bytes));
+    bytes
 }
 
 fn active(peer: PeerId, envelope: &Envelope, payload: Vec<u8>) -> ActiveMessage {
@@ -417,21 +402,10 @@ fn is_remote(class: Class) -> bool {
 
 impl Sink for Books {
     fn message(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> bool {
-        if envelope.class == Class::Active {
-            self.active.push_back(active(peer, envelope, payload.to_vec()));
-            return false;
-        }
         if is_remote(envelope.class) {
             return self.remote_message(peer, envelope, payload);
         }
-        let total = payload.len() as u64;
-        if let Some(receiving) = self.receiving(peer, envelope, total) {
-            receiving.posted.regions.write(0, payload);
-            self.end_recv(&receiving, true);
-            return true;
-        }
-        self.keep(peer, envelope, total, Payload::Here(payload.to_vec()));
-        false
+        self.arrived(peer, envelope, &payload)
     }
 
     fn first(&mut self, peer: PeerId, envelope: &Envelope, total: u64, payload: &[u8]) {
@@ -518,12 +492,6 @@ impl Sink for Books {
         total: u64,
         send_id: u32,
     ) -> Option<Wanted> {
-        if envelope.class == Class::Active {
-            let len = total.min(ACTIVE_LEN_MAX as u64);
-            let message = active(peer, envelope, vec![0; len as usize]);
-            let token = self.pulling.insert(Pulling::Active(message)) as u64;
-            return Some(Wanted { len, token });
-        }
         if envelope.class == Class::Answer {
             let id = self.remote.answer_begins(peer, envelope, total);
             let len = id.map_or(0, |id| self.remote.wanted(id));
@@ -536,11 +504,7 @@ impl Sink for Books {
             let token = self.pulling.insert(Pulling::Remote(peer, arriving)) as u64;
             return Some(Wanted { len, token });
         }
-        if let Some(receiving) = self.receiving(peer, envelope, total) {
-            return Some(self.begin_pull(receiving));
-        }
-        self.keep(peer, envelope, total, Payload::Remote { send_id });
-        None
+        self.announced(peer, envelope, total, || Payload::Remote { send_id })
     }
 
     fn segment(&mut self, token: u64, offset: u64, payload: &[u8]) {

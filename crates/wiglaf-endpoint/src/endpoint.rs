@@ -1,5 +1,8 @@
 //! The endpoint itself: posts, progress, waiting, closing.
 
+mod near;
+
+mod claims;
 mod one_sided;
 
 use std::collections::VecDeque;
@@ -8,14 +11,16 @@ use std::time::{Duration, Instant};
 
 use wiglaf_link::{Lane, Link, Sent, Train};
 use wiglaf_transport::{
-    Config as TransportConfig, Instant as Tick, Path, PeerId, PeerView, Posted as Taken, SendError,
-    Stats, Transmit, Transport,
+    Config as TransportConfig, Gone, Instant as Tick, Path, PeerId, PeerView, Posted as Taken,
+    SendError, Stats, Transmit, Transport,
 };
 use wiglaf_wire::{Class, Envelope, Epoch, JobKey};
 
-use crate::books::{Assembly, Books, Content, Receiving, Sending, Whose};
+use crate::books::{Assembly, Books, Receiving, Sending, Whose};
+use crate::content::Content;
 use crate::matching::{Payload, Posted, Unexpected};
 use crate::memory::{Region, Regions};
+use crate::near::{NearSide, NearStats};
 use crate::sleep::Sleepers;
 use crate::waiting::Waiting;
 use crate::{
@@ -66,6 +71,14 @@ pub struct Endpoint {
     /// How many peers the links have been told of.
     introduced: u32,
     pub(crate) sleepers: Sleepers,
+    pub(crate) near: NearSide,
+    /// The link whose near lane peers of this node are reached by.
+    near_link: Option<usize>,
+    /// Polls for which the other links may wait, how soon the next look at
+    /// them is due, and how many there were.
+    near_polls_left: u32,
+    look_due: u32,
+    near_looks: u32,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -80,7 +93,8 @@ impl Endpoint {
     /// # Panics
     /// When there is no link.
     #[must_use]
-    pub fn new(setup: Setup) -> Self {
+    pub fn new(mut setup: Setup) -> Self {
+        let near_link = setup.links.iter_mut().position(|link| link.near().is_some());
         let paths: Vec<Path> = setup.links.iter().map(|link| path_of(link.as_ref())).collect();
         let longest = paths.iter().map(|p| p.frame_len_max * p.bulk_train_max).max();
         let out = vec![0; longest.unwrap_or(0).max(64 * 1024)];
@@ -107,6 +121,11 @@ impl Endpoint {
             closed: false,
             introduced: 0,
             sleepers: Sleepers::default(),
+            near: NearSide::new(setup.flow_control),
+            near_link,
+            near_polls_left: 0,
+            look_due: 0,
+            near_looks: 0,
         }
     }
 
@@ -125,6 +144,12 @@ impl Endpoint {
     #[must_use]
     pub fn stats(&self) -> &Stats {
         self.transport.stats()
+    }
+
+    /// What was counted on the near lane.
+    #[must_use]
+    pub fn near_stats(&self) -> &NearStats {
+        &self.near.stats
     }
 
     /// What can be seen of a peer.
@@ -151,8 +176,9 @@ impl Endpoint {
         let path = path.map(|(path, _)| path);
         let peer = self.transport.connect(address.at, address.epoch, path.unwrap_or(0));
         if path.is_none() {
-            self.transport.give_up(peer, &mut self.books);
+            self.transport.give_up(peer, Gone::Unreachable, &mut self.books);
         }
+        self.join_near(peer, address);
         peer
     }
 
@@ -183,6 +209,9 @@ impl Endpoint {
         };
         if len > limit {
             return Err(PostError::TooLong);
+        }
+        if let Some(to) = self.near.lane_to(op.peer) {
+            return self.post_near(to, op, &regions);
         }
         let report = op.complete == CompleteWhen::Delivery && !op.inject;
         let (whose, content) = (Whose::User(*op), Content::User(regions));
@@ -259,7 +288,7 @@ impl Endpoint {
                 posted.regions.write(0, &bytes);
                 if bytes.len() as u64 == total {
                     self.books.end_recv(&receiving, true);
-                    self.transport.consume(peer, total);
+                    self.consume(peer, total);
                 } else if let Some(assembly) = self.books.assembling.get_mut(&peer)
                     && matches!(assembly, Assembly::Unexpected { serial: s } if *s == serial)
                 {
@@ -276,84 +305,11 @@ impl Endpoint {
                 }
                 self.flush(self.now());
             }
-        }
-    }
-
-    /// Looks for a message without receiving it. A completion tells whether
-    /// there is one, with `op.context`. With `claim` it is set aside for
-    /// [`Endpoint::post_claimed`] with the same context.
-    pub fn peek(&mut self, op: &RecvOp, claim: bool) {
-        if self.books.matching.find(op).is_none() {
-            self.progress();
-        }
-        let found = self.books.matching.find(op).map(|m| (m.peer, m.envelope, m.total));
-        let nothing = Envelope::new(op.class, op.tag, None);
-        let (source, envelope, len, outcome) = match found {
-            Some((peer, envelope, total)) => (Some(peer), envelope, total, Outcome::Done),
-            None => (None, nothing, 0, Outcome::NoMessage),
-        };
-        if claim && source.is_some() {
-            self.books.matching.claim(op);
-        }
-        self.books.push_recv(Completion {
-            side: Side::Recv,
-            class: op.class,
-            context: op.context,
-            len: len as usize,
-            buf: std::ptr::null_mut(),
-            data: envelope.data,
-            tag: envelope.tag,
-            source,
-            is_multi: false,
-            multi_released: false,
-            outcome,
-        });
-        self.tell_sleepers();
-    }
-
-    /// Receives the message that a peek claimed under `op.context`.
-    ///
-    /// # Errors
-    /// [`PostError::NotClaimed`] when there is none.
-    ///
-    /// # Safety
-    /// As for [`Endpoint::post_recv`].
-    pub unsafe fn post_claimed(
-        &mut self,
-        op: &RecvOp,
-        regions: &[Region],
-    ) -> Result<(), PostError> {
-        // SAFETY: handed on from our caller.
-        let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
-        let message = self.books.matching.take_claimed(op.context).ok_or(PostError::NotClaimed)?;
-        self.receive(Posted { op: *op, regions, multi: None }, message);
-        self.tell_sleepers();
-        Ok(())
-    }
-
-    /// Drops the message that a peek claimed under `op.context`, with a completion.
-    ///
-    /// # Errors
-    /// [`PostError::NotClaimed`] when there is none.
-    pub fn discard_claimed(&mut self, op: &RecvOp) -> Result<(), PostError> {
-        let message = self.books.matching.take_claimed(op.context).ok_or(PostError::NotClaimed)?;
-        match &message.payload {
-            Payload::Remote { send_id } => {
-                self.transport.pull(message.peer, *send_id, 0, 0);
-                self.flush(self.now());
-            }
-            Payload::Here(bytes) if bytes.len() as u64 == message.total => {
-                self.transport.consume(message.peer, message.total);
-            }
-            Payload::Here(_) => {
-                // Its rest is still coming and goes nowhere, too.
-                self.receive(Posted { op: *op, regions: Regions::EMPTY, multi: None }, message);
-                return Ok(());
+            Payload::Near(message) => {
+                let wanted = self.books.begin_pull(receiving);
+                self.fetch_near(&message, wanted);
             }
         }
-        self.books.end_recv(&discarded(op, &message), true);
-        self.tell_sleepers();
-        Ok(())
     }
 
     /// Cancels a posted receive that has matched nothing yet: its completion
@@ -369,6 +325,14 @@ impl Endpoint {
 
     /// Receives, delivers, acknowledges, sends. True when anything happened.
     pub fn progress(&mut self) -> bool {
+        let near = self.progress_near();
+        if self.links_may_wait(near) {
+            return near;
+        }
+        self.progress_links(near)
+    }
+
+    fn progress_links(&mut self, near: bool) -> bool {
         let (clock, pulling) = (self.clock, self.transport.is_pulling());
         let (mut arrived_at, mut failed) = (None, None);
         for (path, link) in self.links.iter_mut().enumerate() {
@@ -388,6 +352,7 @@ impl Endpoint {
             }
             while let Some(at) = link.take_unreachable() {
                 let now = *arrived_at.get_or_insert_with(|| tick(clock));
+                self.near.lose(at, books, transport);
                 transport.handle_unreachable(now, at, books);
             }
         }
@@ -396,12 +361,17 @@ impl Endpoint {
         }
         self.introduce_strangers();
         self.serve();
+        if near {
+            self.tell_sleepers();
+        }
         // Reading the clock costs as much as looking into a ring: an empty poll
         // does so now and then only.
         self.quiet_polls = if arrived_at.is_some() { 0 } else { self.quiet_polls.wrapping_add(1) };
-        if arrived_at.is_none() && !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {
+        if arrived_at.is_some() {
+            self.near_polls_left = 0;
+        } else if !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {
             let ready = self.transport.is_ready() || self.is_stalled();
-            return ready && self.flush(self.now());
+            return (ready && self.flush(self.now())) || near;
         }
         let now = arrived_at.unwrap_or_else(|| tick(clock));
         if self.transport.poll_timeout().is_some_and(|at| at <= now) {
@@ -412,7 +382,7 @@ impl Endpoint {
             self.waiting.found();
             self.tell_sleepers();
         }
-        busy
+        busy || near
     }
 
     /// Tells the links of peers that have called before anybody inserted them: shared memory
@@ -507,7 +477,7 @@ impl Endpoint {
     /// The next active message that has arrived.
     pub fn pop_active(&mut self) -> Option<ActiveMessage> {
         let message = self.books.active.pop_front()?;
-        self.transport.consume(message.source, message.payload.len() as u64);
+        self.consume(message.source, message.payload.len() as u64);
         Some(message)
     }
 
@@ -560,14 +530,5 @@ fn path_of(link: &dyn Link) -> Path {
         bulk_train_max: limits.bulk_train_max,
         bulk_window_len: limits.bulk_window_len,
         bulk_port: link.bulk_port(),
-    }
-}
-
-fn discarded(op: &RecvOp, message: &Unexpected) -> Receiving {
-    Receiving {
-        posted: Posted { op: *op, regions: Regions::EMPTY, multi: None },
-        peer: message.peer,
-        envelope: message.envelope,
-        total: 0,
     }
 }

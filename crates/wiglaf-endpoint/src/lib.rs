@@ -9,12 +9,15 @@
 
 mod atomics;
 mod books;
+mod content;
 mod endpoint;
 mod exposed;
 mod matching;
 mod memory;
+mod near;
 mod remote;
 mod sleep;
+mod table;
 mod target;
 mod waiting;
 
@@ -25,6 +28,7 @@ pub use atomics::{Element, Function};
 pub use endpoint::{Endpoint, Setup};
 pub use exposed::{Access, ExposeError, Exposed, Refusal};
 pub use memory::{REGIONS_MAX, Region};
+pub use near::NearStats;
 pub use remote::{ATOMIC_LEN_MAX, AtomicOp, Hold, RemoteOp, RemoteStats};
 pub use sleep::{Nap, Pause};
 pub use wiglaf_transport::limits::FRAME_LEN_MIN;
@@ -189,6 +193,8 @@ pub struct Config {
     pub silence_limit: Duration,
     /// Off only to show what happens without it.
     pub flow_control: bool,
+    /// Whether processes of one node may read each other's memory.
+    pub memory_access: bool,
 }
 
 /// Longest active message, in bytes: its receiver allocates it unasked.

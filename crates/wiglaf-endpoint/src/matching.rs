@@ -12,6 +12,7 @@ use wiglaf_wire::{Class, Envelope};
 
 use crate::RecvOp;
 use crate::memory::Regions;
+use crate::near::Announced;
 
 /// A receive that waits for its message.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +30,8 @@ pub(crate) enum Payload {
     Here(Vec<u8>),
     /// With its sender.
     Remote { send_id: u32 },
+    /// With its sender, on this node.
+    Near(Box<Announced>),
 }
 
 /// A message that came before its receive.

@@ -4,7 +4,10 @@
 //! posts them promises in `unsafe fn post_*` that they stay valid until the
 //! operation ends. Everything else in this crate is safe code.
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use wiglaf_link::near::Payload;
 
 /// Most regions of one operation.
 pub const REGIONS_MAX: usize = 4;
@@ -76,6 +79,9 @@ impl Regions {
     /// as far as there are any: pointer, position in the range, length.
     fn pieces(&self, offset: usize, len: usize, mut each: impl FnMut(*mut u8, usize, usize)) {
         let (mut skip, mut done) = (offset, 0);
+        if len == 0 {
+            return;
+        }
         for region in &self.all {
             if skip >= region.len {
                 skip -= region.len;
@@ -99,6 +105,59 @@ impl Regions {
             // promised to be valid for writes; user memory does not overlap ours.
             unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), ptr, len) };
         });
+    }
+
+    /// Copies a payload to the beginning; what does not fit is left out.
+    pub(crate) fn take(&self, payload: &dyn Payload) {
+        self.with_room(0, payload.len(), |room| {
+            let mut at = 0;
+            for piece in room {
+                payload.read(at, piece);
+                at += piece.len();
+            }
+        });
+    }
+
+    /// Hands over the memory for bytes `offset..offset + len`, as far as there is any.
+    pub(crate) fn with_room<R>(
+        &self,
+        offset: usize,
+        len: usize,
+        f: impl FnOnce(&mut [&mut [MaybeUninit<u8>]]) -> R,
+    ) -> R {
+        let mut room: [&mut [MaybeUninit<u8>]; REGIONS_MAX] = Default::default();
+        let mut count = 0;
+        self.pieces(offset, len, |ptr, _, len| {
+            // SAFETY: as in `write`; the borrow ends with this call, and the
+            // pieces of one call do not overlap unless the user's regions do,
+            // which `new`'s caller may not post to receive in.
+            room[count] = unsafe { std::slice::from_raw_parts_mut(ptr.cast(), len) };
+            count += 1;
+        });
+        f(&mut room[..count])
+    }
+
+    /// Hands over bytes `offset..offset + len`, as far as there are any.
+    pub(crate) fn with_bytes<R>(
+        &self,
+        offset: usize,
+        len: usize,
+        f: impl FnOnce(&[&[u8]]) -> R,
+    ) -> R {
+        let mut bytes: [&[u8]; REGIONS_MAX] = Default::default();
+        let mut count = 0;
+        self.pieces(offset, len, |ptr, _, len| {
+            // SAFETY: as in `read`; the user does not change them meanwhile.
+            bytes[count] = unsafe { std::slice::from_raw_parts(ptr, len) };
+            count += 1;
+        });
+        f(&bytes[..count])
+    }
+
+    /// Where the bytes are, for a process that may read this one's memory.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (u64, u64)> {
+        let some = self.all.iter().filter(|region| region.len > 0);
+        some.map(|region| (region.ptr.expose_provenance() as u64, region.len as u64))
     }
 
     /// Fills `out` from position `offset` on; what lies beyond the end stays as it is.
@@ -148,6 +207,13 @@ impl Regions {
             }
         }
     }
+}
+
+/// Bytes as memory to be written.
+pub(crate) fn as_room(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+    // SAFETY: same layout; whoever gets it writes initialized bytes: it is
+    // handed to `Payload::read` and to the kernel only.
+    unsafe { &mut *(std::ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) }
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use wiglaf_transport::PeerId;
 use wiglaf_wire::{Class, Envelope};
 
 use crate::atomics::{Element, Function};
-use crate::books::{Content, Table};
+use crate::content::Content;
 use crate::exposed::Refusal;
 use crate::memory::Regions;
+use crate::table::Table;
 use crate::{Completion, Outcome, Side};
 
 /// Longest payload of an atomic operation, in bytes: operands and comparands

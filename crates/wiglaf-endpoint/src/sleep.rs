@@ -246,13 +246,15 @@ impl Endpoint {
             return;
         }
         self.drain(DRAIN_LIMIT);
-        self.transport.close();
+        self.close_near();
+        let near = &self.near;
+        self.transport.close(|peer| near.says_goodbye(peer));
         self.drain(CLOSE_LIMIT);
     }
 
     fn drain(&mut self, limit: Duration) {
         let began = Instant::now();
-        while !(self.transport.is_drained() && self.is_one_sided_idle())
+        while !(self.transport.is_drained() && self.near.is_drained() && self.is_one_sided_idle())
             && began.elapsed() < limit
             && !self.is_cut_off()
         {

@@ -7,7 +7,7 @@ use wiglaf_transport::PeerId;
 use wiglaf_wire::{Class, Envelope};
 
 use crate::atomics::{Element, Function};
-use crate::books::Content;
+use crate::content::Content;
 use crate::exposed::{Access, Exposed, Grant, Refusal};
 use crate::remote::{ATOMIC_LEN_MAX, ATOMIC_PREFIX_LEN, RemoteStats};
 use crate::{Completion, Outcome, Side};

@@ -8,6 +8,7 @@ use wiglaf_endpoint::{
     Class, CompleteWhen, Completion, Endpoint, Epoch, JobKey, Outcome, PeerId, PostError, RecvOp,
     Region, SendOp, Setup, Side,
 };
+use wiglaf_link::fault::{Fault, Rates};
 use wiglaf_link_packet::PacketLink;
 use wiglaf_link_shm::ShmLink;
 use wiglaf_link_udp::interface;
@@ -32,10 +33,12 @@ fn endpoint(epoch: u64, link: Box<dyn wiglaf_link::Link>) -> Endpoint {
     })
 }
 
+/// Over shared memory, but with datagrams: a decorator hides the near lane.
 fn shm(port: u16) -> Endpoint {
     let epoch = fresh_epoch();
     let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
-    endpoint(epoch, Box::new(ShmLink::open(at, epoch).expect("shared memory")))
+    let link = ShmLink::open(at, epoch).expect("shared memory");
+    endpoint(epoch, Box::new(Fault::new(link, 1, Rates::default())))
 }
 
 fn packet(node: &Node) -> Endpoint {

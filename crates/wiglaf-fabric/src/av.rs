@@ -5,15 +5,17 @@ use std::ffi::CStr;
 use std::net::SocketAddrV4;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use wiglaf_endpoint::Address;
 
 use crate::addr::{self, ADDRESS_LEN};
 use crate::bindings as fi;
 use crate::domain::{Domain, DomainState};
-use crate::eq::Eq;
-use crate::guard::{EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_or, unsupported};
+use crate::eq::{Eq, EqState};
+use crate::guard::{
+    EINVAL, ENOSYS, Errno, Fi, guard, guard_or, lock, not_busy, refuse, unsupported,
+};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 
 /// "Any" for a receive, "unknown" for a sender.
@@ -27,7 +29,15 @@ pub(crate) struct Table {
     by_place: HashMap<SocketAddrV4, Vec<fi::fi_addr_t>>,
 }
 
+/// Most entries that room is made for in advance: a hint costs nobody memory that it does not use.
+const HINT_MAX: usize = 1 << 16;
+
 impl Table {
+    fn for_about(count: usize) -> Self {
+        let count = count.min(HINT_MAX);
+        Self { entries: Vec::with_capacity(count), by_place: HashMap::with_capacity(count) }
+    }
+
     fn insert(&mut self, address: Address) -> fi::fi_addr_t {
         let index = self.entries.len() as fi::fi_addr_t;
         self.entries.push(Some(address));
@@ -96,6 +106,8 @@ impl AvState {
 #[repr(C)]
 pub(crate) struct Av {
     fid: fi::fid_av,
+    /// Event queues that are bound: they cannot be closed before.
+    events: Mutex<Vec<Arc<EqState>>>,
     pub(crate) state: Arc<AvState>,
 }
 
@@ -132,20 +144,26 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: fi_av(3) demands a live domain and valid attributes.
         let (domain, attr) =
             unsafe { (object::<Domain, _>(domain)?, attr.as_mut().ok_or(EINVAL)?) };
-        // Vectors shared by name between processes, and insertion that ends in an event.
-        if !attr.name.is_null() || attr.flags & (fi::FI_EVENT | fi::FI_READ) != 0 {
-            return Err(ENOSYS);
+        if !attr.name.is_null() {
+            return refuse!(ENOSYS, "av_open: a vector shared by name is not offered");
         }
-        if attr.type_ > fi::FI_AV_TABLE || attr.rx_ctx_bits != 0 {
-            return Err(EINVAL);
+        if attr.flags & (fi::FI_EVENT | fi::FI_READ) != 0 {
+            return refuse!(ENOSYS, "av_open: flags {:#x} are not offered", attr.flags);
+        }
+        if attr.type_ > fi::FI_AV_TABLE {
+            return refuse!(EINVAL, "av_open: there is no type {}", attr.type_);
+        }
+        if attr.rx_ctx_bits != 0 {
+            return refuse!(EINVAL, "av_open: an endpoint has one receive context");
         }
         if attr.type_ == fi::FI_AV_UNSPEC {
             attr.type_ = fi::FI_AV_TABLE;
         }
         let opened = Av {
             fid: fi::fid_av { fid: new_fid::<Av>(context, &FID_OPS), ops: table(&OPS) },
+            events: Mutex::default(),
             state: Arc::new(AvState {
-                table: RwLock::default(),
+                table: RwLock::new(Table::for_about(attr.count)),
                 removals: AtomicU64::new(0),
                 domain: Arc::clone(&domain.state),
             }),
@@ -161,9 +179,7 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
         unsafe {
             let av = object::<Av, _>(fid)?;
-            if Arc::strong_count(&av.state) > 1 {
-                return Err(EBUSY);
-            }
+            not_busy(&av.state, "the address vector")?;
             take_back::<Av>(fid)?;
         }
         Ok(())
@@ -174,19 +190,19 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
 unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, _flags: u64) -> libc::c_int {
     guard(|| {
         // SAFETY: fi_av_bind(3) demands live handles.
-        unsafe {
-            object::<Av, _>(fid)?;
-            object::<Eq, _>(other)?;
-        }
+        let (av, eq) = unsafe { (object::<Av, _>(fid)?, object::<Eq, _>(other)?) };
+        lock(&av.events)?.push(Arc::clone(&eq.state));
         Ok(())
     })
 }
 
 /// Inserts one address, if messages can be sent there at all.
 fn insert_one(state: &AvState, address: Fi<Address>) -> Fi<fi::fi_addr_t> {
-    let address = address?;
+    let Ok(address) = address else {
+        return refuse!(EINVAL, "av_insert: an address is not a sockaddr_in");
+    };
     if !addr::is_destination(&address) {
-        return Err(EINVAL);
+        return refuse!(EINVAL, "av_insert: nobody can be at {}", address.at);
     }
     Ok(state.change(|table| table.insert(address)))
 }

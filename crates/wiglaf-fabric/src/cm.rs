@@ -58,9 +58,7 @@ unsafe extern "C" fn setname(
     guard(|| {
         // SAFETY: fi_cm(3) demands a live handle and a buffer of `addrlen` bytes.
         let (ep, address) = unsafe { (object::<Ep, _>(fid)?, addr::read(addr, addrlen)?) };
-        if ep.is_enabled() {
-            return Err(Errno(fi::FI_EOPBADSTATE));
-        }
+        ep.not_enabled("setname")?;
         if address.at.ip().is_broadcast() {
             return Err(EINVAL);
         }

@@ -7,7 +7,8 @@ use crate::bindings as fi;
 use crate::descriptor::{self, Descriptor};
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared};
-use crate::guard::{EAGAIN, EBUSY, EINVAL, Errno, Fi, guard, guard_or, lock};
+use crate::gate::Gate;
+use crate::guard::{EAGAIN, EINVAL, Errno, Fi, guard, guard_or, lock, not_busy, refuse};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::wait;
 
@@ -17,7 +18,7 @@ pub(crate) struct CntrState {
     errors: AtomicU64,
     /// The value when it was last read: a reader who finds nothing new may give way.
     seen: AtomicU64,
-    engines: Mutex<Vec<Weak<Mutex<Engine>>>>,
+    engines: Mutex<Vec<Weak<Gate<Engine>>>>,
     /// What applications sleep on, if they asked for it.
     descriptor: Option<Descriptor>,
     domain: Arc<DomainState>,
@@ -135,7 +136,7 @@ impl CntrState {
     }
 }
 
-fn is_same(weak: &Weak<Mutex<Engine>>, engine: &Shared) -> bool {
+fn is_same(weak: &Weak<Gate<Engine>>, engine: &Shared) -> bool {
     std::ptr::eq(weak.as_ptr(), Arc::as_ptr(engine))
 }
 
@@ -173,9 +174,10 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: fi_cntr(3) demands a live domain, and attributes or null.
         let (domain, attr) = unsafe { (object::<Domain, _>(domain)?, attr.as_ref()) };
         if attr.is_some_and(|attr| attr.events != fi::FI_CNTR_EVENTS_COMP) {
-            return Err(EINVAL);
+            return refuse!(EINVAL, "cntr_open: a counter counts completions, nothing else");
         }
-        let wants_descriptor = descriptor::is_wanted(attr.map_or(0, |attr| attr.wait_obj))?;
+        let wait = attr.map_or(fi::FI_WAIT_NONE, |attr| attr.wait_obj);
+        let wants_descriptor = descriptor::is_wanted("cntr_open", wait)?;
         let opened = Cntr {
             fid: fi::fid_cntr { fid: new_fid::<Cntr>(context, &FID_OPS), ops: table(&OPS) },
             state: Arc::new(CntrState {
@@ -212,9 +214,7 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
         unsafe {
             let cntr = object::<Cntr, _>(fid)?;
-            if Arc::strong_count(&cntr.state) > 1 {
-                return Err(EBUSY);
-            }
+            not_busy(&cntr.state, "the counter")?;
             take_back::<Cntr>(fid)?;
         }
         Ok(())

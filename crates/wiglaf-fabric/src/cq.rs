@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wiglaf_endpoint::{Class, Completion, Outcome, Side};
@@ -13,7 +13,10 @@ use crate::bindings as fi;
 use crate::descriptor::{self, Descriptor};
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared, outcome_errno};
-use crate::guard::{EAGAIN, EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_count, guard_or, lock};
+use crate::gate::Gate;
+use crate::guard::{
+    EAGAIN, EINVAL, ENOSYS, Errno, Fi, guard, guard_count, guard_or, lock, not_busy, refuse,
+};
 use crate::object::{
     Object, fid_ops, give_text, hand_out, new_fid, not_null, object, table, take_back,
 };
@@ -48,7 +51,7 @@ struct Inner {
 
 /// What endpoints share with the queue that they are bound to.
 pub(crate) struct CqState {
-    inner: Mutex<Inner>,
+    inner: Gate<Inner>,
     format: fi::fi_cq_format,
     signaled: AtomicBool,
     /// What applications sleep on, if they asked for it.
@@ -93,29 +96,30 @@ impl CqState {
         self.disarm();
         let mut inner = lock(&self.inner)?;
         let Inner { sources, failures, found } = &mut *inner;
+        let may_idle = idle && !*found && sources.len() == 1;
+        let mut pause = None;
         for (engine, sides) in &*sources {
-            let mut engine = lock(engine)?;
-            engine.progress();
+            let mut locked = lock(engine)?;
+            locked.progress();
             for &side in sides {
                 // SAFETY: by the contract of this function.
-                unsafe { collect(&mut engine, side, sink, failures) };
+                unsafe { collect(&mut locked, side, sink, failures) };
+            }
+            if may_idle && sink.count == 0 && failures.is_empty() {
+                pause = locked.endpoint.begin_idle().map(|pause| (Arc::clone(engine), pause));
             }
         }
-        let waited = !std::mem::replace(found, sink.count > 0);
+        *found = sink.count > 0;
         if sink.count > 0 {
             return Ok(sink.count);
         }
         if !failures.is_empty() {
             return Err(EAVAIL);
         }
-        if idle
-            && waited
-            && let [(engine, _)] = &sources[..]
-        {
-            let engine = Arc::clone(engine);
-            // Other threads read meanwhile.
-            drop(inner);
-            wait::idle(&engine)?;
+        // Other threads read meanwhile.
+        drop(inner);
+        if let Some((engine, pause)) = pause {
+            wait::pass(&engine, &pause)?;
         }
         Err(EAGAIN)
     }
@@ -206,7 +210,11 @@ impl Sink {
         // tagged one.
         unsafe {
             let entry = self.entries.add(self.count * entry_len);
-            ptr::copy_nonoverlapping((&raw const whole).cast::<u8>(), entry, entry_len);
+            if self.format == fi::FI_CQ_FORMAT_TAGGED {
+                entry.cast::<fi::fi_cq_tagged_entry>().write_unaligned(whole);
+            } else {
+                ptr::copy_nonoverlapping((&raw const whole).cast::<u8>(), entry, entry_len);
+            }
             if !self.sources.is_null() {
                 self.sources.add(self.count).write(match completion.side {
                     Side::Recv => engine.index_of(completion.source),
@@ -281,17 +289,17 @@ pub(crate) unsafe extern "C" fn open(
         let (domain, attr) = unsafe { (object::<Domain, _>(domain)?, attr.as_ref()) };
         let format = attr.map_or(fi::FI_CQ_FORMAT_UNSPEC, |attr| attr.format);
         if format > fi::FI_CQ_FORMAT_TAGGED {
-            return Err(EINVAL);
+            return refuse!(EINVAL, "cq_open: there is no format {format}");
         }
-        // FI_PEER asks for a queue that another provider owns.
         if attr.is_some_and(|attr| attr.flags & fi::FI_PEER != 0) {
-            return Err(ENOSYS);
+            return refuse!(ENOSYS, "cq_open: a queue that another provider owns is not offered");
         }
-        let wants_descriptor = descriptor::is_wanted(attr.map_or(0, |attr| attr.wait_obj))?;
+        let wait = attr.map_or(fi::FI_WAIT_NONE, |attr| attr.wait_obj);
+        let wants_descriptor = descriptor::is_wanted("cq_open", wait)?;
         let opened = Cq {
             fid: fi::fid_cq { fid: new_fid::<Cq>(context, &FID_OPS), ops: table(&OPS) },
             state: Arc::new(CqState {
-                inner: Mutex::default(),
+                inner: Gate::new(Inner::default(), domain.state.serial),
                 format,
                 signaled: AtomicBool::new(false),
                 descriptor: wants_descriptor.then(Descriptor::new).transpose()?,
@@ -323,9 +331,7 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
         unsafe {
             let cq = object::<Cq, _>(fid)?;
-            if Arc::strong_count(&cq.state) > 1 {
-                return Err(EBUSY);
-            }
+            not_busy(&cq.state, "the completion queue")?;
             take_back::<Cq>(fid)?;
         }
         Ok(())

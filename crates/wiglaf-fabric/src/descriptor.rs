@@ -18,18 +18,18 @@ use wiglaf_endpoint::Nap;
 
 use crate::bindings as fi;
 use crate::engine::{Engine, Shared};
-use crate::guard::{EAGAIN, EINVAL, ENOSYS, Errno, Fi, lock};
+use crate::guard::{EAGAIN, EINVAL, ENOSYS, Errno, Fi, lock, refuse};
 use crate::wait;
 
 /// Wait objects that need nothing from the kernel.
 const PLAIN: [fi::fi_wait_obj; 3] = [fi::FI_WAIT_NONE, fi::FI_WAIT_UNSPEC, fi::FI_WAIT_YIELD];
 
 /// Whether a wait object is to be a descriptor.
-pub(crate) fn is_wanted(wait_obj: fi::fi_wait_obj) -> Fi<bool> {
+pub(crate) fn is_wanted(call: &str, wait_obj: fi::fi_wait_obj) -> Fi<bool> {
     match wait_obj {
         fi::FI_WAIT_FD => Ok(true),
         plain if PLAIN.contains(&plain) => Ok(false),
-        _ => Err(ENOSYS),
+        other => refuse!(ENOSYS, "{call}: wait object {other} is not offered; use FI_WAIT_FD"),
     }
 }
 
@@ -185,8 +185,8 @@ mod tests {
 
     #[test]
     fn only_known_wait_objects_are_accepted() {
-        assert_eq!(is_wanted(fi::FI_WAIT_FD), Ok(true));
-        assert_eq!(is_wanted(fi::FI_WAIT_UNSPEC), Ok(false));
-        assert_eq!(is_wanted(fi::FI_WAIT_SET), Err(ENOSYS));
+        assert_eq!(is_wanted("cq_open", fi::FI_WAIT_FD), Ok(true));
+        assert_eq!(is_wanted("cq_open", fi::FI_WAIT_UNSPEC), Ok(false));
+        assert_eq!(is_wanted("cq_open", fi::FI_WAIT_SET), Err(ENOSYS));
     }
 }

@@ -1,14 +1,14 @@
 //! `fid_domain`: what opens address vectors, queues, counters and endpoints, and registers memory.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 
 use wiglaf_endpoint::Exposed;
 
 use crate::bindings as fi;
-use crate::eq::Eq;
+use crate::eq::{Eq, EqState};
 use crate::fabric::{Fabric, FabricState};
-use crate::guard::{EBUSY, EINVAL, guard, unsupported};
+use crate::guard::{guard, lock, no_flags, not_busy, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::watched::Watched;
 use crate::{atomic, av, cntr, cq, ep, mr, poll};
@@ -18,6 +18,11 @@ use crate::{atomic, av, cntr, cq, ep, mr, poll};
 pub(crate) struct DomainState {
     /// The interface version that the application speaks.
     pub(crate) api_version: u32,
+    /// Whether a thread of ours moves the data of endpoints.
+    pub(crate) is_auto: bool,
+    /// Whether no two threads call at once: the application keeps its own apart, and there is none of
+    /// ours.
+    pub(crate) serial: bool,
     /// Memory that is registered for remote access, for all endpoints of the domain.
     pub(crate) exposed: Exposed,
     /// Whether peers name registered memory by its addresses, not by offsets.
@@ -33,6 +38,8 @@ pub(crate) struct DomainState {
 #[repr(C)]
 pub(crate) struct Domain {
     fid: fi::fid_domain,
+    /// Event queues that are bound: they cannot be closed before.
+    events: Mutex<Vec<Arc<EqState>>>,
     pub(crate) state: Arc<DomainState>,
 }
 
@@ -76,7 +83,10 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: fi_domain(3) demands a live fabric.
         let fabric = unsafe { object::<Fabric, _>(fabric)? };
         // SAFETY: fi_domain(3) demands an info with its attributes; `info` was checked above.
-        let mr_mode = unsafe { (*info).domain_attr.as_ref() }.map_or(0, |attr| attr.mr_mode);
+        let attr = unsafe { (*info).domain_attr.as_ref() };
+        let is_auto = attr.is_some_and(|attr| attr.data_progress == fi::FI_PROGRESS_AUTO);
+        let serial = !is_auto && attr.is_some_and(|attr| attr.threading == fi::FI_THREAD_DOMAIN);
+        let mr_mode = attr.map_or(0, |attr| attr.mr_mode);
         let has = |bit: u64| mr_mode == fi::FI_MR_BASIC as i32 || mr_mode as u64 & bit != 0;
         let opened = Domain {
             fid: fi::fid_domain {
@@ -84,8 +94,11 @@ pub(crate) unsafe extern "C" fn open(
                 ops: table(&OPS),
                 mr: table(&mr::OPS),
             },
+            events: Mutex::default(),
             state: Arc::new(DomainState {
                 api_version: fabric.state.api_version,
+                is_auto,
+                serial,
                 exposed: Exposed::default(),
                 by_address: has(fi::FI_MR_VIRT_ADDR),
                 chooses_keys: has(fi::FI_MR_PROV_KEY),
@@ -105,9 +118,7 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
         unsafe {
             let domain = object::<Domain, _>(fid)?;
-            if Arc::strong_count(&domain.state) > 1 {
-                return Err(EBUSY);
-            }
+            not_busy(&domain.state, "the domain")?;
             take_back::<Domain>(fid)?;
         }
         Ok(())
@@ -118,10 +129,8 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
 unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, _flags: u64) -> libc::c_int {
     guard(|| {
         // SAFETY: fi_domain_bind(3) demands live handles.
-        unsafe {
-            object::<Domain, _>(fid)?;
-            object::<Eq, _>(other).map_err(|_| EINVAL)?;
-        }
+        let (domain, eq) = unsafe { (object::<Domain, _>(fid)?, object::<Eq, _>(other)?) };
+        lock(&domain.events)?.push(Arc::clone(&eq.state));
         Ok(())
     })
 }
@@ -133,7 +142,7 @@ unsafe extern "C" fn endpoint2(
     flags: u64,
     context: *mut libc::c_void,
 ) -> libc::c_int {
-    if flags != 0 {
+    if no_flags("endpoint2", flags).is_err() {
         return -fi::FI_EBADFLAGS;
     }
     // SAFETY: passed through.

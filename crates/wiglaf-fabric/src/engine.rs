@@ -4,7 +4,7 @@
 //! counters. The endpoint object, its queues and its counters share it under one lock.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use wiglaf_endpoint::{
     Class, CompleteWhen, Completion, Endpoint, Outcome, PeerId, PostError, RecvOp, SendOp, Side,
@@ -14,7 +14,8 @@ use crate::bindings as fi;
 use crate::cntr::CntrState;
 use crate::domain::DomainState;
 use crate::eq::EqState;
-use crate::guard::{EAGAIN, EINVAL, Errno, Fi};
+use crate::gate::Gate;
+use crate::guard::{EAGAIN, EINVAL, Errno, Fi, refuse};
 use crate::info::INJECT_LEN;
 use crate::log;
 use crate::one_sided::{RemoteCounters, is_unseen, refusal_errno};
@@ -23,7 +24,7 @@ use crate::peers::Peers;
 use crate::tokens::{Meaning, Tokens};
 
 /// The shared engine of an endpoint.
-pub(crate) type Shared = Arc<Mutex<Engine>>;
+pub(crate) type Shared = Arc<Gate<Engine>>;
 
 /// Flags that cannot be honoured, in either direction.
 const REFUSED: u64 = fi::FI_FENCE | fi::FI_TRIGGER | fi::FI_COMMIT_COMPLETE | fi::FI_MATCH_COMPLETE;
@@ -104,8 +105,19 @@ impl Engine {
     }
 
     pub(crate) fn peer(&mut self, index: fi::fi_addr_t) -> Fi<PeerId> {
-        let peers = self.peers.as_mut().ok_or(Errno(fi::FI_EOPBADSTATE))?;
+        let Some(peers) = &mut self.peers else {
+            return refuse!(Errno(fi::FI_EOPBADSTATE), "the endpoint is not enabled");
+        };
         peers.peer(index, &mut self.endpoint)
+    }
+
+    /// Lets go of what the endpoint was bound to: the engine may live on for a moment in a thread
+    /// that waits.
+    pub(crate) fn unbind(&mut self) {
+        self.tx.counters.clear();
+        self.rx.counters.clear();
+        self.remote_counters = RemoteCounters::default();
+        (self.peers, self.events) = (None, None);
     }
 
     /// The index under which the sender of a message is in the address vector.
@@ -126,13 +138,15 @@ impl Engine {
             Flags::Given(flags) => flags,
             Flags::Inject => fi::FI_INJECT,
         };
-        if flags & REFUSED != 0 {
-            return Err(Errno(fi::FI_EBADFLAGS));
-        }
+        offered(flags)?;
         let peer = self.peer(call.to)?;
         let inject = flags & fi::FI_INJECT != 0;
         if inject && call.regions.len() > INJECT_LEN {
-            return Err(Errno(fi::FI_EMSGSIZE));
+            let len = call.regions.len();
+            return refuse!(
+                Errno(fi::FI_EMSGSIZE),
+                "{len} bytes are too long to be injected: the limit is {INJECT_LEN}"
+            );
         }
         let shown = call.flags != Flags::Inject && self.tx.shows(flags);
         let counted = !self.tx.counters.is_empty();
@@ -185,11 +199,9 @@ impl Engine {
             Flags::Given(flags) => flags,
             Flags::Default | Flags::Inject => self.rx.op_flags,
         };
-        if flags & REFUSED != 0 {
-            return Err(Errno(fi::FI_EBADFLAGS));
-        }
+        offered(flags)?;
         if self.peers.is_none() {
-            return Err(Errno(fi::FI_EOPBADSTATE));
+            return refuse!(Errno(fi::FI_EOPBADSTATE), "the endpoint is not enabled");
         }
         let from = match call.from {
             crate::av::UNSPEC => None,
@@ -409,7 +421,20 @@ pub(crate) fn outcome_errno(outcome: Outcome) -> Option<Errno> {
     }
 }
 
+/// Refuses flags that cannot be honoured.
+fn offered(flags: u64) -> Fi<()> {
+    if flags & REFUSED == 0 {
+        return Ok(());
+    }
+    let strange = flags & REFUSED;
+    refuse!(Errno(fi::FI_EBADFLAGS), "flags {strange:#x} of a message are not offered")
+}
+
 /// Refuses bits that a call does not know.
 pub(crate) fn only(flags: u64, known: u64) -> Fi<()> {
-    if flags & !known == 0 { Ok(()) } else { Err(EINVAL) }
+    let strange = flags & !known;
+    if strange == 0 {
+        return Ok(());
+    }
+    refuse!(EINVAL, "flags or capabilities {strange:#x} are not offered here")
 }

@@ -14,7 +14,8 @@ use crate::cq::{Cq, CqState};
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Direction, Engine, Shared, only};
 use crate::eq::Eq;
-use crate::guard::{EINVAL, ENOSYS, Errno, Fi, guard, guard_data, lock, unsupported};
+use crate::gate::Gate;
+use crate::guard::{EINVAL, ENOSYS, Errno, Fi, guard, guard_data, lock, refuse, unsupported};
 use crate::helper::Helper;
 use crate::info::{CAPS, INJECT_LEN, REMOTE_ORDERS, RX_OP_FLAGS, TX_OP_FLAGS};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
@@ -37,8 +38,7 @@ pub(crate) struct Ep {
     pub(crate) engine: Shared,
     bound: Mutex<Bound>,
     enabled: AtomicBool,
-    /// Whether a thread is to move data, and the thread.
-    is_auto: bool,
+    /// The thread that moves data, if the domain has such.
     helper: Mutex<Option<Helper>>,
     caps: u64,
     domain: Arc<DomainState>,
@@ -120,17 +120,11 @@ pub(crate) unsafe extern "C" fn open(
 /// The attributes of `info` are null or valid.
 unsafe fn from_info(domain: &Domain, info: &fi::fi_info, context: *mut libc::c_void) -> Fi<Ep> {
     // SAFETY: by the contract of this function.
-    let (tx, rx, ep, attr) = unsafe {
-        (
-            info.tx_attr.as_ref(),
-            info.rx_attr.as_ref(),
-            info.ep_attr.as_ref(),
-            info.domain_attr.as_ref(),
-        )
-    };
+    let (tx, rx, ep) =
+        unsafe { (info.tx_attr.as_ref(), info.rx_attr.as_ref(), info.ep_attr.as_ref()) };
     only(info.caps, CAPS)?;
     if ep.is_some_and(|ep| ![fi::FI_EP_UNSPEC, fi::FI_EP_RDM].contains(&ep.type_)) {
-        return Err(EINVAL);
+        return refuse!(EINVAL, "endpoint: only the type FI_EP_RDM is offered");
     }
     let (tx_op_flags, rx_op_flags) =
         (tx.map_or(0, |tx| tx.op_flags), rx.map_or(0, |rx| rx.op_flags));
@@ -160,10 +154,9 @@ unsafe fn from_info(domain: &Domain, info: &fi::fi_info, context: *mut libc::c_v
             atomic: table(&atomic::OPS),
             collective: table(&collective::OPS),
         },
-        engine: Arc::new(Mutex::new(engine)),
+        engine: Arc::new(Gate::new(engine, domain.state.serial)),
         bound: Mutex::default(),
         enabled: AtomicBool::new(false),
-        is_auto: attr.is_some_and(|attr| attr.data_progress == fi::FI_PROGRESS_AUTO),
         helper: Mutex::default(),
         caps,
         domain: Arc::clone(&domain.state),
@@ -175,21 +168,33 @@ impl Ep {
         self.enabled.load(Ordering::Acquire)
     }
 
+    /// Refuses what can only be done before enabling.
+    pub(crate) fn not_enabled(&self, call: &str) -> Fi<()> {
+        if !self.is_enabled() {
+            return Ok(());
+        }
+        refuse!(Errno(fi::FI_EOPBADSTATE), "{call}: the endpoint is enabled already")
+    }
+
     /// Refuses calls of a kind that the endpoint was not opened for.
     pub(crate) fn needs(&self, cap: u64) -> Fi<()> {
-        if self.caps & cap != 0 { Ok(()) } else { Err(Errno(fi::FI_EOPNOTSUPP)) }
+        if self.caps & cap != 0 {
+            return Ok(());
+        }
+        refuse!(Errno(fi::FI_EOPNOTSUPP), "the endpoint was opened without capability {cap:#x}")
     }
 
     fn bind_cq(&self, cq: &Arc<CqState>, flags: u64) -> Fi<()> {
         only(flags, fi::FI_SEND | fi::FI_RECV | fi::FI_SELECTIVE_COMPLETION)?;
-        if !cq.is_of(&self.domain) {
-            return Err(Errno(fi::FI_EDOMAIN));
-        }
+        same_domain(cq.is_of(&self.domain))?;
         let mut bound = lock(&self.bound)?;
         let taken = flags & fi::FI_SEND != 0 && bound.tx_cq.is_some()
             || flags & fi::FI_RECV != 0 && bound.rx_cq.is_some();
-        if taken || flags & (fi::FI_SEND | fi::FI_RECV) == 0 {
-            return Err(EINVAL);
+        if taken {
+            return refuse!(EINVAL, "bind: that direction has a completion queue already");
+        }
+        if flags & (fi::FI_SEND | fi::FI_RECV) == 0 {
+            return refuse!(EINVAL, "bind: a completion queue needs FI_TRANSMIT or FI_RECV");
         }
         if flags & fi::FI_SEND != 0 {
             bound.tx_cq = Some((Arc::clone(cq), flags));
@@ -201,12 +206,10 @@ impl Ep {
     }
 
     fn bind_av(&self, av: &Arc<AvState>) -> Fi<()> {
-        if !av.is_of(&self.domain) {
-            return Err(Errno(fi::FI_EDOMAIN));
-        }
+        same_domain(av.is_of(&self.domain))?;
         let mut bound = lock(&self.bound)?;
         if bound.av.is_some() {
-            return Err(EINVAL);
+            return refuse!(EINVAL, "bind: the endpoint has an address vector already");
         }
         bound.av = Some(Arc::clone(av));
         Ok(())
@@ -215,25 +218,26 @@ impl Ep {
     fn bind_counter(&self, counter: &Arc<CntrState>, flags: u64) -> Fi<()> {
         let remote = fi::FI_REMOTE_READ | fi::FI_REMOTE_WRITE;
         only(flags, fi::FI_SEND | fi::FI_RECV | fi::FI_READ | fi::FI_WRITE | remote)?;
-        if !counter.is_of(&self.domain) {
-            return Err(Errno(fi::FI_EDOMAIN));
-        }
+        same_domain(counter.is_of(&self.domain))?;
         lock(&self.bound)?.counters.push((Arc::clone(counter), flags));
         Ok(())
     }
 
     /// Joins the engine to what has been bound.
     fn enable(&self) -> Fi<()> {
-        if self.is_enabled() {
-            return Err(Errno(fi::FI_EOPBADSTATE));
-        }
+        self.not_enabled("enable")?;
         let bound = lock(&self.bound)?;
-        let av = bound.av.as_ref().ok_or(Errno(fi::FI_ENOAV))?;
+        let Some(av) = &bound.av else {
+            return refuse!(Errno(fi::FI_ENOAV), "enable: no address vector is bound");
+        };
         let counted = |side| bound.counters.iter().any(|(_, flags)| flags & side != 0);
         let missing =
             |cq: &Option<_>, side| self.caps & side != 0 && cq.is_none() && !counted(side);
         if missing(&bound.tx_cq, fi::FI_SEND) || missing(&bound.rx_cq, fi::FI_RECV) {
-            return Err(Errno(fi::FI_ENOCQ));
+            return refuse!(
+                Errno(fi::FI_ENOCQ),
+                "enable: a direction has no completion queue and no counter"
+            );
         }
         {
             let mut engine = lock(&self.engine)?;
@@ -262,12 +266,19 @@ impl Ep {
             counter.attach(&self.engine)?;
         }
         self.domain.watched.join(&self.engine)?;
-        if self.is_auto {
+        if self.domain.is_auto {
             *lock(&self.helper)? = Some(Helper::start(&self.engine)?);
         }
         self.enabled.store(true, Ordering::Release);
         Ok(())
     }
+}
+
+fn same_domain(holds: bool) -> Fi<()> {
+    if holds {
+        return Ok(());
+    }
+    refuse!(Errno(fi::FI_EDOMAIN), "bind: the object belongs to another domain")
 }
 
 /// Joins one direction to its queue and counters.
@@ -313,9 +324,11 @@ impl Drop for Ep {
         }
         if let Ok(mut engine) = lock(&self.engine) {
             engine.endpoint.close();
+            engine.unbind();
             log::info!(
-                "endpoint closed: {:?} {:?}",
+                "endpoint closed: {:?} {:?} {:?}",
                 engine.endpoint.stats(),
+                engine.endpoint.near_stats(),
                 engine.endpoint.remote_stats()
             );
         }
@@ -336,9 +349,7 @@ unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, flags: u64) ->
         // SAFETY: fi_ep_bind(3) demands live handles.
         unsafe {
             let ep = object::<Ep, _>(fid)?;
-            if ep.is_enabled() {
-                return Err(Errno(fi::FI_EOPBADSTATE));
-            }
+            ep.not_enabled("bind")?;
             match u32::try_from((*other).fclass).map_err(|_| EINVAL)? {
                 Cq::CLASS => ep.bind_cq(&object::<Cq, _>(other)?.state, flags),
                 Av::CLASS => ep.bind_av(&object::<Av, _>(other)?.state),
@@ -348,12 +359,12 @@ unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, flags: u64) ->
                     let context = ep.fid.fid.context.expose_provenance();
                     let bound = &mut lock(&ep.engine)?.events;
                     if bound.is_some() {
-                        return Err(EINVAL);
+                        return refuse!(EINVAL, "bind: the endpoint has an event queue already");
                     }
                     *bound = Some((events, fid.expose_provenance(), context));
                     Ok(())
                 }
-                _ => Err(EINVAL),
+                class => refuse!(EINVAL, "bind: an endpoint takes no object of class {class}"),
             }
         }
     })
@@ -386,7 +397,7 @@ unsafe extern "C" fn control(
                     side_of(&mut engine, flags)?.op_flags = wanted;
                     Ok(())
                 }
-                _ => Err(ENOSYS),
+                _ => refuse!(ENOSYS, "control: command {command} is not offered"),
             }
         }
     })
@@ -483,12 +494,13 @@ impl Setting<'_> {
 
 fn option(level: libc::c_int, name: libc::c_int, engine: &mut Engine) -> Fi<Setting<'_>> {
     let unknown = Errno(fi::FI_ENOPROTOOPT);
-    if level != fi::FI_OPT_ENDPOINT as i32 {
-        return Err(unknown);
-    }
-    match u32::try_from(name).map_err(|_| unknown)? {
+    let name = match u32::try_from(name) {
+        Ok(name) if level == fi::FI_OPT_ENDPOINT as i32 => name,
+        _ => return refuse!(unknown, "there is no option {name} of level {level}"),
+    };
+    match name {
         fi::FI_OPT_MIN_MULTI_RECV => Ok(Setting::Ours(&mut engine.multi_recv_min)),
         fi::FI_OPT_CM_DATA_SIZE => Ok(Setting::Constant(0)),
-        _ => Err(unknown),
+        _ => refuse!(unknown, "option {name} of an endpoint is not offered"),
     }
 }

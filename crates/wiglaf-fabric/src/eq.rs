@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::bindings as fi;
 use crate::descriptor::{self, Flag};
 use crate::fabric::{Fabric, FabricState};
-use crate::guard::{EAGAIN, EBUSY, EINVAL, Errno, Fi, guard, guard_count, guard_or, lock};
+use crate::guard::{EAGAIN, EINVAL, Errno, Fi, guard, guard_count, guard_or, lock, not_busy};
 use crate::object::{
     Object, fid_ops, give_text, hand_out, new_fid, not_null, object, table, take_back,
 };
@@ -118,7 +118,8 @@ pub(crate) unsafe extern "C" fn open(
         not_null(eq)?;
         // SAFETY: fi_eq(3) demands a live fabric and attributes or null.
         let (fabric, attr) = unsafe { (object::<Fabric, _>(fabric)?, attr.as_ref()) };
-        let wants_flag = descriptor::is_wanted(attr.map_or(0, |attr| attr.wait_obj))?;
+        let wait = attr.map_or(fi::FI_WAIT_NONE, |attr| attr.wait_obj);
+        let wants_flag = descriptor::is_wanted("eq_open", wait)?;
         let opened = Eq {
             fid: fi::fid_eq { fid: new_fid::<Eq>(context, &FID_OPS), ops: table(&OPS) },
             state: Arc::new(EqState {
@@ -153,9 +154,7 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
         unsafe {
             let eq = object::<Eq, _>(fid)?;
-            if Arc::strong_count(&eq.state) > 1 {
-                return Err(EBUSY);
-            }
+            not_busy(&eq.state, "the event queue")?;
             take_back::<Eq>(fid)?;
         }
         Ok(())

@@ -6,7 +6,7 @@ use crate::bindings as fi;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::eq::Eq;
-use crate::guard::{EBUSY, EINVAL, guard, unsupported};
+use crate::guard::{EINVAL, guard, no_flags, not_busy, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::{domain, eq};
 
@@ -73,9 +73,7 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
         unsafe {
             let fabric = object::<Fabric, _>(fid)?;
-            if Arc::strong_count(&fabric.state) > 1 {
-                return Err(EBUSY);
-            }
+            not_busy(&fabric.state, "the fabric")?;
             take_back::<Fabric>(fid)?;
         }
         Ok(())
@@ -89,7 +87,7 @@ unsafe extern "C" fn domain2(
     flags: u64,
     context: *mut libc::c_void,
 ) -> libc::c_int {
-    if flags != 0 {
+    if no_flags("domain2", flags).is_err() {
         return -fi::FI_EBADFLAGS;
     }
     // SAFETY: passed through.
@@ -109,6 +107,7 @@ unsafe extern "C" fn trywait(
             for i in 0..usize::try_from(count).map_err(|_| EINVAL)? {
                 not_null(fids)?;
                 let fid = *fids.add(i);
+                not_null(fid)?;
                 if let Ok(queue) = object::<Cq, _>(fid) {
                     queue.state.try_wait()?;
                 } else if let Ok(counter) = object::<Cntr, _>(fid) {

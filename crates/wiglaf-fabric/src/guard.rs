@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::bindings as fi;
+use crate::gate::{Gate, Inside};
 
 /// A libfabric error number, positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,16 +44,88 @@ pub(crate) fn guard_or<T>(otherwise: T, call: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or(otherwise)
 }
 
+/// What keeps callers apart.
+pub(crate) trait Lock {
+    /// Access to what it keeps.
+    type Guard<'a>
+    where
+        Self: 'a;
+
+    /// Waits for access; none after a panic of who had it.
+    fn acquire(&self) -> Option<Self::Guard<'_>>;
+}
+
+impl<T> Lock for std::sync::Mutex<T> {
+    type Guard<'a>
+        = std::sync::MutexGuard<'a, T>
+    where
+        T: 'a;
+
+    fn acquire(&self) -> Option<Self::Guard<'_>> {
+        self.lock().ok()
+    }
+}
+
+impl<T> Lock for Gate<T> {
+    type Guard<'a>
+        = Inside<'a, T>
+    where
+        T: 'a;
+
+    fn acquire(&self) -> Option<Self::Guard<'_>> {
+        self.enter()
+    }
+}
+
+impl<L: Lock> Lock for std::sync::Arc<L> {
+    type Guard<'a>
+        = L::Guard<'a>
+    where
+        L: 'a;
+
+    fn acquire(&self) -> Option<Self::Guard<'_>> {
+        L::acquire(self)
+    }
+}
+
 /// Locks, or says that an earlier panic has made the state unusable.
-pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> Fi<std::sync::MutexGuard<'_, T>> {
-    mutex.lock().map_err(|_| Errno(fi::FI_EOTHER))
+pub(crate) fn lock<L: Lock>(lock: &L) -> Fi<L::Guard<'_>> {
+    lock.acquire().ok_or(Errno(fi::FI_EOTHER))
+}
+
+/// Refuses what is not offered or cannot be meant; `FI_LOG_LEVEL=warn` shows why.
+macro_rules! refuse {
+    ($errno:expr, $($why:tt)*) => {{
+        $crate::log::warning!($($why)*);
+        Err($errno)
+    }};
+}
+pub(crate) use refuse;
+
+/// Refuses any flags where a call knows none.
+pub(crate) fn no_flags(call: &str, flags: u64) -> Fi<()> {
+    if flags == 0 {
+        return Ok(());
+    }
+    refuse!(Errno(fi::FI_EBADFLAGS), "{call}: flags {flags:#x} are not offered")
+}
+
+/// Refuses to close an object that others hold besides its handle.
+pub(crate) fn not_busy<T>(state: &std::sync::Arc<T>, what: &str) -> Fi<()> {
+    match std::sync::Arc::strong_count(state) - 1 {
+        0 => Ok(()),
+        users => refuse!(EBUSY, "close: {what} is still in use by {users} other objects"),
+    }
 }
 
 /// Defines functions that answer "not implemented", for slots that may not be null.
 macro_rules! unsupported {
     ($($name:ident($($arg:ty),* $(,)?) -> $answer:ty;)*) => {
         $(unsafe extern "C" fn $name($(_: $arg),*) -> $answer {
-            -(crate::bindings::FI_ENOSYS as $answer)
+            $crate::guard::guard_or(-(crate::bindings::FI_ENOSYS as $answer), || {
+                crate::log::warning!("{} is not offered", stringify!($name));
+                -(crate::bindings::FI_ENOSYS as $answer)
+            })
         })*
     };
 }

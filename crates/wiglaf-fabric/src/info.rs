@@ -7,7 +7,7 @@
 mod alloc;
 
 use std::ffi::CStr;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use wiglaf_endpoint::{Address, Epoch};
 
@@ -71,10 +71,6 @@ pub(crate) const REMOTE_ORDERS: u64 = fi::FI_ORDER_RAR
     | fi::FI_ORDER_ATOMIC_WAR
     | fi::FI_ORDER_ATOMIC_WAW;
 const ORDERS: u64 = fi::FI_ORDER_SAS | REMOTE_ORDERS;
-/// The first interface version in which `mr_mode` is a set of bits.
-const MR_MODE_BITS: u32 = 1 << 16 | 5;
-/// What applications may leave to the provider when they register memory.
-const MR_MODES: u64 = fi::FI_MR_VIRT_ADDR | fi::FI_MR_ALLOCATED | fi::FI_MR_PROV_KEY;
 /// Default flags that sends may have.
 pub(crate) const TX_OP_FLAGS: u64 = fi::FI_COMPLETION
     | fi::FI_INJECT
@@ -83,6 +79,9 @@ pub(crate) const TX_OP_FLAGS: u64 = fi::FI_COMPLETION
     | fi::FI_DELIVERY_COMPLETE;
 /// Default flags that receives may have.
 pub(crate) const RX_OP_FLAGS: u64 = fi::FI_COMPLETION | fi::FI_MULTI_RECV;
+
+/// The first interface version whose registration modes are bits.
+const MR_BITS: u32 = 1 << 16 | 5;
 
 /// What depends on what was asked for; the rest of an answer is constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,8 +122,7 @@ impl Offer {
             data_progress: fi::FI_PROGRESS_MANUAL,
             resource_mgmt: fi::FI_RM_ENABLED,
             av_type: fi::FI_AV_UNSPEC,
-            // Before 1.5 the mode is one of two values. It is the one that needs nothing of us.
-            mr_mode: if api_version < MR_MODE_BITS { fi::FI_MR_SCALABLE as i32 } else { 0 },
+            mr_mode: 0,
             api_version,
             source: None,
             destination: None,
@@ -263,6 +261,7 @@ fn receive(rx: &fi::fi_rx_attr, offer: &mut Offer) -> Result<(), Refusal> {
         offer.rx_caps = rx.caps;
     }
     offer.rx_op_flags = rx.op_flags;
+    offer.msg_order |= rx.msg_order;
     offer.rx_size = QUEUE_LEN.max(rx.size);
     Ok(())
 }
@@ -301,12 +300,13 @@ fn domain(asked: &fi::fi_domain_attr, offer: &mut Offer) -> Result<(), Refusal> 
     }
     refuse_unless(asked.av_type <= fi::FI_AV_TABLE, "av_type", u64::from(asked.av_type))?;
     offer.av_type = asked.av_type;
-    // The two modes of interfaces before 1.5 are values, not bits, and come back as they were.
+    // Registered memory needs nothing of the application: offsets and its own keys. The two modes of
+    // interfaces before 1.5 are values, not bits, and come back as they were; who wants addresses
+    // and our keys all the same asks for the first, or sets the bits for `fi_domain`.
     if [fi::FI_MR_BASIC as i32, fi::FI_MR_SCALABLE as i32].contains(&asked.mr_mode) {
         offer.mr_mode = asked.mr_mode;
-    } else if offer.api_version >= MR_MODE_BITS {
-        // Nothing is needed. Who can do with addresses and our keys gets them.
-        offer.mr_mode = (asked.mr_mode as u64 & MR_MODES) as i32;
+    } else if (1..MR_BITS).contains(&offer.api_version) && asked.mr_mode == 0 {
+        offer.mr_mode = fi::FI_MR_SCALABLE as i32;
     }
     refuse_unless(asked.mr_key_size <= 8, "mr_key_size", asked.mr_key_size as u64)?;
     refuse_unless(asked.cq_data_size <= 8, "cq_data_size", asked.cq_data_size as u64)?;
@@ -375,12 +375,11 @@ unsafe fn addresses(
     Ok(())
 }
 
-/// What the caller left open of the source address is what the environment says.
-fn here(offer: &mut Offer, default: SocketAddrV4) {
-    let source = offer.source.get_or_insert(Address { at: default, epoch: Epoch::UNKNOWN });
-    if source.at.ip().is_unspecified() {
-        source.at.set_ip(*default.ip());
-    }
+/// Where an endpoint is going to be opened, if nobody says otherwise.
+fn own_address(ip: Ipv4Addr) -> Option<Address> {
+    // Where there is none, opening says why.
+    let ip = wiglaf_links::address_for(ip).ok()?;
+    Some(Address { at: SocketAddrV4::new(ip, 0), epoch: Epoch::UNKNOWN })
 }
 
 /// The provider's `getinfo`.
@@ -415,9 +414,8 @@ pub(crate) unsafe extern "C" fn getinfo(
                 log::warning!("getinfo: node, service or an address of the hints is not IPv4");
                 no_data
             })?;
-            // What cannot be found now is reported when an endpoint is opened.
-            let ip = wiglaf_links::local_ip(config.ip).unwrap_or(config.ip);
-            here(&mut offer, SocketAddrV4::new(ip, config.port));
+            // Some applications read it unasked, MPICH's summary of providers among them.
+            offer.source = offer.source.or_else(|| own_address(config.ip));
             log::debug!("getinfo: {offer:?}");
             info.write(alloc::allocate(&offer)?);
         }

@@ -24,6 +24,7 @@ mod engine;
 mod ep;
 mod eq;
 mod fabric;
+mod gate;
 mod guard;
 mod helper;
 mod info;

@@ -12,7 +12,7 @@ use crate::bindings as fi;
 use crate::cntr::Cntr;
 use crate::domain::{Domain, DomainState};
 use crate::engine::only;
-use crate::guard::{EINVAL, Errno, Fi, guard};
+use crate::guard::{EINVAL, Errno, Fi, guard, refuse};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, take_back};
 use crate::ops::Regions;
 
@@ -144,7 +144,10 @@ unsafe extern "C" fn regattr(
         unsafe {
             let attr = attr.as_ref().ok_or(EINVAL)?;
             if attr.iface != fi::FI_HMEM_SYSTEM {
-                return Err(Errno(fi::FI_ENOSYS));
+                return refuse!(
+                    Errno(fi::FI_ENOSYS),
+                    "mr_regattr: memory of devices is not offered"
+                );
             }
             let memory = Regions::read(attr.mr_iov, attr.iov_count)?;
             let key = attr.requested_key;

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::ptr;
 
 use crate::bindings as fi;
-use crate::guard::{EINVAL, Fi};
+use crate::guard::{EINVAL, Fi, refuse};
 
 /// A type that C knows by a pointer to its `fid`.
 ///
@@ -24,8 +24,12 @@ pub(crate) unsafe fn object<'a, T: Object, P>(handle: *mut P) -> Fi<&'a T> {
     // SAFETY: by the contract of this function a handle that is not null is a live `fid`, and the
     // class that its maker wrote into it tells its type.
     unsafe {
-        if handle.is_null() || (*handle).fclass != T::CLASS as usize {
-            return Err(EINVAL);
+        if handle.is_null() {
+            return refuse!(EINVAL, "a handle is null");
+        }
+        let class = (*handle).fclass;
+        if class != T::CLASS as usize {
+            return refuse!(EINVAL, "a handle is of class {class}, not of class {}", T::CLASS);
         }
         Ok(&*handle.cast::<T>())
     }
@@ -64,7 +68,7 @@ pub(crate) unsafe fn take_back<T: Object>(handle: *mut fi::fid) -> Fi<Box<T>> {
 
 /// Refuses a null pointer.
 pub(crate) fn not_null<T>(pointer: *const T) -> Fi<()> {
-    if pointer.is_null() { Err(EINVAL) } else { Ok(()) }
+    if pointer.is_null() { refuse!(EINVAL, "a pointer is null") } else { Ok(()) }
 }
 
 /// Copies what fits of a text to `buf`, with its end, and gives the text itself.

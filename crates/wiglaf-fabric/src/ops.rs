@@ -3,7 +3,7 @@
 use wiglaf_endpoint::{Class, Region};
 
 use crate::bindings as fi;
-use crate::guard::{EINVAL, Fi};
+use crate::guard::{EINVAL, Fi, refuse};
 use crate::info::IOV_LIMIT;
 
 /// The pieces of user memory of one message.
@@ -31,8 +31,11 @@ impl Regions {
     /// `iov` is valid for reads of `count` entries, or null when that is 0.
     pub(crate) unsafe fn read(iov: *const libc::iovec, count: usize) -> Fi<Self> {
         let mut regions = Self::none();
-        if count > IOV_LIMIT || (iov.is_null() && count > 0) {
-            return Err(EINVAL);
+        if count > IOV_LIMIT {
+            return refuse!(EINVAL, "a vector has {count} pieces, more than {IOV_LIMIT}");
+        }
+        if iov.is_null() && count > 0 {
+            return refuse!(EINVAL, "a vector of {count} pieces is null");
         }
         for i in 0..count {
             // SAFETY: by the contract of this function.
@@ -44,7 +47,7 @@ impl Regions {
 
     fn push(&mut self, buf: *const libc::c_void, len: usize) -> Fi<()> {
         if buf.is_null() && len > 0 {
-            return Err(EINVAL);
+            return refuse!(EINVAL, "a buffer of {len} bytes is null");
         }
         self.len().checked_add(len).ok_or(EINVAL)?;
         self.pieces[self.count] = Region { ptr: buf.cast_mut().cast(), len };

@@ -8,7 +8,7 @@ use wiglaf_endpoint::{Endpoint, PeerId};
 
 use crate::av::{AvState, UNSPEC};
 use crate::bindings::fi_addr_t;
-use crate::guard::{EINVAL, Fi};
+use crate::guard::{EINVAL, Fi, refuse};
 
 pub(crate) struct Peers {
     av: Arc<AvState>,
@@ -39,7 +39,9 @@ impl Peers {
         if let Some(&Some(peer)) = self.by_index.get(slot) {
             return Ok(peer);
         }
-        let address = self.av.table().get(index).ok_or(EINVAL)?;
+        let Some(address) = self.av.table().get(index) else {
+            return refuse!(EINVAL, "there is no address {index} in the vector");
+        };
         let peer = endpoint.insert(address);
         if slot >= self.by_index.len() {
             self.by_index.resize(slot + 1, None);

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use wiglaf_endpoint::Nap;
+use wiglaf_endpoint::{Nap, Pause};
 
 use crate::engine::{Engine, Shared};
 use crate::guard::{Fi, lock};
@@ -16,10 +16,16 @@ const SLEEP_MAX: Duration = Duration::from_millis(20);
 /// endpoint's policy finds best.
 pub(crate) fn idle(engine: &Shared) -> Fi<()> {
     let pause = lock(engine)?.endpoint.begin_idle();
-    if let Some(pause) = pause {
-        pause.pass();
-        lock(engine)?.endpoint.end_idle(&pause);
+    match pause {
+        Some(pause) => pass(engine, &pause),
+        None => Ok(()),
     }
+}
+
+/// The rest of a pause that was begun under the engine's lock.
+pub(crate) fn pass(engine: &Shared, pause: &Pause) -> Fi<()> {
+    pause.pass();
+    lock(engine)?.endpoint.end_idle(pause);
     Ok(())
 }
 
@@ -95,13 +101,14 @@ pub(crate) fn time_left(deadline: Option<Instant>) -> Duration {
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddrV4};
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::{Arc, Mutex};
 
     use wiglaf_endpoint::{Address, Epoch};
 
     use super::*;
     use crate::ep::open_engine;
+    use crate::gate::Gate;
 
     /// A hang becomes a failure after so long.
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -111,7 +118,7 @@ mod tests {
     fn is_found_asleep(wait: impl Fn(&Shared) + Sync) {
         let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
         let engine = open_engine(Some(Address { at, epoch: Epoch::UNKNOWN })).unwrap();
-        let (engine, found) = (Arc::new(Mutex::new(engine)), AtomicBool::new(false));
+        let (engine, found) = (Arc::new(Gate::new(engine, false)), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !found.load(Ordering::Acquire) {

@@ -7,13 +7,14 @@ use wiglaf_endpoint::{Completion, Side};
 
 use crate::cntr::CntrState;
 use crate::engine::{Engine, Shared};
+use crate::gate::Gate;
 use crate::guard::{Fi, lock};
 use crate::one_sided::is_read;
 
 #[derive(Default)]
 struct Inner {
     /// Enabled endpoints of the domain.
-    engines: Vec<Weak<Mutex<Engine>>>,
+    engines: Vec<Weak<Gate<Engine>>>,
     /// Region's key, whether reads or writes are counted, and by which counter.
     counters: Vec<(u64, bool, Arc<CntrState>)>,
 }

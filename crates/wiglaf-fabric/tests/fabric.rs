@@ -41,6 +41,11 @@ fn asleep() {
 }
 
 #[test]
+fn rma() {
+    judge("rma");
+}
+
+#[test]
 fn data() {
     judge("data");
 }

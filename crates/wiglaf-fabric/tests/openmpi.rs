@@ -6,12 +6,13 @@ mod common;
 #[path = "common/mpi.rs"]
 mod mpi;
 
-/// What makes windows use the provider's RMA and atomics, not messages. Between ranks of one machine
-/// Open MPI would rather use its own shared memory: that is left out.
-const OVER_RMA: [(&str, &str); 3] = [
+/// What makes windows use the provider's RMA and atomics, not messages, as `wiglaf run` sets it. Between
+/// ranks of one machine Open MPI would rather use its own shared memory: that is left out.
+const OVER_RMA: [(&str, &str); 4] = [
     ("OMPI_MCA_osc", "rdma"),
     ("OMPI_MCA_btl", "self,ofi"),
     ("OMPI_MCA_btl_ofi_provider_include", "wiglaf"),
+    ("OMPI_MCA_osc_rdma_acc_use_amo", "0"),
 ];
 
 /// Runs the program `name` with 2 and with 4 ranks.

@@ -61,13 +61,61 @@ fn pattern(seed: usize, out: &mut [u8]) {
     }
 }
 
-/// What one thread does: it exchanges messages with the thread of the same number.
-fn work(side: &Side, peer: fi::fi_addr_t, me: usize, thread: usize) {
+/// Bytes of the memory that each thread lets its partner write to.
+const WINDOW_LEN: usize = 20_000;
+/// Every so many rounds it does.
+const WRITE_STRIDE: usize = 4;
+
+fn key(me: usize, thread: usize) -> u64 {
+    (me * THREADS + thread + 1) as u64
+}
+
+/// Registers `window` under the thread's key.
+fn register(home: &Home, window: &mut [u8], key: u64) -> *mut fi::fid_mr {
+    let (domain, mut mr) = (home.domain, ptr::null_mut());
+    let (fid, buf) = (domain.cast::<fi::fid>(), window.as_mut_ptr().cast());
+    let (access, context) = (fi::FI_REMOTE_WRITE, ptr::null_mut());
+    let code =
+        call!(domain, mr.reg(fid, buf, window.len(), access, 0, key, 0, &raw mut mr, context));
+    assert_eq!(code, 0, "mr_reg");
+    mr
+}
+
+/// Writes to the partner's memory, and returns when it is there.
+fn write(side: &Side, peer: fi::fi_addr_t, key: u64, bytes: &[u8], block: bool) {
+    let written = Op::default();
+    let (ep, buf, none) = (side.ep, bytes.as_ptr().cast(), ptr::null_mut());
+    loop {
+        let posted =
+            call!(ep, rma.write(ep, buf, bytes.len(), none, peer, 0, key, written.context()));
+        if posted == 0 {
+            break;
+        }
+        assert_eq!(posted, -(fi::FI_EAGAIN as isize), "write");
+        settle(side.tx, false);
+    }
+    until_done(side.tx, &written, block);
+}
+
+/// What one thread does: it exchanges messages with the thread of the same number, and now and then
+/// writes to its memory. A message that follows tells the other that it may look.
+fn work(home: &Home, side: &Side, peer: fi::fi_addr_t, (me, thread): (usize, usize)) {
     let longest = LENS[LENS.len() - 1];
     let (mut out, mut into, mut want) = (vec![0; longest], vec![0; longest], vec![0; longest]);
     let tag = thread as u64;
     let block = thread.is_multiple_of(2);
+    let mut window = vec![0; WINDOW_LEN];
+    let window_at = window.as_mut_ptr();
+    let mr = register(home, &mut window, key(me, thread));
+    // The partner's memory is registered when it has said so.
+    let mut is_open = false;
     for round in 0..ROUNDS {
+        let writes = is_open && round.is_multiple_of(WRITE_STRIDE);
+        is_open = true;
+        if writes {
+            pattern(round + me, &mut out[..WINDOW_LEN]);
+            write(side, peer, key(1 - me, thread), &out[..WINDOW_LEN], block);
+        }
         let len = LENS[(round + thread) % LENS.len()];
         let (sent, received) = (Op::default(), Op::default());
         pattern(round * 8 + thread * 2 + me, &mut out[..len]);
@@ -111,7 +159,15 @@ fn work(side: &Side, peer: fi::fi_addr_t, me: usize, thread: usize) {
         pattern(round * 8 + thread * 2 + (1 - me), &mut want[..len]);
         assert_eq!(received.len.load(Ordering::Relaxed), len);
         assert!(into[..len] == want[..len], "thread {thread}, round {round}: {len} bytes differ");
+        if writes {
+            pattern(round + 1 - me, &mut want[..WINDOW_LEN]);
+            // SAFETY: the window lives, and is not written to again before this thread's next
+            // message.
+            let written = unsafe { std::slice::from_raw_parts(window_at, WINDOW_LEN) };
+            assert!(written == &want[..WINDOW_LEN], "thread {thread}, round {round}: the window");
+        }
     }
+    assert_eq!(ops::close(mr), 0, "mr");
 }
 
 /// Beside them: a thread that changes the vector, asks for the name, posts receives and cancels them.
@@ -135,12 +191,12 @@ fn disturb(side: &Side, ended: &AtomicBool) {
     }
 }
 
-fn exchange(a: &Side, b: &Side) {
+fn exchange((home_a, a): (&Home, &Side), (home_b, b): (&Home, &Side)) {
     let (to_b, to_a) = (a.insert(&b.name()), b.insert(&a.name()));
     std::thread::scope(|scope| {
-        for (me, side, peer) in [(0, a, to_b), (1, b, to_a)] {
+        for (me, home, side, peer) in [(0, home_a, a, to_b), (1, home_b, b, to_a)] {
             for thread in 0..THREADS {
-                scope.spawn(move || work(side, peer, me, thread));
+                scope.spawn(move || work(home, side, peer, (me, thread)));
             }
         }
     });
@@ -164,7 +220,7 @@ fn only_cancelled(cq: *mut fi::fid_cq) {
 fn on_this_node() {
     let home = Home::open(Ipv4Addr::LOCALHOST);
     let (a, b) = (Side::open(&home), Side::open(&home));
-    exchange(&a, &b);
+    exchange((&home, &a), (&home, &b));
     a.close();
     b.close();
 }
@@ -179,7 +235,7 @@ fn with_disturbance() {
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| disturb(&disturbed, &ended));
-        exchange(&a, &b);
+        exchange((&home, &a), (&home, &b));
         ended.store(true, Ordering::Release);
     });
     let mut entry = ops::zeroed::<fi::fi_cq_tagged_entry>();
@@ -211,8 +267,8 @@ fn across_a_wire() {
             (home, side)
         })
     };
-    let ((_home_a, a), (_home_b, b)) = (open(&wire.a), open(&wire.b));
-    exchange(&a, &b);
+    let ((home_a, a), (home_b, b)) = (open(&wire.a), open(&wire.b));
+    exchange((&home_a, &a), (&home_b, &b));
     a.close();
     b.close();
 }

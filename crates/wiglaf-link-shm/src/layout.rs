@@ -1,11 +1,13 @@
 //! Where everything lies in a segment.
 //!
-//! A head page, then one slot per sender: a control page and a byte ring.
-//! Words that different processes write lie on cache lines of their own.
+//! A head page, then one slot per sender: a control page, a byte ring for
+//! datagrams, and the near lane: a ring of cells and a byte ring for what does
+//! not fit a cell. Words that different processes write lie on cache lines of
+//! their own.
 
 /// Tells a finished segment of this layout from anything else. The last two
 /// digits are the layout's version.
-pub(crate) const MAGIC: u64 = 0x5769_676c_6166_0001;
+pub(crate) const MAGIC: u64 = 0x5769_676c_6166_0002;
 
 const PAGE_LEN: usize = 4096;
 
@@ -15,8 +17,18 @@ pub(crate) const SLOTS: usize = 64;
 /// Bytes of one sender's ring.
 pub(crate) const RING_LEN: usize = 256 << 10;
 
+/// Cells of one sender's near lane, each a cache line.
+pub(crate) const CELLS: usize = 512;
+pub(crate) const CELL_LEN: usize = 64;
+
+/// Bytes of one sender's near lane for payloads that no cell holds.
+pub(crate) const BYTES_LEN: usize = 256 << 10;
+
+/// Longest payload of one record of the near lane.
+pub(crate) const PAYLOAD_LEN_MAX: usize = 32 << 10;
+
 /// Bytes of one slot.
-pub(crate) const SLOT_LEN: usize = PAGE_LEN + RING_LEN;
+pub(crate) const SLOT_LEN: usize = PAGE_LEN + RING_LEN + CELLS * CELL_LEN + BYTES_LEN;
 
 /// Bytes of the head page.
 pub(crate) const HEAD_LEN: usize = PAGE_LEN;
@@ -40,13 +52,24 @@ pub(crate) const AT_CLAIMED: usize = 64;
 /// Not 0 when the receiver is about to block and wants a signal.
 pub(crate) const AT_ARMED: usize = 128;
 
+/// Not 0 when the receiver polls near lanes.
+pub(crate) const AT_TAKES_NEAR: usize = 192;
+
 /// Offsets within a slot: how far the sender has written, how far the
 /// receiver has read, and which sender (its epoch; 0: none) holds the slot.
 pub(crate) const AT_TAIL: usize = 0;
 pub(crate) const AT_HEAD: usize = 128;
 pub(crate) const AT_OWNER: usize = 256;
-/// The ring within a slot.
+/// For the near lane, all written by the receiver: how many cells and bytes it
+/// has taken out, and how much which sender may send.
+pub(crate) const AT_CELLS_TAKEN: usize = 384;
+pub(crate) const AT_BYTES_TAKEN: usize = 392;
+pub(crate) const AT_LIMIT: usize = 400;
+pub(crate) const AT_LIMIT_OF: usize = 408;
+/// The rings within a slot.
 pub(crate) const AT_RING: usize = PAGE_LEN;
+pub(crate) const AT_CELLS: usize = AT_RING + RING_LEN;
+pub(crate) const AT_BYTES: usize = AT_CELLS + CELLS * CELL_LEN;
 
 /// Where slot `index` begins.
 pub(crate) const fn slot(index: usize) -> usize {
@@ -54,6 +77,9 @@ pub(crate) const fn slot(index: usize) -> usize {
 }
 
 const _: () = assert!(RING_LEN.is_power_of_two() && SLOTS <= 64);
+const _: () = assert!(CELLS.is_power_of_two() && BYTES_LEN.is_power_of_two());
+// Payloads do not wrap: two of the longest fit wherever the ring stands.
+const _: () = assert!(4 * PAYLOAD_LEN_MAX <= BYTES_LEN);
 // The longest train fits an empty ring wherever that begins: a record that
 // does not fit before the end wastes less than its own length.
 const _: () = assert!((TRAIN_MAX + 1) * (FRAME_LEN_MAX + RECORD_HEAD_LEN) <= RING_LEN);

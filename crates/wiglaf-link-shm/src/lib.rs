@@ -8,9 +8,19 @@
 //!
 //! Two nodes never share a segment, even where they share a kernel: peers
 //! are admitted only at this endpoint's own IP address.
+//!
+//! Beside the ring for datagrams each sender has a near lane
+//! ([`wiglaf_link::near`]), over which processes also introduce their memory
+//! to each other: where the kernel allows it, long payloads are copied from
+//! one to the other at once (cross-memory attach).
 
+mod foreign;
+#[forbid(unsafe_code)]
+mod lane;
 mod layout;
 mod mapping;
+#[forbid(unsafe_code)]
+mod near;
 #[forbid(unsafe_code)]
 mod ring;
 #[forbid(unsafe_code)]
@@ -24,13 +34,18 @@ use std::net::{SocketAddrV4, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::SocketAddr as BellAddress;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use wiglaf_link::near::Near;
 use wiglaf_link::{Deliver, Limits, Link, Sent, Train};
 
-use layout::{AT_ARMED, AT_CLAIMED, FRAME_LEN_MAX, RING_LEN, SLOTS, TRAIN_MAX, slot};
+use layout::{
+    AT_ARMED, AT_CLAIMED, AT_TAKES_NEAR, FRAME_LEN_MAX, RING_LEN, SLOTS, TRAIN_MAX, slot,
+};
+use near::NearLane;
 use ring::{Consumer, Nonsense, Producer, Writer};
 use segment::{FOLDER, OwnSegment, PeerSegment};
 use wake::Bell;
@@ -53,6 +68,8 @@ pub struct ShmLink {
     // Fields are dropped in this order: slots in peers' segments are given
     // back while our own segment still says that we live.
     peers: Vec<Peer>,
+    near: NearLane,
+    takes_near: bool,
     own: OwnSegment,
     bell: Bell,
     folder: PathBuf,
@@ -75,11 +92,16 @@ pub struct ShmLink {
 struct Peer {
     at: SocketAddrV4,
     epoch: u64,
-    bell: BellAddress,
-    segment: PeerSegment,
-    /// The claimed slot.
-    slot: usize,
+    bell: Arc<BellAddress>,
+    claim: Arc<Claim>,
     producer: Producer,
+}
+
+/// A slot in a peer's segment that is ours as long as this lives.
+#[derive(Debug)]
+struct Claim {
+    segment: PeerSegment,
+    slot: usize,
 }
 
 /// Peers found dead.
@@ -113,6 +135,8 @@ impl ShmLink {
         segment::sweep(folder);
         Ok(Self {
             peers: Vec::new(),
+            near: NearLane::new(epoch),
+            takes_near: false,
             bell: Bell::open(epoch)?,
             own: OwnSegment::create(folder, epoch)?,
             folder: folder.to_owned(),
@@ -144,11 +168,13 @@ impl ShmLink {
 
     /// Makes room at the receiver `epoch`; says whether that went well.
     fn meet(&mut self, at: SocketAddrV4, epoch: u64) -> bool {
+        //= docs/protocol.md#11-the-near-lane
+        //# An endpoint MUST NOT meet a peer on the near lane whose IP address is not its own.
         if at.ip() != self.local.ip() || epoch == 0 {
             return false;
         }
         let Some(peer) = Peer::meet(&self.folder, self.epoch, at, epoch) else { return false };
-        self.peers.retain(|peer| peer.at != at);
+        self.part_from(at);
         self.peers.push(peer);
         // What was found of an earlier incarnation is not true of this one.
         self.deaths.found.retain(|&found| found != at);
@@ -166,6 +192,12 @@ impl ShmLink {
         }
     }
 
+    /// Whoever was at `at` is not there any more.
+    fn part_from(&mut self, at: SocketAddrV4) {
+        self.peers.retain(|peer| peer.at != at);
+        self.near.part_from(at);
+    }
+
     fn peer_index(&self, to: SocketAddrV4) -> Option<usize> {
         if self.peers.get(self.last_peer).is_some_and(|peer| peer.at == to) {
             return Some(self.last_peer);
@@ -179,7 +211,8 @@ impl ShmLink {
     }
 
     fn has_some(&self) -> bool {
-        bits(self.slots()).any(|index| self.consumers[index].has_some(&self.own.map))
+        let waits = |index: usize| self.consumers[index].has_some(&self.own.map);
+        bits(self.slots()).any(waits) || self.near.has_some(&self.own.map, self.slots())
     }
 
     fn find_deaths(&mut self) {
@@ -193,14 +226,12 @@ impl ShmLink {
             return;
         }
         self.deaths.checked_at = now;
-        let found = &mut self.deaths.found;
-        self.peers.retain(|peer| {
-            let is_dead = peer.segment.is_dead();
-            if is_dead {
-                found.push_back(peer.at);
-            }
-            !is_dead
-        });
+        let dead = |peer: &Peer| peer.claim.segment.is_dead().then_some(peer.at);
+        let found: Vec<SocketAddrV4> = self.peers.iter().filter_map(dead).collect();
+        for at in found {
+            self.part_from(at);
+            self.deaths.found.push_back(at);
+        }
     }
 }
 
@@ -234,8 +265,7 @@ impl Link for ShmLink {
     fn add_peer(&mut self, at: SocketAddrV4, epoch: u64) {
         let is_known = self.peers.iter().any(|peer| peer.at == at && peer.epoch == epoch);
         if !is_known && !self.meet(at, epoch) {
-            // Whoever was there is not there any more.
-            self.peers.retain(|peer| peer.at != at);
+            self.part_from(at);
         }
     }
 
@@ -254,20 +284,14 @@ impl Link for ShmLink {
         }
         let peer = &mut self.peers[index];
         let from = Writer { port: self.local.port(), epoch: self.epoch };
-        match peer.producer.push(&peer.segment.map, from, segment_len, train.bytes) {
+        match peer.producer.push(&peer.claim.segment.map, from, segment_len, train.bytes) {
             Ok(false) => Ok(Sent::Full),
             Ok(true) => {
-                // Pairs with the fence in `arm`: either we see that it is
-                // armed, or it sees the frames.
-                fence(Ordering::SeqCst);
-                let armed = peer.segment.map.word(AT_ARMED);
-                if armed.load(Ordering::Relaxed) != 0 && armed.swap(0, Ordering::AcqRel) != 0 {
-                    self.bell.ring(&peer.bell);
-                }
+                self.bell.ring_if_armed(&peer.claim.segment.map, &peer.bell);
                 Ok(Sent::All)
             }
             Err(Nonsense) => {
-                self.peers.swap_remove(index);
+                self.part_from(train.to);
                 Ok(Sent::All)
             }
         }
@@ -301,7 +325,7 @@ impl Link for ShmLink {
                 break;
             }
         }
-        if count == 0 {
+        if count == 0 && !self.near.has_some(&self.own.map, slots) {
             self.deaths.settled = self.deaths.found.len();
         }
         Ok(count)
@@ -311,6 +335,14 @@ impl Link for ShmLink {
         self.find_deaths();
         self.deaths.settled = self.deaths.settled.checked_sub(1)?;
         self.deaths.found.pop_front()
+    }
+
+    fn near(&mut self) -> Option<&mut dyn Near> {
+        if !self.takes_near {
+            self.takes_near = true;
+            self.own.map.word(AT_TAKES_NEAR).store(1, Ordering::Release);
+        }
+        Some(self)
     }
 
     fn wait_fds(&self) -> Vec<RawFd> {
@@ -333,18 +365,18 @@ impl Peer {
     /// Maps the segment of `epoch` and claims a slot in it.
     fn meet(folder: &Path, own_epoch: u64, at: SocketAddrV4, epoch: u64) -> Option<Self> {
         let segment = PeerSegment::open(folder, epoch).ok()?;
-        let bell = wake::name(epoch).ok()?;
+        let bell = Arc::new(wake::name(epoch).ok()?);
         if segment.is_dead() {
             return None;
         }
         let index = segment.claim(folder, own_epoch)?;
-        // A slot that makes no sense stays ours: nobody else needs to meet it.
-        let producer = Producer::resume(&segment.map, slot(index)).ok()?;
-        Some(Self { at, epoch, bell, segment, slot: index, producer })
+        let claim = Claim { segment, slot: index };
+        let producer = Producer::resume(&claim.segment.map, slot(index)).ok()?;
+        Some(Self { at, epoch, bell, claim: Arc::new(claim), producer })
     }
 }
 
-impl Drop for Peer {
+impl Drop for Claim {
     fn drop(&mut self) {
         self.segment.release(self.slot);
     }

@@ -2,6 +2,7 @@
 //! write is here, and goes through checked offsets.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
@@ -19,6 +20,10 @@ pub(crate) struct Mapping {
 // SAFETY: the memory is shared between processes anyway: it is read and
 // written only atomically or by copying.
 unsafe impl Send for Mapping {}
+
+// SAFETY: as for `Send`: two threads are to it what two processes are, and each
+// ring has one producer and one consumer, whom `&mut` keeps apart.
+unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps a file of [`SEGMENT_LEN`] bytes.
@@ -48,6 +53,26 @@ impl Mapping {
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset).cast()) }
     }
 
+    /// Copies an array to `offset`, in few instructions.
+    pub(crate) fn write_array<const N: usize>(&self, offset: usize, bytes: &[u8; N]) {
+        assert!(offset + N <= SEGMENT_LEN, "within the segment");
+        // SAFETY: as for `write`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(offset), N);
+        }
+    }
+
+    /// Copies an array from `offset`, in few instructions.
+    pub(crate) fn read_array<const N: usize>(&self, offset: usize) -> [u8; N] {
+        assert!(offset + N <= SEGMENT_LEN, "within the segment");
+        let mut bytes = [0; N];
+        // SAFETY: as for `write`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.base.as_ptr().add(offset), bytes.as_mut_ptr(), N);
+        }
+        bytes
+    }
+
     /// Copies `bytes` to `offset`.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= SEGMENT_LEN, "within the segment");
@@ -65,12 +90,22 @@ impl Mapping {
     /// Copies from `offset` to `bytes`: what arrives is looked at only in
     /// private memory, where a hostile writer can no longer change it.
     pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) {
+        let len = bytes.len();
+        // SAFETY: `read_to` writes initialized bytes only.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast::<MaybeUninit<u8>>(), len)
+        };
+        self.read_to(offset, bytes);
+    }
+
+    /// The same to memory that may hold nothing yet; all of it is written.
+    pub(crate) fn read_to(&self, offset: usize, bytes: &mut [MaybeUninit<u8>]) {
         assert!(offset + bytes.len() <= SEGMENT_LEN, "within the segment");
         // SAFETY: as for `write`.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 self.base.as_ptr().add(offset),
-                bytes.as_mut_ptr(),
+                bytes.as_mut_ptr().cast(),
                 bytes.len(),
             );
         }

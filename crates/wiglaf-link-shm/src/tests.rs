@@ -198,7 +198,12 @@ fn a_ring_of_nonsense_affects_its_sender_only() {
         assert_eq!(send(sender, receiver.local, 1, &[1]), Sent::All);
     }
     assert_eq!(receive(&mut receiver).len(), 2);
-    bad.peers[0].segment.map.word(slot(0) + layout::AT_TAIL).store(u64::MAX, Ordering::Release);
+    bad.peers[0]
+        .claim
+        .segment
+        .map
+        .word(slot(0) + layout::AT_TAIL)
+        .store(u64::MAX, Ordering::Release);
     assert_eq!(send(&mut good, receiver.local, 1, &[2]), Sent::All);
     assert_eq!(receive(&mut receiver), [(good.local, vec![2])]);
     assert_eq!(receiver.broken(), 1);

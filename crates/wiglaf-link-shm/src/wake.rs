@@ -7,8 +7,12 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::atomic::{Ordering, fence};
 
 use rustix::process::geteuid;
+
+use crate::layout::AT_ARMED;
+use crate::mapping::Mapping;
 
 /// A receiver's bell.
 #[derive(Debug)]
@@ -23,9 +27,21 @@ impl Bell {
         Ok(Self { socket })
     }
 
+    /// Rings the bell of the receiver behind `map`, to whom something has just
+    /// been written, if it is about to block.
+    pub(crate) fn ring_if_armed(&self, map: &Mapping, other: &SocketAddr) {
+        // Pairs with the fence in `arm`: either we see that it is armed, or it
+        // sees what was written.
+        fence(Ordering::SeqCst);
+        let armed = map.word(AT_ARMED);
+        if armed.load(Ordering::Relaxed) != 0 && armed.swap(0, Ordering::AcqRel) != 0 {
+            self.ring(other);
+        }
+    }
+
     /// Rings the bell of another receiver. A bell that is full has rung, and
     /// one that is gone belongs to the dead.
-    pub(crate) fn ring(&self, other: &SocketAddr) {
+    fn ring(&self, other: &SocketAddr) {
         let _ = self.socket.send_to_addr(&[1], other);
     }
 

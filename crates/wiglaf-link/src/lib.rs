@@ -11,6 +11,7 @@
 pub mod fault;
 pub mod frame;
 pub mod loopback;
+pub mod near;
 pub mod pcap;
 
 use std::io;
@@ -114,6 +115,12 @@ pub trait Link: Send {
     /// lane less often.
     fn expect_bulk(&mut self) {}
 
+    /// Its near lane, if it has one. Who asks once must poll it from then on.
+    /// Decorators hide it: what they do to datagrams would not happen there.
+    fn near(&mut self) -> Option<&mut dyn near::Near> {
+        None
+    }
+
     /// Called before blocking on [`Link::wait_fds`], and with `false`
     /// afterwards, for links whose peers must be asked to signal. Answers
     /// whether something has arrived in the meantime.
@@ -166,6 +173,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn expect_bulk(&mut self) {
         (**self).expect_bulk();
+    }
+
+    fn near(&mut self) -> Option<&mut dyn near::Near> {
+        (**self).near()
     }
 
     fn arm(&mut self, armed: bool) -> bool {

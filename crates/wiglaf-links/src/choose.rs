@@ -117,7 +117,7 @@ pub fn open_links(
     choice: LinkChoice,
 ) -> Result<Opened, OpenError> {
     let interface = interface_for(ip)?;
-    let ip = named(ip, &interface);
+    let ip = if ip.is_unspecified() { interface.ip } else { ip };
     let at = SocketAddrV4::new(ip, port);
     let net: Box<dyn Link> = match choice {
         LinkChoice::Shm => return open_shm_only(at, epoch),
@@ -136,16 +136,13 @@ pub fn open_links(
     Ok(Opened { net: Some(net), shm: shm.map(|link| Box::new(link) as Box<dyn Link>) })
 }
 
-/// The address that links for `ip` open at, without opening any.
+/// The address that links are going to be opened at for `ip`, which may be
+/// unspecified.
 ///
 /// # Errors
-/// When this machine does not have it, or has none.
-pub fn local_ip(ip: Ipv4Addr) -> Result<Ipv4Addr, OpenError> {
-    interface_for(ip).map(|interface| named(ip, &interface))
-}
-
-fn named(ip: Ipv4Addr, interface: &Interface) -> Ipv4Addr {
-    if ip.is_unspecified() { interface.ip } else { ip }
+/// When this machine does not hold it.
+pub fn address_for(ip: Ipv4Addr) -> Result<Ipv4Addr, OpenError> {
+    interface_for(ip).map(|interface| interface.ip)
 }
 
 fn interface_for(ip: Ipv4Addr) -> Result<Interface, OpenError> {

@@ -10,7 +10,7 @@ pub mod floor;
 use rustix::rand::{GetRandomFlags, getrandom};
 use wiglaf_endpoint::{Config, Endpoint, Epoch, FRAME_LEN_MIN, Setup};
 
-pub use choose::{OpenError, Opened, local_ip, open_links};
+pub use choose::{OpenError, Opened, address_for, open_links};
 pub use environment::{VariableError, config_from, config_from_env};
 
 /// Opens an endpoint with the links that `config` asks for.
@@ -19,7 +19,12 @@ pub use environment::{VariableError, config_from, config_from_env};
 /// When no link that was asked for works here; the message says why.
 pub fn open(config: &Config) -> Result<Endpoint, OpenError> {
     let epoch = config.epoch.unwrap_or_else(random_epoch);
-    let opened = open_links(config.ip, config.port, epoch.0, config.link)?;
+    let mut opened = open_links(config.ip, config.port, epoch.0, config.link)?;
+    if !config.memory_access
+        && let Some(near) = opened.shm.as_mut().and_then(|link| link.near())
+    {
+        near.forbid_memory_access();
+    }
     // Of the links that reach a peer the endpoint uses the last: shared memory.
     let links: Vec<_> = opened.net.into_iter().chain(opened.shm).collect();
     let frame_len = links.iter().map(|link| link.limits().frame_len_max).min().unwrap_or(0);

@@ -317,11 +317,12 @@ impl Transport {
         }
     }
 
-    /// Says good-bye to everybody that was spoken to.
-    pub fn close(&mut self) {
+    /// Says good-bye to everybody that was spoken to, but for those to whom
+    /// it is said otherwise.
+    pub fn close(&mut self, otherwise: impl Fn(PeerId) -> bool) {
         for index in 0..self.sessions.len() as u32 {
             let session = &self.sessions[index as usize];
-            if session.used && session.state == State::Open {
+            if session.used && session.state == State::Open && !otherwise(PeerId(index)) {
                 self.append(index, &Record::Close);
                 self.wake(index);
             }
@@ -360,18 +361,25 @@ impl Transport {
         }
     }
 
-    /// No way leads to `peer`.
-    pub fn give_up(&mut self, peer: PeerId, sink: &mut dyn Sink) {
+    /// `peer` was found to be gone by other means.
+    pub fn give_up(&mut self, peer: PeerId, why: Gone, sink: &mut dyn Sink) {
         if self.sessions.get(peer.0 as usize).is_some_and(|s| s.state == State::Open) {
-            self.fail(peer.0, Gone::Unreachable, sink);
+            self.fail(peer.0, why, sink);
         }
+    }
+
+    /// Whether nothing was exchanged with `peer`, nor is waiting to be.
+    #[must_use]
+    pub fn is_fresh(&self, peer: PeerId) -> bool {
+        let session = self.sessions.get(peer.0 as usize);
+        session.is_some_and(|s| !s.used && s.is_drained() && s.state == State::Open)
     }
 
     /// Nothing goes over that path any more.
     pub fn give_up_path(&mut self, path: usize, sink: &mut dyn Sink) {
         for index in 0..self.sessions.len() as u32 {
             if self.sessions[index as usize].path == path {
-                self.give_up(PeerId(index), sink);
+                self.give_up(PeerId(index), Gone::Unreachable, sink);
             }
         }
     }

@@ -453,7 +453,7 @@ fn a_good_bye_is_acknowledged_however_often_it_is_lost() {
     net.settle();
     net.advance(Duration::from_millis(1));
     net.settle();
-    net.sides[0].transport.close();
+    net.sides[0].transport.close(|_| false);
     let bye = net.outgoing(0);
     net.deliver(1, &bye);
     assert_eq!(net.sides[1].app.gone, [Gone::Closed]);

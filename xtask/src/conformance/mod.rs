@@ -7,6 +7,7 @@
 mod applications;
 mod cluster;
 mod fabtests;
+mod fortran;
 mod hpcc;
 mod mpi4py;
 mod mpis;
@@ -58,11 +59,20 @@ pub(crate) enum Suite {
     Applications,
     /// Every MPI over every link
     Mpis,
+    /// Fortran programs of every compiler on every MPI
+    Fortran,
 }
 
 impl Suite {
-    const ALL: [Self; 6] =
-        [Self::Fabtests, Self::Mpi4py, Self::Netpipe, Self::Hpcc, Self::Applications, Self::Mpis];
+    const ALL: [Self; 7] = [
+        Self::Fabtests,
+        Self::Mpi4py,
+        Self::Netpipe,
+        Self::Hpcc,
+        Self::Applications,
+        Self::Mpis,
+        Self::Fortran,
+    ];
 
     /// As it is written on the command line.
     fn name(self) -> &'static str {
@@ -73,6 +83,7 @@ impl Suite {
             Self::Hpcc => "hpcc",
             Self::Applications => "applications",
             Self::Mpis => "mpis",
+            Self::Fortran => "fortran",
         }
     }
 
@@ -84,6 +95,7 @@ impl Suite {
             Self::Hpcc => "HPC Challenge",
             Self::Applications => "Applications",
             Self::Mpis => "Every MPI over every link",
+            Self::Fortran => "Fortran",
         }
     }
 
@@ -96,6 +108,7 @@ impl Suite {
             Self::Hpcc => hpcc::run(context),
             Self::Applications => applications::run(context),
             Self::Mpis => mpis::run(context),
+            Self::Fortran => fortran::run(context),
         }
     }
 }
@@ -159,7 +172,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
 
 fn build() -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let packages = ["--package", "wiglaf-cli", "--package", "wiglaf-fabric"];
+    let packages = ["wiglaf-cli", "wiglaf-fabric", "wiglaf-logical"];
+    let packages = packages.iter().flat_map(|package| ["--package", package]);
     let status = Command::new(cargo)
         .args(["build", "--release", "--quiet"])
         .args(packages)

@@ -22,9 +22,9 @@ const ENERGY_HARTREE: &str = "-167.5977178";
 const MOLECULE: &str = "examples/applications/nwchem/hcno.nw";
 
 /// An installation, as `--mpi` names it, and the compiler of its binary interface.
-struct Mpi {
-    choice: String,
-    compiler: &'static str,
+pub(super) struct Mpi {
+    pub(super) choice: String,
+    pub(super) compiler: &'static str,
 }
 
 pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
@@ -75,7 +75,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
 }
 
 /// Those that `wiglaf doctor` finds fit.
-fn installed(context: &Context<'_>) -> Result<Vec<Mpi>, String> {
+pub(super) fn installed(context: &Context<'_>) -> Result<Vec<Mpi>, String> {
     let doctor = ["/usr/bin/wiglaf", "doctor"].map(str::to_owned);
     let search = [("WIGLAF_MPI_PATH".to_owned(), wheels::search_path())];
     // On a node, so that what it finds is what nodes see.
@@ -98,7 +98,7 @@ fn installed(context: &Context<'_>) -> Result<Vec<Mpi>, String> {
     if mpis.is_empty() { Err(ended.reason()) } else { Ok(mpis) }
 }
 
-fn root() -> &'static Path {
+pub(super) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
@@ -139,7 +139,7 @@ fn compile(
 }
 
 /// One run; it passes when it ends well and has said what it should.
-fn judge(
+pub(super) fn judge(
     context: &Context<'_>,
     test: &str,
     mpi: &Mpi,

@@ -87,7 +87,7 @@ pub fn pingpong_table(report: &Report) -> String {
         "Half a round trip in us, {} rounds; ratio = Wiglaf's time / best rival's",
         report.rounds
     ));
-    line(format!("{:>9}  {:^23}  {:^36}  {:>5}", "", "Wiglaf", "best TCP rival", ""));
+    line(format!("{:>9}  {:^23}  {:^36}  {:>5}", "", "Wiglaf", "best rival", ""));
     line(format!(
         "{:>9}  {:>7} {:>7} {:>7}  {:<13}{:>7} {:>7} {:>7}  {:>5}",
         "size", "p50", "p99", "MB/s", "", "p50", "p99", "MB/s", "ratio"

@@ -84,9 +84,10 @@ impl<'a> Emulated<'a> {
 fn of_cluster(transport: Transport) -> mpi::Transport {
     match transport {
         Transport::Wiglaf => mpi::Transport::Wiglaf,
-        // A single rank sends nothing; Open MPI's own TCP brings least along.
-        Transport::Tcp | Transport::Serial => mpi::Transport::Tcp,
-        Transport::Ucx => mpi::Transport::Ucx,
+        // A single rank sends nothing; Open MPI's own TCP brings least along,
+        // and takes vader within a node.
+        Transport::Tcp | Transport::Vader | Transport::Serial => mpi::Transport::Tcp,
+        Transport::Ucx | Transport::UcxShm => mpi::Transport::Ucx,
         Transport::OfiTcp => mpi::Transport::OfiTcp,
     }
 }
@@ -164,6 +165,9 @@ impl Launcher for Emulated<'_> {
     }
 
     fn floors(&self) -> Vec<FloorCommand> {
+        if self.nodes == 1 {
+            return vec![self.floor(Link::Shm, 1)];
+        }
         vec![self.floor(Link::Udp, 2), self.floor(Link::Packet, 2), self.floor(Link::Shm, 1)]
     }
 

@@ -25,11 +25,14 @@ pub(crate) struct Wish {
     pub(crate) rate: Option<Rate>,
     /// MTU of every interface.
     pub(crate) mtu: Option<u32>,
+    /// Nodes that keep to no core, for several ranks on each.
+    pub(crate) free_cores: bool,
 }
 
 impl Wish {
     fn is_met_by(&self, shape: &Shape) -> bool {
         shape.nodes.len() >= self.nodes
+            && (!self.free_cores || shape.nodes.iter().all(|node| node.core.is_none()))
             && self.wire.is_none_or(|wire| wire == shape.wire)
             && self.mtu.is_none_or(|mtu| mtu == shape.mtu)
             && self.rate.is_none_or(|rate| shape.nodes.iter().all(|n| n.rate == Some(rate)))
@@ -85,6 +88,7 @@ impl Cluster {
             mtu: wish.mtu,
             rate: wish.rate,
             wire: wish.wire,
+            pin: wish.free_cores.then_some(false),
             ..Draft::default()
         };
         let record = up::up(&state, draft, &this_exe()?)?.record().clone();
@@ -122,9 +126,11 @@ mod tests {
     #[test]
     fn a_cluster_that_is_up_must_be_as_wished() {
         let shape = |text: &str| Draft::parse(text, "f").unwrap().shape(&[0, 1]).unwrap();
-        let any = Wish { nodes: 2, wire: None, rate: None, mtu: None };
+        let any = Wish { nodes: 2, wire: None, rate: None, mtu: None, free_cores: false };
         assert!(any.is_met_by(&shape("nodes = 3\nmtu = 9000\nrate = '1gbit'")));
         assert!(!any.is_met_by(&shape("nodes = 1")));
+        assert!(!Wish { free_cores: true, ..any }.is_met_by(&shape("")));
+        assert!(Wish { free_cores: true, ..any }.is_met_by(&shape("pin = false")));
         assert!(Wish { wire: Some(Wire::Bridge), ..any }.is_met_by(&shape("")));
         assert!(!Wish { wire: Some(Wire::Direct), ..any }.is_met_by(&shape("")));
         assert!(!Wish { mtu: Some(9000), ..any }.is_met_by(&shape("")));

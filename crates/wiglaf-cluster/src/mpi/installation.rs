@@ -32,16 +32,30 @@ impl Family {
         }
     }
 
-    /// What brings one that works with Wiglaf onto this machine.
+    /// What brings one that works with Wiglaf onto this machine, of `version`
+    /// where one is given. pip installs beside the Python environment, which
+    /// Debian lets nobody change.
     #[must_use]
-    pub fn install_command(self) -> &'static str {
-        match self {
-            Self::OpenMpi => "apt-get install openmpi-bin",
-            Self::Mpich => "pip install mpich",
-            Self::Intel => "pip install --no-deps impi-rt",
-        }
+    pub fn install_command(self, version: Option<&str>) -> String {
+        let wheel = match (self, version) {
+            (Self::OpenMpi, None) => return "apt-get install openmpi-bin".to_owned(),
+            (Self::OpenMpi, _) => "openmpi",
+            (Self::Mpich, _) => "mpich",
+            (Self::Intel, _) => "impi-rt",
+        };
+        let (folder, wanted) = match version {
+            Some(version) if version.matches('.').count() < 2 => {
+                (format!("{wheel}-{version}"), format!("'{wheel}=={version}.*'"))
+            }
+            Some(version) => (format!("{wheel}-{version}"), format!("{wheel}=={version}")),
+            None => (wheel.to_owned(), wheel.to_owned()),
+        };
+        format!("pip install --no-deps --ignore-installed --prefix ~/{HOME_DIR}/{folder} {wanted}")
     }
 }
+
+/// Where we tell users to install MPIs, in their home, and look for them.
+pub(super) const HOME_DIR: &str = ".local/mpi";
 
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -173,7 +173,7 @@ pub fn installation(choice: &Choice, transport: Transport) -> Result<Installatio
     if carries(&mpi, transport) {
         return Ok(mpi);
     }
-    let (name, install) = (choice.family.name(), choice.family.install_command());
+    let (name, install) = (choice.family.name(), choice.family.install_command(None));
     Err(Error::new(match mpi.libfabric() {
         Libfabric::NotFound => format!(
             "{} finds no libfabric to load; run `apt-get install libfabric1`",

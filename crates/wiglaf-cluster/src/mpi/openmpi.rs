@@ -78,14 +78,18 @@ fn libfabric(table: &mut Table<'_>, provider: &str, prrte: bool) {
     table.choose("OMPI_MCA_pml", "cm");
     table.choose("OMPI_MCA_mtl", "ofi");
     table.choose("OMPI_MCA_mtl_ofi_provider_include", provider);
-    if !prrte {
-        // pml/cm carries everything; further transports would only open sockets.
-        table.choose("OMPI_MCA_btl", "self");
-        table.default("OMPI_MCA_osc", "pt2pt");
-    } else if provider == WIGLAF {
+    // The only kind of windows of version 5, and the user's choice in version 4.
+    let windows_by_rdma = prrte || (table.user)("OMPI_MCA_osc").as_deref() == Some("rdma");
+    if windows_by_rdma && provider == WIGLAF {
         table.choose("OMPI_MCA_btl", "self,ofi");
         table.choose("OMPI_MCA_btl_ofi_provider_include", provider);
         table.default("OMPI_MCA_osc", "rdma");
+        // Else accumulates other than sums end the job ("unsupported atomic op").
+        table.default("OMPI_MCA_osc_rdma_acc_use_amo", "0");
+    } else if !prrte {
+        // pml/cm carries everything; further transports would only open sockets.
+        table.choose("OMPI_MCA_btl", "self");
+        table.default("OMPI_MCA_osc", "pt2pt");
     } else {
         // btl/ofi finds no remote memory in tcp;ofi_rxm.
         table.choose("OMPI_MCA_btl", "self,tcp");

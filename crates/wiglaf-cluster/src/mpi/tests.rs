@@ -110,6 +110,24 @@ fn users_keep_their_defaults_but_not_another_transport() {
 }
 
 #[test]
+fn windows_over_rma_get_what_they_need() {
+    let openmpi = mpi(Family::OpenMpi, "4.1.4");
+    let vars = over_wiglaf().environment(&openmpi, &nobody).unwrap();
+    assert_eq!(get(&vars, "OMPI_MCA_osc"), Some("pt2pt"));
+    assert_eq!(get(&vars, "OMPI_MCA_btl"), Some("self"));
+    let user = |name: &str| (name == "OMPI_MCA_osc").then(|| "rdma".to_owned());
+    let vars = over_wiglaf().environment(&openmpi, &user).unwrap();
+    assert_eq!(get(&vars, "OMPI_MCA_osc"), None);
+    assert_eq!(get(&vars, "OMPI_MCA_btl"), Some("self,ofi"));
+    assert_eq!(get(&vars, "OMPI_MCA_btl_ofi_provider_include"), Some("wiglaf"));
+    assert_eq!(get(&vars, "OMPI_MCA_osc_rdma_acc_use_amo"), Some("0"));
+    // Version 5 has no other way.
+    let vars = over_wiglaf().environment(&mpi(Family::OpenMpi, "5.0.11"), &nobody).unwrap();
+    assert_eq!(get(&vars, "OMPI_MCA_osc"), Some("rdma"));
+    assert_eq!(get(&vars, "OMPI_MCA_btl"), Some("self,ofi"));
+}
+
+#[test]
 fn the_users_own_list_is_kept() {
     let user = |name: &str| (name == openmpi::ENV_LIST).then(|| "A;B".to_owned());
     let list = forwarding(Family::OpenMpi, &[], std::iter::empty(), &user);

@@ -50,6 +50,8 @@ impl Done {
 /// Runs a command to its end, or ends it and all that it started.
 pub(super) fn run(command: &mut Command, limit: Duration) -> Done {
     let failed = |text: String| Done { succeeded: false, text };
+    // What they say is read here, so it must be English.
+    command.env("LC_ALL", "C");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = match command.spawn() {
         Ok(child) => child,

@@ -1,10 +1,17 @@
 //! Which compilers are on this machine.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde::Serialize;
+
+use super::child;
+
+/// How long a compiler may take to say its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(20);
 
 /// What a compiler compiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -95,7 +102,7 @@ pub fn all() -> Vec<Compiler> {
             let name = entry.file_name();
             let Some(kind) = name.to_str().and_then(kind_of) else { continue };
             let Ok(home) = entry.path().canonicalize() else { continue };
-            if let std::collections::btree_map::Entry::Vacant(place) = homes.entry(home)
+            if let Entry::Vacant(place) = homes.entry(home)
                 && let Some(version) = version(&entry.path())
             {
                 place.insert(Compiler { kind, version, path: entry.path() });
@@ -124,8 +131,8 @@ fn kind_of(file: &str) -> Option<Kind> {
 
 /// What a compiler says of itself.
 fn version(compiler: &Path) -> Option<String> {
-    let output = Command::new(compiler).arg("--version").output().ok()?;
-    parse_version(&String::from_utf8_lossy(&output.stdout))
+    let said = child::run(Command::new(compiler).arg("--version"), VERSION_LIMIT);
+    said.succeeded.then(|| parse_version(&said.text)).flatten()
 }
 
 /// `GNU Fortran (Debian 12.2.0-14) 12.2.0`, `Debian clang version 14.0.6`.

@@ -4,7 +4,8 @@ use wiglaf_transport::{PeerId, Posted as Taken, SendError};
 use wiglaf_wire::{Class, Envelope};
 
 use super::{Endpoint, refused};
-use crate::books::{Content, Sending, Whose};
+use crate::books::{Sending, Whose};
+use crate::content::Content;
 use crate::exposed::Exposed;
 use crate::memory::{Region, Regions};
 use crate::remote::{ATOMIC_LEN_MAX, ATOMIC_PREFIX_LEN, AtomicOp, RemoteOp, RemoteStats};

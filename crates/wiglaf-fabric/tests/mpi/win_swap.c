@@ -1,5 +1,5 @@
-/* Compare-and-swap. A program of its own: Open MPI 4.1.4's osc/rdma crashes in it by itself where
- * ranks share a node (its issue 9146). */
+/* Compare-and-swap. A program of its own: Open MPI 4.1.4's osc/rdma crashes in it where all ranks are
+ * on one node (its issue 9146), between nodes it does not. */
 #include "check.h"
 
 /* A lock made of compare-and-swap guards an unprotected read-modify-write. */

@@ -1,0 +1,98 @@
+//! Looking for messages without receiving them, and receiving what was found.
+
+use wiglaf_wire::Envelope;
+
+use super::Endpoint;
+use crate::books::Receiving;
+use crate::matching::{Payload, Posted, Unexpected};
+use crate::memory::{Region, Regions};
+use crate::{Completion, Outcome, PostError, RecvOp, Side};
+
+impl Endpoint {
+    /// Looks for a message without receiving it. A completion tells whether
+    /// there is one, with `op.context`. With `claim` it is set aside for
+    /// [`Endpoint::post_claimed`] with the same context.
+    pub fn peek(&mut self, op: &RecvOp, claim: bool) {
+        if self.books.matching.find(op).is_none() {
+            self.progress();
+        }
+        let found = self.books.matching.find(op).map(|m| (m.peer, m.envelope, m.total));
+        let nothing = Envelope::new(op.class, op.tag, None);
+        let (source, envelope, len, outcome) = match found {
+            Some((peer, envelope, total)) => (Some(peer), envelope, total, Outcome::Done),
+            None => (None, nothing, 0, Outcome::NoMessage),
+        };
+        if claim && source.is_some() {
+            self.books.matching.claim(op);
+        }
+        self.books.push_recv(Completion {
+            side: Side::Recv,
+            class: op.class,
+            context: op.context,
+            len: len as usize,
+            buf: std::ptr::null_mut(),
+            data: envelope.data,
+            tag: envelope.tag,
+            source,
+            is_multi: false,
+            multi_released: false,
+            outcome,
+        });
+        self.tell_sleepers();
+    }
+
+    /// Receives the message that a peek claimed under `op.context`.
+    ///
+    /// # Errors
+    /// [`PostError::NotClaimed`] when there is none.
+    ///
+    /// # Safety
+    /// As for [`Endpoint::post_recv`].
+    pub unsafe fn post_claimed(
+        &mut self,
+        op: &RecvOp,
+        regions: &[Region],
+    ) -> Result<(), PostError> {
+        // SAFETY: handed on from our caller.
+        let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
+        let message = self.books.matching.take_claimed(op.context).ok_or(PostError::NotClaimed)?;
+        self.receive(Posted { op: *op, regions, multi: None }, message);
+        self.tell_sleepers();
+        Ok(())
+    }
+
+    /// Drops the message that a peek claimed under `op.context`, with a completion.
+    ///
+    /// # Errors
+    /// [`PostError::NotClaimed`] when there is none.
+    pub fn discard_claimed(&mut self, op: &RecvOp) -> Result<(), PostError> {
+        let message = self.books.matching.take_claimed(op.context).ok_or(PostError::NotClaimed)?;
+        match &message.payload {
+            Payload::Remote { send_id } => {
+                self.transport.pull(message.peer, *send_id, 0, 0);
+                self.flush(self.now());
+            }
+            Payload::Near(announced) => self.decline_near(announced),
+            Payload::Here(bytes) if bytes.len() as u64 == message.total => {
+                self.consume(message.peer, message.total);
+            }
+            Payload::Here(_) => {
+                // Its rest is still coming and goes nowhere, too.
+                self.receive(Posted { op: *op, regions: Regions::EMPTY, multi: None }, message);
+                return Ok(());
+            }
+        }
+        self.books.end_recv(&discarded(op, &message), true);
+        self.tell_sleepers();
+        Ok(())
+    }
+}
+
+fn discarded(op: &RecvOp, message: &Unexpected) -> Receiving {
+    Receiving {
+        posted: Posted { op: *op, regions: Regions::EMPTY, multi: None },
+        peer: message.peer,
+        envelope: message.envelope,
+        total: 0,
+    }
+}

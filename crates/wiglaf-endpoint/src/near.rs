@@ -1,0 +1,576 @@
+//! Messages to and from peers of the same node, over a link's near lane and
+//! past the transport (docs/protocol.md, section 11; docs/adr/0010).
+//!
+//! The lane loses, doubles and reorders nothing, so there is no number, no
+//! acknowledgement and no timer here. What remains of the protocol is credit,
+//! so that a receiver's memory stays bounded, and rendezvous, so that long
+//! messages are copied once: the receiver reads them from the sender's memory
+//! where the kernel lets it, and else asks for them to be sent.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddrV4;
+
+use wiglaf_link::near::{Head, Near, NearId, NearSink, Payload as Bytes, Pushed, Remote};
+use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
+use wiglaf_transport::{Gone, PeerId, Transport, Wanted};
+use wiglaf_wire::{Envelope, Epoch};
+
+use crate::books::{Books, Sending, Whose};
+use crate::content::Content;
+use crate::matching::Payload;
+use crate::memory::{REGIONS_MAX, Regions};
+use crate::table::Table;
+use crate::{CompleteWhen, Outcome, PostError, SendOp};
+
+mod record;
+
+use record::{Kind, Request, class_of, head};
+
+/// Longest message that is sent at once, in bytes. Longer ones cost more to
+/// copy twice than the kernel takes for copying them once.
+const EAGER_LEN_MAX: usize = 4096;
+
+/// What was counted on the near lane.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct NearStats {
+    /// Messages sent with their payload.
+    pub eager_sent: u64,
+    /// Messages announced.
+    pub announced: u64,
+    /// Announced although short, for want of credit.
+    pub credit_stalls: u64,
+    /// Messages that were read from the sender's memory.
+    pub copied_once: u64,
+    /// Messages that were asked for, because that was not possible.
+    pub copied_twice: u64,
+    /// Records refused for what they said.
+    pub refused: u64,
+}
+
+/// A message that a peer of this node has announced.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Announced {
+    from: NearId,
+    send_id: u32,
+    pieces: [Remote; REGIONS_MAX],
+    piece_count: usize,
+}
+
+/// A send whose payload the peer fetches.
+#[derive(Debug)]
+struct NearSend {
+    to: NearId,
+    token: u64,
+    total: u64,
+}
+
+/// A message that was asked for and has not come whole.
+#[derive(Debug)]
+struct NearPull {
+    from: NearId,
+    token: u64,
+    send_id: u32,
+    len: u64,
+    got: u64,
+}
+
+/// A message that a peer has asked for.
+#[derive(Debug)]
+struct Job {
+    send_id: u32,
+    pull_id: u32,
+    at: u64,
+    end: u64,
+}
+
+#[derive(Debug)]
+struct NearPeer {
+    peer: PeerId,
+    at: SocketAddrV4,
+    gone: bool,
+    /// A record went or came.
+    used: bool,
+    /// A message came.
+    speaks: bool,
+    /// Total of what eager messages were charged, and what the peer allows.
+    charged: u64,
+    limit: u64,
+    /// Total of charges that this side has consumed, and told of.
+    consumed: u64,
+    told: u64,
+    /// Records that found no room yet.
+    replies: VecDeque<Head>,
+    jobs: VecDeque<Job>,
+    /// Sends to report once the peer has taken the record of that number.
+    delivering: VecDeque<(u64, u64)>,
+}
+
+impl NearPeer {
+    /// Whether a raised limit is to be told.
+    fn owes_news(&self) -> bool {
+        self.consumed + CREDIT_INITIAL - self.told >= CREDIT_INITIAL / 4
+    }
+
+    fn owes(&self) -> bool {
+        !self.replies.is_empty() || !self.jobs.is_empty() || !self.delivering.is_empty()
+    }
+}
+
+/// The near side of an endpoint.
+#[derive(Debug, Default)]
+pub(crate) struct NearSide {
+    /// By number on the lane; none for those that were only heard of.
+    peers: Vec<Option<NearPeer>>,
+    /// The lane to each peer of the endpoint, if messages go there.
+    by_peer: Vec<Option<NearId>>,
+    /// The lane from each peer of the endpoint, if messages come there.
+    speakers: HashMap<PeerId, NearId>,
+    sends: Table<NearSend>,
+    pulls: Table<NearPull>,
+    /// What a poll has found that is wanted.
+    wanted: Vec<(Announced, Wanted)>,
+    /// Peers that may send more, and are to be told so.
+    raised: Vec<NearId>,
+    /// Whether some peer is owed something.
+    owing: bool,
+    flow_control: bool,
+    pub(crate) stats: NearStats,
+}
+
+impl NearSide {
+    pub(crate) fn new(flow_control: bool) -> Self {
+        Self { flow_control, ..Self::default() }
+    }
+
+    /// The lane that messages to `peer` take.
+    pub(crate) fn lane_to(&self, peer: PeerId) -> Option<NearId> {
+        self.by_peer.get(peer.0 as usize).copied().flatten()
+    }
+
+    /// The lane that messages of `peer` take.
+    pub(crate) fn lane_from(&self, peer: PeerId) -> Option<NearId> {
+        self.speakers.get(&peer).copied()
+    }
+
+    /// From now on messages to `peer` take the lane.
+    pub(crate) fn join(&mut self, id: NearId, peer: PeerId, at: SocketAddrV4, sends: bool) {
+        let slot = id.0 as usize;
+        if self.peers.len() <= slot {
+            self.peers.resize_with(slot + 1, || None);
+        }
+        self.peers[slot].get_or_insert_with(|| NearPeer {
+            peer,
+            at,
+            gone: false,
+            used: false,
+            speaks: false,
+            charged: 0,
+            limit: CREDIT_INITIAL,
+            consumed: 0,
+            told: CREDIT_INITIAL,
+            replies: VecDeque::new(),
+            jobs: VecDeque::new(),
+            delivering: VecDeque::new(),
+        });
+        let slot = peer.0 as usize;
+        if sends {
+            if self.by_peer.len() <= slot {
+                self.by_peer.resize(slot + 1, None);
+            }
+            self.by_peer[slot] = Some(id);
+        }
+    }
+
+    fn peer(&mut self, id: NearId) -> Option<&mut NearPeer> {
+        self.peers.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    /// Sends a message, or announces it.
+    pub(crate) fn send(
+        &mut self,
+        lane: &mut dyn Near,
+        books: &mut Books,
+        to: NearId,
+        op: &SendOp,
+        regions: &Regions,
+    ) -> Result<(), PostError> {
+        let len = regions.len();
+        let peer = self.peers[to.0 as usize].as_mut().filter(|peer| !peer.gone);
+        let Some(peer) = peer else { return Err(PostError::PeerGone) };
+        peer.used = true;
+        if len <= EAGER_LEN_MAX {
+            let charged = peer.charged + len as u64 + CREDIT_PER_MESSAGE;
+            if charged > peer.limit {
+                peer.limit = lane.limit_told(to).unwrap_or(0).max(peer.limit);
+            }
+            if charged <= peer.limit || !self.flow_control {
+                let head = head(Kind::Message, op.class, op.data.is_some(), 0);
+                let head = [head, op.tag, op.data.unwrap_or(0)];
+                let pushed = regions.with_bytes(0, len, |bytes| lane.push(to, &head, bytes));
+                taken(pushed)?;
+                peer.charged = charged;
+                self.stats.eager_sent += 1;
+                if op.complete == CompleteWhen::Delivery && !op.inject {
+                    let content = Content::User(*regions); // for its length only
+                    let token = books.begin_send(Sending { whose: Whose::User(*op), content });
+                    peer.delivering.push_back((lane.progress_of(to).0, token));
+                    self.owing = true;
+                } else {
+                    books.report_send(op, len, Outcome::Done);
+                }
+                return Ok(());
+            }
+            self.stats.credit_stalls += 1;
+        }
+        self.announce(lane, books, to, op, regions)
+    }
+
+    fn announce(
+        &mut self,
+        lane: &mut dyn Near,
+        books: &mut Books,
+        to: NearId,
+        op: &SendOp,
+        regions: &Regions,
+    ) -> Result<(), PostError> {
+        let len = regions.len();
+        let mut request = Request::of(len as u64);
+        let content = if op.inject {
+            // Its buffer is the caller's again in a moment.
+            let mut bytes = vec![0; len];
+            regions.read(0, &mut bytes);
+            // Moving the vector does not move its bytes.
+            request.push(bytes.as_ptr().expose_provenance() as u64, len as u64);
+            Content::Owned(bytes)
+        } else {
+            regions.addresses().for_each(|(address, len)| request.push(address, len));
+            Content::User(*regions)
+        };
+        let token = books.begin_send(Sending { whose: Whose::User(*op), content });
+        let send_id = self.sends.insert(NearSend { to, token, total: len as u64 });
+        let head = head(Kind::Request, op.class, op.data.is_some(), send_id as u32);
+        let pushed = lane.push(to, &[head, op.tag, op.data.unwrap_or(0)], &[request.bytes()]);
+        taken(pushed).inspect_err(|_| {
+            self.sends.remove(send_id);
+            books.abort_send(token);
+        })?;
+        self.stats.announced += 1;
+        Ok(())
+    }
+
+    /// Takes what has come, answers, and sends what was asked for. True when
+    /// anything happened.
+    pub(crate) fn progress(
+        &mut self,
+        lane: &mut dyn Near,
+        books: &mut Books,
+        transport: &mut Transport,
+        path: usize,
+    ) -> bool {
+        let found = lane.poll(&mut Arrivals { side: self, books, transport, path });
+        if found > 0 {
+            for (message, wanted) in std::mem::take(&mut self.wanted) {
+                self.fetch(lane, books, &message, wanted);
+            }
+            for id in std::mem::take(&mut self.raised) {
+                self.tell_limit(lane, id);
+            }
+        }
+        found > 0 || (self.owing && self.pay(lane, books))
+    }
+
+    /// Gets a message that is wanted from its sender.
+    pub(crate) fn fetch(
+        &mut self,
+        lane: &mut dyn Near,
+        books: &mut Books,
+        message: &Announced,
+        wanted: Wanted,
+    ) {
+        let Announced { from, send_id, pieces, piece_count } = *message;
+        let Some(true) = self.peer(from).map(|peer| !peer.gone) else {
+            books.end_pull(wanted.token, false);
+            return;
+        };
+        let copied = wanted.len == 0
+            || books
+                .with_room(wanted.token, (0, wanted.len as usize), |room| {
+                    let pieces = cut(&pieces[..piece_count], wanted.len);
+                    lane.copy_from(from, &pieces[..piece_count], room)
+                })
+                .unwrap_or(false);
+        if copied {
+            self.stats.copied_once += 1;
+            books.end_pull(wanted.token, true);
+            self.reply(lane, from, [Kind::Done.word(send_id), 0, 0]);
+            return;
+        }
+        self.stats.copied_twice += 1;
+        let Wanted { token, len } = wanted;
+        let pull_id = self.pulls.insert(NearPull { from, token, send_id, len, got: 0 });
+        self.reply(lane, from, [Kind::Pull.word(send_id), pull_id as u64, len]);
+    }
+
+    /// Lets a sender complete whose message nobody wants.
+    pub(crate) fn decline(&mut self, lane: &mut dyn Near, message: &Announced) {
+        self.reply(lane, message.from, [Kind::Done.word(message.send_id), 0, 0]);
+    }
+
+    fn reply(&mut self, lane: &mut dyn Near, to: NearId, head: Head) {
+        let Some(peer) = self.peer(to).filter(|peer| !peer.gone) else { return };
+        if !peer.replies.is_empty() || lane.push(to, &head, &[]) == Pushed::Full {
+            peer.replies.push_back(head);
+            self.owing = true;
+        }
+    }
+
+    /// Gives back the credit of an eager message of `len` bytes.
+    pub(crate) fn consume(&mut self, lane: &mut dyn Near, from: NearId, len: u64) {
+        if let Some(peer) = self.peer(from) {
+            peer.consumed += len + CREDIT_PER_MESSAGE;
+        }
+        self.tell_limit(lane, from);
+    }
+
+    fn tell_limit(&mut self, lane: &mut dyn Near, id: NearId) {
+        if let Some(peer) = self.peer(id).filter(|peer| peer.owes_news()) {
+            peer.told = peer.consumed + CREDIT_INITIAL;
+            lane.tell_limit(id, peer.told);
+        }
+    }
+
+    /// Sends what found no room before. True when anything was sent.
+    fn pay(&mut self, lane: &mut dyn Near, books: &mut Books) -> bool {
+        let (mut paid, mut owing) = (false, false);
+        for (id, peer) in self.peers.iter_mut().enumerate() {
+            let Some(peer) = peer.as_mut().filter(|peer| peer.owes()) else { continue };
+            let id = NearId(id as u32);
+            while let Some(head) = peer.replies.front()
+                && lane.push(id, head, &[]) != Pushed::Full
+            {
+                peer.replies.pop_front();
+                paid = true;
+            }
+            while let Some(job) = peer.jobs.front_mut() {
+                match push_part(lane, books, &self.sends, id, job) {
+                    Pushed::Full => break,
+                    Pushed::Yes => paid = true,
+                    Pushed::Gone => job.at = job.end,
+                }
+                if job.at == job.end {
+                    peer.jobs.pop_front();
+                }
+            }
+            let (_, taken) = lane.progress_of(id);
+            while let Some(&(number, token)) = peer.delivering.front()
+                && number <= taken
+            {
+                peer.delivering.pop_front();
+                books.end_send(token, Outcome::Done);
+                paid = true;
+            }
+            owing |= peer.owes();
+        }
+        self.owing = owing;
+        paid
+    }
+
+    /// Whether nothing is owed and nothing waits for a peer.
+    pub(crate) fn is_drained(&self) -> bool {
+        !self.owing && self.sends.is_empty()
+    }
+
+    /// Says good-bye to everybody that was spoken to.
+    pub(crate) fn close(&mut self, lane: &mut dyn Near) {
+        for id in 0..self.peers.len() as u32 {
+            let id = NearId(id);
+            if self.peer(id).is_some_and(|peer| peer.used && !peer.gone) {
+                self.reply(lane, id, [Kind::Close.word(0), 0, 0]);
+            }
+        }
+    }
+
+    /// Whether good-byes to `peer` are said here.
+    pub(crate) fn says_goodbye(&self, peer: PeerId) -> bool {
+        self.peers.iter().flatten().any(|near| near.peer == peer && near.used)
+    }
+
+    /// Whoever was at `at` is dead: it has lived, or there would be no lane.
+    pub(crate) fn lose(&mut self, at: SocketAddrV4, books: &mut Books, transport: &mut Transport) {
+        for id in 0..self.peers.len() as u32 {
+            if self.peer(NearId(id)).is_some_and(|peer| peer.at == at) {
+                self.fail(NearId(id), Gone::Unreachable, books, transport);
+            }
+        }
+    }
+
+    /// Ends a lane and every operation on it.
+    fn fail(&mut self, id: NearId, why: Gone, books: &mut Books, transport: &mut Transport) {
+        let Some(near) = self.peer(id).filter(|peer| !peer.gone) else { return };
+        near.gone = true;
+        near.replies.clear();
+        near.jobs.clear();
+        let peer = near.peer;
+        // An orderly good-bye is no failure of what was on its way.
+        let delivered = if why == Gone::Closed { Outcome::Done } else { Outcome::PeerGone };
+        for (_, token) in std::mem::take(&mut near.delivering) {
+            books.end_send(token, delivered);
+        }
+        for send in self.sends.remove_where(|send| send.to == id) {
+            books.end_send(send.token, Outcome::PeerGone);
+        }
+        for pull in self.pulls.remove_where(|pull| pull.from == id) {
+            books.end_pull(pull.token, false);
+        }
+        transport.give_up(peer, why, books);
+    }
+}
+
+/// Sends the next part of a message that was asked for.
+fn push_part(
+    lane: &mut dyn Near,
+    books: &Books,
+    sends: &Table<NearSend>,
+    to: NearId,
+    job: &mut Job,
+) -> Pushed {
+    let sending = sends.get(job.send_id as usize).and_then(|send| books.sending(send.token));
+    let Some(sending) = sending else { return Pushed::Gone };
+    let len = (job.end - job.at).min(lane.payload_len_max() as u64);
+    let head = [Kind::Part.word(job.pull_id), job.at, 0];
+    let (at, count) = (job.at as usize, len as usize);
+    let pushed = match &sending.content {
+        Content::Owned(bytes) => lane.push(to, &head, &[&bytes[at..at + count]]),
+        Content::User(regions) => {
+            regions.with_bytes(at, count, |bytes| lane.push(to, &head, bytes))
+        }
+        Content::Exposed(..) => Pushed::Gone, // one-sided operations do not come here
+    };
+    if pushed == Pushed::Yes {
+        job.at += len;
+    }
+    pushed
+}
+
+fn taken(pushed: Pushed) -> Result<(), PostError> {
+    match pushed {
+        Pushed::Yes => Ok(()),
+        Pushed::Full => Err(PostError::Again),
+        Pushed::Gone => Err(PostError::PeerGone),
+    }
+}
+
+/// The first `len` bytes of `pieces`.
+fn cut(pieces: &[Remote], mut len: u64) -> [Remote; REGIONS_MAX] {
+    let mut cut = [Remote { address: 0, len: 0 }; REGIONS_MAX];
+    for (to, piece) in cut.iter_mut().zip(pieces) {
+        *to = Remote { address: piece.address, len: piece.len.min(len) };
+        len -= to.len;
+    }
+    cut
+}
+
+/// What a poll of the lane finds.
+struct Arrivals<'a> {
+    side: &'a mut NearSide,
+    books: &'a mut Books,
+    transport: &'a mut Transport,
+    /// Where datagrams to peers of this node go.
+    path: usize,
+}
+
+impl NearSink for Arrivals<'_> {
+    fn joined(&mut self, id: NearId, at: SocketAddrV4, epoch: u64) {
+        let peer = self.transport.connect(at, Epoch(epoch), self.path);
+        // What was sent otherwise must not be overtaken.
+        let fresh = self.transport.is_fresh(peer);
+        self.side.join(id, peer, at, fresh);
+    }
+
+    fn record(&mut self, from: NearId, head: &Head, payload: &dyn Bytes) {
+        if self.take(from, head, payload).is_none() {
+            self.side.stats.refused += 1;
+        }
+    }
+}
+
+impl Arrivals<'_> {
+    /// Acts on a record, unless it cannot be meant.
+    fn take(&mut self, from: NearId, head: &Head, payload: &dyn Bytes) -> Option<()> {
+        let near = self.side.peer(from)?;
+        near.used = true;
+        let (peer, id, kind) = (near.peer, record::id_of(head), Kind::of(head)?);
+        if matches!(kind, Kind::Message | Kind::Request) && !near.speaks {
+            near.speaks = true;
+            self.side.speakers.insert(peer, from);
+        }
+        match kind {
+            Kind::Message => {
+                let envelope = envelope_of(head)?;
+                let len = payload.len() as u64;
+                if self.books.arrived(peer, &envelope, payload) {
+                    let near = self.side.peer(from)?;
+                    near.consumed += len + CREDIT_PER_MESSAGE;
+                    if near.owes_news() {
+                        self.side.raised.push(from);
+                    }
+                }
+            }
+            Kind::Request => {
+                let envelope = envelope_of(head)?;
+                let (total, pieces, piece_count) = Request::parse(payload)?;
+                let message = Announced { from, send_id: id, pieces, piece_count };
+                let wanted = self
+                    .books
+                    .announced(peer, &envelope, total, || Payload::Near(Box::new(message)));
+                self.side.wanted.extend(wanted.map(|wanted| (message, wanted)));
+            }
+            Kind::Pull => {
+                let send = self.side.sends.get(id as usize)?;
+                let (pull_id, end) = (u32::try_from(head[1]).ok()?, head[2]);
+                if send.to != from || end > send.total {
+                    return None;
+                }
+                self.side.peer(from)?.jobs.push_back(Job { send_id: id, pull_id, at: 0, end });
+                self.side.owing = true;
+            }
+            Kind::Part => self.take_part(from, id, head[1], payload)?,
+            Kind::Done => {
+                self.side.sends.get(id as usize).filter(|send| send.to == from)?;
+                let send = self.side.sends.remove(id as usize)?;
+                self.side.peer(from)?.jobs.retain(|job| job.send_id != id);
+                self.books.end_send(send.token, Outcome::Done);
+            }
+            Kind::Close => self.side.fail(from, Gone::Closed, self.books, self.transport),
+        }
+        Some(())
+    }
+
+    /// A part of a message that was asked for; they come in order.
+    fn take_part(&mut self, from: NearId, id: u32, at: u64, payload: &dyn Bytes) -> Option<()> {
+        let len = payload.len() as u64;
+        let pull = self.side.pulls.get_mut(id as usize).filter(|pull| {
+            pull.from == from && pull.got == at && len > 0 && len <= pull.len - pull.got
+        })?;
+        self.books.with_room(pull.token, (at as usize, len as usize), |room| {
+            let mut at = 0;
+            for piece in room {
+                payload.read(at, piece);
+                at += piece.len();
+            }
+        })?;
+        pull.got += len;
+        if pull.got == pull.len {
+            let pull = self.side.pulls.remove(id as usize)?;
+            self.books.end_pull(pull.token, true);
+            self.side.peer(from)?.replies.push_back([Kind::Done.word(pull.send_id), 0, 0]);
+            self.side.owing = true;
+        }
+        Some(())
+    }
+}
+
+fn envelope_of(head: &Head) -> Option<Envelope> {
+    let (class, with_data) = class_of(head)?;
+    Some(Envelope::new(class, head[1], with_data.then_some(head[2])))
+}

@@ -1,0 +1,116 @@
+//! The records of the near lane, from values to words and back. They never
+//! leave the node, so they are in the machine's own byte order.
+
+use wiglaf_link::near::{Head, Payload, Remote};
+use wiglaf_wire::Class;
+
+use crate::memory::{REGIONS_MAX, as_room};
+
+/// What a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A whole message. Words: tag, data.
+    Message = 1,
+    /// A message that waits to be fetched. Words: tag, data.
+    Request,
+    /// "Send me that message." Words: id of the pull, length.
+    Pull,
+    /// A part of a message that was asked for. Words: offset.
+    Part,
+    /// The message has been fetched, or is not wanted.
+    Done,
+    /// The sender closes: nothing follows.
+    Close,
+}
+
+impl Kind {
+    /// The first word of a record that is about the operation `id`.
+    pub(super) fn word(self, id: u32) -> u64 {
+        self as u64 | u64::from(id) << 32
+    }
+
+    pub(super) fn of(head: &Head) -> Option<Self> {
+        const ALL: [Kind; 6] =
+            [Kind::Message, Kind::Request, Kind::Pull, Kind::Part, Kind::Done, Kind::Close];
+        ALL.get((head[0] as u8 as usize).checked_sub(1)?).copied()
+    }
+}
+
+/// The first word of a message or its announcement: kind, class, whether data
+/// is meant, and the sender's id of it.
+pub(super) fn head(kind: Kind, class: Class, with_data: bool, id: u32) -> u64 {
+    let class = match class {
+        Class::Tagged => 0,
+        Class::Untagged => 1,
+        _ => 2, // active: one-sided operations do not come here
+    };
+    kind.word(id) | class << 8 | u64::from(with_data) << 16
+}
+
+pub(super) fn id_of(head: &Head) -> u32 {
+    (head[0] >> 32) as u32
+}
+
+/// The class of a message, and whether data is meant.
+pub(super) fn class_of(head: &Head) -> Option<(Class, bool)> {
+    let class = match (head[0] >> 8) as u8 {
+        0 => Class::Tagged,
+        1 => Class::Untagged,
+        2 => Class::Active,
+        _ => return None,
+    };
+    Some((class, head[0] >> 16 & 1 != 0))
+}
+
+const WORDS_MAX: usize = 1 + 2 * REGIONS_MAX;
+
+/// The payload of an announcement: the length of the message, then address and
+/// length of each piece.
+#[derive(Debug)]
+pub(super) struct Request {
+    bytes: [u8; 8 * WORDS_MAX],
+    len: usize,
+}
+
+impl Request {
+    /// For a message of `total` bytes.
+    pub(super) fn of(total: u64) -> Self {
+        let mut this = Self { bytes: [0; 8 * WORDS_MAX], len: 0 };
+        this.put(total);
+        this
+    }
+
+    /// Adds a piece.
+    pub(super) fn push(&mut self, address: u64, len: u64) {
+        self.put(address);
+        self.put(len);
+    }
+
+    fn put(&mut self, word: u64) {
+        self.bytes[self.len..self.len + 8].copy_from_slice(&word.to_ne_bytes());
+        self.len += 8;
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// The length of the message and where its pieces are, which add up to it.
+    pub(super) fn parse(payload: &dyn Payload) -> Option<(u64, [Remote; REGIONS_MAX], usize)> {
+        let mut bytes = [0; 8 * WORDS_MAX];
+        let len = payload.len();
+        if len < 8 || len > bytes.len() || len % 16 != 8 {
+            return None;
+        }
+        payload.read(0, as_room(&mut bytes[..len]));
+        let words = bytes.as_chunks::<8>().0;
+        let word = |at: usize| u64::from_ne_bytes(words[at]);
+        let mut pieces = [Remote { address: 0, len: 0 }; REGIONS_MAX];
+        let (mut sum, count) = (0u64, len / 16);
+        for (i, piece) in pieces[..count].iter_mut().enumerate() {
+            *piece = Remote { address: word(1 + 2 * i), len: word(2 + 2 * i) };
+            sum = sum.checked_add(piece.len)?;
+        }
+        (sum == word(0)).then_some((sum, pieces, count))
+    }
+}

@@ -1,0 +1,400 @@
+//! Endpoints of one node, which talk over the near lane: in one process, and
+//! between processes that are killed or whose memory may not be read.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use wiglaf_endpoint::{
+    Class, CompleteWhen, Completion, Endpoint, Epoch, JobKey, Outcome, PeerId, PostError, RecvOp,
+    Region, SendOp, Setup, Side,
+};
+use wiglaf_link::Link;
+use wiglaf_link_shm::ShmLink;
+
+/// A hang becomes a failure after so long.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Around every border of the lane: a cell, a line, eager, one part, several.
+const LENS: [usize; 14] =
+    [0, 1, 8, 31, 32, 33, 64, 1000, 4096, 4097, 32_768, 32_769, 300_000, 3_000_000];
+
+/// Incarnations that no other test, and no other process, uses.
+fn fresh_epoch() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    (u64::from(std::process::id()) << 32) | NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn at(port: u16) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), port)
+}
+
+fn open_at(at: SocketAddrV4, epoch: u64, memory_access: bool) -> Endpoint {
+    let mut link = ShmLink::open(at, epoch).expect("shared memory");
+    if !memory_access {
+        link.near().expect("a lane").forbid_memory_access();
+    }
+    Endpoint::new(Setup {
+        epoch: Epoch(epoch),
+        key: JobKey([9; 16]),
+        links: vec![Box::new(link)],
+        silence_limit: Duration::from_secs(60),
+        flow_control: true,
+    })
+}
+
+struct Pair {
+    a: Endpoint,
+    b: Endpoint,
+    a_to_b: PeerId,
+    b_to_a: PeerId,
+}
+
+fn pair(memory_access: bool) -> Pair {
+    let mut a = open_at(at(1), fresh_epoch(), memory_access);
+    let mut b = open_at(at(2), fresh_epoch(), memory_access);
+    let (a_to_b, b_to_a) = (a.insert(b.name()), b.insert(a.name()));
+    Pair { a, b, a_to_b, b_to_a }
+}
+
+fn region(bytes: &mut [u8]) -> Region {
+    Region { ptr: bytes.as_mut_ptr(), len: bytes.len() }
+}
+
+fn send_op(peer: PeerId, tag: u64) -> SendOp {
+    SendOp {
+        peer,
+        class: Class::Tagged,
+        tag,
+        data: Some(tag + 1),
+        context: 2,
+        complete: CompleteWhen::Transmit,
+        report: true,
+        inject: false,
+    }
+}
+
+fn recv_op(from: Option<PeerId>, tag: u64) -> RecvOp {
+    RecvOp {
+        class: Class::Tagged,
+        from,
+        tag,
+        ignore: 0,
+        context: 1,
+        report: true,
+        multi_min_free: None,
+    }
+}
+
+/// Posts a send of `bytes`, which must live until it is complete.
+fn send(from: &mut Endpoint, op: &SendOp, bytes: &mut [u8]) -> Result<(), PostError> {
+    // SAFETY: by the contract of this function.
+    unsafe { from.post_send(op, &[region(bytes)]) }
+}
+
+/// Posts a receive into `bytes`, which must live until it is complete.
+fn recv(at: &mut Endpoint, op: &RecvOp, bytes: &mut [u8]) {
+    // SAFETY: by the contract of this function.
+    unsafe { at.post_recv(op, &[region(bytes)]) }.expect("a link is there");
+}
+
+/// Progresses both until `done` says something.
+fn until<T>(
+    a: &mut Endpoint,
+    b: Option<&mut Endpoint>,
+    mut done: impl FnMut(&mut Endpoint) -> Option<T>,
+) -> T {
+    let (began, mut b) = (Instant::now(), b);
+    loop {
+        if let Some(value) = done(a) {
+            return value;
+        }
+        a.progress();
+        if let Some(b) = &mut b {
+            b.progress();
+        }
+        assert!(began.elapsed() < PATIENCE, "no progress: {:?}", a.near_stats());
+    }
+}
+
+fn completion(of: &mut Endpoint, side: Side, other: Option<&mut Endpoint>) -> Completion {
+    until(of, other, |of| of.pop_completion(side))
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + i / 251) as u8).collect()
+}
+
+#[test]
+fn every_length_arrives_expected_and_unexpected() {
+    for memory_access in [true, false] {
+        let mut p = pair(memory_access);
+        for (len, expected) in LENS.iter().flat_map(|len| [(*len, true), (*len, false)]) {
+            let (mut from, mut to) = (pattern(len), vec![0; len]);
+            let op = recv_op(Some(p.b_to_a), 7);
+            if expected {
+                recv(&mut p.b, &op, &mut to);
+            }
+            send(&mut p.a, &send_op(p.a_to_b, 7), &mut from).expect("room");
+            if !expected {
+                until(&mut p.b, Some(&mut p.a), |b| (b.unexpected_len() == 1).then_some(()));
+                recv(&mut p.b, &op, &mut to);
+            }
+            let got = completion(&mut p.b, Side::Recv, Some(&mut p.a));
+            assert_eq!((got.outcome, got.len, got.data), (Outcome::Done, len, Some(8)));
+            assert_eq!((got.source, got.tag, got.context), (Some(p.b_to_a), 7, 1));
+            let sent = completion(&mut p.a, Side::Send, Some(&mut p.b));
+            assert_eq!((sent.outcome, sent.len, sent.context), (Outcome::Done, len, 2));
+            assert!(from == to, "{len} bytes differ (expected: {expected})");
+        }
+        let stats = p.b.near_stats();
+        let long = 2 * LENS.iter().filter(|len| **len > 4096).count() as u64;
+        let ways = if memory_access { (long, 0) } else { (0, long) };
+        assert_eq!((stats.copied_once, stats.copied_twice, stats.refused), (ways.0, ways.1, 0));
+        assert_eq!(p.a.stats().datagrams_sent + p.b.stats().datagrams_sent, 0);
+    }
+}
+
+#[test]
+fn a_buffer_too_short_takes_what_fits() {
+    for (memory_access, len) in [true, false].into_iter().flat_map(|m| [(m, 100), (m, 200_000)]) {
+        let mut p = pair(memory_access);
+        let (mut from, mut to) = (pattern(len), vec![0; 60]);
+        recv(&mut p.b, &recv_op(None, 1), &mut to);
+        send(&mut p.a, &send_op(p.a_to_b, 1), &mut from).expect("room");
+        let got = completion(&mut p.b, Side::Recv, Some(&mut p.a));
+        assert_eq!((got.outcome, got.len), (Outcome::Truncated(len - 60), 60));
+        assert_eq!(to, from[..60]);
+        assert_eq!(completion(&mut p.a, Side::Send, Some(&mut p.b)).outcome, Outcome::Done);
+    }
+}
+
+#[test]
+fn gathered_and_scattered() {
+    for memory_access in [true, false] {
+        let mut p = pair(memory_access);
+        for len in [24, 3000, 90_000] {
+            let (mut from, mut to) = (pattern(len), vec![0; len]);
+            let (a, b) = from.split_at_mut(len / 3);
+            let (c, rest) = to.split_at_mut(len / 7);
+            let (d, e) = rest.split_at_mut(len / 2);
+            // SAFETY: the buffers outlive the operations, which complete below.
+            unsafe {
+                let to = [region(c), region(d), region(e)];
+                p.b.post_recv(&recv_op(None, 1), &to).expect("a link is there");
+                p.a.post_send(&send_op(p.a_to_b, 1), &[region(a), region(b)]).expect("room");
+            }
+            assert_eq!(completion(&mut p.b, Side::Recv, Some(&mut p.a)).len, len);
+            completion(&mut p.a, Side::Send, Some(&mut p.b));
+            assert!(from == to);
+        }
+    }
+}
+
+#[test]
+fn short_and_long_messages_stay_in_order() {
+    let mut p = pair(true);
+    let mut sent: Vec<Vec<u8>> = (0..60).map(|i| vec![i as u8; LENS[i * 5 % 12]]).collect();
+    for bytes in &mut sent {
+        let op = send_op(p.a_to_b, 3);
+        while send(&mut p.a, &op, bytes).is_err() {
+            p.a.progress();
+            p.b.progress();
+        }
+    }
+    for bytes in &sent {
+        let mut to = vec![0xff; 400_000];
+        recv(&mut p.b, &recv_op(None, 3), &mut to);
+        let got = completion(&mut p.b, Side::Recv, Some(&mut p.a));
+        assert!(got.len == bytes.len() && to[..got.len] == bytes[..]);
+    }
+}
+
+#[test]
+fn unexpected_messages_are_bounded_by_credit() {
+    let mut p = pair(true);
+    let mut bytes = pattern(4000);
+    // Half a MiB of credit; the rest must wait with its sender.
+    for _ in 0..300 {
+        let op = send_op(p.a_to_b, 3);
+        while send(&mut p.a, &op, &mut bytes).is_err() {
+            p.a.progress();
+            p.b.progress();
+        }
+    }
+    until(&mut p.b, Some(&mut p.a), |b| (b.unexpected_len() == 300).then_some(()));
+    let stats = *p.a.near_stats();
+    assert!(stats.eager_sent <= 524_288 / 4064, "{stats:?}");
+    assert_eq!((stats.eager_sent + stats.announced, stats.announced), (300, stats.credit_stalls));
+    let mut to = vec![0; 4000];
+    for _ in 0..300 {
+        recv(&mut p.b, &recv_op(None, 3), &mut to);
+        assert_eq!(completion(&mut p.b, Side::Recv, Some(&mut p.a)).len, 4000);
+        assert!(std::mem::replace(&mut to, vec![0; 4000]) == bytes);
+    }
+    // What was consumed may be sent again.
+    send(&mut p.a, &send_op(p.a_to_b, 3), &mut bytes).expect("room");
+    assert_eq!(p.a.near_stats().eager_sent, stats.eager_sent + 1);
+}
+
+#[test]
+fn delivery_is_reported_when_the_peer_has_it() {
+    let mut p = pair(true);
+    let op = SendOp { complete: CompleteWhen::Delivery, ..send_op(p.a_to_b, 1) };
+    send(&mut p.a, &op, &mut [5; 8]).expect("room");
+    for _ in 0..1000 {
+        p.a.progress();
+    }
+    assert!(p.a.pop_completion(Side::Send).is_none(), "the peer has not looked yet");
+    let sent = completion(&mut p.a, Side::Send, Some(&mut p.b));
+    assert_eq!((sent.outcome, sent.len), (Outcome::Done, 8));
+}
+
+#[test]
+fn a_good_bye_comes_after_the_last_message() {
+    let mut p = pair(true);
+    let mut last = vec![0; 8];
+    send(&mut p.a, &send_op(p.a_to_b, 1), &mut [5; 8]).expect("room");
+    recv(&mut p.b, &recv_op(Some(p.b_to_a), 1), &mut last);
+    recv(&mut p.b, &recv_op(Some(p.b_to_a), 2), &mut [0; 8]);
+    p.a.close();
+    assert_eq!(completion(&mut p.b, Side::Recv, None).outcome, Outcome::Done);
+    assert_eq!(last, [5; 8]);
+    assert_eq!(completion(&mut p.b, Side::Recv, None).outcome, Outcome::PeerGone);
+    let refused = send(&mut p.b, &send_op(p.b_to_a, 1), &mut [0; 8]);
+    assert_eq!(refused, Err(PostError::PeerGone));
+}
+
+#[test]
+fn endpoints_of_two_nodes_share_nothing() {
+    let other = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 1);
+    let mut a = open_at(at(1), fresh_epoch(), true);
+    let b = open_at(other, fresh_epoch(), true);
+    let to_b = a.insert(b.name());
+    assert_eq!(send(&mut a, &send_op(to_b, 1), &mut [0; 8]), Err(PostError::PeerGone));
+}
+
+/// A process that runs [`child_process`].
+fn spawn(task: &str, peer: &Endpoint, epoch: u64) -> Child {
+    let mut child = Command::new(std::env::current_exe().expect("the test binary"))
+        .args(["--exact", "child_process", "--nocapture"])
+        .env("WIGLAF_NEAR_TEST", format!("{task} {epoch} {}", peer.name().epoch.0))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the test binary runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    assert!(lines.any(|line| line.is_ok_and(|line| line.contains("ready"))));
+    child
+}
+
+const CHILD_LEN: usize = 1_000_000;
+
+/// Sends to its parent, once in a form that the task names, then for ever.
+#[test]
+fn child_process() {
+    let Ok(task) = std::env::var("WIGLAF_NEAR_TEST") else { return };
+    let words: Vec<&str> = task.split(' ').collect();
+    let number = |i: usize| words[i].parse().expect("an epoch");
+    let mut own = open_at(at(2), number(1), true);
+    if words[0] == "secretive" {
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).expect("always allowed");
+    }
+    println!("\nready");
+    std::io::stdout().flush().expect("piped");
+    // The parent has met us before we meet it.
+    std::io::stdin().read_exact(&mut [0]).expect("piped");
+    let parent = wiglaf_endpoint::Address { at: at(1), epoch: Epoch(number(2)) };
+    let to = own.insert(parent);
+    let mut bytes = pattern(CHILD_LEN);
+    loop {
+        send(&mut own, &send_op(to, 1), &mut bytes).expect("room");
+        completion(&mut own, Side::Send, None);
+    }
+}
+
+fn meet_child(task: &str) -> (Endpoint, Child, PeerId) {
+    let (mut own, epoch) = (open_at(at(1), fresh_epoch(), true), fresh_epoch());
+    let mut child = spawn(task, &own, epoch);
+    let peer = own.insert(wiglaf_endpoint::Address { at: at(2), epoch: Epoch(epoch) });
+    child.stdin.as_mut().expect("piped").write_all(&[1]).expect("it reads");
+    (own, child, peer)
+}
+
+fn receive_from_child(own: &mut Endpoint) {
+    let mut to = vec![0; CHILD_LEN];
+    recv(own, &recv_op(None, 1), &mut to);
+    assert_eq!(completion(own, Side::Recv, None).outcome, Outcome::Done);
+    assert!(to == pattern(CHILD_LEN));
+}
+
+/// Root may read any process; this thread may not any more.
+fn give_up_capabilities() {
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, sets).expect("capabilities can be given up");
+}
+
+#[test]
+fn memory_that_may_not_be_read_is_sent_instead() {
+    for (task, may_read) in [("open", true), ("secretive", false)] {
+        let (mut own, mut child, _) = std::thread::spawn(move || {
+            give_up_capabilities();
+            let (mut own, child, peer) = meet_child(task);
+            for _ in 0..3 {
+                receive_from_child(&mut own);
+            }
+            (own, child, peer)
+        })
+        .join()
+        .expect("no panic");
+        child.kill().expect("our own child");
+        child.wait().expect("our own child");
+        let stats = *own.near_stats();
+        if may_read && stats.copied_once == 0 {
+            println!("skipped: this kernel lets no process read another's memory");
+            continue;
+        }
+        assert_eq!((stats.copied_once, stats.copied_twice), if may_read { (3, 0) } else { (0, 3) });
+        own.close();
+    }
+}
+
+#[test]
+fn whoever_is_killed_is_found_and_leaves_nothing() {
+    for task in ["open", "secretive"] {
+        for rounds in 0..4 {
+            let (mut own, mut child, peer) = meet_child(task);
+            let childs = own.address_of(peer).expect("inserted").epoch;
+            for _ in 0..rounds {
+                receive_from_child(&mut own);
+            }
+            // Somewhere in the middle of the next message.
+            let mut to = vec![0; CHILD_LEN];
+            recv(&mut own, &recv_op(Some(peer), 1), &mut to);
+            let mut never = vec![0; 8];
+            recv(&mut own, &recv_op(Some(peer), 99), &mut never);
+            for _ in 0..rounds * 50 {
+                own.progress();
+            }
+            child.kill().expect("our own child");
+            child.wait().expect("our own child");
+            // The message that was under way may have come, or not.
+            let mut outcomes = Vec::new();
+            while outcomes.len() < 2 {
+                outcomes.push(completion(&mut own, Side::Recv, None).outcome);
+            }
+            assert!(outcomes.contains(&Outcome::PeerGone), "{outcomes:?}");
+            assert_eq!(send(&mut own, &send_op(peer, 1), &mut [0; 8]), Err(PostError::PeerGone));
+            own.close();
+            // The next endpoint of this user sweeps away what the dead left.
+            drop(open_at(at(9), fresh_epoch(), true));
+            let files = std::fs::read_dir("/dev/shm").expect("readable").flatten();
+            let mut names = files.filter_map(|file| file.file_name().into_string().ok());
+            assert!(!names.any(|name| name.ends_with(&format!("{:016x}", childs.0))));
+        }
+    }
+}
