@@ -30,6 +30,7 @@ const TEST: &[&str] = &[
     "python3-pip",
     "libfabric-dev",
     "libfabric-bin",
+    "netpipe-openmpi",
     "iproute2",
     "iputils-ping",
     "tcpdump",
@@ -41,7 +42,7 @@ const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-ope
 const CONFORMANCE: &[&str] = &[
     "hpcc",
     "lammps",
-    "netpipe-openmpi",
+    "lammps-examples",
     "python3-mpi4py",
     "python3-numpy",
     "nwchem-mpich",
@@ -55,6 +56,13 @@ const CONFORMANCE: &[&str] = &[
 
 /// Says what is missing and installs it.
 pub(crate) fn install(purpose: Purpose) -> Result<(), String> {
+    install_programs(purpose)?;
+    wheels::install(purpose);
+    Ok(())
+}
+
+/// The same without the MPIs of the Python index, which take long.
+pub(crate) fn install_programs(purpose: Purpose) -> Result<(), String> {
     let lists: &[&[&str]] = match purpose {
         Purpose::Test => &[TEST],
         Purpose::Demo => &[TEST, DEMO],
@@ -62,11 +70,7 @@ pub(crate) fn install(purpose: Purpose) -> Result<(), String> {
     };
     let missing: Vec<&str> =
         lists.concat().into_iter().filter(|package| !is_installed(package)).collect();
-    if !missing.is_empty() {
-        install_debian(&missing)?;
-    }
-    wheels::install(purpose);
-    Ok(())
+    if missing.is_empty() { Ok(()) } else { install_debian(&missing) }
 }
 
 fn install_debian(missing: &[&str]) -> Result<(), String> {

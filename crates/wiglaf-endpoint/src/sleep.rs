@@ -7,7 +7,7 @@
 //! waiting for rings the alarm, a descriptor on which all of them sleep.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,6 +56,17 @@ pub struct Nap {
 }
 
 impl Nap {
+    /// The longest that it may last.
+    #[must_use]
+    pub fn limit(&self) -> Duration {
+        if self.bed.is_some() { self.limit } else { Duration::ZERO }
+    }
+
+    /// What to sleep on, for callers with a sleep of their own.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.bed.iter().flat_map(|bed| bed.links.iter().chain([&bed.alarm])).map(AsFd::as_fd)
+    }
+
     /// Sleeps until something may have happened at one of the endpoints, and no longer than all of
     /// them allow.
     pub fn sleep(naps: &[Self]) {

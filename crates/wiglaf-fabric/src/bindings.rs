@@ -547,10 +547,34 @@ pub struct fi_poll_attr {
     pub flags: u64,
 }
 #[repr(C)]
-#[repr(align(8))]
-#[derive(Copy, Clone)]
+pub struct fi_ops_poll {
+    pub size: size_t,
+    pub poll: ::core::option::Option<
+        unsafe extern "C" fn(
+            pollset: *mut fid_poll,
+            context: *mut *mut libc::c_void,
+            count: libc::c_int,
+        ) -> libc::c_int,
+    >,
+    pub poll_add: ::core::option::Option<
+        unsafe extern "C" fn(
+            pollset: *mut fid_poll,
+            event_fid: *mut fid,
+            flags: u64,
+        ) -> libc::c_int,
+    >,
+    pub poll_del: ::core::option::Option<
+        unsafe extern "C" fn(
+            pollset: *mut fid_poll,
+            event_fid: *mut fid,
+            flags: u64,
+        ) -> libc::c_int,
+    >,
+}
+#[repr(C)]
 pub struct fid_poll {
-    pub _bindgen_opaque_blob: [u64; 4usize],
+    pub fid: fid,
+    pub ops: *mut fi_ops_poll,
 }
 #[repr(C)]
 pub struct fi_eq_attr {

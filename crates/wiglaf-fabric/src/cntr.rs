@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::bindings as fi;
-use crate::cq::waitable;
+use crate::descriptor::{self, Descriptor};
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared};
 use crate::gate::Gate;
-use crate::guard::{EINVAL, Errno, Fi, guard, guard_or, lock, not_busy, refuse};
+use crate::guard::{EAGAIN, EINVAL, Errno, Fi, guard, guard_or, lock, not_busy, refuse};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::wait;
 
@@ -19,6 +19,8 @@ pub(crate) struct CntrState {
     /// The value when it was last read: a reader who finds nothing new may give way.
     seen: AtomicU64,
     engines: Mutex<Vec<Weak<Gate<Engine>>>>,
+    /// What applications sleep on, if they asked for it.
+    descriptor: Option<Descriptor>,
     domain: Arc<DomainState>,
 }
 
@@ -46,6 +48,7 @@ impl CntrState {
 
     /// From now on it does not.
     pub(crate) fn detach(&self, engine: &Shared) {
+        self.disarm();
         if let Ok(mut engines) = lock(&self.engines) {
             engines.retain(|other| !is_same(other, engine));
         }
@@ -61,7 +64,38 @@ impl CntrState {
         Ok(())
     }
 
+    /// Moves data, and says whether the value is another than was last read.
+    pub(crate) fn has_news(&self) -> Fi<bool> {
+        self.progress()?;
+        Ok(self.is_new())
+    }
+
+    fn is_new(&self) -> bool {
+        self.value.load(Ordering::Acquire) != self.seen.load(Ordering::Acquire)
+    }
+
+    /// Whether one may sleep now: not when the value is a new one.
+    pub(crate) fn try_wait(&self) -> Fi<()> {
+        if self.has_news()? {
+            return Err(EAGAIN);
+        }
+        let Some(descriptor) = &self.descriptor else { return Ok(()) };
+        let engines: Vec<Shared> = lock(&self.engines)?.iter().filter_map(Weak::upgrade).collect();
+        descriptor.arm(&engines, |_, engine| {
+            engine.settle_all();
+            self.is_new()
+        })
+    }
+
+    /// Somebody looks: whoever slept on the descriptor is awake.
+    fn disarm(&self) {
+        if let Some(descriptor) = &self.descriptor {
+            descriptor.disarm();
+        }
+    }
+
     fn read(&self, which: &AtomicU64) -> Fi<u64> {
+        self.disarm();
         self.progress()?;
         let value = which.load(Ordering::Acquire);
         if self.seen.swap(value, Ordering::AcqRel) == value {
@@ -117,7 +151,7 @@ unsafe impl Object for Cntr {
     const CLASS: u32 = fi::FI_CLASS_CNTR;
 }
 
-static FID_OPS: fi::fi_ops = fid_ops(close);
+static FID_OPS: fi::fi_ops = fi::fi_ops { control: Some(control), ..fid_ops(close) };
 static OPS: fi::fi_ops_cntr = fi::fi_ops_cntr {
     size: size_of::<fi::fi_ops_cntr>(),
     read: Some(read),
@@ -142,7 +176,8 @@ pub(crate) unsafe extern "C" fn open(
         if attr.is_some_and(|attr| attr.events != fi::FI_CNTR_EVENTS_COMP) {
             return refuse!(EINVAL, "cntr_open: a counter counts completions, nothing else");
         }
-        waitable("cntr_open", attr.map_or(fi::FI_WAIT_NONE, |attr| attr.wait_obj))?;
+        let wait = attr.map_or(fi::FI_WAIT_NONE, |attr| attr.wait_obj);
+        let wants_descriptor = descriptor::is_wanted("cntr_open", wait)?;
         let opened = Cntr {
             fid: fi::fid_cntr { fid: new_fid::<Cntr>(context, &FID_OPS), ops: table(&OPS) },
             state: Arc::new(CntrState {
@@ -150,12 +185,27 @@ pub(crate) unsafe extern "C" fn open(
                 errors: AtomicU64::new(0),
                 seen: AtomicU64::new(0),
                 engines: Mutex::default(),
+                descriptor: wants_descriptor.then(Descriptor::new).transpose()?,
                 domain: Arc::clone(&domain.state),
             }),
         };
         // SAFETY: checked above.
         unsafe { hand_out(opened, cntr) };
         Ok(())
+    })
+}
+
+unsafe extern "C" fn control(
+    fid: *mut fi::fid,
+    command: libc::c_int,
+    arg: *mut libc::c_void,
+) -> libc::c_int {
+    guard(|| {
+        // SAFETY: fi_cntr(3) demands a live counter and room for what the command answers.
+        unsafe {
+            let descriptor = &object::<Cntr, _>(fid)?.state.descriptor;
+            descriptor::control(descriptor.as_ref().map(Descriptor::fd), command, arg)
+        }
     })
 }
 

@@ -10,6 +10,7 @@ use wiglaf_endpoint::{Class, Completion, Outcome, Side};
 
 use crate::av::UNSPEC;
 use crate::bindings as fi;
+use crate::descriptor::{self, Descriptor};
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared, outcome_errno};
 use crate::gate::Gate;
@@ -53,6 +54,8 @@ pub(crate) struct CqState {
     inner: Gate<Inner>,
     format: fi::fi_cq_format,
     signaled: AtomicBool,
+    /// What applications sleep on, if they asked for it.
+    descriptor: Option<Descriptor>,
     domain: Arc<DomainState>,
 }
 
@@ -79,6 +82,7 @@ impl CqState {
 
     /// From now on `engine` does not.
     pub(crate) fn detach(&self, engine: &Shared) {
+        self.disarm();
         if let Ok(mut inner) = lock(&self.inner) {
             inner.sources.retain(|(source, _)| !Arc::ptr_eq(source, engine));
         }
@@ -89,6 +93,7 @@ impl CqState {
     /// # Safety
     /// The memory of `sink` is valid.
     unsafe fn read(&self, sink: &mut Sink, idle: bool) -> Fi<usize> {
+        self.disarm();
         let mut inner = lock(&self.inner)?;
         let Inner { sources, failures, found } = &mut *inner;
         let may_idle = idle && !*found && sources.len() == 1;
@@ -132,15 +137,35 @@ impl CqState {
         wait::sleep(&engines, limit, |n, engine| engine.has_completed(&sides[n]))
     }
 
-    /// Whether one may sleep now: not when something is there to be read.
-    pub(crate) fn try_wait(&self) -> Fi<()> {
+    /// Moves data, and says whether there is something to be read.
+    pub(crate) fn has_news(&self) -> Fi<bool> {
         let inner = lock(&self.inner)?;
-        let mut busy = !inner.failures.is_empty();
+        let mut news = !inner.failures.is_empty();
         for (engine, sides) in &inner.sources {
             let mut engine = lock(engine)?;
-            busy |= engine.progress() || engine.has_completed(sides);
+            engine.progress();
+            // Not all that has completed is shown.
+            engine.settle_all();
+            news |= engine.has_completed(sides);
         }
-        if busy { Err(EAGAIN) } else { Ok(()) }
+        Ok(news)
+    }
+
+    /// Whether one may sleep now: not when something is there to be read.
+    pub(crate) fn try_wait(&self) -> Fi<()> {
+        if self.has_news()? || self.signaled.swap(false, Ordering::AcqRel) {
+            return Err(EAGAIN);
+        }
+        let Some(descriptor) = &self.descriptor else { return Ok(()) };
+        let (engines, sides): (Vec<_>, Vec<_>) = lock(&self.inner)?.sources.iter().cloned().unzip();
+        descriptor.arm(&engines, |n, engine| engine.has_completed(&sides[n]))
+    }
+
+    /// Somebody looks: whoever slept on the descriptor is awake.
+    fn disarm(&self) {
+        if let Some(descriptor) = &self.descriptor {
+            descriptor.disarm();
+        }
     }
 }
 
@@ -240,7 +265,7 @@ unsafe impl Object for Cq {
     const CLASS: u32 = fi::FI_CLASS_CQ;
 }
 
-static FID_OPS: fi::fi_ops = fid_ops(close);
+static FID_OPS: fi::fi_ops = fi::fi_ops { control: Some(control), ..fid_ops(close) };
 static OPS: fi::fi_ops_cq = fi::fi_ops_cq {
     size: size_of::<fi::fi_ops_cq>(),
     read: Some(read),
@@ -251,15 +276,6 @@ static OPS: fi::fi_ops_cq = fi::fi_ops_cq {
     signal: Some(signal),
     strerror: Some(strerror),
 };
-
-/// Refuses wait objects but those that need nothing from the kernel. There is no descriptor to hand
-/// out: who sleeps on one makes no progress, and timers of the protocol would pass unseen.
-pub(crate) fn waitable(call: &str, wait: fi::fi_wait_obj) -> Fi<()> {
-    match wait {
-        fi::FI_WAIT_NONE | fi::FI_WAIT_UNSPEC | fi::FI_WAIT_YIELD => Ok(()),
-        other => refuse!(ENOSYS, "{call}: wait object {other} is not offered; use FI_WAIT_UNSPEC"),
-    }
-}
 
 pub(crate) unsafe extern "C" fn open(
     domain: *mut fi::fid_domain,
@@ -275,22 +291,38 @@ pub(crate) unsafe extern "C" fn open(
         if format > fi::FI_CQ_FORMAT_TAGGED {
             return refuse!(EINVAL, "cq_open: there is no format {format}");
         }
-        waitable("cq_open", attr.map_or(fi::FI_WAIT_NONE, |attr| attr.wait_obj))?;
         if attr.is_some_and(|attr| attr.flags & fi::FI_PEER != 0) {
             return refuse!(ENOSYS, "cq_open: a queue that another provider owns is not offered");
         }
+        let wait = attr.map_or(fi::FI_WAIT_NONE, |attr| attr.wait_obj);
+        let wants_descriptor = descriptor::is_wanted("cq_open", wait)?;
         let opened = Cq {
             fid: fi::fid_cq { fid: new_fid::<Cq>(context, &FID_OPS), ops: table(&OPS) },
             state: Arc::new(CqState {
                 inner: Gate::new(Inner::default(), domain.state.serial),
                 format,
                 signaled: AtomicBool::new(false),
+                descriptor: wants_descriptor.then(Descriptor::new).transpose()?,
                 domain: Arc::clone(&domain.state),
             }),
         };
         // SAFETY: checked above.
         unsafe { hand_out(opened, cq) };
         Ok(())
+    })
+}
+
+unsafe extern "C" fn control(
+    fid: *mut fi::fid,
+    command: libc::c_int,
+    arg: *mut libc::c_void,
+) -> libc::c_int {
+    guard(|| {
+        // SAFETY: fi_cq(3) demands a live queue and room for what the command answers.
+        unsafe {
+            let descriptor = &object::<Cq, _>(fid)?.state.descriptor;
+            descriptor::control(descriptor.as_ref().map(Descriptor::fd), command, arg)
+        }
     })
 }
 
@@ -388,6 +420,9 @@ unsafe extern "C" fn signal(cq: *mut fi::fid_cq) -> libc::c_int {
         // SAFETY: fi_cq(3) demands a live queue.
         let state = unsafe { &object::<Cq, _>(cq)?.state };
         state.signaled.store(true, Ordering::Release);
+        if let Some(descriptor) = &state.descriptor {
+            descriptor.signal();
+        }
         wait::wake(lock(&state.inner)?.sources.iter().map(|(engine, _)| engine))
     })
 }

@@ -11,14 +11,17 @@ use crate::fabric::{Fabric, FabricState};
 use crate::guard::{guard, lock, no_flags, not_busy, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::watched::Watched;
-use crate::{atomic, av, cntr, cq, ep, mr};
+use crate::{atomic, av, cntr, cq, ep, mr, poll};
 
 /// What a domain's objects hold on to.
 #[derive(Debug)]
 pub(crate) struct DomainState {
     /// The interface version that the application speaks.
     pub(crate) api_version: u32,
-    /// Whether the application lets no two threads call at once.
+    /// Whether a thread of ours moves the data of endpoints.
+    pub(crate) is_auto: bool,
+    /// Whether no two threads call at once: the application keeps its own apart, and there is none of
+    /// ours.
     pub(crate) serial: bool,
     /// Memory that is registered for remote access, for all endpoints of the domain.
     pub(crate) exposed: Exposed,
@@ -53,7 +56,7 @@ static OPS: fi::fi_ops_domain = fi::fi_ops_domain {
     endpoint: Some(ep::open),
     scalable_ep: Some(scalable_ep),
     cntr_open: Some(cntr::open),
-    poll_open: Some(poll_open),
+    poll_open: Some(poll::open),
     stx_ctx: Some(stx_ctx),
     srx_ctx: Some(srx_ctx),
     query_atomic: Some(atomic::query),
@@ -63,7 +66,6 @@ static OPS: fi::fi_ops_domain = fi::fi_ops_domain {
 
 unsupported! {
     scalable_ep(*mut fi::fid_domain, *mut fi::fi_info, *mut *mut fi::fid_ep, *mut libc::c_void) -> libc::c_int;
-    poll_open(*mut fi::fid_domain, *mut fi::fi_poll_attr, *mut *mut fi::fid_poll) -> libc::c_int;
     stx_ctx(*mut fi::fid_domain, *mut fi::fi_tx_attr, *mut *mut fi::fid_stx, *mut libc::c_void) -> libc::c_int;
     srx_ctx(*mut fi::fid_domain, *mut fi::fi_rx_attr, *mut *mut fi::fid_ep, *mut libc::c_void) -> libc::c_int;
     query_collective(*mut fi::fid_domain, fi::fi_collective_op, *mut fi::fi_collective_attr, u64) -> libc::c_int;
@@ -82,7 +84,8 @@ pub(crate) unsafe extern "C" fn open(
         let fabric = unsafe { object::<Fabric, _>(fabric)? };
         // SAFETY: fi_domain(3) demands an info with its attributes; `info` was checked above.
         let attr = unsafe { (*info).domain_attr.as_ref() };
-        let serial = attr.is_some_and(|attr| attr.threading == fi::FI_THREAD_DOMAIN);
+        let is_auto = attr.is_some_and(|attr| attr.data_progress == fi::FI_PROGRESS_AUTO);
+        let serial = !is_auto && attr.is_some_and(|attr| attr.threading == fi::FI_THREAD_DOMAIN);
         let mr_mode = attr.map_or(0, |attr| attr.mr_mode);
         let has = |bit: u64| mr_mode == fi::FI_MR_BASIC as i32 || mr_mode as u64 & bit != 0;
         let opened = Domain {
@@ -94,6 +97,7 @@ pub(crate) unsafe extern "C" fn open(
             events: Mutex::default(),
             state: Arc::new(DomainState {
                 api_version: fabric.state.api_version,
+                is_auto,
                 serial,
                 exposed: Exposed::default(),
                 by_address: has(fi::FI_MR_VIRT_ADDR),

@@ -16,6 +16,7 @@ use crate::engine::{Direction, Engine, Shared, only};
 use crate::eq::Eq;
 use crate::gate::Gate;
 use crate::guard::{EINVAL, ENOSYS, Errno, Fi, guard, guard_data, lock, refuse, unsupported};
+use crate::helper::Helper;
 use crate::info::{CAPS, INJECT_LEN, REMOTE_ORDERS, RX_OP_FLAGS, TX_OP_FLAGS};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::one_sided::RemoteCounters;
@@ -37,6 +38,8 @@ pub(crate) struct Ep {
     pub(crate) engine: Shared,
     bound: Mutex<Bound>,
     enabled: AtomicBool,
+    /// The thread that moves data, if the domain has such.
+    helper: Mutex<Option<Helper>>,
     caps: u64,
     domain: Arc<DomainState>,
 }
@@ -154,6 +157,7 @@ unsafe fn from_info(domain: &Domain, info: &fi::fi_info, context: *mut libc::c_v
         engine: Arc::new(Gate::new(engine, domain.state.serial)),
         bound: Mutex::default(),
         enabled: AtomicBool::new(false),
+        helper: Mutex::default(),
         caps,
         domain: Arc::clone(&domain.state),
     })
@@ -262,6 +266,9 @@ impl Ep {
             counter.attach(&self.engine)?;
         }
         self.domain.watched.join(&self.engine)?;
+        if self.domain.is_auto {
+            *lock(&self.helper)? = Some(Helper::start(&self.engine)?);
+        }
         self.enabled.store(true, Ordering::Release);
         Ok(())
     }
@@ -304,6 +311,9 @@ fn remote_counters(counters: &[(Arc<CntrState>, u64)]) -> RemoteCounters {
 impl Drop for Ep {
     /// Leaves the queues and counters, then lets the links linger until all is acknowledged.
     fn drop(&mut self) {
+        if let Ok(helper) = self.helper.get_mut() {
+            *helper = None;
+        }
         if let Ok(bound) = self.bound.get_mut() {
             for (cq, _) in bound.tx_cq.iter().chain(&bound.rx_cq) {
                 cq.detach(&self.engine);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use crate::bindings as fi;
-use crate::cq::waitable;
+use crate::descriptor::{self, Flag};
 use crate::fabric::{Fabric, FabricState};
 use crate::guard::{EAGAIN, EINVAL, Errno, Fi, guard, guard_count, guard_or, lock, not_busy};
 use crate::object::{
@@ -49,6 +49,8 @@ impl Inner {
 pub(crate) struct EqState {
     inner: Mutex<Inner>,
     arrived: Condvar,
+    /// What applications sleep on, if they asked for it: raised while there is something to read.
+    flag: Option<Flag>,
     _fabric: Arc<FabricState>,
 }
 
@@ -60,7 +62,28 @@ impl EqState {
         {
             inner.failures.push_back(Failure { fid, context, os_errno });
             self.arrived.notify_all();
+            self.raise();
         }
+    }
+
+    fn raise(&self) {
+        if let Some(flag) = &self.flag {
+            flag.raise();
+        }
+    }
+
+    /// Lowers the flag when all has been read.
+    fn lower_if_empty(&self, inner: &Inner) {
+        if let Some(flag) = &self.flag
+            && inner.is_empty()
+        {
+            flag.lower();
+        }
+    }
+
+    /// Whether one may sleep now.
+    pub(crate) fn try_wait(&self) -> Fi<()> {
+        if lock(&self.inner)?.is_empty() { Ok(()) } else { Err(EAGAIN) }
     }
 }
 
@@ -75,7 +98,7 @@ unsafe impl Object for Eq {
     const CLASS: u32 = fi::FI_CLASS_EQ;
 }
 
-static FID_OPS: fi::fi_ops = fid_ops(close);
+static FID_OPS: fi::fi_ops = fi::fi_ops { control: Some(control), ..fid_ops(close) };
 static OPS: fi::fi_ops_eq = fi::fi_ops_eq {
     size: size_of::<fi::fi_ops_eq>(),
     read: Some(read),
@@ -95,18 +118,34 @@ pub(crate) unsafe extern "C" fn open(
         not_null(eq)?;
         // SAFETY: fi_eq(3) demands a live fabric and attributes or null.
         let (fabric, attr) = unsafe { (object::<Fabric, _>(fabric)?, attr.as_ref()) };
-        waitable("eq_open", attr.map_or(fi::FI_WAIT_NONE, |attr| attr.wait_obj))?;
+        let wait = attr.map_or(fi::FI_WAIT_NONE, |attr| attr.wait_obj);
+        let wants_flag = descriptor::is_wanted("eq_open", wait)?;
         let opened = Eq {
             fid: fi::fid_eq { fid: new_fid::<Eq>(context, &FID_OPS), ops: table(&OPS) },
             state: Arc::new(EqState {
                 inner: Mutex::default(),
                 arrived: Condvar::new(),
+                flag: wants_flag.then(Flag::new).transpose()?,
                 _fabric: Arc::clone(&fabric.state),
             }),
         };
         // SAFETY: checked above.
         unsafe { hand_out(opened, eq) };
         Ok(())
+    })
+}
+
+unsafe extern "C" fn control(
+    fid: *mut fi::fid,
+    command: libc::c_int,
+    arg: *mut libc::c_void,
+) -> libc::c_int {
+    guard(|| {
+        // SAFETY: fi_eq(3) demands a live queue and room for what the command answers.
+        unsafe {
+            let flag = &object::<Eq, _>(fid)?.state.flag;
+            descriptor::control(flag.as_ref().map(Flag::fd), command, arg)
+        }
     })
 }
 
@@ -166,7 +205,9 @@ unsafe extern "C" fn read(
         // SAFETY: fi_eq(3) demands a live queue and a buffer of `len` bytes.
         unsafe {
             let state = &object::<Eq, _>(eq)?.state;
-            let taken = take(&mut *lock(&state.inner)?, len, flags & fi::FI_PEEK != 0)?;
+            let mut inner = lock(&state.inner)?;
+            let taken = take(&mut inner, len, flags & fi::FI_PEEK != 0)?;
+            state.lower_if_empty(&inner);
             give(&taken.ok_or(EAGAIN)?, event, buf)
         }
     })
@@ -196,6 +237,7 @@ unsafe extern "C" fn sread(
             }
         };
         let taken = take(&mut inner, len, flags & fi::FI_PEEK != 0)?.ok_or(EAGAIN)?;
+        state.lower_if_empty(&inner);
         // SAFETY: as above.
         unsafe { give(&taken, event, buf) }
     })
@@ -227,6 +269,7 @@ unsafe extern "C" fn write(
         }
         events.push_back(Event { kind: event, bytes });
         state.arrived.notify_one();
+        state.raise();
         Ok(len)
     })
 }
@@ -241,7 +284,9 @@ unsafe extern "C" fn readerr(
         // SAFETY: fi_eq(3) demands a live queue and an entry.
         unsafe {
             let state = &object::<Eq, _>(eq)?.state;
-            let failure = lock(&state.inner)?.failures.pop_front().ok_or(EAGAIN)?;
+            let mut inner = lock(&state.inner)?;
+            let failure = inner.failures.pop_front().ok_or(EAGAIN)?;
+            state.lower_if_empty(&inner);
             (*entry).fid = ptr::with_exposed_provenance_mut(failure.fid);
             (*entry).context = ptr::with_exposed_provenance_mut(failure.context);
             (*entry).data = 0;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::bindings as fi;
+use crate::cntr::Cntr;
 use crate::cq::Cq;
+use crate::eq::Eq;
 use crate::guard::{EINVAL, guard, no_flags, not_busy, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::{domain, eq};
@@ -92,8 +94,7 @@ unsafe extern "C" fn domain2(
     unsafe { domain::open(fabric, info, domain, context) }
 }
 
-/// Says whether it is safe to sleep on the objects' descriptors. There are none to sleep on, so
-/// the question is only whether completions are waiting already.
+/// Says whether it is safe to sleep on the objects' descriptors, and readies those that are.
 unsafe extern "C" fn trywait(
     fabric: *mut fi::fid_fabric,
     fids: *mut *mut fi::fid,
@@ -107,8 +108,12 @@ unsafe extern "C" fn trywait(
                 not_null(fids)?;
                 let fid = *fids.add(i);
                 not_null(fid)?;
-                if (*fid).fclass == Cq::CLASS as usize {
-                    object::<Cq, _>(fid)?.state.try_wait()?;
+                if let Ok(queue) = object::<Cq, _>(fid) {
+                    queue.state.try_wait()?;
+                } else if let Ok(counter) = object::<Cntr, _>(fid) {
+                    counter.state.try_wait()?;
+                } else if let Ok(queue) = object::<Eq, _>(fid) {
+                    queue.state.try_wait()?;
                 }
             }
         }

@@ -48,7 +48,7 @@ const SECONDARY: u64 = fi::FI_MULTI_RECV | fi::FI_SOURCE | COMM;
 const COMM: u64 = fi::FI_LOCAL_COMM | fi::FI_REMOTE_COMM;
 pub(crate) const CAPS: u64 = PRIMARY | MODIFIERS | SECONDARY | fi::FI_RMA_EVENT;
 
-const TX_CAPS: u64 = PRIMARY | fi::FI_SEND | fi::FI_READ | fi::FI_WRITE | COMM;
+const TX_CAPS: u64 = PRIMARY | fi::FI_SEND | fi::FI_READ | fi::FI_WRITE;
 const RX_CAPS: u64 = PRIMARY
     | fi::FI_RECV
     | fi::FI_REMOTE_READ
@@ -56,8 +56,7 @@ const RX_CAPS: u64 = PRIMARY
     | fi::FI_RMA_EVENT
     | fi::FI_DIRECTED_RECV
     | fi::FI_MULTI_RECV
-    | fi::FI_SOURCE
-    | COMM;
+    | fi::FI_SOURCE;
 /// Orders among one-sided operations, kept for those who ask: it makes operations wait for others.
 pub(crate) const REMOTE_ORDERS: u64 = fi::FI_ORDER_RAR
     | fi::FI_ORDER_RAW
@@ -97,6 +96,7 @@ struct Offer {
     rx_size: usize,
     threading: fi::fi_threading,
     control_progress: fi::fi_progress,
+    data_progress: fi::fi_progress,
     resource_mgmt: fi::fi_resource_mgmt,
     av_type: fi::fi_av_type,
     mr_mode: i32,
@@ -119,6 +119,7 @@ impl Offer {
             rx_size: QUEUE_LEN,
             threading: fi::FI_THREAD_SAFE,
             control_progress: fi::FI_PROGRESS_MANUAL,
+            data_progress: fi::FI_PROGRESS_MANUAL,
             resource_mgmt: fi::FI_RM_ENABLED,
             av_type: fi::FI_AV_UNSPEC,
             mr_mode: 0,
@@ -226,7 +227,8 @@ fn capabilities(info: &fi::fi_info, offer: &mut Offer) -> Result<(), Refusal> {
 }
 
 fn transmit(tx: &fi::fi_tx_attr, offer: &mut Offer) -> Result<(), Refusal> {
-    refuse_unless(tx.caps & !TX_CAPS == 0, "tx_attr caps", tx.caps & !TX_CAPS)?;
+    let strange = tx.caps & !(TX_CAPS | COMM);
+    refuse_unless(strange == 0, "tx_attr caps", strange)?;
     let strange = tx.op_flags & !TX_OP_FLAGS;
     refuse_unless(strange == 0, "tx_attr op_flags", strange)?;
     let order = tx.msg_order & !ORDERS;
@@ -246,7 +248,8 @@ fn transmit(tx: &fi::fi_tx_attr, offer: &mut Offer) -> Result<(), Refusal> {
 }
 
 fn receive(rx: &fi::fi_rx_attr, offer: &mut Offer) -> Result<(), Refusal> {
-    refuse_unless(rx.caps & !RX_CAPS == 0, "rx_attr caps", rx.caps & !RX_CAPS)?;
+    let strange = rx.caps & !(RX_CAPS | COMM);
+    refuse_unless(strange == 0, "rx_attr caps", strange)?;
     let strange = rx.op_flags & !RX_OP_FLAGS;
     refuse_unless(strange == 0, "rx_attr op_flags", strange)?;
     let order = rx.msg_order & !ORDERS;
@@ -283,13 +286,15 @@ fn domain(asked: &fi::fi_domain_attr, offer: &mut Offer) -> Result<(), Refusal> 
     if threading != fi::FI_THREAD_UNSPEC {
         offer.threading = threading;
     }
-    // Control operations are over when they return: that is automatic progress. Data moves only
-    // when the application calls; a helper thread costs milliseconds on a busy machine.
+    // Control operations are over when they return: that is automatic progress. Data moves when
+    // the application calls, unless it asks for a helper thread, which costs milliseconds on a busy
+    // machine.
     if asked.control_progress != fi::FI_PROGRESS_UNSPEC {
         offer.control_progress = asked.control_progress;
     }
-    let progress = asked.data_progress;
-    refuse_unless(progress != fi::FI_PROGRESS_AUTO, "data_progress", u64::from(progress))?;
+    if asked.data_progress != fi::FI_PROGRESS_UNSPEC {
+        offer.data_progress = asked.data_progress;
+    }
     if asked.resource_mgmt != fi::FI_RM_UNSPEC {
         offer.resource_mgmt = asked.resource_mgmt;
     }

@@ -41,19 +41,39 @@ pub(crate) fn sleep(
         std::thread::sleep(limit);
         return Ok(());
     }
+    if let Some(naps) = lie_down(engines, limit, ready)? {
+        Nap::sleep(&naps);
+        get_up(engines, naps.len())?;
+    }
+    Ok(())
+}
+
+/// Makes all engines ready for a sleep of at most `limit`; none of them where one, the `n`-th, is
+/// `ready` already.
+pub(crate) fn lie_down(
+    engines: &[Shared],
+    limit: Duration,
+    ready: impl Fn(usize, &mut Engine) -> bool,
+) -> Fi<Option<Vec<Nap>>> {
     let mut naps = Vec::with_capacity(engines.len());
     for (n, engine) in engines.iter().enumerate() {
         let mut engine = lock(engine)?;
         let something = engine.progress() || ready(n, &mut engine);
         match if something { None } else { engine.endpoint.lie_down(limit) } {
             Some(nap) => naps.push(nap),
-            None => break,
+            None => {
+                drop(engine);
+                get_up(engines, naps.len())?;
+                return Ok(None);
+            }
         }
     }
-    if naps.len() == engines.len() {
-        Nap::sleep(&naps);
-    }
-    for (engine, _) in engines.iter().zip(&naps) {
+    Ok(Some(naps))
+}
+
+/// The sleep of the first `count` engines is over.
+fn get_up(engines: &[Shared], count: usize) -> Fi<()> {
+    for engine in &engines[..count] {
         lock(engine)?.endpoint.get_up();
     }
     Ok(())

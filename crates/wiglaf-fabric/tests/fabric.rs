@@ -36,6 +36,11 @@ fn objects() {
 }
 
 #[test]
+fn asleep() {
+    judge("asleep");
+}
+
+#[test]
 fn rma() {
     judge("rma");
 }

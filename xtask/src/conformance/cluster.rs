@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What `timeout` exits with when it had to end the command.
 const STATUS_TIMED_OUT: i32 = 124;
@@ -122,11 +122,50 @@ impl Cluster {
         argv: &[String],
         limit: Duration,
     ) -> Result<Ended, String> {
+        self.start_run(log, options, env, argv, limit)?.wait()
+    }
+
+    fn start_run(
+        &self,
+        log: &str,
+        options: &[&str],
+        env: &[(&str, &str)],
+        argv: &[String],
+        limit: Duration,
+    ) -> Result<Running, String> {
         let mut command = Command::new("timeout");
         command.args(["-k", GRACE, &limit.as_secs().to_string()]).arg(&self.wiglaf);
         command.args(["--name", &self.name, "run"]).args(options).arg("--").args(argv);
         command.envs(env.iter().copied());
-        self.start(log, command)?.wait()
+        self.start(log, command)
+    }
+
+    /// The same for a program that tells of its progress in files. `None`: none of them has grown for
+    /// that long, so it was ended.
+    pub(crate) fn run_while_heard(
+        &self,
+        log: &str,
+        options: &[&str],
+        env: &[(&str, &str)],
+        argv: &[String],
+        limit: Duration,
+        (files, quiet_limit): (&[PathBuf], Duration),
+    ) -> Result<Option<Ended>, String> {
+        const STEP: Duration = Duration::from_millis(100);
+        let mut running = self.start_run(log, options, env, argv, limit)?;
+        let len = || -> u64 { files.iter().flat_map(fs::metadata).map(|file| file.len()).sum() };
+        let (mut heard, mut heard_len) = (Instant::now(), 0);
+        while !running.has_ended() {
+            let now_len = len();
+            if now_len != heard_len {
+                (heard, heard_len) = (Instant::now(), now_len);
+            } else if heard.elapsed() > quiet_limit {
+                running.wait_or_end(Duration::ZERO)?;
+                return Ok(None);
+            }
+            std::thread::sleep(STEP);
+        }
+        running.wait().map(Some)
     }
 
     fn start(&self, log: &str, mut command: Command) -> Result<Running, String> {
@@ -174,7 +213,7 @@ impl Running {
             std::thread::sleep(STEP);
         }
         if !self.has_ended() {
-            // `wiglaf exec` passes the signal on to the node.
+            // It passes the signal on to the nodes.
             let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         }
         self.wait()

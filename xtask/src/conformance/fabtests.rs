@@ -14,8 +14,8 @@ use super::{Context, progress, version};
 /// What a test exits with when the provider does not offer what it needs.
 const STATUS_NO_DATA: i32 = 61;
 const STATUS_NO_SYSTEM: i32 = 38;
-/// The time limit of one test; the script's own is twice that.
-const LIMIT: Duration = Duration::from_secs(60);
+/// The time limit of one test, as the script's own.
+const LIMIT: Duration = Duration::from_secs(120);
 /// The ubertest is some thousand tests in one.
 const LIMIT_UBERTEST: Duration = Duration::from_secs(300);
 /// How long a server gets to be ready before its client starts; the script gives it 1 s.

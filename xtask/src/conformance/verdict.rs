@@ -54,7 +54,6 @@ pub(crate) enum Judge {
     /// The rival in that column passes.
     Rival(usize),
     /// Nothing excuses it.
-    #[allow(dead_code, reason = "suites without a rival come next")]
     Nobody,
 }
 

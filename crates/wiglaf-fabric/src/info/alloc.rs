@@ -115,7 +115,7 @@ fn fill_domain(domain: &mut fi::fi_domain_attr, offer: &Offer) -> Fi<()> {
     domain.name = text(NAME)?;
     domain.threading = offer.threading;
     domain.control_progress = offer.control_progress;
-    domain.data_progress = fi::FI_PROGRESS_MANUAL;
+    domain.data_progress = offer.data_progress;
     domain.resource_mgmt = offer.resource_mgmt;
     domain.av_type = offer.av_type;
     domain.mr_mode = offer.mr_mode;

@@ -99,9 +99,6 @@ fn what_is_not_offered_is_refused() {
     asked.tx().inject_size = INJECT_LEN + 1;
     assert_eq!(asked.refused_for(), "inject_size");
     let mut asked = Asked::new();
-    asked.domain().data_progress = fi::FI_PROGRESS_AUTO;
-    assert_eq!(asked.refused_for(), "data_progress");
-    let mut asked = Asked::new();
     asked.tx().msg_order = fi::FI_ORDER_SAS | fi::FI_ORDER_RAS;
     assert_eq!(asked.refused_for(), "tx_attr msg_order");
 }
@@ -115,6 +112,20 @@ fn threading_and_av_type_are_as_asked() {
         let offer = asked.negotiate().unwrap();
         assert_eq!((offer.threading, offer.av_type), (threading, fi::FI_AV_MAP));
     }
+}
+
+#[test]
+fn data_moves_by_itself_only_for_who_asks() {
+    assert_eq!(Asked::new().negotiate().unwrap().data_progress, fi::FI_PROGRESS_MANUAL);
+    let mut asked = Asked::new();
+    asked.domain().data_progress = fi::FI_PROGRESS_AUTO;
+    assert_eq!(asked.negotiate().unwrap().data_progress, fi::FI_PROGRESS_AUTO);
+}
+
+#[test]
+fn directions_have_no_capabilities_of_the_domain() {
+    let offer = negotiate(None, 7).unwrap();
+    assert_eq!((offer.caps & COMM, (offer.tx_caps | offer.rx_caps) & COMM), (COMM, 0));
 }
 
 #[test]

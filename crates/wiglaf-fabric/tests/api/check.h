@@ -36,16 +36,22 @@ static struct fi_info *info;
 static struct fid_fabric *fabric;
 static struct fid_domain *domain;
 
-static void open_domain(uint64_t caps)
+static void open_domain_with(uint64_t caps, enum fi_progress progress)
 {
     struct fi_info *hints = fi_allocinfo();
     hints->caps = caps;
+    hints->domain_attr->data_progress = progress;
     hints->ep_attr->type = FI_EP_RDM;
     hints->fabric_attr->prov_name = strdup("wiglaf");
     GIVES(0, fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
     fi_freeinfo(hints);
     GIVES(0, fi_fabric(info->fabric_attr, &fabric, NULL));
     GIVES(0, fi_domain(fabric, info, &domain, NULL));
+}
+
+static void open_domain(uint64_t caps)
+{
+    open_domain_with(caps, FI_PROGRESS_UNSPEC);
 }
 
 static void close_domain(void)

@@ -2,6 +2,8 @@
  * answer, and the calls that move no data. */
 #include "check.h"
 
+#include <poll.h>
+
 static struct fid_cq *open_cq(enum fi_cq_format format)
 {
     struct fi_cq_attr attr = {.format = format};
@@ -66,7 +68,7 @@ static void queues(void)
     struct fid_cq *cq;
     GIVES(-FI_EINVAL, fi_cq_open(domain, &attr, &cq, NULL));
     attr.format = FI_CQ_FORMAT_TAGGED;
-    attr.wait_obj = FI_WAIT_FD;
+    attr.wait_obj = FI_WAIT_MUTEX_COND;
     GIVES(-FI_ENOSYS, fi_cq_open(domain, &attr, &cq, NULL));
     cq = open_cq(FI_CQ_FORMAT_TAGGED);
     GIVES(-FI_EAGAIN, fi_cq_read(cq, &entry, 1));
@@ -78,6 +80,72 @@ static void queues(void)
     GIVES(-FI_EAGAIN, fi_cq_sread(cq, &entry, 1, NULL, -1));
     CHECK(fi_cq_strerror(cq, FI_ETRUNC, NULL, NULL, 0) != NULL);
     GIVES(0, fi_close(&cq->fid));
+}
+
+/* Whether a descriptor is readable within that time. */
+static int readable(int fd, int timeout_ms)
+{
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    return poll(&polled, 1, timeout_ms) == 1;
+}
+
+static void descriptors(void)
+{
+    struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_FD};
+    struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_FD};
+    struct fi_eq_entry event = {0};
+    struct fid_cq *cq = open_cq(FI_CQ_FORMAT_TAGGED);
+    struct fid_eq *eq;
+    struct fid *fid;
+    uint32_t kind;
+    int fd = -1;
+    GIVES(-FI_ENODATA, fi_control(&cq->fid, FI_GETWAIT, &fd));
+    GIVES(0, fi_close(&cq->fid));
+    GIVES(0, fi_cq_open(domain, &attr, &cq, NULL));
+    GIVES(-FI_EINVAL, fi_control(&cq->fid, FI_GETWAIT, NULL));
+    GIVES(0, fi_control(&cq->fid, FI_GETWAIT, &fd));
+    fid = &cq->fid;
+    GIVES(0, fi_trywait(fabric, &fid, 1));
+    GIVES(0, fi_cq_signal(cq));
+    CHECK(readable(fd, 0));
+    GIVES(-FI_EAGAIN, fi_trywait(fabric, &fid, 1));
+    GIVES(0, fi_trywait(fabric, &fid, 1));
+    GIVES(0, fi_close(&cq->fid));
+
+    GIVES(0, fi_eq_open(fabric, &eq_attr, &eq, NULL));
+    GIVES(0, fi_control(&eq->fid, FI_GETWAIT, &fd));
+    fid = &eq->fid;
+    GIVES(0, fi_trywait(fabric, &fid, 1));
+    CHECK(!readable(fd, 0));
+    GIVES(sizeof event, fi_eq_write(eq, FI_NOTIFY, &event, sizeof event, 0));
+    CHECK(readable(fd, 0));
+    GIVES(-FI_EAGAIN, fi_trywait(fabric, &fid, 1));
+    GIVES(sizeof event, fi_eq_read(eq, &kind, &event, sizeof event, 0));
+    CHECK(!readable(fd, 0));
+    GIVES(0, fi_close(&eq->fid));
+}
+
+static void poll_sets(void)
+{
+    struct fi_poll_attr attr = {.flags = 1};
+    struct fid_poll *set;
+    struct fid_cq *cq = open_cq(FI_CQ_FORMAT_TAGGED);
+    struct fid_av *av = open_av();
+    void *context;
+    GIVES(-FI_EINVAL, fi_poll_open(domain, &attr, &set));
+    attr.flags = 0;
+    GIVES(0, fi_poll_open(domain, &attr, &set));
+    GIVES(-FI_EINVAL, fi_poll_add(set, &av->fid, 0));
+    GIVES(0, fi_poll_add(set, &cq->fid, 0));
+    GIVES(0, fi_poll(set, &context, 1));
+    GIVES(0, fi_poll(set, NULL, 0));
+    GIVES(-FI_EINVAL, fi_poll(set, NULL, 1));
+    GIVES(-FI_EBUSY, fi_close(&cq->fid)); /* in the set */
+    GIVES(0, fi_poll_del(set, &cq->fid, 0));
+    GIVES(-FI_EINVAL, fi_poll_del(set, &cq->fid, 0));
+    GIVES(0, fi_close(&set->fid));
+    GIVES(0, fi_close(&cq->fid));
+    GIVES(0, fi_close(&av->fid));
 }
 
 static void counters(void)
@@ -187,6 +255,8 @@ int main(void)
     open_domain(FI_MSG | FI_TAGGED | FI_DIRECTED_RECV);
     address_vectors();
     queues();
+    descriptors();
+    poll_sets();
     counters();
     events();
     memory();
