@@ -36,8 +36,8 @@ fn cntr_open(home: &Home, change: impl Fn(&mut fi::fi_cntr_attr)) -> isize {
 
 /// Opening objects, and taking them apart in the wrong order.
 const OBJECTS: &[Refused] = &[
-    ("wait object 3", -fi::FI_ENOSYS, |home, _| {
-        cq_open(home, |attr| attr.wait_obj = fi::FI_WAIT_FD)
+    ("wait object 2", -fi::FI_ENOSYS, |home, _| {
+        cq_open(home, |attr| attr.wait_obj = fi::FI_WAIT_SET)
     }),
     ("another provider owns", -fi::FI_ENOSYS, |home, _| {
         cq_open(home, |attr| attr.flags = fi::FI_PEER)
