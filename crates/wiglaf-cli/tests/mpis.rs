@@ -186,3 +186,20 @@ fn what_is_not_here_is_one_sentence_with_the_next_step() {
     let said = site.wiglaf(&["run", "--mpi", "lam", "--", "true"]);
     assert!(said.status == Some(2) && said.stderr.contains("openmpi, mpich and intel"), "{said:?}");
 }
+
+/// Under the launcher of the other family each rank would be "rank 0 of 1".
+#[test]
+fn a_program_of_the_other_family_is_refused() {
+    let has = |compiler| Command::new(compiler).arg("-show").output().is_ok();
+    if !has("mpicc.mpich") || !has("mpicc.openmpi") {
+        eprintln!("skipped: it takes mpicc.mpich and mpicc.openmpi (libmpich-dev, libopenmpi-dev)");
+        return;
+    }
+    let Some(site) = Site::up(&[]) else { return };
+    fs::write(site.work().join("who.c"), WHO).unwrap();
+    let mut cc = Command::new("mpicc.mpich");
+    cc.args(["-o", "who", "who.c"]).current_dir(site.work());
+    assert!(cc.status().unwrap().success());
+    site.wiglaf(&["run", "--mpi", "openmpi", "--transport", "tcp", "--", "./who"])
+        .expect_sentence(1, "was built with MPICH");
+}

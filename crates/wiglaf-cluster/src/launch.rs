@@ -239,11 +239,12 @@ impl Launch<'_> {
     fn under(&self, mpi: &Installation, streams: Streams) -> Result<Running> {
         let program = self.job.argv[0].to_string_lossy();
         // A launcher's own answer is a page long.
-        if mpi::find_program(&program).is_none() {
-            return Err(Error::not_found(format!(
+        let found = mpi::find_program(&program).ok_or_else(|| {
+            Error::not_found(format!(
                 "there is no program `{program}`; check its name and the PATH"
-            )));
-        }
+            ))
+        })?;
+        mpi::check_abi(&found, mpi)?;
         let settings = Settings {
             transport: self.job.transport,
             link: self.job.link,

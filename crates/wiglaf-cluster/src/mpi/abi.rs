@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{Family, Installation, Origin};
@@ -20,6 +21,50 @@ pub(crate) const DIR: &str = "abi";
 const C: [&str; 2] = ["libmpi.so.12", "libmpich.so.12"];
 /// What the Fortran library is called.
 const FORTRAN: [&str; 2] = ["libmpifort.so.12", "libmpichfort.so.12"];
+
+/// What Open MPI's C library is called, in versions 4 and 5.
+const OPEN_MPI: &str = "libmpi.so.40";
+/// Names of needed libraries stand near the beginning of a program.
+const LOOKED_AT_LEN_MAX: u64 = 16 << 20;
+
+/// Refuses a program that needs the library of the other family: each of its
+/// ranks would be alone, "rank 0 of 1". What is no ELF file, or names the
+/// libraries of both or neither, is let through.
+///
+/// # Errors
+/// When it cannot be meant; the sentence names the family.
+pub(crate) fn check(program: &Path, mpi: &Installation) -> Result<()> {
+    let mut bytes = Vec::new();
+    let read = fs::File::open(program)
+        .and_then(|file| file.take(LOOKED_AT_LEN_MAX).read_to_end(&mut bytes));
+    if read.is_err() || !bytes.starts_with(b"\x7fELF") {
+        return Ok(());
+    }
+    let built_with = match (names_any(&bytes, &[OPEN_MPI]), names_any(&bytes, &C)) {
+        (true, false) => Family::OpenMpi,
+        (false, true) => Family::Mpich,
+        _ => return Ok(()),
+    };
+    if (built_with == Family::OpenMpi) == (mpi.family == Family::OpenMpi) {
+        return Ok(());
+    }
+    Err(Error::new(format!(
+        "`{}` was built with {built_with}, and {} would run each of its ranks alone; take `--mpi {}`",
+        program.display(),
+        mpi.family,
+        built_with.name()
+    )))
+}
+
+/// Whether one of these is a string of its own among the bytes.
+fn names_any(bytes: &[u8], names: &[&str]) -> bool {
+    let is_here = |rest: &[u8]| {
+        names
+            .iter()
+            .any(|name| rest.strip_prefix(name.as_bytes()).is_some_and(|r| r.first() == Some(&0)))
+    };
+    bytes.iter().enumerate().any(|(at, byte)| *byte == 0 && is_here(&bytes[at + 1..]))
+}
 
 /// What `LD_LIBRARY_PATH` must begin with for a program to take this MPI. Links
 /// are made in the first of `bases` that can be written to.

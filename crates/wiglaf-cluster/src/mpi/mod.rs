@@ -11,7 +11,7 @@ mod installation;
 mod launcher;
 mod openmpi;
 
-pub(crate) use abi::DIR as NAMES_DIR;
+pub(crate) use abi::{DIR as NAMES_DIR, check as check_abi};
 pub use discover::{Choice, Which};
 pub use installation::{Family, Installation, Libfabric, Origin, Wrappers};
 pub use launcher::Deal;
