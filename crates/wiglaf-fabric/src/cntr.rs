@@ -1,10 +1,11 @@
 //! `fid_cntr`: counts completed operations.
 
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::bindings as fi;
-use crate::descriptor::{self, Descriptor};
+use crate::descriptor::{self, Descriptor, Waitable};
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared};
 use crate::gate::Gate;
@@ -151,7 +152,14 @@ unsafe impl Object for Cntr {
     const CLASS: u32 = fi::FI_CLASS_CNTR;
 }
 
-static FID_OPS: fi::fi_ops = fi::fi_ops { control: Some(control), ..fid_ops(close) };
+impl Waitable for Cntr {
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.state.descriptor.as_ref().map(Descriptor::fd)
+    }
+}
+
+static FID_OPS: fi::fi_ops =
+    fi::fi_ops { control: Some(descriptor::control::<Cntr>), ..fid_ops(close) };
 static OPS: fi::fi_ops_cntr = fi::fi_ops_cntr {
     size: size_of::<fi::fi_ops_cntr>(),
     read: Some(read),
@@ -192,20 +200,6 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: checked above.
         unsafe { hand_out(opened, cntr) };
         Ok(())
-    })
-}
-
-unsafe extern "C" fn control(
-    fid: *mut fi::fid,
-    command: libc::c_int,
-    arg: *mut libc::c_void,
-) -> libc::c_int {
-    guard(|| {
-        // SAFETY: fi_cntr(3) demands a live counter and room for what the command answers.
-        unsafe {
-            let descriptor = &object::<Cntr, _>(fid)?.state.descriptor;
-            descriptor::control(descriptor.as_ref().map(Descriptor::fd), command, arg)
-        }
     })
 }
 

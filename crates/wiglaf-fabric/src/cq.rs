@@ -1,6 +1,7 @@
 //! `fid_cq`: the completion queue. Reading it is what moves data, in both directions.
 
 use std::collections::VecDeque;
+use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,7 @@ use wiglaf_endpoint::{Class, Completion, Outcome, Side};
 
 use crate::av::UNSPEC;
 use crate::bindings as fi;
-use crate::descriptor::{self, Descriptor};
+use crate::descriptor::{self, Descriptor, Waitable};
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared, outcome_errno};
 use crate::gate::Gate;
@@ -265,7 +266,14 @@ unsafe impl Object for Cq {
     const CLASS: u32 = fi::FI_CLASS_CQ;
 }
 
-static FID_OPS: fi::fi_ops = fi::fi_ops { control: Some(control), ..fid_ops(close) };
+impl Waitable for Cq {
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.state.descriptor.as_ref().map(Descriptor::fd)
+    }
+}
+
+static FID_OPS: fi::fi_ops =
+    fi::fi_ops { control: Some(descriptor::control::<Cq>), ..fid_ops(close) };
 static OPS: fi::fi_ops_cq = fi::fi_ops_cq {
     size: size_of::<fi::fi_ops_cq>(),
     read: Some(read),
@@ -309,20 +317,6 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: checked above.
         unsafe { hand_out(opened, cq) };
         Ok(())
-    })
-}
-
-unsafe extern "C" fn control(
-    fid: *mut fi::fid,
-    command: libc::c_int,
-    arg: *mut libc::c_void,
-) -> libc::c_int {
-    guard(|| {
-        // SAFETY: fi_cq(3) demands a live queue and room for what the command answers.
-        unsafe {
-            let descriptor = &object::<Cq, _>(fid)?.state.descriptor;
-            descriptor::control(descriptor.as_ref().map(Descriptor::fd), command, arg)
-        }
     })
 }
 

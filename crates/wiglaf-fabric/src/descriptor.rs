@@ -18,7 +18,8 @@ use wiglaf_endpoint::Nap;
 
 use crate::bindings as fi;
 use crate::engine::{Engine, Shared};
-use crate::guard::{EAGAIN, EINVAL, ENOSYS, Errno, Fi, lock, refuse};
+use crate::guard::{EAGAIN, EINVAL, ENOSYS, Errno, Fi, guard, lock, refuse};
+use crate::object::{Object, object};
 use crate::wait;
 
 /// Wait objects that need nothing from the kernel.
@@ -33,22 +34,29 @@ pub(crate) fn is_wanted(call: &str, wait_obj: fi::fi_wait_obj) -> Fi<bool> {
     }
 }
 
+/// An object that applications may sleep on.
+pub(crate) trait Waitable: Object {
+    /// Its descriptor, if it was opened with one.
+    fn wait_fd(&self) -> Option<RawFd>;
+}
+
 /// Answers `FI_GETWAIT`, the one control command of queues and counters.
-///
-/// # Safety
-/// `arg` is null or valid for a write of an `int`.
-pub(crate) unsafe fn control(
-    fd: Option<RawFd>,
+pub(crate) unsafe extern "C" fn control<T: Waitable>(
+    fid: *mut fi::fid,
     command: libc::c_int,
     arg: *mut libc::c_void,
-) -> Fi<()> {
-    if u32::try_from(command) != Ok(fi::FI_GETWAIT) {
-        return Err(ENOSYS);
-    }
-    let fd = fd.ok_or(Errno(fi::FI_ENODATA))?;
-    // SAFETY: by the contract of this function.
-    *unsafe { arg.cast::<libc::c_int>().as_mut() }.ok_or(EINVAL)? = fd;
-    Ok(())
+) -> libc::c_int {
+    guard(|| {
+        // SAFETY: fi_control(3) demands a live handle.
+        let fd = unsafe { object::<T, _>(fid)? }.wait_fd();
+        if u32::try_from(command) != Ok(fi::FI_GETWAIT) {
+            return Err(ENOSYS);
+        }
+        let fd = fd.ok_or(Errno(fi::FI_ENODATA))?;
+        // SAFETY: fi_control(3) demands room for the descriptor; null is refused.
+        *unsafe { arg.cast::<libc::c_int>().as_mut() }.ok_or(EINVAL)? = fd;
+        Ok(())
+    })
 }
 
 fn os_errno(error: rustix::io::Errno) -> Errno {

@@ -3,12 +3,13 @@
 //! endpoints whose links fail.
 
 use std::collections::VecDeque;
+use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use crate::bindings as fi;
-use crate::descriptor::{self, Flag};
+use crate::descriptor::{self, Flag, Waitable};
 use crate::fabric::{Fabric, FabricState};
 use crate::guard::{EAGAIN, EINVAL, Errno, Fi, guard, guard_count, guard_or, lock, not_busy};
 use crate::object::{
@@ -98,7 +99,14 @@ unsafe impl Object for Eq {
     const CLASS: u32 = fi::FI_CLASS_EQ;
 }
 
-static FID_OPS: fi::fi_ops = fi::fi_ops { control: Some(control), ..fid_ops(close) };
+impl Waitable for Eq {
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.state.flag.as_ref().map(Flag::fd)
+    }
+}
+
+static FID_OPS: fi::fi_ops =
+    fi::fi_ops { control: Some(descriptor::control::<Eq>), ..fid_ops(close) };
 static OPS: fi::fi_ops_eq = fi::fi_ops_eq {
     size: size_of::<fi::fi_ops_eq>(),
     read: Some(read),
@@ -132,20 +140,6 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: checked above.
         unsafe { hand_out(opened, eq) };
         Ok(())
-    })
-}
-
-unsafe extern "C" fn control(
-    fid: *mut fi::fid,
-    command: libc::c_int,
-    arg: *mut libc::c_void,
-) -> libc::c_int {
-    guard(|| {
-        // SAFETY: fi_eq(3) demands a live queue and room for what the command answers.
-        unsafe {
-            let flag = &object::<Eq, _>(fid)?.state.flag;
-            descriptor::control(flag.as_ref().map(Flag::fd), command, arg)
-        }
     })
 }
 
