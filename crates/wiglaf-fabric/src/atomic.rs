@@ -105,6 +105,12 @@ unsafe fn vector(iocs: Iocs, count: usize, op: &AtomicOp) -> Fi<Regions> {
     unsafe { Regions::read(iov.as_ptr(), count) }
 }
 
+/// The operands of an operation, read only where it has any: a pure read is told how much by its
+/// results, and what stands in their place may be anything.
+fn operands(op: &AtomicOp, read: impl FnOnce() -> Fi<Regions>) -> Fi<Regions> {
+    if op.function == Function::Read { Ok(Regions::none()) } else { read() }
+}
+
 /// Where an operation goes, and how.
 struct To {
     to: u64,
@@ -131,8 +137,6 @@ unsafe fn post(
     comparands: Regions,
     results: Regions,
 ) -> Fi<()> {
-    // A pure read is told how much by its results; its operands may be anything.
-    let operands = if op.function == Function::Read { Regions::none() } else { operands };
     let len = if op.fetch { results.len() } else { operands.len() };
     let agree = op.function == Function::Read || operands.len() == len;
     if len == 0 || !agree || (op.function.compares() && comparands.len() != len) {
@@ -163,10 +167,10 @@ unsafe fn from_msg(msg: Msg, flags: u64, kind: Kind) -> Fi<(To, AtomicOp, Region
         let msg = msg.as_ref().ok_or(EINVAL)?;
         let op = operation(kind, msg.datatype, msg.op)?;
         let target = msg.rma_iov.as_ref().filter(|_| msg.rma_iov_count == 1).ok_or(EINVAL)?;
-        let reads_only = op.function == Function::Read;
-        let operands =
-            if reads_only { Regions::none() } else { vector(msg.msg_iov, msg.iov_count, &op)? };
-        if !reads_only && target.count.checked_mul(op.element.len()) != Some(operands.len()) {
+        let operands = operands(&op, || vector(msg.msg_iov, msg.iov_count, &op))?;
+        if op.function != Function::Read
+            && target.count.checked_mul(op.element.len()) != Some(operands.len())
+        {
             return Err(EINVAL);
         }
         // Data that an atomic operation brings is not shown by any queue.
@@ -261,8 +265,7 @@ unsafe extern "C" fn readwrite(
     guard_data(|| unsafe {
         let op = operation(Kind::Fetch, datatype, op)?;
         let results = elements(result, count, &op)?;
-        let reads_only = op.function == Function::Read;
-        let operands = if reads_only { Regions::none() } else { elements(buf, count, &op)? };
+        let operands = operands(&op, || elements(buf, count, &op))?;
         post(ep, &To::new(to, address, key, context), op, operands, Regions::none(), results)
     })
 }
@@ -286,8 +289,7 @@ unsafe extern "C" fn readwritev(
     guard_data(|| unsafe {
         let op = operation(Kind::Fetch, datatype, op)?;
         let results = vector(resultv, result_count, &op)?;
-        let reads_only = op.function == Function::Read;
-        let operands = if reads_only { Regions::none() } else { vector(iov, count, &op)? };
+        let operands = operands(&op, || vector(iov, count, &op))?;
         post(ep, &To::new(to, address, key, context), op, operands, Regions::none(), results)
     })
 }
