@@ -227,10 +227,8 @@ impl Endpoint {
             Ok(Taken::Buffered) => {}
             Ok(Taken::Pending) if op.inject => {
                 // Its buffer is the caller's again in a moment.
-                let mut bytes = vec![0; len];
-                regions.read(0, &mut bytes);
                 if let Some(sending) = self.books.sending_mut(token) {
-                    sending.content = Content::Owned(bytes);
+                    sending.content = Content::Owned(regions.copied());
                 }
             }
             Ok(Taken::Pending) => {}

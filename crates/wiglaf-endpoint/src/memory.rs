@@ -170,6 +170,13 @@ impl Regions {
         });
     }
 
+    /// All bytes, in memory of our own.
+    pub(crate) fn copied(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.len];
+        self.read(0, &mut bytes);
+        bytes
+    }
+
     /// Replaces the `len` bytes at `offset` by what `change` makes of them.
     ///
     /// Aligned elements of 1, 2, 4 and 8 bytes are changed indivisibly, also

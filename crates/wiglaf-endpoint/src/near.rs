@@ -237,8 +237,7 @@ impl NearSide {
         let mut request = Request::of(len as u64);
         let content = if op.inject {
             // Its buffer is the caller's again in a moment.
-            let mut bytes = vec![0; len];
-            regions.read(0, &mut bytes);
+            let bytes = regions.copied();
             // Moving the vector does not move its bytes.
             request.push(bytes.as_ptr().expose_provenance() as u64, len as u64);
             Content::Owned(bytes)

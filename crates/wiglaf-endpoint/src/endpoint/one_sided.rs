@@ -245,11 +245,7 @@ impl Endpoint {
 /// The same bytes, in memory of our own.
 fn own(content: Content) -> Content {
     match content {
-        Content::User(regions) => {
-            let mut bytes = vec![0; regions.len()];
-            regions.read(0, &mut bytes);
-            Content::Owned(bytes)
-        }
+        Content::User(regions) => Content::Owned(regions.copied()),
         other => other,
     }
 }
