@@ -1,4 +1,4 @@
-/* What both measuring programs share: the clock, the sample list and its JSON form. */
+/* What the measuring programs share: the clock, the sample list and its JSON form. */
 #ifndef WIGLAF_BENCH_COMMON_H
 #define WIGLAF_BENCH_COMMON_H
 

@@ -21,6 +21,8 @@ pub enum MeasuringProgram {
     Pingpong,
     /// Any number of ranks in a circle.
     Ring,
+    /// Two ranks, windows of messages.
+    Stream,
 }
 
 impl MeasuringProgram {
@@ -28,6 +30,7 @@ impl MeasuringProgram {
         match self {
             Self::Pingpong => "pingpong",
             Self::Ring => "ring",
+            Self::Stream => "stream",
         }
     }
 
@@ -35,6 +38,7 @@ impl MeasuringProgram {
         match self {
             Self::Pingpong => include_str!("../mpi/pingpong.c"),
             Self::Ring => include_str!("../mpi/ring.c"),
+            Self::Stream => include_str!("../mpi/stream.c"),
         }
     }
 

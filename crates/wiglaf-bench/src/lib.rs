@@ -14,8 +14,10 @@
 #![forbid(unsafe_code)]
 
 pub mod applications;
+pub mod bandwidth;
 pub mod compile;
 pub mod contender;
+mod course;
 mod error;
 pub mod facts;
 pub mod floor;

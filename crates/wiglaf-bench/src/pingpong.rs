@@ -1,7 +1,6 @@
 //! Latency and bandwidth against message size, Wiglaf beside its rivals.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,20 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::Progress;
 use crate::compile::MeasuringProgram;
-use crate::contender::{Absent, CONTENDERS, evidence, talkative};
+use crate::contender::{Absent, CONTENDERS};
+use crate::course::{Admitted, Course, whole_ms};
 use crate::error::{BenchError, Result};
 use crate::facts::Facts;
 use crate::floor::{self, Floor};
 use crate::interleave;
-use crate::launch::{self, Job, Launcher, Settings, Transport};
+use crate::launch::{Launcher, Settings, Transport};
 use crate::stats::{Samples, Summary};
 
 /// Names the layout of the result, for those who read it later.
 pub const SCHEMA: &str = "wiglaf-bench/pingpong/1";
 
 const RUN_TIME_MAX: Duration = Duration::from_secs(180);
-/// For the first, short run: who needs longer is stuck.
-const TRY_TIME_MAX: Duration = Duration::from_secs(45);
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -141,20 +139,22 @@ pub struct Comparison {
 /// later.
 pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> Result<Report> {
     let program = MeasuringProgram::Pingpong.build(&plan.cache)?;
-    let runner = Runner { launcher, plan, program };
-    let (mut entries, absent) = runner.admit(progress);
-    if entries.is_empty() {
-        let reasons: Vec<_> =
-            absent.iter().map(|a| format!("{}: {}", a.transport.label(), a.reason)).collect();
-        return Err(BenchError::NoContender(reasons.join("; ")));
-    }
+    let course = Course { launcher, program, cores: &plan.cores, dir: &plan.cache };
+    let (admitted, absent) = course.admit(&plan.contenders, &[5, 8], progress)?;
+    let mut entries: Vec<_> = admitted.into_iter().map(Entry::new).collect();
+    let args: Vec<u64> =
+        std::iter::once(whole_ms(plan.budget)).chain(plan.lens.iter().copied()).collect();
     let order = interleave::rounds(entries.len(), plan.rounds);
     for (round, turns) in order.iter().enumerate() {
         for &turn in turns {
             let entry = &mut entries[turn];
             let label = entry.transport.label();
             progress(&format!("round {} of {}: {label}", round + 1, plan.rounds));
-            let samples = runner.run(entry.transport, &entry.settings)?;
+            let output = course.run(entry.transport, &entry.settings, &args, RUN_TIME_MAX)?;
+            let samples = parse(&String::from_utf8_lossy(&output.stdout))?;
+            if let Some(len) = plan.lens.iter().find(|len| !samples.contains_key(len)) {
+                return Err(bad_output(format!("nothing about {len} bytes")));
+            }
             entry.take(samples);
         }
     }
@@ -164,7 +164,7 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
         schema: SCHEMA.to_owned(),
         facts: Facts::gather(launcher.facts()),
         rounds: plan.rounds,
-        budget_ms: u64::try_from(plan.budget.as_millis()).unwrap_or(u64::MAX),
+        budget_ms: whole_ms(plan.budget),
         comparison: compare(&contenders),
         contenders,
         absent,
@@ -185,83 +185,6 @@ fn measure_floors(launcher: &dyn Launcher, progress: Progress<'_>) -> (Vec<Floor
     (floors, absent)
 }
 
-struct Runner<'a> {
-    launcher: &'a dyn Launcher,
-    plan: &'a Plan,
-    program: PathBuf,
-}
-
-impl Runner<'_> {
-    /// One short run each, to see who works here and that the messages take
-    /// the way they should.
-    fn admit(&self, progress: Progress<'_>) -> (Vec<Entry>, Vec<Absent>) {
-        let (mut entries, mut absent) = (Vec::new(), Vec::new());
-        for &transport in &self.plan.contenders {
-            progress(&format!("trying {}", transport.label()));
-            match self.try_out(transport) {
-                Ok(entry) => entries.push(entry),
-                Err(reason) => absent.push(Absent { transport, reason }),
-            }
-        }
-        (entries, absent)
-    }
-
-    fn try_out(&self, transport: Transport) -> std::result::Result<Entry, String> {
-        let settings = self.launcher.settings(transport)?;
-        let mut loud = settings.clone();
-        loud.extend(talkative(transport));
-        let output = self
-            .launch(transport, &loud, Duration::from_millis(5), &[8], TRY_TIME_MAX)
-            .map_err(|e| e.to_string())?;
-        // UCX tells on standard output, the others on standard error.
-        let said = [output.stderr, output.stdout].concat();
-        let evidence = evidence(transport, &String::from_utf8_lossy(&said));
-        if evidence.is_none() {
-            return Err("its MPI ran, but over something else".to_owned());
-        }
-        Ok(Entry { transport, settings, evidence, lens: BTreeMap::new() })
-    }
-
-    fn run(&self, transport: Transport, settings: &Settings) -> Result<BTreeMap<u64, Samples>> {
-        let Plan { budget, lens, .. } = self.plan;
-        let output = self.launch(transport, settings, *budget, lens, RUN_TIME_MAX)?;
-        let samples = parse(&String::from_utf8_lossy(&output.stdout))?;
-        match self.plan.lens.iter().find(|len| !samples.contains_key(len)) {
-            None => Ok(samples),
-            Some(len) => Err(bad_output(format!("nothing about {len} bytes"))),
-        }
-    }
-
-    fn launch(
-        &self,
-        transport: Transport,
-        settings: &Settings,
-        budget: Duration,
-        lens: &[u64],
-        time_max: Duration,
-    ) -> Result<std::process::Output> {
-        let numbers =
-            std::iter::once(budget.as_millis()).chain(lens.iter().map(|l| u128::from(*l)));
-        let args: Vec<OsString> = numbers.map(|n| n.to_string().into()).collect();
-        let cores: Vec<String> = self.plan.cores.iter().map(ToString::to_string).collect();
-        let env = match cores.is_empty() {
-            true => Vec::new(),
-            false => vec![("WIGLAF_BENCH_CORES".to_owned(), cores.join(","))],
-        };
-        let job = Job {
-            transport,
-            settings,
-            ranks: 2,
-            nodes: self.launcher.node_count().min(2),
-            program: &self.program,
-            args: &args,
-            env: &env,
-            dir: &self.plan.cache,
-        };
-        launch::run(self.launcher, &job, time_max)
-    }
-}
-
 /// A contender while it is being measured.
 struct Entry {
     transport: Transport,
@@ -271,6 +194,11 @@ struct Entry {
 }
 
 impl Entry {
+    fn new(who: Admitted) -> Self {
+        let Admitted { transport, settings, evidence } = who;
+        Self { transport, settings, evidence, lens: BTreeMap::new() }
+    }
+
     fn take(&mut self, run: BTreeMap<u64, Samples>) {
         for (len, samples) in run {
             let (all, medians) = self.lens.entry(len).or_default();

@@ -8,12 +8,17 @@ mod table;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use crate::error::{Result, file_error};
-use crate::pingpong;
+use crate::{bandwidth, pingpong};
 
 pub use json::{read, write};
 pub use plot::{FONT_PACKAGE, Picture, draw_png, draw_svg};
-pub use table::{applications_table, length, pingpong_markdown, pingpong_table, ring_table};
+pub use table::{
+    applications_table, bandwidth_markdown, bandwidth_table, length, pingpong_markdown,
+    pingpong_table, ring_table,
+};
 
 /// What became of a report on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,14 +35,32 @@ pub struct Written {
 /// # Errors
 /// When the folder cannot be written to.
 pub fn write_pingpong(report: &pingpong::Report, folder: &Path) -> Result<Written> {
+    write_all(report, &pingpong_markdown(report), &Picture::of(report), folder, "pingpong")
+}
+
+/// The same about streams: `bandwidth.json`, `.md`, `.svg` and `.png`.
+///
+/// # Errors
+/// When the folder cannot be written to.
+pub fn write_bandwidth(report: &bandwidth::Report, folder: &Path) -> Result<Written> {
+    let picture = Picture::of_bandwidth(report);
+    write_all(report, &bandwidth_markdown(report), &picture, folder, "bandwidth")
+}
+
+fn write_all(
+    report: &impl Serialize,
+    markdown: &str,
+    picture: &Picture,
+    folder: &Path,
+    name: &str,
+) -> Result<Written> {
     fs::create_dir_all(folder).map_err(file_error(folder))?;
-    let file = |ending: &str| folder.join(format!("pingpong.{ending}"));
+    let file = |ending: &str| folder.join(format!("{name}.{ending}"));
     write(report, &file("json"))?;
-    fs::write(file("md"), pingpong_markdown(report)).map_err(file_error(folder))?;
-    let picture = Picture::of(report);
-    draw_svg(&picture, &file("svg"))?;
+    fs::write(file("md"), markdown).map_err(file_error(folder))?;
+    draw_svg(picture, &file("svg"))?;
     let mut written = Written { files: ["json", "md", "svg"].map(file).to_vec(), notes: vec![] };
-    match draw_png(&picture, &file("png")) {
+    match draw_png(picture, &file("png")) {
         Ok(()) => written.files.push(file("png")),
         Err(error) => written.notes.push(error.to_string()),
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wiglaf_bench::applications::{self, ApplicationId};
 use wiglaf_bench::local::LocalMpirun;
-use wiglaf_bench::{BenchError, Launcher, Transport, pingpong, report, ring};
+use wiglaf_bench::{BenchError, Launcher, Transport, bandwidth, pingpong, report, ring};
 
 /// The value, or a line that says why the test is skipped.
 fn or_skip<T>(result: Result<T, BenchError>) -> Option<T> {
@@ -63,6 +63,30 @@ fn rivals_take_turns_and_are_compared() {
     report::write(&found, &json).unwrap();
     assert_eq!(report::read::<pingpong::Report>(&json).unwrap(), found);
     assert!(report::pingpong_table(&found).contains("1 MiB"));
+}
+
+#[test]
+fn streams_go_one_way_and_both() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(launcher) = or_skip(LocalMpirun::new()) else { return };
+    let plan = bandwidth::Plan {
+        rounds: 2,
+        lens: vec![8, 1 << 18],
+        window: 8,
+        budget: Duration::from_millis(5),
+        contenders: vec![Transport::Tcp],
+        cache: dir.path().to_owned(),
+    };
+    let measured = bandwidth::measure(&launcher, &plan, &mut |_| ());
+    let Some(found) = or_skip(measured) else { return };
+    assert_eq!(found.contenders[0].points.len(), 4);
+    for point in &found.contenders[0].points {
+        assert!(point.window_time.samples >= 12 && point.messages_per_s > 0.0);
+        assert_eq!(point.round_megabytes_per_s.len(), 2);
+    }
+    let written = report::write_bandwidth(&found, dir.path()).unwrap();
+    assert!(written.files.iter().all(|file| file.is_file()));
+    assert_eq!(report::read::<bandwidth::Report>(&written.files[0]).unwrap(), found);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::Serialize;
 use wiglaf_bench::contender::SAME_NODE;
-use wiglaf_bench::{BenchError, applications, pingpong, report, ring};
+use wiglaf_bench::{BenchError, applications, bandwidth, pingpong, report, ring};
 use wiglaf_cluster::error::Context;
 use wiglaf_cluster::mpi::{self, Choice, Family, Link, Transport};
 use wiglaf_cluster::rate::Rate;
@@ -30,6 +30,8 @@ Examples:
   wiglaf bench pingpong --sizes 8,64K,1M --repeats 9 --link udp
   wiglaf bench pingpong --wire direct    on a cable, without a switch
   wiglaf bench pingpong --same-node      shared memory, beside vader and UCX
+  wiglaf bench bandwidth                 windows of 64 messages, 8 B to 4 MiB, one
+                                         way and both ways; rate of short ones
   wiglaf bench ring --ranks 4 --nodes 4  ranks that share cores
   wiglaf bench applications              whole programs, serial, TCP, Wiglaf
 
@@ -50,6 +52,8 @@ pub(crate) struct Args {
 enum What {
     /// Latency and bandwidth against message size, between two nodes
     Pingpong(PingpongArgs),
+    /// Streams between two nodes, one way and both ways at once
+    Bandwidth(BandwidthArgs),
     /// Ranks in a circle: what becomes of a transport when ranks share cores
     Ring(RingArgs),
     /// Quantum ESPRESSO and NWChem, serial, over TCP and over Wiglaf
@@ -71,6 +75,25 @@ struct PingpongArgs {
     same_node: bool,
 
     /// Message sizes, such as 0,8,64K,1M [default: 0 B to 4 MiB]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size)]
+    sizes: Vec<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+struct BandwidthArgs {
+    #[command(flatten)]
+    common: Common,
+
+    /// How many nodes the cluster must have; the first two are used
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = node_count)]
+    nodes: usize,
+
+    /// Messages under way at once in each direction
+    #[arg(long, default_value_t = 64, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=1024))]
+    window: u64,
+
+    /// Message sizes, such as 8,64K,1M [default: 8 B to 4 MiB]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size)]
     sizes: Vec<u64>,
 }
@@ -201,6 +224,7 @@ impl Common {
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     match &args.what {
         What::Pingpong(args) => run_pingpong(args, global)?,
+        What::Bandwidth(args) => run_bandwidth(args, global)?,
         What::Ring(args) => run_ring(args, global)?,
         What::Applications(args) => run_applications(args, global)?,
     }
@@ -229,11 +253,7 @@ fn run_pingpong(args: &PingpongArgs, global: &Global) -> Result<()> {
         plan.budget = Duration::from_millis(20);
         plan.lens = QUICK_LENS.to_vec();
     }
-    if !args.sizes.is_empty() {
-        plan.lens.clone_from(&args.sizes);
-        plan.lens.sort_unstable();
-        plan.lens.dedup();
-    }
+    choose(&mut plan.lens, &args.sizes);
     let measured = pingpong::measure(&launcher, &plan, &mut progress);
     interrupt::check()?;
     let report = measured.map_err(plain)?;
@@ -241,6 +261,38 @@ fn run_pingpong(args: &PingpongArgs, global: &Global) -> Result<()> {
     common.show(&report, &report::pingpong_table(&report), &written.files)?;
     written.notes.iter().for_each(|note| eprintln!("wiglaf: {note}"));
     Ok(())
+}
+
+fn run_bandwidth(args: &BandwidthArgs, global: &Global) -> Result<()> {
+    let common = &args.common;
+    need_openmpi()?;
+    make_folder(&common.output)?;
+    let work = work_folder(&common.output)?;
+    let cluster = Cluster::find_or_start(global, &common.wish(args.nodes))?;
+    let launcher = Emulated::new(&cluster, 2, 2, common.link.into(), &work)?;
+    let mut plan = bandwidth::Plan::new(work.clone());
+    plan.rounds = common.rounds(plan.rounds, 2);
+    plan.window = args.window;
+    if common.quick {
+        plan.budget = Duration::from_millis(20);
+    }
+    choose(&mut plan.lens, &args.sizes);
+    let measured = bandwidth::measure(&launcher, &plan, &mut progress);
+    interrupt::check()?;
+    let report = measured.map_err(plain)?;
+    let written = report::write_bandwidth(&report, &common.output).map_err(plain)?;
+    common.show(&report, &report::bandwidth_table(&report), &written.files)?;
+    written.notes.iter().for_each(|note| eprintln!("wiglaf: {note}"));
+    Ok(())
+}
+
+/// What the user asked for, if anything, each once and in order.
+fn choose(lens: &mut Vec<u64>, wanted: &[u64]) {
+    if !wanted.is_empty() {
+        wanted.clone_into(lens);
+        lens.sort_unstable();
+        lens.dedup();
+    }
 }
 
 fn run_ring(args: &RingArgs, global: &Global) -> Result<()> {

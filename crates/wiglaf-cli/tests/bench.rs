@@ -60,6 +60,31 @@ fn a_ping_pong_measures_everybody_and_the_floors() {
 }
 
 #[test]
+fn streams_are_measured_both_ways() {
+    if !has_openmpi() {
+        return;
+    }
+    let Some(site) = Site::up(&[]) else { return };
+    let args = ["bench", "bandwidth", "--sizes", "8,64K", "--quick", "--repeats", "1"];
+    let mut args = args.to_vec();
+    args.extend(["--output", "out"]);
+    let said = site.wiglaf(&args).expect_success();
+    assert!(said.stdout.contains("64 KiB both"), "{said:?}");
+    let report = report(&site, "bandwidth.json");
+    let here = names(&report["contenders"], "transport");
+    for transport in ["wiglaf", "tcp"] {
+        assert!(here.iter().any(|t| t == transport), "{transport}: {}", report["absent"]);
+    }
+    for contender in report["contenders"].as_array().unwrap() {
+        assert_eq!(names(&contender["points"], "ways"), ["one", "both", "one", "both"]);
+        assert!(contender["points"][0]["messages_per_s"].as_f64().unwrap() > 0.0);
+    }
+    for ending in ["md", "svg"] {
+        assert!(site.work().join("out/bandwidth").with_extension(ending).is_file());
+    }
+}
+
+#[test]
 fn a_cluster_of_another_shape_is_left_alone() {
     if !has_openmpi() {
         return;

@@ -21,7 +21,9 @@ use plotters::style::{
 
 use super::scale::{Scale, length_ticks, round_ticks};
 use super::table::length;
+use crate::bandwidth::{self, Ways};
 use crate::error::{BenchError, Result, file_error};
+use crate::facts::Facts;
 use crate::launch::Transport;
 use crate::pingpong::Report;
 
@@ -53,17 +55,29 @@ const GRID: RGBColor = RGBColor(226, 226, 226);
 pub struct Picture {
     subtitle: String,
     curves: Vec<Curve>,
+    /// The panels, upper one first.
+    panels: [Words; 2],
+}
+
+/// What stands at a panel, and how far its ticks of lengths are apart.
+#[derive(Debug, Clone, PartialEq)]
+struct Words {
+    title: String,
+    y_title: &'static str,
+    tick_ratio: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Curve {
     label: String,
     look: Look,
-    /// Length in bytes and half round trip in microseconds, for the latency.
-    times: Vec<(u64, f64)>,
-    /// The same for the bandwidth.
-    rates: Vec<(u64, f64)>,
+    /// Length in bytes and what the upper panel shows of it.
+    upper: Points,
+    /// The same for the lower panel.
+    lower: Points,
 }
+
+type Points = Vec<(f64, f64)>;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Look {
@@ -114,13 +128,12 @@ impl Picture {
             .contenders
             .iter()
             .map(|c| {
-                let points = c.points.iter().map(|p| (p.len, p.half_round_trip.p50_us));
-                let times: Vec<_> = points.collect();
+                let points = || c.points.iter().map(|p| (p.len, p.half_round_trip.p50_us));
                 Curve {
                     label: c.label.clone(),
                     look: look(c.transport),
-                    rates: times.clone(),
-                    times,
+                    upper: rates(points()),
+                    lower: small_times(points()),
                 }
             })
             .collect();
@@ -138,21 +151,63 @@ impl Picture {
             curves.push(Curve {
                 label: format!("bare link {}", floor.link),
                 look: floor_look(place),
-                times: latency.collect(),
-                rates: level.collect(),
+                upper: rates(level),
+                lower: small_times(latency),
             });
         }
-        let facts = &report.facts;
-        let mtu = facts.nodes.get("mtu").map(|m| format!(", MTU {m}")).unwrap_or_default();
-        let subtitle = format!(
-            "medians of {} interleaved rounds, {} cores, {}{mtu}, {}",
-            report.rounds,
-            facts.cores,
-            facts.kernel,
-            facts.date.split('T').next().unwrap_or_default()
-        );
-        Self { subtitle, curves }
+        let small = format!("Latency of messages up to {}", length(SMALL_LEN_MAX));
+        let panels = [
+            Words { title: "Bandwidth".to_owned(), y_title: MB_PER_S, tick_ratio: 4 },
+            Words { title: small, y_title: "half round trip, microseconds", tick_ratio: 2 },
+        ];
+        Self { subtitle: subtitle(&report.facts, report.rounds), curves, panels }
     }
+
+    /// The picture of streams.
+    pub fn of_bandwidth(report: &bandwidth::Report) -> Self {
+        let curve = |c: &bandwidth::Contender| {
+            let of = |ways: Ways| {
+                let points = c.points.iter().filter(|p| p.ways == ways && p.len > 0);
+                points.map(|p| (p.len as f64, p.megabytes_per_s)).collect()
+            };
+            let (upper, lower) = (of(Ways::One), of(Ways::Both));
+            Curve { label: c.label.clone(), look: look(c.transport), upper, lower }
+        };
+        let words = |ways: &str| Words {
+            title: format!("Bandwidth {ways}, windows of {} messages", report.window),
+            y_title: MB_PER_S,
+            tick_ratio: 4,
+        };
+        Self {
+            subtitle: subtitle(&report.facts, report.rounds),
+            curves: report.contenders.iter().map(curve).collect(),
+            panels: ["one way", "both ways at once"].map(words),
+        }
+    }
+}
+
+const MB_PER_S: &str = "million bytes per second";
+
+fn subtitle(facts: &Facts, rounds: usize) -> String {
+    let mtu = facts.nodes.get("mtu").map(|m| format!(", MTU {m}")).unwrap_or_default();
+    format!(
+        "medians of {rounds} interleaved rounds, {} cores, {}{mtu}, {}",
+        facts.cores,
+        facts.kernel,
+        facts.date.split('T').next().unwrap_or_default()
+    )
+}
+
+/// Bandwidth in MB/s from length and half round trip.
+fn rates(times: impl Iterator<Item = (u64, f64)>) -> Points {
+    times.filter(|p| p.0 > 0).map(|(len, us)| (len as f64, len as f64 / us)).collect()
+}
+
+/// Half round trips of small messages in microseconds. An empty message has
+/// no place on a logarithmic axis.
+fn small_times(times: impl Iterator<Item = (u64, f64)>) -> Points {
+    let small = times.filter(|p| (1..=SMALL_LEN_MAX).contains(&p.0));
+    small.map(|(len, us)| (len as f64, us)).collect()
 }
 
 /// Draws the picture as SVG.
@@ -233,10 +288,11 @@ impl<B: DrawingBackend> Pen<'_, B> {
         let legend_rows = (picture.curves.len() as i32 + LEGEND_COLUMNS - 1) / LEGEND_COLUMNS;
         let top = LEGEND_TOP + legend_rows * LEGEND_ROW + 34;
         let middle = top + (HEIGHT - top) * 53 / 100;
-        let rates = rate_curves(&picture.curves);
-        let times = time_curves(&picture.curves);
-        self.panel(&rate_panel(&rates, top, middle - 66), &rates)?;
-        self.panel(&time_panel(&times, middle + 30, HEIGHT - 58), &times)
+        let upper: Drawn = picture.curves.iter().map(|c| (c.look, c.upper.clone())).collect();
+        let lower: Drawn = picture.curves.iter().map(|c| (c.look, c.lower.clone())).collect();
+        let [above, below] = &picture.panels;
+        self.panel(&panel(&upper, (top, middle - 66), above), &upper)?;
+        self.panel(&panel(&lower, (middle + 30, HEIGHT - 58), below), &lower)
     }
 
     fn legend(&self, curves: &[Curve]) -> Painted {
@@ -345,21 +401,7 @@ fn plain(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
-type Drawn = Vec<(Look, Vec<(f64, f64)>)>;
-
-/// Bandwidth in MB/s.
-fn rate_curves(curves: &[Curve]) -> Drawn {
-    let rate = |&(len, us): &(u64, f64)| (len > 0).then(|| (len as f64, len as f64 / us));
-    curves.iter().map(|c| (c.look, c.rates.iter().filter_map(rate).collect())).collect()
-}
-
-/// Half round trips of small messages in microseconds. An empty message has
-/// no place on a logarithmic axis.
-fn time_curves(curves: &[Curve]) -> Drawn {
-    let small = |p: &&(u64, f64)| (1..=SMALL_LEN_MAX).contains(&p.0);
-    let points = |c: &Curve| c.times.iter().filter(small).map(|p| (p.0 as f64, p.1)).collect();
-    curves.iter().map(|c| (c.look, points(c))).collect()
-}
+type Drawn = Vec<(Look, Points)>;
 
 /// The least and the greatest length, and the greatest value.
 fn extent(curves: &Drawn) -> ((u64, u64), f64) {
@@ -370,13 +412,7 @@ fn extent(curves: &Drawn) -> ((u64, u64), f64) {
     ((if least.is_finite() { least as u64 } else { 1 }, greatest as u64), value)
 }
 
-fn panel(
-    curves: &Drawn,
-    (top, bottom): (i32, i32),
-    tick_ratio: u64,
-    title: String,
-    y_title: &'static str,
-) -> Panel {
+fn panel(curves: &Drawn, (top, bottom): (i32, i32), words: &Words) -> Panel {
     let ((min, max), value) = extent(curves);
     let y_ticks = round_ticks(value, 6);
     let y_max = y_ticks.last().copied().unwrap_or(1.0);
@@ -385,21 +421,12 @@ fn panel(
         bottom,
         x: Scale::logarithmic((min as f64, max as f64), (LEFT, RIGHT)),
         y: Scale::linear((0.0, y_max), (bottom, top)),
-        x_ticks: length_ticks(min, max, tick_ratio),
+        x_ticks: length_ticks(min, max, words.tick_ratio),
         y_ticks,
         x_title: "message size",
-        y_title,
-        title,
+        y_title: words.y_title,
+        title: words.title.clone(),
     }
-}
-
-fn rate_panel(curves: &Drawn, top: i32, bottom: i32) -> Panel {
-    panel(curves, (top, bottom), 4, "Bandwidth".to_owned(), "million bytes per second")
-}
-
-fn time_panel(curves: &Drawn, top: i32, bottom: i32) -> Panel {
-    let title = format!("Latency of messages up to {}", length(SMALL_LEN_MAX));
-    panel(curves, (top, bottom), 2, title, "half round trip, microseconds")
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::applications;
+use crate::bandwidth::{self, Ways};
 use crate::contender::Absent;
 use crate::floor::Floor;
 use crate::launch::Transport;
@@ -181,6 +182,98 @@ pub fn pingpong_markdown(report: &Report) -> String {
         );
     }
     text
+}
+
+/// The streams for a terminal.
+pub fn bandwidth_table(report: &bandwidth::Report) -> String {
+    let mut text = format!(
+        "Windows of {} messages, {} rounds; ratios = Wiglaf's rate / best rival's\n\
+         {:>9} {:<5}{:^18}  {:^32}  {:>5} {:>5}\n{:>9} {:<5}{:>8} {:>9}  {:<13}{:>8} {:>10}  {:>5} {:>5}\n",
+        report.window,
+        report.rounds,
+        "",
+        "",
+        "Wiglaf",
+        "best rival",
+        "ratio",
+        "ratio",
+        "size",
+        "ways",
+        "MB/s",
+        "1000/s",
+        "",
+        "MB/s",
+        "1000/s",
+        "p50",
+        "p99"
+    );
+    for row in bandwidth_rows(report) {
+        let BandwidthRow { len, ways, ours, rival, theirs, ratios } = row;
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{len:>9} {ways:<5}{:>8} {:>9}  {rival:<13}{:>8} {:>10}  {:>5} {:>5}",
+            ours[0], ours[1], theirs[0], theirs[1], ratios[0], ratios[1]
+        );
+    }
+    push_absent(&mut text, &report.absent);
+    text
+}
+
+/// The streams for a document.
+pub fn bandwidth_markdown(report: &bandwidth::Report) -> String {
+    let mut text = String::from(
+        "| size | ways | Wiglaf MB/s | 1000 messages/s | best rival | MB/s | 1000 messages/s \
+         | rate ratio | at p99 |\n|---:|---|---:|---:|---|---:|---:|---:|---:|\n",
+    );
+    for row in bandwidth_rows(report) {
+        let BandwidthRow { len, ways, ours, rival, theirs, ratios } = row;
+        let (ours, theirs) = (ours.join(" | "), theirs.join(" | "));
+        let ratios = ratios.join(" | ");
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "| {len} | {ways} | {ours} | {rival} | {theirs} | {ratios} |");
+    }
+    text
+}
+
+/// One line: rates in MB/s and in 1000 messages a second, ratios at p50 and p99.
+struct BandwidthRow {
+    len: String,
+    ways: &'static str,
+    ours: [String; 2],
+    rival: &'static str,
+    theirs: [String; 2],
+    ratios: [String; 2],
+}
+
+fn bandwidth_rows(report: &bandwidth::Report) -> Vec<BandwidthRow> {
+    let ours = report.contenders.iter().find(|c| c.transport == Transport::Wiglaf);
+    let mut places: Vec<(u64, Ways)> =
+        report.contenders.iter().flat_map(|c| c.points.iter().map(|p| (p.len, p.ways))).collect();
+    places.sort_unstable();
+    places.dedup();
+    let nothing = || ["-"; 2].map(str::to_owned);
+    let rates = |point: &bandwidth::Point| {
+        [figure(point.megabytes_per_s), figure(point.messages_per_s / 1000.0)]
+    };
+    let row = |(len, ways)| {
+        let rival = bandwidth::best_rival(&report.contenders, len, ways);
+        let compared = report.comparison.iter().find(|c| c.len == len && c.ways == ways);
+        BandwidthRow {
+            len: length(len),
+            ways: match ways {
+                Ways::One => "one",
+                Ways::Both => "both",
+            },
+            ours: ours.and_then(|c| c.at(len, ways)).map_or_else(nothing, rates),
+            rival: rival.map_or("-", |(transport, _)| transport.label()),
+            theirs: rival.map_or_else(nothing, |(_, point)| rates(point)),
+            ratios: compared.map_or_else(nothing, |c| {
+                [format!("{:.2}", c.rate_ratio), format!("{:.2}", c.p99_rate_ratio)]
+            }),
+        }
+    };
+    places.into_iter().map(row).collect()
 }
 
 /// The ring for a terminal.

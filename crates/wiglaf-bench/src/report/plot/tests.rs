@@ -1,5 +1,6 @@
 use super::*;
-use crate::report::table::tests::sample_report;
+use crate::pingpong::Report;
+use crate::report::table::tests::{sample_bandwidth, sample_report};
 
 fn svg_of(report: &Report) -> String {
     let dir = tempfile::tempdir().unwrap();
@@ -36,6 +37,18 @@ fn the_svg_is_well_formed_and_names_everyone() {
     assert_well_formed(&svg);
     for name in ["Wiglaf", "Open MPI TCP", "UCX TCP", "bare link packet", "4 MiB", "message size"] {
         assert!(svg.contains(name), "{name}");
+    }
+}
+
+#[test]
+fn streams_have_a_panel_for_each_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("b.svg");
+    draw_svg(&Picture::of_bandwidth(&sample_bandwidth()), &path).unwrap();
+    let svg = fs::read_to_string(path).unwrap();
+    assert_well_formed(&svg);
+    for words in ["one way, windows of 64", "both ways at once", "libfabric TCP", "4 MiB"] {
+        assert!(svg.contains(words), "{words}");
     }
 }
 

@@ -178,6 +178,60 @@ fn ring_for_a_terminal() {
     assert_golden("ring.txt", &text);
 }
 
+/// As made up as [`sample_report`].
+pub(in crate::report) fn sample_bandwidth() -> bandwidth::Report {
+    let contender = |transport: Transport, bytes_per_us: f64| {
+        let lens = [8u64, 1 << 20, 4 << 20].into_iter();
+        let points = lens.flat_map(|len| [(len, Ways::One), (len, Ways::Both)]);
+        let point = |(len, ways): (u64, Ways)| {
+            let messages = (64 * ways.count()) as f64;
+            let us = messages * (0.5 + len as f64 / bytes_per_us);
+            let samples = Samples::from_pairs([((us * 1e3) as u64, 98), ((us * 2e3) as u64, 2)]);
+            let window_time = samples.summary(1.0).unwrap();
+            bandwidth::Point {
+                len,
+                ways,
+                window_time,
+                megabytes_per_s: messages * len as f64 / window_time.p50_us,
+                messages_per_s: messages * 1e6 / window_time.p50_us,
+                round_megabytes_per_s: vec![bytes_per_us],
+            }
+        };
+        bandwidth::Contender {
+            transport,
+            label: transport.label().to_owned(),
+            settings: Settings::new(),
+            evidence: None,
+            points: points.map(point).collect(),
+        }
+    };
+    let contenders =
+        vec![contender(Transport::Wiglaf, 4000.0), contender(Transport::OfiTcp, 2000.0)];
+    bandwidth::Report {
+        schema: bandwidth::SCHEMA.to_owned(),
+        facts: sample_facts(),
+        rounds: 4,
+        budget_ms: 60,
+        window: 64,
+        comparison: bandwidth::compare(&contenders),
+        contenders,
+        absent: Vec::new(),
+    }
+}
+
+#[test]
+fn bandwidth_for_a_terminal_and_a_document() {
+    let report = sample_bandwidth();
+    let text = bandwidth_table(&report);
+    assert_narrow(&text);
+    assert_golden("bandwidth.txt", &text);
+    assert_golden("bandwidth.md", &bandwidth_markdown(&report));
+    let mut rivals = report;
+    rivals.contenders.remove(0);
+    rivals.comparison.clear();
+    assert!(bandwidth_table(&rivals).lines().nth(3).unwrap().ends_with('-'));
+}
+
 #[test]
 fn lengths_in_words() {
     let words = [0, 8, 1400, 1024, 1536, 1 << 20, 3 << 19].map(length);
