@@ -6,8 +6,8 @@ use std::time::Duration;
 use wiglaf_wire::{Ack, Header, Kind, Pull, Record, Records, Segment, lane, open};
 
 use crate::limits::{
-    ACK_DELAY_MAX, ACK_EVERY_BULK_DIVISOR, ACK_EVERY_ORDERED, BULK_WINDOW, ORDERED_WINDOW,
-    POOL_MAX, SESSIONS_MAX,
+    ACK_DELAY_MAX, ACK_EVERY_BULK_DIVISOR, ACK_EVERY_BULK_MAX, ACK_EVERY_ORDERED, BULK_WINDOW,
+    ORDERED_WINDOW, POOL_MAX, SESSIONS_MAX,
 };
 use crate::receive_window::Arrival;
 use crate::sequence::expand;
@@ -64,7 +64,7 @@ impl Transport {
                 }
             }
         }
-        self.schedule(index);
+        self.schedule_from(index, now);
     }
 
     /// Finds, adopts or begins the session that a datagram belongs to.
@@ -316,8 +316,8 @@ impl Transport {
         let path = &self.config.paths[session.path];
         let number = expand(header.sequence, session.bulk_in.next());
         let arrival = session.bulk_in.classify(number, BULK_WINDOW);
-        let window_packets = (path.bulk_window_len / path.frame_len_max) as u32;
-        let every = (window_packets / ACK_EVERY_BULK_DIVISOR).clamp(2, 64);
+        let window_packets = (session.bulk_granted_len / path.frame_len_max) as u32;
+        let every = (window_packets / ACK_EVERY_BULK_DIVISOR).clamp(2, ACK_EVERY_BULK_MAX);
         session.bulk_debt.note(now, arrival, every);
         match arrival {
             Arrival::Duplicate => self.stats.duplicates += 1,
@@ -352,8 +352,11 @@ impl Transport {
         sink.segment(token, segment.offset, segment.payload);
         if complete {
             self.pulls.remove(segment.transfer_id);
+            let session = &mut self.sessions[index as usize];
+            session.pulls -= 1;
+            self.pulling_peers -= usize::from(session.pulls == 0);
             // The sender waits for nothing but this.
-            self.sessions[index as usize].bulk_debt.now = true;
+            session.bulk_debt.now = true;
             sink.pulled(token, true);
         }
     }

@@ -24,6 +24,8 @@ pub const CWND_MIN: u32 = 8;
 pub const ACK_EVERY_ORDERED: u32 = 16;
 /// Part of the bulk window that may wait for one acknowledgement.
 pub const ACK_EVERY_BULK_DIVISOR: u32 = 8;
+/// Bulk packets that may wait for one acknowledgement at most.
+pub const ACK_EVERY_BULK_MAX: u32 = 256;
 /// Longest wait before an acknowledgement is sent by itself.
 pub const ACK_DELAY_MAX: Duration = Duration::from_micros(50);
 

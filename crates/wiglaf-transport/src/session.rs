@@ -108,6 +108,10 @@ pub(crate) struct Session {
     pub(crate) partial: Option<(u64, u64)>,
     pub(crate) ordered_debt: AckDebt,
     pub(crate) bulk_debt: AckDebt,
+    /// Pulls that this side has under way.
+    pub(crate) pulls: u32,
+    /// Bytes that the peer was last told it may have unacknowledged on the bulk lane.
+    pub(crate) bulk_granted_len: usize,
 
     /// Total of eager charges that the peer allows.
     pub(crate) credit_limit: u64,
@@ -150,6 +154,8 @@ impl Session {
             partial: None,
             ordered_debt: AckDebt::default(),
             bulk_debt: AckDebt::default(),
+            pulls: 0,
+            bulk_granted_len: 0,
             credit_limit: CREDIT_INITIAL,
             eager_sent: 0,
             consumed: 0,

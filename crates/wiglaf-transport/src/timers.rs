@@ -3,6 +3,7 @@
 
 use std::cmp::Ordering;
 
+use crate::limits::ACK_DELAY_MAX;
 use crate::session::State;
 use crate::time::Instant;
 use crate::transport::Transport;
@@ -35,6 +36,15 @@ impl Transport {
         if session.timer_queued_at.is_none_or(|queued| at < queued) {
             session.timer_queued_at = Some(at);
             self.timers.push(Timer { at, index });
+        }
+    }
+
+    /// The same after an arrival at `now`, which makes no deadline earlier than the shortest
+    /// delay from now: for a train of datagrams that is one comparison each.
+    pub(crate) fn schedule_from(&mut self, index: u32, now: Instant) {
+        let soon = now + ACK_DELAY_MAX;
+        if self.sessions[index as usize].timer_queued_at.is_none_or(|queued| queued > soon) {
+            self.schedule(index);
         }
     }
 

@@ -120,6 +120,8 @@ pub struct Transport {
     pub(crate) by_address: HashMap<SocketAddrV4, u32>,
     pub(crate) sends: Slab<PendingSend>,
     pub(crate) pulls: Slab<PendingPull>,
+    /// How many peers bytes are being pulled from.
+    pub(crate) pulling_peers: usize,
     /// Sessions that have something to send.
     pub(crate) ready: VecDeque<u32>,
     pub(crate) timers: BinaryHeap<Timer>,
@@ -149,6 +151,7 @@ impl Transport {
             by_address: HashMap::new(),
             sends: Slab::default(),
             pulls: Slab::default(),
+            pulling_peers: 0,
             ready: VecDeque::new(),
             timers: BinaryHeap::new(),
             pool: Vec::new(),
@@ -291,10 +294,15 @@ impl Transport {
         } else {
             let pending = PendingPull { peer: peer.0, token, len, missing: len };
             let Ok(id) = self.pulls.insert(pending) else { return false };
+            let session = &mut self.sessions[peer.0 as usize];
+            self.pulling_peers += usize::from(session.pulls == 0);
+            session.pulls += 1;
             id
         };
-        // Senders that push at the same time share this endpoint's buffers.
-        let share = window / self.pulls.len().clamp(1, 64);
+        // Peers that push at the same time share this endpoint's buffers; messages of one peer
+        // share its window.
+        let share = window / self.pulling_peers.clamp(1, 64);
+        self.sessions[peer.0 as usize].bulk_granted_len = share;
         let window = u32::try_from(share).unwrap_or(u32::MAX);
         self.append(
             peer.0,
@@ -405,6 +413,9 @@ impl Transport {
         }
         self.sends.drain_where(|s| s.peer == index, |s| sink.sent(s.token, false));
         self.pulls.drain_where(|p| p.peer == index, |p| sink.pulled(p.token, false));
+        if std::mem::take(&mut self.sessions[index as usize].pulls) > 0 {
+            self.pulling_peers -= 1;
+        }
         sink.gone(PeerId(index), why);
     }
 

@@ -345,6 +345,33 @@ fn bulk_stays_within_the_window_that_was_granted() {
     assert!(flight <= 64 * 1024 && flight > 60 * 1024, "{flight} bytes in flight");
 }
 
+/// Each of them had a share of its own once: too little for a train, and less than what the
+/// receiver waited for before it acknowledged.
+#[test]
+fn messages_of_one_peer_share_its_window() {
+    let mut net = Net::new();
+    for tag in 0..16 {
+        net.send(0, tag, 40_000).unwrap();
+    }
+    let requests = net.outgoing(0);
+    net.deliver(1, &requests);
+    let pulls = net.outgoing(1);
+    net.deliver(0, &pulls);
+    let flight: usize = net.outgoing(0).iter().map(Vec::len).sum();
+    assert!(flight <= 64 * 1024 && flight > 60 * 1024, "{flight} bytes in flight");
+}
+
+/// No clock ticks here: acknowledgements that waited for a timer would leave it unfinished.
+#[test]
+fn a_stream_of_long_messages_waits_for_no_timer() {
+    let mut net = Net::new();
+    for tag in 0..16 {
+        net.send(0, tag, 100_000).unwrap();
+    }
+    net.settle();
+    assert_eq!(net.sides[1].app.pulled, [true; 16]);
+}
+
 #[test]
 fn a_pull_beyond_the_message_is_refused() {
     let pull = |offset, len| Pull {
