@@ -2,19 +2,19 @@
 //! (TCX, Linux 6.6), whose links the switch's init holds, so that they go
 //! with it at the latest.
 
-mod bpf;
 mod detour;
 mod program;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use wiglaf_bpf::{Attachment, Hook, Kind, Map, Program};
+
 use self::detour::{Detour, Exit};
-use self::program::{COUNTERS, Counter, Hook, Site, assemble};
+use self::program::{COUNTERS, Counter, Site, assemble};
 use crate::error::{Context, Error, Result};
 use crate::fault::{Counts, Faults, PortFaults, PortReport, interface_index, is_down};
 use crate::proto::NodeConfig;
@@ -44,8 +44,8 @@ struct Faulty {
 /// A program at work. Dropping it takes it out of the path.
 #[derive(Debug)]
 struct Attached {
-    counters: OwnedFd,
-    _link: OwnedFd,
+    counters: Map,
+    _attachment: Attachment,
 }
 
 impl Ports {
@@ -97,13 +97,14 @@ impl Ports {
     }
 
     fn attach(&self, hook: Hook, interface: u32, faults: &Faults) -> io::Result<Attached> {
-        use std::os::fd::AsRawFd;
-        let counters = bpf::counters(COUNTERS)?;
-        let site =
-            Site { hook, port: interface, detour: self.detour, counters: counters.as_raw_fd() };
-        let program = bpf::load(&assemble(faults, &site))?;
-        let link = bpf::attach(&program, interface, hook)?;
-        Ok(Attached { counters, _link: link })
+        use std::os::fd::{AsFd, AsRawFd};
+        let counters = Map::array("wiglaf_faults", COUNTERS)?;
+        let map = counters.as_fd().as_raw_fd();
+        let site = Site { hook, port: interface, detour: self.detour, counters: map };
+        let instructions = assemble(faults, &site);
+        let program = Program::load(Kind::TrafficControl, "wiglaf_faults", &instructions)?;
+        let attachment = program.attach(interface, hook)?;
+        Ok(Attached { counters, _attachment: attachment })
     }
 
     /// Starts the thread that reordered frames pass through.
@@ -143,7 +144,7 @@ impl Ports {
 impl Attached {
     fn counts(&self) -> Counts {
         // The map has these entries; there is nothing that could fail.
-        let value = |counter| bpf::value(&self.counters, counter as u32).unwrap_or(0);
+        let value = |counter| self.counters.get(counter as u32).unwrap_or(0);
         Counts {
             frames: value(Counter::Frames),
             dropped: value(Counter::Dropped),

@@ -1,9 +1,8 @@
-//! The program of a switch port's direction, assembled here: it has one
-//! parameter per fault and a handful of instructions for each, so a compiler
-//! for BPF would be a larger dependency than the program is.
-//!
-//! Instructions: RFC 9669. Helpers, context and verdicts: bpf-helpers(7) and
-//! linux/bpf.h.
+//! The program of a switch port's direction: it has one parameter per fault
+//! and a handful of instructions for each.
+
+use wiglaf_bpf::Hook;
+use wiglaf_bpf::assembler::{Assembler, Instruction, STACK, op};
 
 use crate::fault::Faults;
 
@@ -24,25 +23,6 @@ pub(super) enum Counter {
 /// Entries of the map.
 pub(super) const COUNTERS: u32 = 5;
 
-/// One instruction as the kernel takes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub(super) struct Instruction {
-    code: u8,
-    registers: u8,
-    offset: i16,
-    immediate: i32,
-}
-
-/// Which way the frames go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hook {
-    /// From the node into the switch.
-    Ingress,
-    /// From the switch to the node.
-    Egress,
-}
-
 /// What a program is made for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Site {
@@ -54,31 +34,6 @@ pub(super) struct Site {
     /// The descriptor of the map that counts.
     pub(super) counters: i32,
 }
-
-// Codes of instructions.
-const LOAD_WORD: u8 = 0x61;
-const LOAD_BYTE: u8 = 0x71;
-const LOAD_IMMEDIATE: u8 = 0x18;
-const STORE_WORD: u8 = 0x63;
-const STORE_BYTE: u8 = 0x73;
-const STORE_WORD_IMMEDIATE: u8 = 0x62;
-const ATOMIC_DOUBLE: u8 = 0xdb;
-const MOVE_IMMEDIATE: u8 = 0xb7;
-const MOVE: u8 = 0xbf;
-const ADD_IMMEDIATE: u8 = 0x07;
-const XOR: u8 = 0xaf;
-const AND_IMMEDIATE: u8 = 0x57;
-const SHIFT_LEFT: u8 = 0x6f;
-const MODULO_32: u8 = 0x9c;
-const JUMP_NOT_EQUAL: u8 = 0x55;
-const JUMP_EQUAL: u8 = 0x15;
-const JUMP_LESS_IMMEDIATE: u8 = 0xa5;
-/// Compares 32 bits without sign.
-const JUMP_AT_LEAST_32: u8 = 0x36;
-const CALL: u8 = 0x85;
-const EXIT: u8 = 0x95;
-
-const PSEUDO_MAP: u8 = 1;
 
 // Helpers.
 const MAP_LOOKUP: i32 = 1;
@@ -107,162 +62,111 @@ const LOST: i32 = 2;
 const CONTEXT: u8 = 6;
 const SAVED: u8 = 7;
 const OFFSET: u8 = 8;
-const STACK: u8 = 10;
 
 /// The instructions for these faults at this place.
 pub(super) fn assemble(faults: &Faults, site: &Site) -> Vec<Instruction> {
-    let mut program = Assembler { code: Vec::new(), pass: Vec::new() };
-    program.op(MOVE, CONTEXT, 1, 0, 0);
-    program.op(LOAD_WORD, 1, CONTEXT, MARK, 0);
-    program.pass_if(JUMP_EQUAL, 1, MARK_DONE as i32);
-    program.op(LOAD_WORD, 1, CONTEXT, PROTOCOL, 0);
-    program.pass_if(JUMP_NOT_EQUAL, 1, PROTOCOL_IPV4);
-    program.count(site, Counter::Frames);
-    program.with(faults.drop.threshold(), |program| {
-        program.count(site, Counter::Dropped);
+    let mut program = Assembler::default();
+    program.op(op::MOVE, CONTEXT, 1, 0, 0);
+    program.op(op::LOAD_WORD, 1, CONTEXT, MARK, 0);
+    program.pass_if(op::JUMP_EQUAL, 1, MARK_DONE as i32);
+    program.op(op::LOAD_WORD, 1, CONTEXT, PROTOCOL, 0);
+    program.pass_if(op::JUMP_NOT_EQUAL, 1, PROTOCOL_IPV4);
+    count(&mut program, site, Counter::Frames);
+    with(&mut program, faults.drop.threshold(), |program| {
+        count(program, site, Counter::Dropped);
         program.give(LOST);
     });
-    program.with(faults.corrupt.threshold(), |program| program.corrupt(site));
-    program.with(faults.duplicate.threshold(), |program| program.duplicate(site));
+    with(&mut program, faults.corrupt.threshold(), |program| corrupt(program, site));
+    with(&mut program, faults.duplicate.threshold(), |program| duplicate(program, site));
     if let Some(detour) = site.detour {
-        program.with(faults.reorder.threshold(), |program| {
-            program.count(site, Counter::Reordered);
+        with(&mut program, faults.reorder.threshold(), |program| {
+            count(program, site, Counter::Reordered);
             program.set(1, detour as i32);
             program.set(2, 0);
             program.call(REDIRECT);
-            program.op(EXIT, 0, 0, 0, 0);
+            program.op(op::EXIT, 0, 0, 0, 0);
         });
     }
-    program.finish()
+    program.finish(NEXT)
 }
 
-struct Assembler {
-    code: Vec<Instruction>,
-    /// Jumps to the end, where the frame passes.
-    pass: Vec<usize>,
-}
-
-impl Assembler {
-    fn op(&mut self, code: u8, to: u8, from: u8, offset: i16, immediate: i32) {
-        self.code.push(Instruction { code, registers: from << 4 | to, offset, immediate });
-    }
-
-    fn set(&mut self, register: u8, value: i32) {
-        self.op(MOVE_IMMEDIATE, register, 0, 0, value);
-    }
-
-    fn call(&mut self, helper: i32) {
-        self.op(CALL, 0, 0, 0, helper);
-    }
-
-    fn give(&mut self, verdict: i32) {
-        self.set(0, verdict);
-        self.op(EXIT, 0, 0, 0, 0);
-    }
-
-    fn pass_if(&mut self, jump: u8, register: u8, value: i32) {
-        self.pass.push(self.code.len());
-        self.op(jump, register, 0, 0, value);
-    }
-
-    /// Jumps over `block` by the instruction that is appended first.
-    fn unless(&mut self, jump: u8, register: u8, value: i32, block: impl FnOnce(&mut Self)) {
-        let at = self.code.len();
-        self.op(jump, register, 0, 0, value);
-        block(self);
-        self.code[at].offset = (self.code.len() - at - 1) as i16;
-    }
-
-    /// Does `block` for a share of the frames; nothing for none.
-    fn with(&mut self, threshold: u32, block: impl FnOnce(&mut Self)) {
-        match threshold {
-            0 => {}
-            u32::MAX => block(self),
-            _ => {
-                self.call(RANDOM_U32);
-                self.unless(JUMP_AT_LEAST_32, 0, threshold as i32, block);
-            }
-        }
-    }
-
-    fn count(&mut self, site: &Site, counter: Counter) {
-        const KEY: i16 = -4;
-        self.op(STORE_WORD_IMMEDIATE, STACK, 0, KEY, counter as i32);
-        // Takes the space of two instructions.
-        self.op(LOAD_IMMEDIATE, 1, PSEUDO_MAP, 0, site.counters);
-        self.op(0, 0, 0, 0, 0);
-        self.op(MOVE, 2, STACK, 0, 0);
-        self.op(ADD_IMMEDIATE, 2, 0, 0, KEY.into());
-        self.call(MAP_LOOKUP);
-        self.unless(JUMP_EQUAL, 0, 0, |program| {
-            program.set(1, 1);
-            program.op(ATOMIC_DOUBLE, 0, 1, 0, 0);
-        });
-    }
-
-    /// Turns one random bit behind the Ethernet header over.
-    fn corrupt(&mut self, site: &Site) {
-        const BYTE: i16 = -8;
-        self.call(RANDOM_U32);
-        self.op(MOVE, OFFSET, 0, 0, 0);
-        self.op(LOAD_WORD, 1, CONTEXT, LEN, 0);
-        self.op(ADD_IMMEDIATE, 1, 0, 0, -ETHERNET_HEADER_LEN);
-        self.unless(JUMP_LESS_IMMEDIATE, 1, 1, |program| {
-            program.op(MODULO_32, OFFSET, 1, 0, 0);
-            program.op(ADD_IMMEDIATE, OFFSET, 0, 0, ETHERNET_HEADER_LEN);
+/// Does `block` for a share of the frames; nothing for none.
+fn with(program: &mut Assembler, threshold: u32, block: impl FnOnce(&mut Assembler)) {
+    match threshold {
+        0 => {}
+        u32::MAX => block(program),
+        _ => {
             program.call(RANDOM_U32);
-            program.op(AND_IMMEDIATE, 0, 0, 0, 7);
-            program.set(SAVED, 1);
-            program.op(SHIFT_LEFT, SAVED, 0, 0, 0);
-            program.transfer(LOAD_BYTES, BYTE);
-            program.unless(JUMP_NOT_EQUAL, 0, 0, |program| {
-                program.op(LOAD_BYTE, 1, STACK, BYTE, 0);
-                program.op(XOR, 1, SAVED, 0, 0);
-                program.op(STORE_BYTE, STACK, 1, BYTE, 0);
-                program.transfer(STORE_BYTES, BYTE);
-                program.count(site, Counter::Corrupted);
-            });
-        });
-    }
-
-    /// Copies the byte at OFFSET between frame and stack.
-    fn transfer(&mut self, helper: i32, at: i16) {
-        self.op(MOVE, 1, CONTEXT, 0, 0);
-        self.op(MOVE, 2, OFFSET, 0, 0);
-        self.op(MOVE, 3, STACK, 0, 0);
-        self.op(ADD_IMMEDIATE, 3, 0, 0, at.into());
-        self.set(4, 1);
-        self.set(5, 0);
-        self.call(helper);
-    }
-
-    fn duplicate(&mut self, site: &Site) {
-        // The mark keeps the copy from being copied.
-        self.set(1, MARK_DONE as i32);
-        self.op(STORE_WORD, CONTEXT, 1, MARK, 0);
-        self.op(MOVE, 1, CONTEXT, 0, 0);
-        self.set(2, site.port as i32);
-        self.set(3, if site.hook == Hook::Ingress { FLAG_INGRESS } else { 0 });
-        self.call(CLONE_REDIRECT);
-        self.set(1, 0);
-        self.op(STORE_WORD, CONTEXT, 1, MARK, 0);
-        self.count(site, Counter::Duplicated);
-    }
-
-    fn finish(mut self) -> Vec<Instruction> {
-        let end = self.code.len();
-        self.give(NEXT);
-        for at in self.pass {
-            self.code[at].offset = (end - at - 1) as i16;
+            program.unless(op::JUMP_AT_LEAST_32, 0, threshold as i32, block);
         }
-        self.code
     }
+}
+
+fn count(program: &mut Assembler, site: &Site, counter: Counter) {
+    const KEY: i16 = -4;
+    program.op(op::STORE_WORD_IMMEDIATE, STACK, 0, KEY, counter as i32);
+    program.set_map(1, site.counters);
+    program.op(op::MOVE, 2, STACK, 0, 0);
+    program.op(op::ADD_IMMEDIATE, 2, 0, 0, KEY.into());
+    program.call(MAP_LOOKUP);
+    program.unless(op::JUMP_EQUAL, 0, 0, |program| {
+        program.set(1, 1);
+        program.op(op::ATOMIC_DOUBLE, 0, 1, 0, 0);
+    });
+}
+
+/// Turns one random bit behind the Ethernet header over.
+fn corrupt(program: &mut Assembler, site: &Site) {
+    const BYTE: i16 = -8;
+    program.call(RANDOM_U32);
+    program.op(op::MOVE, OFFSET, 0, 0, 0);
+    program.op(op::LOAD_WORD, 1, CONTEXT, LEN, 0);
+    program.op(op::ADD_IMMEDIATE, 1, 0, 0, -ETHERNET_HEADER_LEN);
+    program.unless(op::JUMP_LESS_IMMEDIATE, 1, 1, |program| {
+        program.op(op::MODULO_32, OFFSET, 1, 0, 0);
+        program.op(op::ADD_IMMEDIATE, OFFSET, 0, 0, ETHERNET_HEADER_LEN);
+        program.call(RANDOM_U32);
+        program.op(op::AND_IMMEDIATE, 0, 0, 0, 7);
+        program.set(SAVED, 1);
+        program.op(op::SHIFT_LEFT, SAVED, 0, 0, 0);
+        transfer(program, LOAD_BYTES, BYTE);
+        program.unless(op::JUMP_NOT_EQUAL, 0, 0, |program| {
+            program.op(op::LOAD_BYTE, 1, STACK, BYTE, 0);
+            program.op(op::XOR, 1, SAVED, 0, 0);
+            program.op(op::STORE_BYTE, STACK, 1, BYTE, 0);
+            transfer(program, STORE_BYTES, BYTE);
+            count(program, site, Counter::Corrupted);
+        });
+    });
+}
+
+/// Copies the byte at OFFSET between frame and stack.
+fn transfer(program: &mut Assembler, helper: i32, at: i16) {
+    program.op(op::MOVE, 1, CONTEXT, 0, 0);
+    program.op(op::MOVE, 2, OFFSET, 0, 0);
+    program.op(op::MOVE, 3, STACK, 0, 0);
+    program.op(op::ADD_IMMEDIATE, 3, 0, 0, at.into());
+    program.set(4, 1);
+    program.set(5, 0);
+    program.call(helper);
+}
+
+fn duplicate(program: &mut Assembler, site: &Site) {
+    // The mark keeps the copy from being copied.
+    program.set(1, MARK_DONE as i32);
+    program.op(op::STORE_WORD, CONTEXT, 1, MARK, 0);
+    program.op(op::MOVE, 1, CONTEXT, 0, 0);
+    program.set(2, site.port as i32);
+    program.set(3, if site.hook == Hook::Ingress { FLAG_INGRESS } else { 0 });
+    program.call(CLONE_REDIRECT);
+    program.set(1, 0);
+    program.op(op::STORE_WORD, CONTEXT, 1, MARK, 0);
+    count(program, site, Counter::Duplicated);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::Probability;
 
     const SITE: Site = Site { hook: Hook::Ingress, port: 3, detour: Some(9), counters: 5 };
 
@@ -270,20 +174,7 @@ mod tests {
     fn a_port_without_faults_only_counts() {
         let program = assemble(&Faults::default(), &SITE);
         let calls: Vec<i32> =
-            program.iter().filter(|i| i.code == CALL).map(|i| i.immediate).collect();
+            program.iter().filter(|i| i.code() == op::CALL).map(Instruction::immediate).collect();
         assert_eq!(calls, [MAP_LOOKUP]);
-    }
-
-    #[test]
-    fn every_jump_stays_inside() {
-        let half = Probability::parse("50%").unwrap();
-        let faults = Faults { drop: half, corrupt: half, duplicate: half, reorder: half };
-        let program = assemble(&faults, &SITE);
-        for (at, instruction) in program.iter().enumerate() {
-            if matches!(instruction.code, 0x15 | 0x36 | 0x55 | 0xa5) {
-                let target = at as i64 + 1 + i64::from(instruction.offset);
-                assert!(target > at as i64 && (target as usize) < program.len(), "{at}");
-            }
-        }
     }
 }
