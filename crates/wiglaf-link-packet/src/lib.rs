@@ -17,10 +17,7 @@
 //! [`PacketLink::from_sockets`]).
 
 mod filter;
-mod neighbour;
 mod ring;
-#[forbid(unsafe_code)]
-mod routes;
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -28,10 +25,9 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use wiglaf_link::frame::{self, HEADERS_LEN};
 use wiglaf_link::{Deliver, Lane, Limits, Link, Sent, Train};
-use wiglaf_link_udp::{BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface};
+use wiglaf_link_udp::{BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface, Routes, Way};
 
 use ring::{Ring, set_option};
-use routes::{Routes, Way};
 
 /// Which poll looks at sockets that have been idle: each look costs as much
 /// as dozens of looks at the ring.

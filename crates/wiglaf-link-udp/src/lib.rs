@@ -6,13 +6,17 @@
 //! not happen to the small ones: a link past the IP stack on the other side
 //! could not read a coalesced train on its latency port.
 //!
-//! [`BulkSocket`], [`FrameSocket`] and [`interface`] are public for the other
-//! links, which share their bulk lane and fall back on ordinary sending.
+//! [`BulkSocket`], [`FrameSocket`], [`Routes`] and [`interface`] are public for
+//! the other links, which share their bulk lane and fall back on ordinary
+//! sending.
 
 mod bulk;
 mod frame;
 pub mod interface;
+mod neighbour;
 mod refused;
+#[forbid(unsafe_code)]
+mod routes;
 mod sys;
 
 use std::io;
@@ -24,6 +28,7 @@ use wiglaf_link::{Deliver, Lane, Limits, Link, Sent, Train};
 pub use bulk::BulkSocket;
 pub use frame::{BATCH_MAX, FrameSocket};
 pub use interface::Interface;
+pub use routes::{Routes, Way};
 
 /// Longest UDP payload that any link sends: a jumbo frame of 9000 bytes.
 pub const FRAME_LEN_MAX: usize = 9000 - UDP_IP_HEADER_LEN;

@@ -1,5 +1,5 @@
-//! How each destination is reached: past the IP stack, once its Ethernet
-//! address is known, or through it.
+//! How links past the IP stack reach each destination: past it, once its
+//! Ethernet address is known, or through it.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -7,10 +7,9 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use wiglaf_link_udp::Interface;
-
-use crate::neighbour;
 use wiglaf_link::frame::{Ends, HEADERS_LEN, headers};
+
+use crate::{Interface, neighbour};
 
 /// How long an Ethernet address is used before the kernel is asked again.
 const TRUST: Duration = Duration::from_secs(2);
@@ -20,7 +19,7 @@ const ROUTES_MAX: usize = 1 << 14;
 
 /// How to send to a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub enum Way {
     /// Frames of our own, to this Ethernet address.
     Ring([u8; 6]),
     /// Through the IP stack, which finds out how: a destination behind a
@@ -38,7 +37,7 @@ struct Route {
 
 /// All known destinations.
 #[derive(Debug)]
-pub(crate) struct Routes {
+pub struct Routes {
     interface: Interface,
     mac: [u8; 6],
     local: SocketAddrV4,
@@ -47,7 +46,9 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    pub(crate) fn new(interface: Interface, mac: [u8; 6], local: SocketAddrV4) -> Self {
+    /// Nothing is known yet. Frames will be sent from `mac` and `local`.
+    #[must_use]
+    pub fn new(interface: Interface, mac: [u8; 6], local: SocketAddrV4) -> Self {
         Self { interface, mac, local, known: HashMap::new(), last: None }
     }
 
@@ -55,7 +56,7 @@ impl Routes {
     ///
     /// Once in [`TRUST`] one goes through the stack although its Ethernet
     /// address is known: that makes the kernel verify the address.
-    pub(crate) fn way(&mut self, socket: BorrowedFd<'_>, ip: Ipv4Addr) -> Way {
+    pub fn way(&mut self, socket: BorrowedFd<'_>, ip: Ipv4Addr) -> Way {
         let now = coarse_now();
         if let Some((last_ip, Route { mac: Some(mac), asked_at })) = self.last
             && last_ip == ip
@@ -96,8 +97,9 @@ impl Routes {
         }
     }
 
-    /// The headers of a datagram.
-    pub(crate) fn headers(
+    /// The headers of a datagram; `None` when the payload is too long for one.
+    #[must_use]
+    pub fn headers(
         &self,
         to_mac: [u8; 6],
         to: SocketAddrV4,
