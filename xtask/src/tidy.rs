@@ -26,6 +26,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-link-udp", &["wiglaf-link"]),
     ("wiglaf-link-packet", &["wiglaf-link", "wiglaf-link-udp"]),
     ("wiglaf-link-shm", &["wiglaf-link"]),
+    ("wiglaf-bpf", &[]),
+    ("wiglaf-link-xdp", &["wiglaf-bpf", "wiglaf-link", "wiglaf-link-udp"]),
     ("wiglaf-sim", &["wiglaf-transport", "wiglaf-wire"]),
     ("wiglaf-endpoint", &["wiglaf-link", "wiglaf-transport", "wiglaf-wire"]),
     (
@@ -36,12 +38,13 @@ const ARROWS: &[(&str, &[&str])] = &[
             "wiglaf-link-packet",
             "wiglaf-link-shm",
             "wiglaf-link-udp",
+            "wiglaf-link-xdp",
         ],
     ),
     ("wiglaf-am", &["wiglaf-endpoint", "wiglaf-links"]),
     ("wiglaf-testnet", &[]),
     ("wiglaf-logical", &[]),
-    ("wiglaf-cluster", &[]),
+    ("wiglaf-cluster", &["wiglaf-bpf"]),
     ("wiglaf-bench", &[]),
 ];
 /// Nothing depends on these.
