@@ -174,6 +174,15 @@ enum NetLinkArg {
     Udp,
     /// AF_PACKET, past the IP stack
     Packet,
+    /// AF_XDP, in the best mode that the interface has
+    Xdp,
+    /// AF_XDP behind the driver, with a copy
+    XdpGeneric,
+    /// AF_XDP in the driver, with a copy
+    XdpNative,
+    /// AF_XDP in the driver, without a copy
+    #[value(name = "xdp-zerocopy")]
+    XdpZeroCopy,
 }
 
 impl From<NetLinkArg> for Link {
@@ -182,6 +191,10 @@ impl From<NetLinkArg> for Link {
             NetLinkArg::Auto => Self::Auto,
             NetLinkArg::Udp => Self::Udp,
             NetLinkArg::Packet => Self::Packet,
+            NetLinkArg::Xdp => Self::Xdp,
+            NetLinkArg::XdpGeneric => Self::XdpGeneric,
+            NetLinkArg::XdpNative => Self::XdpNative,
+            NetLinkArg::XdpZeroCopy => Self::XdpZeroCopy,
         }
     }
 }

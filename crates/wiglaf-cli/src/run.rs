@@ -102,6 +102,15 @@ pub(crate) enum LinkArg {
     Udp,
     /// AF_PACKET, past the IP stack
     Packet,
+    /// AF_XDP, in the best mode that the interface has
+    Xdp,
+    /// AF_XDP behind the driver, with a copy
+    XdpGeneric,
+    /// AF_XDP in the driver, with a copy
+    XdpNative,
+    /// AF_XDP in the driver, without a copy
+    #[value(name = "xdp-zerocopy")]
+    XdpZeroCopy,
     /// Shared memory: all ranks on one node
     Shm,
 }
@@ -131,6 +140,10 @@ impl From<LinkArg> for Link {
             LinkArg::Auto => Self::Auto,
             LinkArg::Udp => Self::Udp,
             LinkArg::Packet => Self::Packet,
+            LinkArg::Xdp => Self::Xdp,
+            LinkArg::XdpGeneric => Self::XdpGeneric,
+            LinkArg::XdpNative => Self::XdpNative,
+            LinkArg::XdpZeroCopy => Self::XdpZeroCopy,
             LinkArg::Shm => Self::Shm,
         }
     }

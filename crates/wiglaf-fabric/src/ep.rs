@@ -81,7 +81,8 @@ pub(crate) fn open_engine(source: Option<Address>) -> Fi<Engine> {
                 config.port = source.at.port();
             }
         }
-        wiglaf_links::open(&config).map_err(|why| why.to_string())
+        let note = &mut |text: &str| log::warn!("{text}");
+        wiglaf_links::open_noting(&config, note).map_err(|why| why.to_string())
     };
     let endpoint = open().map_err(|reason: String| {
         log::error!("no endpoint could be opened: {reason}");

@@ -96,15 +96,17 @@ fn pulled_out() {
 /// A wire is pulled out, together with its plug.
 #[test]
 fn a_link_that_fails_is_an_event_errors_and_a_line_in_the_log() {
-    let output = Command::new(std::env::current_exe().expect("a test knows where it is"))
-        .args(["--exact", "pulled_out", "--ignored", "--nocapture"])
-        .env("WIGLAF_LINK", "packet")
-        .output()
-        .expect("run this test");
-    let log = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{log}");
-    match log.lines().find(|line| line.starts_with("skipped")) {
-        Some(reason) => eprintln!("{reason}"),
-        None => assert!(log.contains("the packet link has failed ("), "{log}"),
+    for link in ["packet", "xdp-generic"] {
+        let output = Command::new(std::env::current_exe().expect("a test knows where it is"))
+            .args(["--exact", "pulled_out", "--ignored", "--nocapture"])
+            .env("WIGLAF_LINK", link)
+            .output()
+            .expect("run this test");
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{log}");
+        match log.lines().find(|line| line.starts_with("skipped")) {
+            Some(reason) => eprintln!("{reason}"),
+            None => assert!(log.contains(&format!("the {link} link has failed (")), "{log}"),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Measures a bare link between two addresses:
 //! `floor serve LINK OWN PEER` on one side, `floor measure LINK OWN PEER` on
-//! the other, where OWN and PEER are `IP:PORT` and LINK is udp, packet or shm.
+//! the other, where OWN and PEER are `IP:PORT` and LINK is udp, packet, xdp (also
+//! xdp-generic, xdp-native) or shm.
 
 use std::net::SocketAddrV4;
 use std::process::ExitCode;
@@ -21,14 +22,10 @@ fn main() -> ExitCode {
 fn run() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [role, link, own, peer] = args.as_slice() else {
-        return Err("usage: floor serve|measure udp|packet|shm OWN_IP:PORT PEER_IP:PORT".into());
+        return Err("usage: floor serve|measure udp|packet|xdp|shm OWN_IP:PORT PEER_IP:PORT".into());
     };
-    let choice = match link.as_str() {
-        "udp" => LinkChoice::Udp,
-        "packet" => LinkChoice::Packet,
-        "shm" => LinkChoice::Shm,
-        other => return Err(format!("no link is called {other}; choose udp, packet or shm").into()),
-    };
+    let choice = LinkChoice::named(link)
+        .ok_or_else(|| format!("no link is called {link}; choose udp, packet, xdp or shm"))?;
     let (own, peer): (SocketAddrV4, SocketAddrV4) = (own.parse()?, peer.parse()?);
     let mut link = floor::open(own, peer, choice)?;
     let link = link.as_mut();
@@ -38,14 +35,14 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
             for len in [8, 64, 1400] {
                 let latency = floor::ping(link, peer, len, 50_000)?;
                 println!(
-                    "{:6} {len:5} B half round trip: p50 {:.2} us, p99 {:.2} us",
+                    "{:12} {len:5} B half round trip: p50 {:.2} us, p99 {:.2} us",
                     link.name(),
                     latency.p50.as_nanos() as f64 / 1e3,
                     latency.p99.as_nanos() as f64 / 1e3
                 );
             }
             let rate = floor::stream(link, peer, 2 << 30)?;
-            println!("{:6} stream: {:.2} GB/s", link.name(), rate / 1e9);
+            println!("{:12} stream: {:.2} GB/s", link.name(), rate / 1e9);
             floor::bye(link, peer)?;
         }
         other => return Err(format!("no role is called {other}; choose serve or measure").into()),

@@ -8,6 +8,7 @@ use wiglaf_link::Link;
 use wiglaf_link_packet::{OpenError as PacketError, PacketLink};
 use wiglaf_link_shm::ShmLink;
 use wiglaf_link_udp::{Interface, UdpLink, interface};
+use wiglaf_link_xdp::{Mode, OpenError as XdpError, XdpLink};
 
 /// The links of an endpoint.
 pub struct Opened {
@@ -15,6 +16,8 @@ pub struct Opened {
     pub net: Option<Box<dyn Link>>,
     /// The one within the node.
     pub shm: Option<Box<dyn Link>>,
+    /// Why it is not quite what was asked for: one sentence.
+    pub note: Option<String>,
 }
 
 impl std::fmt::Debug for Opened {
@@ -43,12 +46,14 @@ pub enum OpenError {
     PortInUse(SocketAddrV4),
     /// The port may not be had for another reason.
     Bind(SocketAddrV4, io::Error),
-    /// The packet link was asked for on an address that is not on Ethernet.
-    NotEthernet(Ipv4Addr),
+    /// The packet or xdp link was asked for on an address that is not on Ethernet.
+    NotEthernet(&'static str, Ipv4Addr),
     /// The packet link was asked for without the privilege it takes.
     PacketNotPermitted,
     /// The packet link failed for another reason.
     Packet(io::Error),
+    /// The xdp link was asked for and does not work here.
+    Xdp(XdpError),
     /// The shared-memory link was asked for and failed.
     Shm(io::Error),
     /// The interface's frames are too short for the protocol's headers.
@@ -76,9 +81,9 @@ impl std::fmt::Display for OpenError {
                 at.ip()
             ),
             Self::Bind(at, error) => write!(f, "cannot bind UDP port {at}: {error}"),
-            Self::NotEthernet(ip) => write!(
+            Self::NotEthernet(link, ip) => write!(
                 f,
-                "the packet link works on Ethernet interfaces only, and {ip} is on none; \
+                "the {link} link works on Ethernet interfaces only, and {ip} is on none; \
                  choose another address or the udp link"
             ),
             Self::PacketNotPermitted => write!(
@@ -88,6 +93,9 @@ impl std::fmt::Display for OpenError {
             ),
             Self::Packet(error) => {
                 write!(f, "the packet link cannot be opened ({error}); choose the udp link")
+            }
+            Self::Xdp(error) => {
+                write!(f, "the xdp link cannot be opened ({error}); choose the packet or udp link")
             }
             Self::FramesTooShort { frame_len } => write!(
                 f,
@@ -119,12 +127,17 @@ pub fn open_links(
     let interface = interface_for(ip)?;
     let ip = if ip.is_unspecified() { interface.ip } else { ip };
     let at = SocketAddrV4::new(ip, port);
+    let mut note = None;
     let net: Box<dyn Link> = match choice {
         LinkChoice::Shm => return open_shm_only(at, epoch),
         LinkChoice::Udp => {
-            return Ok(Opened { net: Some(Box::new(open_udp(at)?)), shm: None });
+            return Ok(Opened { net: Some(Box::new(open_udp(at)?)), shm: None, note });
         }
         LinkChoice::Packet => Box::new(open_packet(interface, at)?),
+        LinkChoice::Xdp => open_xdp(interface, at, Mode::Best, &mut note)?,
+        LinkChoice::XdpGeneric => open_xdp(interface, at, Mode::Generic, &mut note)?,
+        LinkChoice::XdpNative => open_xdp(interface, at, Mode::Native, &mut note)?,
+        LinkChoice::XdpZeroCopy => open_xdp(interface, at, Mode::ZeroCopy, &mut note)?,
         LinkChoice::Auto => match open_packet(interface, at) {
             Ok(link) => Box::new(link),
             // If the port was the trouble, this says so again.
@@ -133,7 +146,8 @@ pub fn open_links(
     };
     // Without shared memory the ranks of a node talk over the other link.
     let shm = ShmLink::open(net.local(), epoch).ok();
-    Ok(Opened { net: Some(net), shm: shm.map(|link| Box::new(link) as Box<dyn Link>) })
+    let shm = shm.map(|link| Box::new(link) as Box<dyn Link>);
+    Ok(Opened { net: Some(net), shm, note })
 }
 
 /// The address that links are going to be opened at for `ip`, which may be
@@ -166,7 +180,7 @@ fn open_udp(at: SocketAddrV4) -> Result<UdpLink, OpenError> {
 
 fn open_packet(interface: Interface, at: SocketAddrV4) -> Result<PacketLink, OpenError> {
     PacketLink::open(interface, at).map_err(|error| match error {
-        PacketError::NotEthernet => OpenError::NotEthernet(*at.ip()),
+        PacketError::NotEthernet => OpenError::NotEthernet("packet", *at.ip()),
         PacketError::Bind(error) => bind_error(at, error),
         PacketError::Packet(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             OpenError::PacketNotPermitted
@@ -175,12 +189,34 @@ fn open_packet(interface: Interface, at: SocketAddrV4) -> Result<PacketLink, Ope
     })
 }
 
+/// Ranks beyond the last queue take the packet link: a node may have more
+/// ranks than its interface has queues.
+fn open_xdp(
+    interface: Interface,
+    at: SocketAddrV4,
+    mode: Mode,
+    note: &mut Option<String>,
+) -> Result<Box<dyn Link>, OpenError> {
+    match XdpLink::open(interface.clone(), at, mode) {
+        Ok(link) => Ok(Box::new(link)),
+        Err(XdpError::NotEthernet) => Err(OpenError::NotEthernet("xdp", *at.ip())),
+        Err(XdpError::Bind(error)) => Err(bind_error(at, error)),
+        Err(error @ XdpError::NoQueue { .. }) => {
+            let link = open_packet(interface, at)?;
+            *note = Some(format!("this rank uses the packet link, not xdp: {error}"));
+            Ok(Box::new(link))
+        }
+        Err(error) => Err(OpenError::Xdp(error)),
+    }
+}
+
 fn open_shm_only(at: SocketAddrV4, epoch: u64) -> Result<Opened, OpenError> {
     // The port is reserved all the same: it is part of the endpoint's name.
     let reservation = UdpSocket::bind(at).map_err(|error| bind_error(at, error))?;
     let port = reservation.local_addr().map_err(|error| bind_error(at, error))?.port();
     let link = ShmLink::open(SocketAddrV4::new(*at.ip(), port), epoch).map_err(OpenError::Shm)?;
-    Ok(Opened { net: None, shm: Some(Box::new(link.with_reservation(reservation))) })
+    let link = link.with_reservation(reservation);
+    Ok(Opened { net: None, shm: Some(Box::new(link)), note: None })
 }
 
 fn bind_error(at: SocketAddrV4, error: io::Error) -> OpenError {

@@ -11,6 +11,8 @@ use wiglaf_link_udp::interface;
 /// any pause of a debugger or a stopped process that should be survived.
 const SILENCE_LIMIT: Duration = Duration::from_secs(600);
 
+const LINKS: &str = "give auto, udp, packet, xdp, xdp-generic, xdp-native, xdp-zerocopy or shm";
+
 /// What is wrong with a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VariableError {
@@ -32,7 +34,7 @@ impl std::error::Error for VariableError {}
 ///
 /// | variable | value | default |
 /// |---|---|---|
-/// | `WIGLAF_LINK` | `auto`, `udp`, `packet` or `shm` | `auto` |
+/// | `WIGLAF_LINK` | `auto`, `udp`, `packet`, `xdp` (also with `-generic`, `-native` or `-zerocopy`) or `shm` | `auto` |
 /// | `WIGLAF_KEY` | 32 hexadecimal digits | all zero |
 /// | `WIGLAF_IP` | an IPv4 address of this machine | the first that is up |
 /// | `WIGLAF_IF` | an interface of this machine, in place of `WIGLAF_IP` | |
@@ -71,7 +73,7 @@ pub fn config_from(look_up: impl Fn(&str) -> Option<OsString>) -> Result<Config,
         key: read
             .parse("WIGLAF_KEY", "give 32 hexadecimal digits", JobKey::from_hex)?
             .unwrap_or_default(),
-        link: read.parse("WIGLAF_LINK", "give auto, udp, packet or shm", link)?.unwrap_or_default(),
+        link: read.parse("WIGLAF_LINK", LINKS, LinkChoice::named)?.unwrap_or_default(),
         silence_limit: read
             .parse("WIGLAF_SILENCE_LIMIT", "give a time such as 500ms, 60s or 5min", duration)?
             .unwrap_or(SILENCE_LIMIT),
@@ -132,16 +134,6 @@ fn address<F: Fn(&'static str) -> Result<Option<String>, VariableError>>(
             "no interface of that name has an IPv4 address; choose one of: {}",
             names.join(", ")
         ))
-    })
-}
-
-fn link(value: &str) -> Option<LinkChoice> {
-    Some(match value {
-        "auto" => LinkChoice::Auto,
-        "udp" => LinkChoice::Udp,
-        "packet" => LinkChoice::Packet,
-        "shm" => LinkChoice::Shm,
-        _ => return None,
     })
 }
 
@@ -222,7 +214,11 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (name, value, message) in [
-            ("WIGLAF_LINK", "tcp", r#"WIGLAF_LINK is "tcp": give auto, udp, packet or shm"#),
+            (
+                "WIGLAF_LINK",
+                "tcp",
+                r#"WIGLAF_LINK is "tcp": give auto, udp, packet, xdp, xdp-generic, xdp-native, xdp-zerocopy or shm"#,
+            ),
             ("WIGLAF_PORT", "65536", r#"WIGLAF_PORT is "65536": give a port from 0 to 65535"#),
             ("WIGLAF_IP", "::1", r#"WIGLAF_IP is "::1": give an IPv4 address such as 10.0.0.1"#),
             (

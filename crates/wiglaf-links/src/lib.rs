@@ -18,8 +18,20 @@ pub use environment::{VariableError, config_from, config_from_env};
 /// # Errors
 /// When no link that was asked for works here; the message says why.
 pub fn open(config: &Config) -> Result<Endpoint, OpenError> {
+    open_noting(config, &mut |_| {})
+}
+
+/// The same; `note` is told, in a sentence, when a link is not quite the one
+/// that was asked for.
+///
+/// # Errors
+/// When no link that was asked for works here; the message says why.
+pub fn open_noting(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Endpoint, OpenError> {
     let epoch = config.epoch.unwrap_or_else(random_epoch);
     let mut opened = open_links(config.ip, config.port, epoch.0, config.link)?;
+    if let Some(text) = &opened.note {
+        note(text);
+    }
     if !config.memory_access
         && let Some(near) = opened.shm.as_mut().and_then(|link| link.near())
     {

@@ -47,6 +47,14 @@ pub enum Link {
     Udp,
     /// AF_PACKET.
     Packet,
+    /// AF_XDP, in the best mode.
+    Xdp,
+    /// AF_XDP, in generic mode.
+    XdpGeneric,
+    /// AF_XDP, in native mode.
+    XdpNative,
+    /// AF_XDP, in native mode without a copy.
+    XdpZeroCopy,
     /// Shared memory only.
     Shm,
 }
@@ -59,6 +67,10 @@ impl Link {
             Self::Auto => "auto",
             Self::Udp => "udp",
             Self::Packet => "packet",
+            Self::Xdp => "xdp",
+            Self::XdpGeneric => "xdp-generic",
+            Self::XdpNative => "xdp-native",
+            Self::XdpZeroCopy => "xdp-zerocopy",
             Self::Shm => "shm",
         }
     }

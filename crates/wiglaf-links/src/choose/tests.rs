@@ -44,6 +44,8 @@ fn the_best_that_works_is_chosen() {
         assert_eq!(names(&user), (Some("udp"), Some("shm")));
         let error = open(unspecified, 0, LinkChoice::Packet).expect_err("not permitted");
         assert!(matches!(error, OpenError::PacketNotPermitted), "{error}");
+        let error = open(unspecified, 0, LinkChoice::Xdp).expect_err("not permitted");
+        assert!(matches!(error, OpenError::Xdp(XdpError::NotPermitted)), "{error}");
     });
 }
 
@@ -57,6 +59,21 @@ fn what_is_asked_for_is_what_is_opened() {
     assert_ne!(at.port(), 0);
     let error = open(*at.ip(), at.port(), LinkChoice::Udp).expect_err("reserved");
     assert!(matches!(error, OpenError::PortInUse(in_use) if in_use == at), "{error}");
+}
+
+#[test]
+fn ranks_beyond_the_last_queue_take_the_packet_link() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let open = |choice| pair.a.run(|| open(pair.a.ip, 0, choice).expect("a wire"));
+    let first = open(LinkChoice::Xdp);
+    assert_eq!((names(&first).0, &first.note), (Some("xdp-generic"), &None));
+    for choice in [LinkChoice::Xdp, LinkChoice::XdpGeneric] {
+        let other = open(choice);
+        assert_eq!(names(&other).0, Some("packet"));
+        assert!(other.note.as_ref().is_some_and(|note| note.contains("one queue")), "{other:?}");
+    }
+    drop(first);
+    assert_eq!(names(&open(LinkChoice::XdpNative)).0, Some("xdp-native"));
 }
 
 #[test]
@@ -83,6 +100,12 @@ fn refusals_name_cause_and_mend() {
     }
     let error = open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Packet).expect_err("no Ethernet");
     assert!(error.to_string().starts_with("the packet link works on Ethernet"), "{error}");
+    let error = open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Xdp).expect_err("no Ethernet");
+    assert!(error.to_string().starts_with("the xdp link works on Ethernet"), "{error}");
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let error = pair.a.run(|| open(pair.a.ip, 0, LinkChoice::XdpZeroCopy)).expect_err("a veth");
+    let text = error.to_string();
+    assert!(text.contains("has no zero-copy mode") && text.ends_with("udp link"), "{text}");
 }
 
 #[test]
@@ -93,6 +116,11 @@ fn bare_links_measure_each_other() {
         (LinkChoice::Packet, LinkChoice::Udp),
         (LinkChoice::Udp, LinkChoice::Packet),
         (LinkChoice::Packet, LinkChoice::Packet),
+        (LinkChoice::XdpGeneric, LinkChoice::XdpGeneric),
+        (LinkChoice::XdpNative, LinkChoice::XdpNative),
+        (LinkChoice::Xdp, LinkChoice::Udp),
+        (LinkChoice::Udp, LinkChoice::XdpNative),
+        (LinkChoice::Packet, LinkChoice::Xdp),
         (LinkChoice::Shm, LinkChoice::Shm),
     ];
     for (port, (server, client)) in (7000u16..).step_by(2).zip(choices) {
