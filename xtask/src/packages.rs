@@ -33,6 +33,9 @@ const TEST: &[&str] = &[
     "netpipe-openmpi",
     "iproute2",
     "iputils-ping",
+    "iperf3",
+    "openssh-client",
+    "openssh-server",
     "tcpdump",
     "fonts-dejavu-core",
 ];

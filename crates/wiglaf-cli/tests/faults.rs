@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -34,14 +33,6 @@ impl Site {
         let answers = text.lines().filter(|line| line.contains("icmp_seq="));
         let (again, first): (Vec<_>, Vec<_>) = answers.partition(|line| line.contains("DUP!"));
         (first.len(), again.len())
-    }
-
-    fn compile(&self, program: &str) {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wiglaf-fabric/tests/mpi");
-        let source = source.join(program).with_extension("c");
-        let mut cc = Command::new("mpicc");
-        let status = cc.args(["-O1", "-o", program]).arg(source).current_dir(self.work()).status();
-        assert!(status.unwrap().success());
     }
 
     /// The program runs over `link` and finds all in order.
@@ -102,7 +93,7 @@ fn mpi_programs_do_not_notice() {
         &["--corrupt", "2%"],
     ] {
         site.fault(&[&["set"], faults].concat());
-        for link in ["udp", "packet"] {
+        for link in ["udp", "packet", "xdp"] {
             PROGRAMS.iter().for_each(|program| site.passes(program, link));
         }
         let hit: u64 = ["dropped", "duplicated", "reordered", "corrupted"]
@@ -120,7 +111,7 @@ fn mpi_programs_outlive_a_flapping_link() {
         return;
     }
     site.compile("sizes");
-    for link in ["udp", "packet"] {
+    for link in ["udp", "packet", "xdp"] {
         let done = AtomicBool::new(false);
         let flaps = thread::scope(|scope| {
             let flapping = scope.spawn(|| {

@@ -23,7 +23,7 @@ fn netpipe_finds_every_byte_in_its_place() {
         return;
     }
     let Some(site) = Site::up(&[]) else { return };
-    for link in ["packet", "udp"] {
+    for link in ["packet", "xdp", "udp"] {
         // Preposted receives, both directions at once, and synchronous sends from any source.
         for mode in [&["-a"][..], &["-a", "-2"], &["-S", "-z"]] {
             let checked = ["NPopenmpi", "-i", "-n", "3", "-u", "1048576"];

@@ -27,6 +27,8 @@ fn four_threads_of_each_rank_send_and_receive_at_once() {
         ("udp", "4", "node[1-2]"),
         ("packet", "2", "node[1-2]"),
         ("packet", "4", "node[1-2]"),
+        ("xdp", "2", "node[1-2]"),
+        ("xdp", "4", "node[1-2]"),
         ("shm", "2", "node1"),
     ] {
         let run = ["run", "--link", link, "-n", ranks, "-w", nodes, "--", "./threads"];

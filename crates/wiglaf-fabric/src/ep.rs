@@ -81,7 +81,7 @@ pub(crate) fn open_engine(source: Option<Address>) -> Fi<Engine> {
                 config.port = source.at.port();
             }
         }
-        let note = &mut |text: &str| log::warn!("{text}");
+        let note = &mut |text: &str| log::warning!("{text}");
         wiglaf_links::open_noting(&config, note).map_err(|why| why.to_string())
     };
     let endpoint = open().map_err(|reason: String| {

@@ -308,6 +308,11 @@ fn over_packet() {
     in_child("across_a_wire", "packet", &[]);
 }
 
+#[test]
+fn over_xdp() {
+    in_child("across_a_wire", "xdp", &[]);
+}
+
 /// Reads one completion of a side's receives, however long it takes: what was read, and its tag.
 fn read_one(side: &Side, returned: &AtomicBool) -> (isize, u64) {
     let mut entry = ops::zeroed::<fi::fi_cq_tagged_entry>();

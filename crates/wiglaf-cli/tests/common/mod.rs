@@ -72,6 +72,15 @@ impl Site {
         self.command(args).output().unwrap().into()
     }
 
+    /// Compiles one of the provider's MPI programs, which check themselves and print `passed`.
+    pub(crate) fn compile(&self, program: &str) {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wiglaf-fabric/tests/mpi");
+        let source = source.join(program).with_extension("c");
+        let mut cc = Command::new("mpicc");
+        let status = cc.args(["-O1", "-o", program]).arg(source).current_dir(self.work()).status();
+        assert!(status.unwrap().success());
+    }
+
     /// The output of a shell script on one node.
     pub(crate) fn sh(&self, node: &str, script: &str) -> String {
         self.wiglaf(&["exec", "-w", node, "--", "sh", "-c", script]).expect_success().stdout
