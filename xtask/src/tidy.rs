@@ -14,6 +14,7 @@ const SAFE: &[&str] = &[
     "wiglaf-sim",
     "wiglaf-bench",
     "wiglaf-links",
+    "wiglaf-counters",
     "wiglaf-testnet",
     "wiglaf-cli",
     "xtask",
@@ -33,6 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "wiglaf-links",
         &[
+            "wiglaf-counters",
             "wiglaf-endpoint",
             "wiglaf-link",
             "wiglaf-link-packet",
@@ -42,6 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("wiglaf-am", &["wiglaf-endpoint", "wiglaf-links"]),
+    ("wiglaf-counters", &[]),
     ("wiglaf-testnet", &[]),
     ("wiglaf-logical", &[]),
     ("wiglaf-cluster", &["wiglaf-bpf"]),

@@ -8,7 +8,9 @@ use clap::{Args, Parser, Subcommand};
 use wiglaf_cluster::StateDir;
 use wiglaf_cluster::proto::STATE_VAR;
 
-use crate::{agent, bench, demo, doctor, down, env, exec, fault, floor, manual, run, status, up};
+use crate::{
+    agent, bench, demo, doctor, down, env, exec, fault, floor, manual, run, stats, status, up,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,6 +115,7 @@ pub(crate) enum Command {
     Run(run::Args),
     Exec(exec::Args),
     Fault(fault::Args),
+    Stats(stats::Args),
     Bench(bench::Args),
     Demo(demo::Args),
     Env(env::Args),

@@ -16,6 +16,7 @@ mod floor;
 mod manual;
 mod output;
 mod run;
+mod stats;
 mod status;
 mod toolchain;
 mod up;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Down(_) => down::run(&state),
         Command::Exec(args) => exec::run(args, &state),
         Command::Fault(args) => fault::run(args, &state),
+        Command::Stats(args) => stats::run(args, &state),
         Command::Run(args) => run::run(args, &cli.global),
         Command::Bench(args) => bench::run(args, &cli.global),
         Command::Demo(args) => demo::run(args, &cli.global),

@@ -58,6 +58,7 @@ fn help() {
         "run",
         "exec",
         "fault",
+        "stats",
         "bench",
         "demo",
         "env",

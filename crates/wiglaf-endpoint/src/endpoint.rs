@@ -21,6 +21,7 @@ use crate::content::Content;
 use crate::matching::{Payload, Posted, Unexpected};
 use crate::memory::{Region, Regions};
 use crate::near::{NearSide, NearStats};
+use crate::seen::Watch;
 use crate::sleep::Sleepers;
 use crate::waiting::Waiting;
 use crate::{
@@ -79,6 +80,7 @@ pub struct Endpoint {
     near_polls_left: u32,
     look_due: u32,
     near_looks: u32,
+    pub(crate) watch: Watch,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -126,6 +128,7 @@ impl Endpoint {
             near_polls_left: 0,
             look_due: 0,
             near_looks: 0,
+            watch: Watch::default(),
         }
     }
 
@@ -372,6 +375,9 @@ impl Endpoint {
             return (ready && self.flush(self.now())) || near;
         }
         let now = arrived_at.unwrap_or_else(|| tick(clock));
+        if self.watch.is_due(now) {
+            self.show(now);
+        }
         if self.transport.poll_timeout().is_some_and(|at| at <= now) {
             self.transport.handle_timeout(now, &mut self.books);
         }

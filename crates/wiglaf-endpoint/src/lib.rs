@@ -16,6 +16,7 @@ mod matching;
 mod memory;
 mod near;
 mod remote;
+mod seen;
 mod sleep;
 mod table;
 mod target;
@@ -30,9 +31,10 @@ pub use exposed::{Access, ExposeError, Exposed, Refusal};
 pub use memory::{REGIONS_MAX, Region};
 pub use near::NearStats;
 pub use remote::{ATOMIC_LEN_MAX, AtomicOp, Hold, RemoteOp, RemoteStats};
+pub use seen::{Counters, PeerCounts};
 pub use sleep::{Nap, Pause};
 pub use wiglaf_transport::limits::FRAME_LEN_MIN;
-pub use wiglaf_transport::{Gone, PeerId, PeerView, Stats};
+pub use wiglaf_transport::{Gone, PeerId, PeerView, Stats, Traffic};
 pub use wiglaf_wire::{Class, Epoch, JobKey};
 
 /// Where an endpoint is and which incarnation of it is meant.
@@ -238,6 +240,8 @@ pub struct Config {
     pub flow_control: bool,
     /// Whether processes of one node may read each other's memory.
     pub memory_access: bool,
+    /// Whether what is counted can be seen from outside (`wiglaf stats`).
+    pub publish: bool,
 }
 
 /// Longest active message, in bytes: its receiver allocates it unasked.

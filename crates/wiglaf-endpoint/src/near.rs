@@ -12,7 +12,7 @@ use std::net::SocketAddrV4;
 
 use wiglaf_link::near::{Head, Near, NearId, NearSink, Payload as Bytes, Pushed, Remote};
 use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
-use wiglaf_transport::{Gone, PeerId, Transport, Wanted};
+use wiglaf_transport::{Gone, PeerId, Traffic, Transport, Wanted};
 use wiglaf_wire::{Envelope, Epoch};
 
 use crate::books::{Books, Sending, Whose};
@@ -98,6 +98,7 @@ struct NearPeer {
     /// Total of charges that this side has consumed, and told of.
     consumed: u64,
     told: u64,
+    traffic: Traffic,
     /// Records that found no room yet.
     replies: VecDeque<Head>,
     jobs: VecDeque<Job>,
@@ -147,6 +148,12 @@ impl NearSide {
         self.by_peer.get(peer.0 as usize).copied().flatten()
     }
 
+    /// What was exchanged with `peer` on the lane, and the credit that is left; None: nothing was.
+    pub(crate) fn traffic_with(&self, peer: PeerId) -> Option<(Traffic, u64)> {
+        let near = self.peers.iter().flatten().find(|near| near.peer == peer && near.used)?;
+        Some((near.traffic, near.limit.saturating_sub(near.charged)))
+    }
+
     /// The lane that messages of `peer` take.
     pub(crate) fn lane_from(&self, peer: PeerId) -> Option<NearId> {
         self.speakers.get(&peer).copied()
@@ -168,6 +175,7 @@ impl NearSide {
             limit: CREDIT_INITIAL,
             consumed: 0,
             told: CREDIT_INITIAL,
+            traffic: Traffic::default(),
             replies: VecDeque::new(),
             jobs: VecDeque::new(),
             delivering: VecDeque::new(),
@@ -209,6 +217,7 @@ impl NearSide {
                 let pushed = regions.with_bytes(0, len, |bytes| lane.push(to, &head, bytes));
                 taken(pushed)?;
                 peer.charged = charged;
+                peer.traffic.sent(len as u64);
                 self.stats.eager_sent += 1;
                 if op.complete == CompleteWhen::Delivery && !op.inject {
                     let content = Content::User(*regions); // for its length only
@@ -221,6 +230,7 @@ impl NearSide {
                 return Ok(());
             }
             self.stats.credit_stalls += 1;
+            peer.traffic.credit_stalls += 1;
         }
         self.announce(lane, books, to, op, regions)
     }
@@ -254,6 +264,9 @@ impl NearSide {
             books.abort_send(token);
         })?;
         self.stats.announced += 1;
+        if let Some(peer) = self.peer(to) {
+            peer.traffic.sent(len as u64);
+        }
         Ok(())
     }
 
@@ -300,6 +313,9 @@ impl NearSide {
                 .unwrap_or(false);
         if copied {
             self.stats.copied_once += 1;
+            if let Some(peer) = self.peer(from) {
+                peer.traffic.bytes_received += wanted.len;
+            }
             books.end_pull(wanted.token, true);
             self.reply(lane, from, [Kind::Done.word(send_id), 0, 0]);
             return;
@@ -499,9 +515,16 @@ impl Arrivals<'_> {
         let near = self.side.peer(from)?;
         near.used = true;
         let (peer, id, kind) = (near.peer, record::id_of(head), Kind::of(head)?);
-        if matches!(kind, Kind::Message | Kind::Request) && !near.speaks {
-            near.speaks = true;
-            self.side.speakers.insert(peer, from);
+        match kind {
+            Kind::Message | Kind::Part => near.traffic.bytes_received += payload.len() as u64,
+            _ => {}
+        }
+        if matches!(kind, Kind::Message | Kind::Request) {
+            near.traffic.messages_received += 1;
+            if !near.speaks {
+                near.speaks = true;
+                self.side.speakers.insert(peer, from);
+            }
         }
         match kind {
             Kind::Message => {

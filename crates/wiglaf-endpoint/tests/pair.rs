@@ -101,6 +101,30 @@ fn pattern(len: usize) -> Vec<u8> {
 }
 
 #[test]
+fn a_watcher_sees_the_counters_grow() {
+    let mut p = pair();
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let to = std::sync::Arc::clone(&seen);
+    p.b.watch(Duration::from_millis(1), move |endpoint| {
+        let counters = endpoint.counters();
+        let received = counters.iter().find(|(name, _)| *name == "datagrams_received").unwrap();
+        to.lock().unwrap().push(received.1);
+    });
+    for n in 0..3 {
+        let (mut from, mut to) = (pattern(8), vec![0; 8]);
+        // SAFETY: both buffers outlive the operations, which complete below.
+        unsafe {
+            p.b.post_recv(&recv_op(7, 1), &[region(&mut to)]).unwrap();
+            p.a.post_send(&send_op(p.a_to_b, 7, 2), &[region(&mut from)]).unwrap();
+        }
+        p.received();
+        p.sent();
+        p.until(|_| seen.lock().unwrap().last().is_some_and(|last| *last > n));
+    }
+    assert!(seen.lock().unwrap().is_sorted());
+}
+
+#[test]
 fn every_length_arrives_expected_and_unexpected() {
     let mut p = pair();
     for len in [0, 1, 8, 1000, 1400, 1401, 4096, 8192, 8193, 100_000, 3_000_000] {
@@ -128,6 +152,13 @@ fn every_length_arrives_expected_and_unexpected() {
             assert!(from == to, "{len} bytes differ (expected: {expected})");
         }
     }
+    // Every message is counted once on either side, and so is every byte.
+    let total = 2 * (1 + 8 + 1000 + 1400 + 1401 + 4096 + 8192 + 8193 + 100_000 + 3_000_000);
+    let of = |endpoint: &Endpoint| endpoint.peers().next().unwrap().traffic;
+    let (a, b) = (of(&p.a), of(&p.b));
+    assert_eq!((a.messages_sent, a.bytes_sent), (22, total));
+    assert_eq!((b.messages_received, b.bytes_received), (22, total));
+    assert_eq!((a.messages_received, b.messages_sent), (0, 0));
 }
 
 #[test]

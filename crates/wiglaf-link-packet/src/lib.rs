@@ -24,7 +24,7 @@ use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use wiglaf_link::frame::{self, HEADERS_LEN};
-use wiglaf_link::{Deliver, Lane, Limits, Link, Sent, Train};
+use wiglaf_link::{Deliver, Drops, Lane, Limits, Link, Sent, Train};
 use wiglaf_link_udp::{BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface, Routes, Way};
 
 use ring::{Ring, set_option};
@@ -317,6 +317,10 @@ impl Link for PacketLink {
         }
         self.report_polls -= 1;
         self.plain.take_refused().or_else(|| self.bulk.take_refused())
+    }
+
+    fn drops(&self) -> Drops {
+        Drops { malformed: self.malformed(), unsent: self.lost(), overflows: self.overflows() }
     }
 
     fn wait_fds(&self) -> Vec<RawFd> {

@@ -40,7 +40,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use wiglaf_link::near::Near;
-use wiglaf_link::{Deliver, Limits, Link, Sent, Train};
+use wiglaf_link::{Deliver, Drops, Limits, Link, Sent, Train};
 
 use layout::{
     AT_ARMED, AT_CLAIMED, AT_TAKES_NEAR, FRAME_LEN_MAX, RING_LEN, SLOTS, TRAIN_MAX, slot,
@@ -335,6 +335,10 @@ impl Link for ShmLink {
         self.find_deaths();
         self.deaths.settled = self.deaths.settled.checked_sub(1)?;
         self.deaths.found.pop_front()
+    }
+
+    fn drops(&self) -> Drops {
+        Drops { malformed: self.broken().into(), ..Drops::default() }
     }
 
     fn near(&mut self) -> Option<&mut dyn Near> {

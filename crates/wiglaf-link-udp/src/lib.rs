@@ -23,7 +23,7 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, RawFd};
 
-use wiglaf_link::{Deliver, Lane, Limits, Link, Sent, Train};
+use wiglaf_link::{Deliver, Drops, Lane, Limits, Link, Sent, Train};
 
 pub use bulk::BulkSocket;
 pub use frame::{BATCH_MAX, FrameSocket};
@@ -118,6 +118,10 @@ impl Link for UdpLink {
 
     fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
         self.frames.take_refused().or_else(|| self.bulk.take_refused())
+    }
+
+    fn drops(&self) -> Drops {
+        Drops { unsent: self.frames.lost() + self.bulk.lost(), ..Drops::default() }
     }
 
     fn wait_fds(&self) -> Vec<RawFd> {

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
 
-use crate::{Deliver, Lane, Limits, Link, Sent, Train};
+use crate::{Deliver, Drops, Lane, Limits, Link, Sent, Train};
 
 /// A datagram is overtaken by at most so many events (sends and receive
 /// polls) of its link.
@@ -191,6 +191,10 @@ impl<L: Link> Link for Fault<L> {
 
     fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
         self.inner.take_unreachable()
+    }
+
+    fn drops(&self) -> Drops {
+        self.inner.drops()
     }
 
     fn wait_fds(&self) -> Vec<RawFd> {

@@ -63,6 +63,17 @@ pub struct Limits {
     pub bulk_window_len: usize,
 }
 
+/// What a link has dropped, by reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Drops {
+    /// Arrivals that made no sense.
+    pub malformed: u64,
+    /// Datagrams that the kernel would not send.
+    pub unsent: u64,
+    /// Times that arrivals were found to have overflowed their buffer.
+    pub overflows: u64,
+}
+
 /// Takes the datagrams of a receive burst: the source address and the payload.
 pub type Deliver<'a> = dyn FnMut(SocketAddrV4, &[u8]) + 'a;
 
@@ -106,6 +117,11 @@ pub trait Link: Send {
     /// so that of a peer's bulk port where a bulk train met no listener.
     fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
         None
+    }
+
+    /// What it has dropped so far, as far as it knows.
+    fn drops(&self) -> Drops {
+        Drops::default()
     }
 
     /// Descriptors that turn readable when something arrives, to block on.
@@ -165,6 +181,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
         (**self).take_unreachable()
+    }
+
+    fn drops(&self) -> Drops {
+        (**self).drops()
     }
 
     fn wait_fds(&self) -> Vec<RawFd> {

@@ -42,6 +42,7 @@ impl std::error::Error for VariableError {}
 /// | `WIGLAF_SILENCE_LIMIT` | such as `500ms`, `60s` or `5min` | `10min` |
 /// | `WIGLAF_FLOW_CONTROL` | `on` or `off` | `on` |
 /// | `WIGLAF_CMA` | `on` or `off` | `on` |
+/// | `WIGLAF_STATS` | `on` or `off` | `on` |
 ///
 /// # Errors
 /// When a variable holds something that cannot be meant.
@@ -79,6 +80,7 @@ pub fn config_from(look_up: impl Fn(&str) -> Option<OsString>) -> Result<Config,
             .unwrap_or(SILENCE_LIMIT),
         flow_control: read.parse("WIGLAF_FLOW_CONTROL", "give on or off", switch)?.unwrap_or(true),
         memory_access: read.parse("WIGLAF_CMA", "give on or off", switch)?.unwrap_or(true),
+        publish: read.parse("WIGLAF_STATS", "give on or off", switch)?.unwrap_or(true),
     })
 }
 

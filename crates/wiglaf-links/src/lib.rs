@@ -6,6 +6,7 @@
 mod choose;
 mod environment;
 pub mod floor;
+mod published;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use wiglaf_endpoint::{Config, Endpoint, Epoch, FRAME_LEN_MIN, Setup};
@@ -43,13 +44,17 @@ pub fn open_noting(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Endpoi
     if frame_len < FRAME_LEN_MIN {
         return Err(OpenError::FramesTooShort { frame_len });
     }
-    Ok(Endpoint::new(Setup {
+    let mut endpoint = Endpoint::new(Setup {
         epoch,
         key: config.key,
         links,
         silence_limit: config.silence_limit,
         flow_control: config.flow_control,
-    }))
+    });
+    if config.publish {
+        published::publish(&mut endpoint);
+    }
+    Ok(endpoint)
 }
 
 /// A new incarnation.

@@ -215,6 +215,7 @@ impl Transport {
         for record in Records::new(body) {
             match record {
                 Ok(Record::Message(envelope, payload)) => {
+                    self.sessions[index as usize].traffic.received(payload.len() as u64);
                     if sink.message(peer, &envelope, payload) {
                         self.consume(peer, payload.len() as u64);
                     }
@@ -226,10 +227,12 @@ impl Transport {
                         return;
                     }
                     session.partial = Some((total, payload.len() as u64));
+                    session.traffic.received(payload.len() as u64);
                     sink.first(peer, &envelope, total, payload);
                 }
                 Ok(Record::Next(payload)) => self.take_next(index, payload, sink),
                 Ok(Record::Request { envelope, total, send_id }) => {
+                    self.sessions[index as usize].traffic.received(0);
                     if let Some(wanted) = sink.request(peer, &envelope, total, send_id) {
                         self.pull(peer, send_id, wanted.len, wanted.token);
                         if wanted.len == 0 {
@@ -251,6 +254,7 @@ impl Transport {
         match grown {
             Some((total, got)) if got <= total => {
                 let last = got == total;
+                session.traffic.bytes_received += payload.len() as u64;
                 session.partial = (!last).then_some((total, got));
                 if sink.next(PeerId(index), payload, last) && last {
                     self.consume(PeerId(index), total);
@@ -347,6 +351,7 @@ impl Transport {
             return;
         };
         let token = pull.token;
+        self.sessions[index as usize].traffic.bytes_received += len;
         pull.missing -= len;
         let complete = pull.missing == 0;
         sink.segment(token, segment.offset, segment.payload);

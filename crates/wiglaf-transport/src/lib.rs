@@ -27,7 +27,7 @@ mod time;
 mod timers;
 mod transport;
 
-pub use stats::Stats;
+pub use stats::{Stats, Traffic};
 pub use time::Instant;
 pub use transport::{Config, Path, PeerId, PeerView, Transport};
 

@@ -136,6 +136,7 @@ impl Transport {
             let len = HEADER_LEN + body.bytes.len();
             out[HEADER_LEN..len].copy_from_slice(&body.bytes);
             self.stats.ordered_retransmitted += 1;
+            session.traffic.retransmitted += 1;
             (number, len)
         } else {
             if session.ordered.room() == 0 {
@@ -213,6 +214,7 @@ impl Transport {
             let (number, piece) = session.bulk.resend_lost(now)?;
             let piece = *piece;
             self.stats.bulk_retransmitted += 1;
+            session.traffic.retransmitted += 1;
             return Some((number, piece));
         }
         let in_flight = session.bulk.flying() as usize * path.frame_len_max;

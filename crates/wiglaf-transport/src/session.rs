@@ -8,6 +8,7 @@ use wiglaf_wire::Epoch;
 use crate::limits::{BULK_WINDOW, CREDIT_INITIAL, ORDERED_WINDOW};
 use crate::receive_window::ReceiveWindow;
 use crate::send_lane::SendLane;
+use crate::stats::Traffic;
 use crate::time::Instant;
 
 /// The body of an ordered datagram, kept until it is acknowledged.
@@ -126,6 +127,7 @@ pub(crate) struct Session {
     pub(crate) heard: bool,
     /// When the peer was heard last, or began to owe an answer.
     pub(crate) heard_at: Instant,
+    pub(crate) traffic: Traffic,
     pub(crate) in_ready: bool,
     /// The link has no room for it.
     pub(crate) is_held: bool,
@@ -162,6 +164,7 @@ impl Session {
             credit_told: CREDIT_INITIAL,
             heard: false,
             heard_at: Instant::ZERO,
+            traffic: Traffic::default(),
             in_ready: false,
             is_held: false,
             timer_queued_at: None,

@@ -69,6 +69,37 @@ counters! {
     }
 }
 
+/// What was exchanged with one peer, in messages of the upper side.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Traffic {
+    /// Messages handed over for it.
+    pub messages_sent: u64,
+    /// Their payload, in bytes.
+    pub bytes_sent: u64,
+    /// Messages that came or were announced.
+    pub messages_received: u64,
+    /// Payload that came, in bytes.
+    pub bytes_received: u64,
+    /// Packets sent again, on either lane.
+    pub retransmitted: u64,
+    /// Messages that were announced because eager credit had run out.
+    pub credit_stalls: u64,
+}
+
+impl Traffic {
+    /// A message of `len` bytes was handed over.
+    pub fn sent(&mut self, len: u64) {
+        self.messages_sent += 1;
+        self.bytes_sent += len;
+    }
+
+    /// A message began to arrive, with so many bytes.
+    pub fn received(&mut self, len: u64) {
+        self.messages_received += 1;
+        self.bytes_received += len;
+    }
+}
+
 impl Stats {
     pub(crate) fn refuse(&mut self, why: WireError) {
         let counter = match why {

@@ -12,7 +12,7 @@ use crate::limits::{
 };
 use crate::session::{Body, Session, State};
 use crate::slab::Slab;
-use crate::stats::Stats;
+use crate::stats::{Stats, Traffic};
 use crate::time::Instant;
 use crate::timers::Timer;
 use crate::{Gone, Posted, SendError, Sink, Source};
@@ -62,6 +62,12 @@ pub struct PeerView {
     pub is_gone: bool,
     /// Unacknowledged packets of the ordered lane.
     pub in_flight: u32,
+    /// Index of the path to it.
+    pub path: usize,
+    /// How much more may be sent to it unasked, in bytes of charges.
+    pub credit_left: u64,
+    /// What was exchanged with it.
+    pub traffic: Traffic,
 }
 
 /// Epochs are random already: they are their own hash.
@@ -198,6 +204,9 @@ impl Transport {
             rtt: s.ordered.rtt(),
             is_gone: s.state != State::Open,
             in_flight: s.ordered.flying(),
+            path: s.path,
+            credit_left: s.credit_limit.saturating_sub(s.eager_sent),
+            traffic: s.traffic,
         })
     }
 
@@ -230,7 +239,9 @@ impl Transport {
             //# A sender MUST NOT let the total of its eager charges pass the limit.
             let total = session.eager_sent + charge(len as u64);
             if total <= session.credit_limit || !self.config.flow_control {
-                self.sessions[peer.0 as usize].eager_sent = total;
+                let session = &mut self.sessions[peer.0 as usize];
+                session.eager_sent = total;
+                session.traffic.sent(len as u64);
                 self.send_eager(peer.0, &envelope, len, token, source);
                 if report && let Some(body) = self.sessions[peer.0 as usize].queue.back_mut() {
                     body.tokens.push(token);
@@ -239,6 +250,7 @@ impl Transport {
                 return Ok(Posted::Buffered);
             }
             self.stats.credit_stalls += 1;
+            self.sessions[peer.0 as usize].traffic.credit_stalls += 1;
         }
         self.send_request(peer.0, envelope, len as u64, token)
     }
@@ -253,6 +265,7 @@ impl Transport {
         let pending = PendingSend { peer: index, token, total, granted: 0, acked: 0, last: false };
         let send_id = self.sends.insert(pending).map_err(|_| SendError::Again)?;
         self.append(index, &Record::Request { envelope, total, send_id });
+        self.sessions[index as usize].traffic.sent(total);
         self.wake(index);
         Ok(Posted::Pending)
     }

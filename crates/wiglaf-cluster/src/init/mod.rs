@@ -6,6 +6,7 @@
 //! the lock of the state folder, held along with `up` until then: whoever
 //! takes the lock after a kill knows that no half-made node is still at work.
 
+pub use root::EXE;
 pub(crate) use root::{AGENT, clone_tree};
 pub(crate) use server::SOCKET;
 

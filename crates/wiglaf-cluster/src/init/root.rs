@@ -20,7 +20,7 @@ use crate::error::{Context, Result};
 use crate::proto::NodeConfig;
 
 /// Where the `wiglaf` of this cluster is found on every node.
-pub(crate) const EXE: &str = "/usr/bin/wiglaf";
+pub const EXE: &str = "/usr/bin/wiglaf";
 /// What MPI launchers call on every node instead of ssh. A file of its own, as
 /// hydra takes no arguments there.
 pub(crate) const AGENT: &str = "/usr/bin/wiglaf-agent";

@@ -1,0 +1,176 @@
+//! `wiglaf stats`.
+
+mod show;
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use wiglaf_cluster::init::EXE;
+use wiglaf_cluster::proto::NODE_VAR;
+use wiglaf_cluster::{End, Error, HostList, Node, NodeCommand, Result, StateDir, fanout, launch};
+use wiglaf_counters::Snapshot;
+
+use crate::output;
+use crate::run::parse_hosts;
+
+const HELP: &str = "\
+Examples:
+  wiglaf stats                   what the running jobs have sent and received
+  wiglaf stats --watch           the same every second, per second
+  wiglaf stats -w node2 --json   of one node, for programs
+
+Every endpoint writes its counters to a file of its user on its node, ten times
+a second while the program calls MPI. A program that computes shows what it had
+last; `age` says for how long. With a cluster up, all of its nodes are asked; on
+a node, or with no cluster up, this machine is. You see your own programs, and
+root sees everybody's. WIGLAF_STATS=off keeps a program from being seen.
+
+Messages of ranks on one node go over the near lane: `via near`. Credit is what
+may still be sent unasked, in bytes. The other columns, and every reason for
+which something is dropped, are explained in docs/stats.md.";
+
+/// Show what running jobs send, receive, repeat and drop
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// On which nodes [default: all]
+    #[arg(short = 'w', long, value_name = "HOSTLIST", value_parser = parse_hosts)]
+    nodes: Option<HostList>,
+
+    /// Only of the job whose mark begins so
+    #[arg(short = 'J', long, value_name = "JOB")]
+    job: Option<String>,
+
+    /// Show again after so many seconds, with rates
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "1", value_parser = interval)]
+    watch: Option<Duration>,
+
+    /// Stop after so many times
+    #[arg(long, value_name = "TIMES", requires = "watch")]
+    count: Option<u64>,
+
+    /// Print JSON; with --watch, a line each time
+    #[arg(long)]
+    json: bool,
+
+    /// Ask this machine only
+    #[arg(long, hide = true, conflicts_with_all = ["nodes", "watch"])]
+    here: bool,
+}
+
+/// A snapshot and where it was taken.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Seen {
+    node: String,
+    /// Since it was written, in milliseconds.
+    age_ms: u64,
+    #[serde(flatten)]
+    snapshot: Snapshot,
+}
+
+fn interval(text: &str) -> Result<Duration> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(Error::new("give 0.1 to 3600 seconds")),
+    }
+}
+
+pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
+    let nodes = if args.here { Vec::new() } else { nodes(state, args.nodes.as_ref())? };
+    let look = || {
+        let mut seen = if nodes.is_empty() { here() } else { ask(&nodes)? };
+        seen.retain(|s| {
+            args.job.as_ref().is_none_or(|job| s.snapshot.identity.job.starts_with(job))
+        });
+        Ok::<_, Error>(seen)
+    };
+    let Some(every) = args.watch else {
+        let seen = look()?;
+        match args.json {
+            true => output::print_json(&seen)?,
+            false => output::print(&show::tables(&seen, &show::Style::plain(coloured())))?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
+    let mut before = BTreeMap::new();
+    let mut left = args.count.unwrap_or(u64::MAX);
+    while left > 0 {
+        left -= 1;
+        let seen = look()?;
+        if args.json {
+            let line = serde_json::to_string(&seen)
+                .map_err(|error| Error::new(format!("cannot write JSON: {error}")))?;
+            output::print(&(line + "\n"))?;
+        } else {
+            let text = show::tables(&seen, &show::Style { before: &before, ..watched() });
+            output::print(&text)?;
+        }
+        before = seen.into_iter().map(|s| (s.snapshot.identity.epoch, s.snapshot)).collect();
+        if left > 0 {
+            std::thread::sleep(every);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn coloured() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+fn watched() -> show::Style<'static> {
+    let redraws = std::io::stdout().is_terminal();
+    show::Style { redraws, rates: true, ..show::Style::plain(coloured()) }
+}
+
+/// The nodes to ask; none: this machine.
+fn nodes(state: &StateDir, names: Option<&HostList>) -> Result<Vec<Node>> {
+    let on_node = std::env::var_os(NODE_VAR).is_some();
+    let record = if on_node { None } else { state.record()? };
+    match (record, names) {
+        (Some(record), names) => {
+            let shapes = launch::select(&record, &names.cloned().unwrap_or_default())?;
+            Ok(shapes.iter().map(|node| Node::new(state, &node.name)).collect())
+        }
+        (None, Some(_)) if on_node => {
+            Err(Error::new("a node sees itself only; leave --nodes out, or run it outside"))
+        }
+        (None, Some(_)) => Err(Error::new("no cluster is up; start one with `wiglaf up`")),
+        (None, None) => Ok(Vec::new()),
+    }
+}
+
+fn here() -> Vec<Seen> {
+    let node = std::env::var(NODE_VAR)
+        .unwrap_or_else(|_| rustix::system::uname().nodename().to_string_lossy().into_owned());
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now_ns = u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX);
+    let with_node = |snapshot: Snapshot| Seen {
+        node: node.clone(),
+        age_ms: now_ns.saturating_sub(snapshot.updated_at_ns) / 1_000_000,
+        snapshot,
+    };
+    wiglaf_counters::here().into_iter().map(with_node).collect()
+}
+
+fn ask(nodes: &[Node]) -> Result<Vec<Seen>> {
+    let command = NodeCommand::new([EXE, "stats", "--here", "--json"]).cwd("/");
+    let mut seen = Vec::new();
+    for output in fanout::run(nodes, &command, &|_, _, _| {}) {
+        if output.end? != End::Status(0) {
+            let why = String::from_utf8_lossy(&output.stderr);
+            return Err(Error::new(format!("{} does not tell: {}", output.node, why.trim())));
+        }
+        let told: Vec<Seen> = serde_json::from_slice(&output.stdout)
+            .map_err(|error| Error::new(format!("{} tells nonsense: {error}", output.node)))?;
+        seen.extend(told);
+    }
+    seen.sort_by(|a, b| {
+        let key = |s: &Seen| (s.snapshot.identity.job.clone(), s.snapshot.identity.rank);
+        key(a).cmp(&key(b))
+    });
+    Ok(seen)
+}
