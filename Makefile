@@ -33,7 +33,7 @@ bench: linker
 conformance: linker
 	cargo run --quiet --package xtask -- conformance $(if $(FABTESTS),--fabtests $(FABTESTS))
 
-# Command, provider, interposer, C library and header under PREFIX.
+# Command, provider, interposer, C library, header and dissector under PREFIX.
 install:
 	cargo build --release --package wiglaf-cli --package wiglaf-fabric --package wiglaf-logical \
 		--package wiglaf-am
@@ -42,6 +42,7 @@ install:
 	install -D -m 644 target/release/libwiglaf_logical.so $(DESTDIR)$(PREFIX)/lib/wiglaf/libwiglaf-logical.so
 	install -D -m 644 target/release/libwiglaf.so $(DESTDIR)$(PREFIX)/lib/libwiglaf.so
 	install -D -m 644 crates/wiglaf-am/include/wiglaf.h $(DESTDIR)$(PREFIX)/include/wiglaf.h
+	install -D -m 644 share/wireshark/wiglaf.lua $(DESTDIR)$(PREFIX)/share/wireshark/wiglaf.lua
 
 clean:
 	cargo clean

@@ -37,6 +37,7 @@ const TEST: &[&str] = &[
     "openssh-client",
     "openssh-server",
     "tcpdump",
+    "tshark",
     "fonts-dejavu-core",
 ];
 /// Besides, the programs that the demonstration runs.

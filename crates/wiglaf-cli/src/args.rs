@@ -9,7 +9,8 @@ use wiglaf_cluster::StateDir;
 use wiglaf_cluster::proto::STATE_VAR;
 
 use crate::{
-    agent, bench, demo, doctor, down, env, exec, fault, floor, manual, run, stats, status, up,
+    agent, bench, capture, demo, doctor, down, env, exec, fault, floor, manual, run, stats, status,
+    up,
 };
 
 const EXAMPLES: &str = "\
@@ -116,6 +117,7 @@ pub(crate) enum Command {
     Exec(exec::Args),
     Fault(fault::Args),
     Stats(stats::Args),
+    Capture(capture::Args),
     Bench(bench::Args),
     Demo(demo::Args),
     Env(env::Args),

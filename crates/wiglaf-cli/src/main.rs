@@ -6,6 +6,7 @@
 mod agent;
 mod args;
 mod bench;
+mod capture;
 mod demo;
 mod doctor;
 mod down;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Down(_) => down::run(&state),
         Command::Exec(args) => exec::run(args, &state),
         Command::Fault(args) => fault::run(args, &state),
+        Command::Capture(args) => capture::run(args, &state),
         Command::Stats(args) => stats::run(args, &state),
         Command::Run(args) => run::run(args, &cli.global),
         Command::Bench(args) => bench::run(args, &cli.global),

@@ -174,3 +174,16 @@ fn ask(nodes: &[Node]) -> Result<Vec<Seen>> {
     });
     Ok(seen)
 }
+
+/// Job, epoch, and rank and node of every endpoint that nodes tell of.
+pub(crate) fn names(nodes: &[Node]) -> Vec<(String, u64, String)> {
+    let seen = ask(nodes).unwrap_or_default();
+    let of = |s: Seen| {
+        let name = match s.snapshot.identity.rank {
+            Some(rank) => format!("rank {rank} on {}", s.node),
+            None => format!("pid {} on {}", s.snapshot.identity.pid, s.node),
+        };
+        (s.snapshot.identity.job, s.snapshot.identity.epoch, name)
+    };
+    seen.into_iter().map(of).collect()
+}

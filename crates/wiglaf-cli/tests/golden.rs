@@ -59,6 +59,7 @@ fn help() {
         "exec",
         "fault",
         "stats",
+        "capture",
         "bench",
         "demo",
         "env",

@@ -24,6 +24,7 @@ pub mod rate;
 pub mod shape;
 pub mod signals;
 pub mod state;
+pub mod tap;
 pub mod terminal;
 pub mod toolchain;
 pub mod up;

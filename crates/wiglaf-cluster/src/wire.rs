@@ -141,7 +141,7 @@ fn batch(tool: &str, process: Process, commands: &str) -> Result<()> {
 }
 
 /// Does something in the network namespace of a process.
-fn inside<T: Send>(
+pub(crate) fn inside<T: Send>(
     process: Process,
     action: impl FnOnce() -> std::io::Result<T> + Send,
 ) -> Result<std::io::Result<T>> {

@@ -1,0 +1,153 @@
+//! A real job's datagrams are recorded, and tshark reads them with our dissector.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{Site, eventually, has_openmpi};
+
+/// Messages of all kinds: short, of several datagrams, long; then good-byes.
+const PROGRAM: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+static char buffer[300000];
+int main(void) {
+    MPI_Init(0, 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    int lengths[] = {8, 5000, 300000}, rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    fclose(fopen("ready", "w"));
+    for (int go = 0; !go;) {
+        go = access("go", F_OK) == 0;
+        MPI_Bcast(&go, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+    for (int i = 0; i < 3; i++)
+        MPI_Sendrecv_replace(buffer, lengths[i], MPI_CHAR, 1 - rank, 7, 1 - rank, 7, MPI_COMM_WORLD,
+                             MPI_STATUS_IGNORE);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+/// What tshark says of one field in all frames that `filter` lets through.
+fn tshark(file: &Path, filter: &str, field: &str) -> Vec<String> {
+    let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../share/wireshark/wiglaf.lua");
+    let output = Command::new("tshark")
+        .arg("-X")
+        .arg(format!("lua_script:{}", lua.display()))
+        .args(["-Y", filter, "-T", "fields", "-e", field, "-r"])
+        .arg(file)
+        .output()
+        .unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !complaints.contains("Lua"), "{complaints}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().flat_map(|line| line.split(',')).map(str::to_owned).collect()
+}
+
+fn set(values: Vec<String>) -> BTreeSet<String> {
+    values.into_iter().filter(|value| !value.is_empty()).collect()
+}
+
+/// Changes the last byte of the first bulk segment in the file; says which frame it was in.
+fn damage(file: &Path) -> usize {
+    let mut bytes = fs::read(file).unwrap();
+    let (mut at, mut frame) = (0, 0);
+    while at < bytes.len() {
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+        let (kind, len) = (word(at), word(at + 4));
+        if kind == 6 {
+            frame += 1;
+            let (start, frame_len) = (at + 28, word(at + 20));
+            if bytes[start + 42 + 2] == 2 {
+                bytes[start + frame_len - 1] ^= 1;
+                fs::write(file, bytes).unwrap();
+                return frame;
+            }
+        }
+        at += len;
+    }
+    panic!("no bulk segment was recorded");
+}
+
+#[test]
+fn a_real_job_is_recorded_and_tshark_names_every_field() {
+    if Command::new("tshark").arg("--version").output().is_err() {
+        eprintln!("skipped: tshark is not installed");
+        return;
+    }
+    if !has_openmpi() {
+        return;
+    }
+    let Some(site) = Site::up(&[]) else { return };
+    fs::write(site.work().join("p.c"), PROGRAM).unwrap();
+    let cc = Command::new("mpicc").args(["-o", "p", "p.c"]).current_dir(site.work()).status();
+    assert!(cc.unwrap().success());
+
+    let mut job = site.command(&["run", "--", "./p"]).spawn().unwrap();
+    eventually("the job has begun", || site.work().join("ready").exists());
+    eventually("it can be seen", || site.wiglaf(&["stats"]).stdout.contains("1 node2"));
+    let file = site.work().join("job.pcapng");
+    let mut capture =
+        site.command(&["capture", "-w", "job.pcapng"]).stderr(Stdio::null()).spawn().unwrap();
+    eventually("frames are recorded", || fs::metadata(&file).is_ok_and(|m| m.len() > 10_000));
+    fs::write(site.work().join("go"), "").unwrap();
+    assert!(job.wait().unwrap().success());
+    Command::new("kill").args(["-INT", &capture.id().to_string()]).status().unwrap();
+    assert!(capture.wait().unwrap().success());
+
+    let all = tshark(&file, "frame", "wiglaf.kind").len();
+    assert_eq!(tshark(&file, "wiglaf.checksum.status == 1", "frame.number").len(), all);
+    let wrong = "wiglaf.malformed or _ws.malformed or _ws.lua.error or not wiglaf";
+    assert_eq!(tshark(&file, wrong, "frame.number"), [""; 0]);
+    let kinds = set(tshark(&file, "wiglaf", "wiglaf.kind"));
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["1", "2", "3"]);
+    let types = set(tshark(&file, "wiglaf", "wiglaf.record.type"));
+    for (code, name) in [
+        (1, "MESSAGE"),
+        (2, "FIRST"),
+        (3, "NEXT"),
+        (4, "REQUEST"),
+        (5, "PULL"),
+        (6, "CLOSE"),
+        (0x10, "ACK"),
+    ] {
+        assert!(types.contains(&format!("0x{code:02x}")), "no {name}: {types:?}");
+    }
+    // The message of 300,000 bytes was announced by both, pulled and came whole.
+    let totals = tshark(&file, "wiglaf.record.type == 4", "wiglaf.total");
+    assert_eq!(totals, ["300000", "300000"]);
+    let pulled = tshark(&file, "wiglaf.record.type == 5", "wiglaf.pull.length");
+    assert_eq!(pulled, ["300000", "300000"]);
+    for node in 1..=2 {
+        let from = format!("wiglaf.kind == 2 and ip.src == 10.77.0.{node} and wiglaf.transfer_id");
+        let lens = tshark(&file, &from, "wiglaf.payload.length");
+        let sum: u64 = lens.iter().map(|len| len.parse::<u64>().unwrap()).sum();
+        assert!(sum >= 300_000, "{sum} bytes from node{node}");
+    }
+    // Frames say between which ranks they went, and where they were seen.
+    let comments = set(tshark(&file, "wiglaf", "frame.comment"));
+    assert!(comments.contains("rank 0 on node1 to rank 1 on node2"), "{comments:?}");
+    let seen_at = set(tshark(&file, "wiglaf", "frame.interface_name"));
+    assert_eq!(seen_at.into_iter().collect::<Vec<_>>(), ["node1", "node2"]);
+
+    // The dissector notices what is damaged.
+    let frame = damage(&file);
+    let bad = tshark(&file, "wiglaf.checksum.bad", "frame.number");
+    assert_eq!(bad, [frame.to_string()]);
+}
+
+#[test]
+fn what_cannot_be_recorded_is_said_in_a_sentence() {
+    let site = Site::new();
+    site.wiglaf(&["capture", "-w", "x"]).expect_sentence(1, "no cluster is up");
+    let Some(site) = Site::up(&["--wire", "direct"]) else { return };
+    site.wiglaf(&["capture", "-w", "/no/such/x", "--for", "0"])
+        .expect_sentence(1, "cannot write /no/such/x");
+    let said = site.wiglaf(&["capture", "-w", "x", "--for", "0"]).expect_success();
+    assert!(said.stderr.contains("0 datagrams recorded, 0 missed"), "{said:?}");
+}
