@@ -148,7 +148,7 @@ fn wait(taps: &mut [Tap]) -> Result<Vec<(u32, u64, Vec<u8>)>> {
     for (number, tap) in taps.iter_mut().enumerate() {
         let full = seen.len() + BATCH_MAX;
         while seen.len() < full
-            && let Some((at, frames)) = tap.next()?
+            && let Some((at, frames)) = tap.receive()?
         {
             seen.extend(frames.into_iter().map(|frame| (number as u32, at, frame)));
         }

@@ -138,9 +138,9 @@ impl Tap {
     ///
     /// # Errors
     /// When the interface is gone.
-    pub fn next(&mut self) -> Result<Option<(u64, Vec<Vec<u8>>)>> {
+    pub fn receive(&mut self) -> Result<Option<(u64, Vec<Vec<u8>>)>> {
         let lost = || format!("listen to the wire of {}", self.node);
-        let (len, at) = match receive(&self.socket, &mut self.buffer) {
+        let (len, at) = match receive_one(&self.socket, &mut self.buffer) {
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
@@ -177,7 +177,7 @@ impl AsFd for Tap {
 }
 
 /// One frame with what the kernel says about it, and when it came.
-fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, Duration)> {
+fn receive_one(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, Duration)> {
     let mut iov = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut control = [0_u64; CMSG_LEN / 8];
     // SAFETY: all-zero bytes are a valid `msghdr`.

@@ -29,7 +29,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
 use wiglaf_link::frame::{self, HEADERS_LEN};
-use wiglaf_link::{Deliver, Lane, Limits, Link, Sent, Train};
+use wiglaf_link::{Deliver, Drops, Lane, Limits, Link, Sent, Train};
 use wiglaf_link_udp::{BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface, Routes, Way};
 
 use gate::Gate;
@@ -341,6 +341,10 @@ impl Link for XdpLink {
         }
         self.report_polls -= 1;
         self.plain.take_refused().or_else(|| self.bulk.take_refused())
+    }
+
+    fn drops(&self) -> Drops {
+        Drops { malformed: self.malformed(), unsent: self.lost(), ..Drops::default() }
     }
 
     fn wait_fds(&self) -> Vec<RawFd> {
