@@ -36,9 +36,8 @@ use std::os::unix::net::SocketAddr as BellAddress;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
 use wiglaf_link::near::Near;
 use wiglaf_link::{Deliver, Drops, Limits, Link, Sent, Train};
 
@@ -108,7 +107,7 @@ struct Claim {
 #[derive(Debug, Default)]
 struct Deaths {
     calls: u32,
-    checked_at: Duration,
+    checked_at: Option<Instant>,
     /// Found, but what they sent before may still be unread.
     found: VecDeque<SocketAddrV4>,
     /// How many of them have left nothing unread.
@@ -221,11 +220,11 @@ impl ShmLink {
             return;
         }
         self.deaths.calls = 0;
-        let now = coarse_now();
-        if now.saturating_sub(self.deaths.checked_at) < DEATH_CHECK_INTERVAL {
+        let now = Instant::now();
+        if self.deaths.checked_at.is_some_and(|at| now - at < DEATH_CHECK_INTERVAL) {
             return;
         }
-        self.deaths.checked_at = now;
+        self.deaths.checked_at = Some(now);
         let dead = |peer: &Peer| peer.claim.segment.is_dead().then_some(peer.at);
         let found: Vec<SocketAddrV4> = self.peers.iter().filter_map(dead).collect();
         for at in found {
@@ -395,11 +394,6 @@ fn bits(mut set: u64) -> impl Iterator<Item = usize> {
             lowest
         })
     })
-}
-
-fn coarse_now() -> Duration {
-    let now = clock_gettime(ClockId::MonotonicCoarse);
-    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 #[cfg(test)]
