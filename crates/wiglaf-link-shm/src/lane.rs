@@ -18,18 +18,18 @@ use crate::layout::{
 use crate::mapping::Mapping;
 use crate::ring::Nonsense;
 
-/// What a cell holds behind its first word.
-pub(crate) const BODY_LEN: usize = CELL_LEN - 8;
-const HEAD_LEN: usize = size_of::<Head>();
+/// Words of a cell behind its first.
+pub(crate) const BODY_WORDS: usize = CELL_LEN / 8 - 1;
+const HEAD_WORDS: usize = size_of::<Head>() / 8;
 /// Longest payload within a cell.
-pub(crate) const INLINE_LEN: usize = BODY_LEN - HEAD_LEN;
+pub(crate) const INLINE_LEN: usize = 8 * (BODY_WORDS - HEAD_WORDS);
 /// In place of a length: the body introduces the sender.
 const HELLO: u32 = u32::MAX;
 /// Payloads in the byte ring begin at multiples of this.
 const ALIGN: u64 = 64;
 
 /// The body of a cell.
-pub(crate) type Body = [u8; BODY_LEN];
+pub(crate) type Body = [u64; BODY_WORDS];
 
 /// The writing end.
 #[derive(Debug)]
@@ -98,16 +98,9 @@ impl Producer {
         if !self.has_cell(map)? || len > PAYLOAD_LEN_MAX {
             return Ok(false);
         }
-        let mut body: Body = [0; BODY_LEN];
-        for (to, word) in body.as_chunks_mut::<8>().0.iter_mut().zip(head) {
-            *to = word.to_ne_bytes();
-        }
-        if len <= INLINE_LEN {
-            let mut at = HEAD_LEN;
-            for piece in payload {
-                copy_short(&mut body[at..at + piece.len()], piece);
-                at += piece.len();
-            }
+        let [a, b, c] = *head;
+        let [d, e, f, g] = if len <= INLINE_LEN {
+            inline_words(payload)
         } else {
             let Some(byte) = self.place(map, len)? else { return Ok(false) };
             let mut at = byte_offset(self.base, byte);
@@ -115,17 +108,17 @@ impl Producer {
                 map.write(at, piece);
                 at += piece.len();
             }
-            body[HEAD_LEN..HEAD_LEN + 8].copy_from_slice(&byte.to_ne_bytes());
             self.byte = byte + padded(len);
-        }
-        self.publish(map, &body, len as u32);
+            [byte, 0, 0, 0]
+        };
+        self.publish(map, &[a, b, c, d, e, f, g], len as u32);
         Ok(true)
     }
 
     #[inline]
     fn publish(&mut self, map: &Mapping, body: &Body, len: u32) {
         let at = cell_offset(self.base, self.cell);
-        map.write_array(at + 8, body);
+        map.write_words(at + 8, body);
         // Release: who sees the word sees the record.
         map.word(at).store(word(self.cell, len), Ordering::Release);
         self.cell += 1;
@@ -174,7 +167,7 @@ impl Cell {
         // Acquire: pairs with the producer's release.
         let found = map.word(at).load(Ordering::Acquire);
         let len = found as u32;
-        (found == word(number, len)).then(|| Self { len, body: map.read_array(at + 8) })
+        (found == word(number, len)).then(|| Self { len, body: map.read_words(at + 8) })
     }
 
     /// The introduction of a sender, if it is one.
@@ -184,14 +177,14 @@ impl Cell {
 
     #[inline]
     pub(crate) fn head(&self) -> Head {
-        let words = self.body.as_chunks::<8>().0;
-        [words[0], words[1], words[2]].map(u64::from_ne_bytes)
+        [self.body[0], self.body[1], self.body[2]]
     }
 
     /// Which byte the payload begins at, if it lies in the byte ring.
+    #[inline]
     fn byte(&self) -> Option<u64> {
         let outside = self.len != HELLO && self.len as usize > INLINE_LEN;
-        outside.then(|| u64::from_ne_bytes(self.body.as_chunks::<8>().0[HEAD_LEN / 8]))
+        outside.then_some(self.body[HEAD_WORDS])
     }
 
     /// Where the payload ends in the byte ring, if it lies there, after
@@ -278,24 +271,47 @@ impl Payload for Outside<'_> {
     }
 }
 
-impl Cell {
-    /// The payload, where the cell itself holds it.
-    pub(crate) fn inside(&self) -> &[u8] {
-        &self.body[HEAD_LEN..HEAD_LEN + (self.len as usize).min(INLINE_LEN)]
+/// A payload that the cell itself held.
+#[derive(Debug)]
+pub(crate) struct Inside {
+    bytes: [[u8; 8]; INLINE_LEN / 8],
+    len: usize,
+}
+
+impl Inside {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes.as_flattened()[..self.len]
     }
 }
 
-/// Copies up to [`INLINE_LEN`] bytes without a call: most are 8.
-#[inline]
-fn copy_short(to: &mut [u8], from: &[u8]) {
-    if let (Some(to), Some(from)) = (to.as_mut_array::<8>(), from.as_array::<8>()) {
-        *to = *from;
-    } else {
-        to.copy_from_slice(from);
+impl Cell {
+    /// The payload, where the cell itself holds it.
+    #[inline]
+    pub(crate) fn inside(&self) -> Inside {
+        let [_, _, _, payload @ ..] = self.body;
+        Inside { bytes: payload.map(u64::to_ne_bytes), len: (self.len as usize).min(INLINE_LEN) }
     }
+}
+
+/// A payload of up to [`INLINE_LEN`] bytes as words.
+#[inline]
+fn inline_words(payload: &[&[u8]]) -> [u64; INLINE_LEN / 8] {
+    // Most are of 8 bytes.
+    if let [piece] = payload
+        && let Some(bytes) = piece.as_array()
+    {
+        return [u64::from_ne_bytes(*bytes), 0, 0, 0];
+    }
+    let (mut words, mut at) = ([[0; 8]; INLINE_LEN / 8], 0);
+    for piece in payload {
+        words.as_flattened_mut()[at..at + piece.len()].copy_from_slice(piece);
+        at += piece.len();
+    }
+    words.map(u64::from_ne_bytes)
 }
 
 /// The first word of the cell of record `number`.
+#[inline]
 fn word(number: u64, len: u32) -> u64 {
     // The low half of the number is enough: a cell's last record was CELLS before.
     (number + 1) << 32 | u64::from(len)

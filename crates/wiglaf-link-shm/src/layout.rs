@@ -76,7 +76,7 @@ pub(crate) const fn slot(index: usize) -> usize {
     HEAD_LEN + index * SLOT_LEN
 }
 
-const _: () = assert!(RING_LEN.is_power_of_two() && SLOTS <= 64);
+const _: () = assert!(RING_LEN.is_power_of_two() && SLOTS == 64);
 const _: () = assert!(CELLS.is_power_of_two() && BYTES_LEN.is_power_of_two());
 // Payloads do not wrap: two of the longest fit wherever the ring stands.
 const _: () = assert!(4 * PAYLOAD_LEN_MAX <= BYTES_LEN);

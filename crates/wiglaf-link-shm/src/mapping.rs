@@ -5,7 +5,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -44,6 +44,7 @@ impl Mapping {
     }
 
     /// The shared word at `offset`.
+    #[inline]
     pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset + 8 <= SEGMENT_LEN, "a word of the layout");
         // SAFETY: within the mapping and aligned, as was just checked; the
@@ -53,24 +54,29 @@ impl Mapping {
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset).cast()) }
     }
 
-    /// Copies an array to `offset`, in few instructions.
-    pub(crate) fn write_array<const N: usize>(&self, offset: usize, bytes: &[u8; N]) {
-        assert!(offset + N <= SEGMENT_LEN, "within the segment");
-        // SAFETY: as for `write`.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(offset), N);
+    /// Writes words from `offset` on, one by one: a wider copy of what has just been written in
+    /// parts would wait until the parts have left the store buffer.
+    #[inline]
+    pub(crate) fn write_words<const N: usize>(&self, offset: usize, words: &[u64; N]) {
+        assert!(offset.is_multiple_of(8) && offset + 8 * N <= SEGMENT_LEN, "words of the layout");
+        for (i, word) in words.iter().enumerate() {
+            // SAFETY: as for `word`.
+            let cell =
+                unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset + 8 * i).cast()) };
+            cell.store(*word, Ordering::Relaxed);
         }
     }
 
-    /// Copies an array from `offset`, in few instructions.
-    pub(crate) fn read_array<const N: usize>(&self, offset: usize) -> [u8; N] {
-        assert!(offset + N <= SEGMENT_LEN, "within the segment");
-        let mut bytes = [0; N];
-        // SAFETY: as for `write`.
-        unsafe {
-            std::ptr::copy_nonoverlapping(self.base.as_ptr().add(offset), bytes.as_mut_ptr(), N);
-        }
-        bytes
+    /// Reads words from `offset` on, one by one.
+    #[inline]
+    pub(crate) fn read_words<const N: usize>(&self, offset: usize) -> [u64; N] {
+        assert!(offset.is_multiple_of(8) && offset + 8 * N <= SEGMENT_LEN, "words of the layout");
+        std::array::from_fn(|i| {
+            // SAFETY: as for `word`.
+            let cell =
+                unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset + 8 * i).cast()) };
+            cell.load(Ordering::Relaxed)
+        })
     }
 
     /// Copies `bytes` to `offset`.

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use wiglaf_link::near::{Head, Near, NearId, NearSink, Pushed, Remote};
 
 use crate::foreign::{Foreign, Token};
-use crate::lane::{BODY_LEN, Body, Consumer, Producer};
+use crate::lane::{BODY_WORDS, Body, Consumer, Producer};
 use crate::layout::{AT_LIMIT, AT_LIMIT_OF, AT_TAKES_NEAR, PAYLOAD_LEN_MAX, SLOTS, slot};
 use crate::mapping::Mapping;
 use crate::ring::Nonsense;
@@ -63,18 +63,13 @@ struct Hello {
 
 impl Hello {
     fn emit(&self) -> Body {
-        let mut body = [0; BODY_LEN];
-        let words = [u64::from(self.port), self.epoch, self.pid, self.token_at];
-        for (to, word) in body.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-            *to = word.to_ne_bytes();
-        }
+        let mut body = [0; BODY_WORDS];
+        body[..4].copy_from_slice(&[u64::from(self.port), self.epoch, self.pid, self.token_at]);
         body
     }
 
     fn parse(body: &Body) -> Option<Self> {
-        let words = body.as_chunks::<8>().0;
-        let [port, epoch, pid, token_at] =
-            [words[0], words[1], words[2], words[3]].map(u64::from_ne_bytes);
+        let [port, epoch, pid, token_at, ..] = *body;
         let port = u16::try_from(port).ok()?;
         (epoch != 0).then_some(Self { port, epoch, pid, token_at })
     }
@@ -182,7 +177,7 @@ impl ShmLink {
         let from = speaker.ok_or(Nonsense)?;
         match consumer.outside(&self.own.map, &cell) {
             Some(outside) => sink.record(from, &cell.head(), &outside),
-            None => sink.record(from, &cell.head(), &cell.inside()),
+            None => sink.record(from, &cell.head(), &cell.inside().bytes()),
         }
         consumer.take(&self.own.map, end);
         Ok(true)
@@ -217,9 +212,9 @@ impl Near for ShmLink {
     fn poll(&mut self, sink: &mut dyn NearSink) -> usize {
         let mut count = 0;
         // Begins where the last burst ended, so that no sender starves.
-        let slots = self.slots();
-        let low = slots & ((1 << self.near.next_slot) - 1);
-        for index in bits(slots & !low).chain(bits(low)) {
+        let first = self.near.next_slot;
+        for offset in bits(self.slots().rotate_right(first)) {
+            let index = (offset + first as usize) % SLOTS;
             while count < BURST_MAX {
                 match self.take_record(index, sink) {
                     Ok(true) => count += 1,

@@ -35,7 +35,7 @@ fn pop(consumer: &mut Consumer, map: &Mapping) -> Result<Option<(Head, Vec<u8>)>
             map.read(outside.offset, &mut bytes);
             bytes
         }
-        None => cell.inside().to_vec(),
+        None => cell.inside().bytes().to_vec(),
     };
     let head = cell.head();
     consumer.take(map, end);
@@ -83,7 +83,7 @@ fn the_next_sender_goes_on_where_the_last_one_died() {
         // It died while it wrote another: whatever is there was not published.
         let at = cell_offset(slot(0), producer.cell);
         if producer.cell - consumer.cell < CELLS as u64 {
-            map.write(at + 8, &[0xee; BODY_LEN]);
+            map.write(at + 8, &[0xee; 8 * BODY_WORDS]);
         }
         for _ in 0..sender % 4 {
             let Some((seed, len)) = waiting.pop_front() else { break };
@@ -131,11 +131,11 @@ fn introductions_keep_their_place() {
     let mut producer = Producer::resume(&map, slot(0)).expect("fresh");
     let mut consumer = Consumer::new(slot(0));
     assert!(push(&mut producer, &map, 1, 5000));
-    assert_eq!(producer.push_hello(&map, &[7; BODY_LEN]), Ok(true));
+    assert_eq!(producer.push_hello(&map, &[7; BODY_WORDS]), Ok(true));
     assert!(push(&mut producer, &map, 2, 8));
     assert_eq!(pop(&mut consumer, &map), expected(1, 5000));
     let (cell, end) = consumer.peek(&map).expect("sane").expect("there");
-    assert_eq!(cell.hello(), Some(&[7; BODY_LEN]));
+    assert_eq!(cell.hello(), Some(&[7; BODY_WORDS]));
     consumer.take(&map, end);
     assert_eq!(pop(&mut consumer, &map), expected(2, 8));
 }
@@ -174,7 +174,7 @@ proptest! {
         let (map, _) = mappings();
         for (number, len, byte) in &cells {
             let at = cell_offset(slot(2), *number);
-            map.write(at + 8 + HEAD_LEN, &byte.to_ne_bytes());
+            map.write(at + 8 + 8 * HEAD_WORDS, &byte.to_ne_bytes());
             map.word(at).store(word(*number, *len), Ordering::Release);
         }
         let mut consumer = Consumer::new(slot(2));
