@@ -103,6 +103,20 @@ impl Books {
         }
     }
 
+    pub(crate) fn drop_completion(&mut self, side: Side) {
+        match side {
+            Side::Send => drop(self.sends_done.pop_front()),
+            Side::Recv => drop(self.recvs_done.pop_front()),
+        }
+    }
+
+    pub(crate) fn completion(&self, side: Side) -> Option<&Completion> {
+        match side {
+            Side::Send => self.sends_done.front(),
+            Side::Recv => self.recvs_done.front(),
+        }
+    }
+
     pub(crate) fn has_completed(&self, side: Side) -> bool {
         match side {
             Side::Send => !self.sends_done.is_empty(),
@@ -192,27 +206,14 @@ impl Books {
 
     /// A receive has all of its message.
     pub(crate) fn end_recv(&mut self, r: &Receiving, complete: bool) {
-        let room = r.posted.regions.len() as u64;
-        let outcome = match r.total.checked_sub(room) {
-            _ if !complete => Outcome::PeerGone,
-            Some(excess) if excess > 0 => Outcome::Truncated(excess as usize),
-            _ => Outcome::Done,
-        };
-        let multi_released = self.leave_multi(r.posted.multi);
-        if r.posted.op.report || multi_released || outcome != Outcome::Done {
-            self.push_recv(Completion {
-                side: Side::Recv,
-                class: r.envelope.class,
-                context: r.posted.op.context,
-                len: r.total.min(room) as usize,
-                buf: r.posted.regions.start(),
-                data: r.envelope.data,
-                tag: r.envelope.tag,
-                source: Some(r.peer),
-                is_multi: r.posted.multi.is_some(),
-                multi_released,
-                outcome,
-            });
+        let mut completion = received(&r.posted, r.peer, &r.envelope, r.total);
+        if !complete {
+            completion.outcome = Outcome::PeerGone;
+        }
+        completion.multi_released = self.leave_multi(r.posted.multi);
+        let ended_well = completion.outcome == Outcome::Done && !completion.multi_released;
+        if r.posted.op.report || !ended_well {
+            self.push_recv(completion);
         }
     }
 
@@ -329,13 +330,24 @@ impl Books {
             return false;
         }
         let total = payload.len() as u64;
-        if let Some(receiving) = self.receiving(peer, envelope, total) {
-            receiving.posted.regions.take(payload);
-            self.end_recv(&receiving, true);
+        let Some((at, posted)) = self.matching.find_posted(peer, envelope) else {
+            self.keep(peer, envelope, total, Payload::Here(copy_of(payload)));
+            return false;
+        };
+        if posted.multi.is_none() {
+            // The usual case: what was posted is not moved about.
+            posted.regions.take(payload);
+            let completion = received(posted, peer, envelope, total);
+            if posted.op.report || completion.outcome != Outcome::Done {
+                self.recvs_done.push_back(completion);
+            }
+            self.matching.remove_posted(at);
             return true;
         }
-        self.keep(peer, envelope, total, Payload::Here(copy_of(payload)));
-        false
+        let posted = self.place(*posted, total);
+        posted.regions.take(payload);
+        self.end_recv(&Receiving { posted, peer, envelope: *envelope, total }, true);
+        true
     }
 
     /// A message was announced. What to pull of it, if somebody wants it
@@ -375,6 +387,29 @@ impl Books {
             }
             Pulling::Remote(..) | Pulling::Answer(_) => None,
         }
+    }
+}
+
+/// The completion of a receive that has all of a message of `total` bytes.
+#[inline]
+fn received(posted: &Posted, peer: PeerId, envelope: &Envelope, total: u64) -> Completion {
+    let room = posted.regions.len() as u64;
+    let outcome = match total.checked_sub(room) {
+        Some(excess) if excess > 0 => Outcome::Truncated(excess as usize),
+        _ => Outcome::Done,
+    };
+    Completion {
+        side: Side::Recv,
+        class: envelope.class,
+        context: posted.op.context,
+        len: total.min(room) as usize,
+        buf: posted.regions.start(),
+        data: envelope.data,
+        tag: envelope.tag,
+        source: Some(peer),
+        is_multi: posted.multi.is_some(),
+        multi_released: false,
+        outcome,
     }
 }
 

@@ -54,6 +54,7 @@ pub struct Setup {
 /// One endpoint of a process.
 pub struct Endpoint {
     address: Address,
+    inject_len_max: usize,
     pub(crate) links: Vec<Box<dyn Link>>,
     pub(crate) transport: Transport,
     pub(crate) books: Books,
@@ -101,6 +102,7 @@ impl Endpoint {
         let longest = paths.iter().map(|p| p.frame_len_max * p.bulk_train_max).max();
         let out = vec![0; longest.unwrap_or(0).max(64 * 1024)];
         let address = Address { at: setup.links[0].local(), epoch: setup.epoch };
+        let shortest = paths.iter().map(|p| p.frame_len_max).min();
         let transport = Transport::new(TransportConfig {
             epoch: setup.epoch,
             key: setup.key,
@@ -110,6 +112,7 @@ impl Endpoint {
         });
         Self {
             address,
+            inject_len_max: shortest.unwrap_or(0).saturating_sub(128),
             links: setup.links,
             transport,
             books: Books::default(),
@@ -164,7 +167,7 @@ impl Endpoint {
     /// Longest payload that may be injected, in bytes.
     #[must_use]
     pub fn inject_len_max(&self) -> usize {
-        self.links.iter().map(|link| link.limits().frame_len_max).min().unwrap_or(0) - 128
+        self.inject_len_max
     }
 
     /// Makes `address` known; the same address gives the same peer again. One
@@ -324,6 +327,12 @@ impl Endpoint {
         posted.is_some()
     }
 
+    /// Stands for a poll that would find nothing: something was found just now, and all of it was
+    /// taken.
+    pub fn skip_poll(&mut self) {
+        self.quiet_polls = self.quiet_polls.wrapping_add(1);
+    }
+
     /// Receives, delivers, acknowledges, sends. True when anything happened.
     pub fn progress(&mut self) -> bool {
         let near = self.progress_near();
@@ -470,6 +479,18 @@ impl Endpoint {
         // Also what was here before it was asked for ends a run of empty polls.
         self.waiting.found();
         Some(completion)
+    }
+
+    /// The completion that the next pop gives, where it lies.
+    #[must_use]
+    pub fn completion(&self, side: Side) -> Option<&Completion> {
+        self.books.completion(side)
+    }
+
+    /// Pops it, for who has no use for it any more.
+    pub fn drop_completion(&mut self, side: Side) {
+        self.books.drop_completion(side);
+        self.waiting.found();
     }
 
     /// Whether an operation of that side has finished and waits to be popped.

@@ -68,11 +68,32 @@ impl Matching {
 
     /// The receive for a message that arrives. A multi-receive stays posted.
     pub(crate) fn take_posted(&mut self, peer: PeerId, envelope: &Envelope) -> Option<Posted> {
-        let at = self.posted.iter().position(|p| matches(&p.op, peer, envelope))?;
-        if self.posted[at].multi.is_some() {
-            return Some(self.posted[at]);
+        let (at, posted) = self.find_posted(peer, envelope)?;
+        let posted = *posted;
+        if posted.multi.is_none() {
+            self.remove_posted(at);
         }
-        self.posted.remove(at)
+        Some(posted)
+    }
+
+    /// The receive for a message that arrives, and where in the queue it is.
+    #[inline]
+    pub(crate) fn find_posted(
+        &self,
+        peer: PeerId,
+        envelope: &Envelope,
+    ) -> Option<(usize, &Posted)> {
+        self.posted.iter().enumerate().find(|(_, p)| matches(&p.op, peer, envelope))
+    }
+
+    /// The receive at that place has its message.
+    #[inline]
+    pub(crate) fn remove_posted(&mut self, at: usize) {
+        if at == 0 {
+            self.posted.pop_front(); // moves nothing
+        } else {
+            self.posted.remove(at);
+        }
     }
 
     /// Takes the receive of a multi-receive buffer, or the first that was
@@ -92,6 +113,9 @@ impl Matching {
     }
 
     pub(crate) fn take_unexpected(&mut self, op: &RecvOp) -> Option<Unexpected> {
+        if self.unexpected.is_empty() {
+            return None;
+        }
         let at = self.unexpected.iter().position(|m| matches(op, m.peer, &m.envelope))?;
         self.unexpected.remove(at)
     }

@@ -44,7 +44,12 @@ impl Regions {
     /// the operation that holds the result has ended.
     pub(crate) unsafe fn new(regions: &[Region]) -> Option<Self> {
         let mut this = Self::EMPTY;
-        this.all.get_mut(..regions.len())?.copy_from_slice(regions);
+        if let [one] = regions {
+            // Without a call: most have one.
+            this.all[0] = *one;
+        } else {
+            this.all.get_mut(..regions.len())?.copy_from_slice(regions);
+        }
         for region in regions {
             if region.ptr.is_null() && region.len > 0 {
                 return None;
@@ -109,6 +114,13 @@ impl Regions {
 
     /// Copies a payload to the beginning; what does not fit is left out.
     pub(crate) fn take(&self, payload: &dyn Payload) {
+        let first = self.all[0];
+        let len = payload.len();
+        if (1..=first.len).contains(&len) {
+            // SAFETY: as in `write`; the borrow ends with this call.
+            payload.read(0, unsafe { std::slice::from_raw_parts_mut(first.ptr.cast(), len) });
+            return;
+        }
         self.with_room(0, payload.len(), |room| {
             let mut at = 0;
             for piece in room {
@@ -144,6 +156,11 @@ impl Regions {
         len: usize,
         f: impl FnOnce(&[&[u8]]) -> R,
     ) -> R {
+        let first = self.all[0];
+        if offset == 0 && (1..=first.len).contains(&len) {
+            // SAFETY: as in `read`; the user does not change them meanwhile.
+            return f(&[unsafe { std::slice::from_raw_parts(first.ptr, len) }]);
+        }
         let mut bytes: [&[u8]; REGIONS_MAX] = Default::default();
         let mut count = 0;
         self.pieces(offset, len, |ptr, _, len| {

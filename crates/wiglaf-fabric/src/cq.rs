@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use wiglaf_endpoint::{Class, Completion, Outcome, Side};
+use wiglaf_endpoint::{Class, Completion, Outcome, PeerId, Side};
 
 use crate::av::UNSPEC;
 use crate::bindings as fi;
@@ -45,9 +45,18 @@ struct Inner {
     /// Enabled endpoints that report here, and which of their directions do.
     sources: Vec<(Shared, Vec<Side>)>,
     failures: VecDeque<Failure>,
-    /// Whether the last read found something. Callers read until a queue is empty before they look
-    /// at what they got, so the first empty read after a find is not waiting.
-    found: bool,
+    last: Last,
+}
+
+/// What the last read found.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    #[default]
+    Nothing,
+    /// As much as the caller had room for.
+    Some,
+    /// All there was.
+    All,
 }
 
 /// What endpoints share with the queue that they are bound to.
@@ -96,8 +105,14 @@ impl CqState {
     unsafe fn read(&self, sink: &mut Sink, idle: bool) -> Fi<usize> {
         self.disarm();
         let mut inner = lock(&self.inner)?;
-        let Inner { sources, failures, found } = &mut *inner;
-        let may_idle = idle && !*found && sources.len() == 1;
+        let Inner { sources, failures, last } = &mut *inner;
+        // Callers read until a queue is empty before they look at what they got. So the first empty
+        // read after a find is not waiting, and a look at the links would hold them up.
+        let before = std::mem::take(last);
+        if before == Last::All && idle && failures.is_empty() && skip_look(sources)? {
+            return Err(EAGAIN);
+        }
+        let may_idle = idle && before == Last::Nothing && sources.len() == 1;
         let mut pause = None;
         for (engine, sides) in &*sources {
             let mut locked = lock(engine)?;
@@ -110,8 +125,8 @@ impl CqState {
                 pause = locked.endpoint.begin_idle().map(|pause| (Arc::clone(engine), pause));
             }
         }
-        *found = sink.count > 0;
         if sink.count > 0 {
+            *last = if sink.count < sink.count_max { Last::All } else { Last::Some };
             return Ok(sink.count);
         }
         if !failures.is_empty() {
@@ -170,6 +185,19 @@ impl CqState {
     }
 }
 
+/// Whether nothing has completed: then this passes for a look at the links.
+#[inline]
+fn skip_look(sources: &[(Shared, Vec<Side>)]) -> Fi<bool> {
+    for (engine, sides) in sources {
+        let mut engine = lock(engine)?;
+        if engine.has_completed(sides) {
+            return Ok(false);
+        }
+        engine.endpoint.skip_poll();
+    }
+    Ok(true)
+}
+
 /// Writes completions of one side until there are none, `sink` is full or one has failed: that one
 /// and all behind it wait until it has been read.
 ///
@@ -182,10 +210,23 @@ unsafe fn collect(
     failures: &mut VecDeque<Failure>,
 ) {
     while failures.is_empty() && sink.count < sink.count_max {
+        if let Some(completion) = engine.next_plain(side) {
+            let source = completion.source;
+            // SAFETY: by the contract of this function; `sink` has room.
+            unsafe {
+                sink.put(completion);
+                sink.put_source(side, source, engine);
+            }
+            engine.endpoint.drop_completion(side);
+            continue;
+        }
         let Some(completion) = engine.next_shown(side) else { return };
         match outcome_errno(completion.outcome) {
-            // SAFETY: by the contract of this function; `sink` has room.
-            None => unsafe { sink.put(&completion, engine) },
+            // SAFETY: as above.
+            None => unsafe {
+                sink.put(&completion);
+                sink.put_source(side, completion.source, engine);
+            },
             Some(errno) => {
                 let source = engine.index_of(completion.source);
                 failures.push_back(Failure { completion, errno, source });
@@ -195,9 +236,12 @@ unsafe fn collect(
 }
 
 impl Sink {
+    /// Writes the next entry; its source must follow.
+    ///
     /// # Safety
     /// The sink's memory is valid, and there is room for another entry.
-    unsafe fn put(&mut self, completion: &Completion, engine: &mut Engine) {
+    #[inline]
+    unsafe fn put(&mut self, completion: &Completion) {
         let whole = fi::fi_cq_tagged_entry {
             op_context: ptr::with_exposed_provenance_mut(completion.context),
             flags: entry_flags(completion),
@@ -216,12 +260,22 @@ impl Sink {
             } else {
                 ptr::copy_nonoverlapping((&raw const whole).cast::<u8>(), entry, entry_len);
             }
-            if !self.sources.is_null() {
-                self.sources.add(self.count).write(match completion.side {
-                    Side::Recv => engine.index_of(completion.source),
-                    Side::Send => UNSPEC,
-                });
-            }
+        }
+    }
+
+    /// Writes where the entry came from, and counts it.
+    ///
+    /// # Safety
+    /// As for [`Sink::put`].
+    #[inline]
+    unsafe fn put_source(&mut self, side: Side, source: Option<PeerId>, engine: &mut Engine) {
+        if !self.sources.is_null() {
+            let index = match side {
+                Side::Recv => engine.index_of(source),
+                Side::Send => UNSPEC,
+            };
+            // SAFETY: by the contract of this function.
+            unsafe { self.sources.add(self.count).write(index) };
         }
         self.count += 1;
     }

@@ -310,6 +310,21 @@ impl Engine {
         }
     }
 
+    /// The next completion, where it lies, if it is to be shown as it is: most are, and are not to be
+    /// moved about.
+    #[inline]
+    pub(crate) fn next_plain(&self, side: Side) -> Option<&Completion> {
+        let direction = match side {
+            Side::Send => &self.tx,
+            Side::Recv => &self.rx,
+        };
+        let plain =
+            self.tokens.is_empty() && direction.counters.is_empty() && direction.settled.is_empty();
+        let completion = self.endpoint.completion(side).filter(|_| plain)?;
+        let is_message = matches!(completion.class, Class::Tagged | Class::Untagged);
+        (is_message && completion.outcome == Outcome::Done).then_some(completion)
+    }
+
     /// The next completion that a queue is to show.
     pub(crate) fn next_shown(&mut self, side: Side) -> Option<Completion> {
         if let Some(completion) = self.direction(side).settled.pop_front() {

@@ -46,6 +46,11 @@ impl Tokens {
         key
     }
 
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
     /// What the token stands for; `None` for a plain context.
     pub(crate) fn get(&self, key: usize) -> Option<(usize, Meaning)> {
         if self.live.is_empty() {
