@@ -204,18 +204,30 @@ impl Endpoint {
     /// Unless `op.inject`, the regions must stay valid and unchanged until
     /// the send completes or the endpoint is dropped.
     pub unsafe fn post_send(&mut self, op: &SendOp, regions: &[Region]) -> Result<(), PostError> {
-        // SAFETY: handed on from our caller.
-        let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
-        let len = regions.len();
         let limit = match op.class {
             _ if op.inject => self.inject_len_max(),
             Class::Active => ACTIVE_LEN_MAX,
             Class::Tagged | Class::Untagged => usize::MAX,
             _ => return Err(PostError::Unsupported), // one-sided: not to be sent by hand
         };
-        if len > limit {
+        if let [piece] = regions
+            // SAFETY: handed on from our caller.
+            && let Some(bytes) = unsafe { piece.bytes() }
+            && bytes.len() <= limit
+            && self.post_short(op, bytes)?
+        {
+            return Ok(());
+        }
+        // SAFETY: handed on from our caller.
+        let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
+        if regions.len() > limit {
             return Err(PostError::TooLong);
         }
+        self.post_regions(op, regions)
+    }
+
+    /// Posts a send that is long, in pieces, or for a peer of another node.
+    fn post_regions(&mut self, op: &SendOp, regions: Regions) -> Result<(), PostError> {
         if let Some(to) = self.near.lane_to(op.peer) {
             return self.post_near(to, op, &regions);
         }
@@ -223,6 +235,7 @@ impl Endpoint {
         let (whose, content) = (Whose::User(*op), Content::User(regions));
         let token = self.books.begin_send(Sending { whose, content });
         let envelope = Envelope::new(op.class, op.tag, op.data);
+        let len = regions.len();
         let taken = self.transport.send(op.peer, envelope, len, token, report, &self.books);
         match taken {
             Err(why) => {

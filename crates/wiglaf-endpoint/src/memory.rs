@@ -21,6 +21,21 @@ pub struct Region {
     pub len: usize,
 }
 
+impl Region {
+    /// The bytes to be sent; nothing where a null pointer claims to have some.
+    ///
+    /// # Safety
+    /// The region must be valid for reads, and unchanged, as long as the result is used.
+    #[inline]
+    pub(crate) unsafe fn bytes(&self) -> Option<&[u8]> {
+        if self.len == 0 {
+            return Some(&[]);
+        }
+        // SAFETY: by the contract of this function.
+        (!self.ptr.is_null()).then(|| unsafe { std::slice::from_raw_parts(self.ptr, self.len) })
+    }
+}
+
 /// The memory of one operation: up to [`REGIONS_MAX`] regions, one behind the other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Regions {

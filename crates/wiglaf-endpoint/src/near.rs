@@ -203,25 +203,12 @@ impl NearSide {
         regions: &Regions,
     ) -> Result<(), PostError> {
         let len = regions.len();
-        let peer = self.peers[to.0 as usize].as_mut().filter(|peer| !peer.gone);
-        let Some(peer) = peer else { return Err(PostError::PeerGone) };
-        peer.used = true;
         if len <= EAGER_LEN_MAX {
-            let charged = peer.charged + len as u64 + CREDIT_PER_MESSAGE;
-            if charged > peer.limit {
-                peer.limit = lane.limit_told(to).unwrap_or(0).max(peer.limit);
-            }
-            if charged <= peer.limit || !self.flow_control {
-                let head = head(Kind::Message, op.class, op.data.is_some(), 0);
-                let head = [head, op.tag, op.data.unwrap_or(0)];
-                let pushed = regions.with_bytes(0, len, |bytes| lane.push(to, &head, bytes));
-                taken(pushed)?;
-                peer.charged = charged;
-                peer.traffic.sent(len as u64);
-                self.stats.eager_sent += 1;
-                if op.complete == CompleteWhen::Delivery && !op.inject {
+            if regions.with_bytes(0, len, |bytes| self.send_eager(lane, to, op, len, bytes))? {
+                if waits_for_delivery(op) {
                     let content = Content::User(*regions); // for its length only
                     let token = books.begin_send(Sending { whose: Whose::User(*op), content });
+                    let peer = self.speaking_to(to)?;
                     peer.delivering.push_back((lane.progress_of(to).0, token));
                     self.owing = true;
                 } else {
@@ -230,9 +217,66 @@ impl NearSide {
                 return Ok(());
             }
             self.stats.credit_stalls += 1;
-            peer.traffic.credit_stalls += 1;
+            self.speaking_to(to)?.traffic.credit_stalls += 1;
         }
         self.announce(lane, books, to, op, regions)
+    }
+
+    /// The same for a message that most are like: in one piece, and soon done. False when it must
+    /// go the long way.
+    #[inline]
+    pub(crate) fn send_short(
+        &mut self,
+        lane: &mut dyn Near,
+        books: &mut Books,
+        to: NearId,
+        op: &SendOp,
+        bytes: &[u8],
+    ) -> Result<bool, PostError> {
+        let len = bytes.len();
+        if len > EAGER_LEN_MAX
+            || waits_for_delivery(op)
+            || !self.send_eager(lane, to, op, len, &[bytes])?
+        {
+            return Ok(false);
+        }
+        books.report_send(op, len, Outcome::Done);
+        Ok(true)
+    }
+
+    /// Sends a message with its payload; false when there is no credit for that.
+    #[inline]
+    fn send_eager(
+        &mut self,
+        lane: &mut dyn Near,
+        to: NearId,
+        op: &SendOp,
+        len: usize,
+        bytes: &[&[u8]],
+    ) -> Result<bool, PostError> {
+        let flow_control = self.flow_control;
+        let peer = self.speaking_to(to)?;
+        let charged = peer.charged + len as u64 + CREDIT_PER_MESSAGE;
+        if charged > peer.limit {
+            peer.limit = lane.limit_told(to).unwrap_or(0).max(peer.limit);
+        }
+        if charged > peer.limit && flow_control {
+            return Ok(false);
+        }
+        let head = head(Kind::Message, op.class, op.data.is_some(), 0);
+        taken(lane.push(to, &[head, op.tag, op.data.unwrap_or(0)], bytes))?;
+        peer.charged = charged;
+        peer.traffic.sent(len as u64);
+        self.stats.eager_sent += 1;
+        Ok(true)
+    }
+
+    /// A peer that can be spoken to, and is.
+    #[inline]
+    fn speaking_to(&mut self, to: NearId) -> Result<&mut NearPeer, PostError> {
+        let peer = self.peer(to).filter(|peer| !peer.gone).ok_or(PostError::PeerGone)?;
+        peer.used = true;
+        Ok(peer)
     }
 
     fn announce(
@@ -243,6 +287,7 @@ impl NearSide {
         op: &SendOp,
         regions: &Regions,
     ) -> Result<(), PostError> {
+        self.speaking_to(to)?;
         let len = regions.len();
         let mut request = Request::of(len as u64);
         let content = if op.inject {
@@ -465,6 +510,11 @@ fn push_part(
         job.at += len;
     }
     pushed
+}
+
+/// Whether a send is complete only when the peer has it.
+fn waits_for_delivery(op: &SendOp) -> bool {
+    op.complete == CompleteWhen::Delivery && !op.inject
 }
 
 fn taken(pushed: Pushed) -> Result<(), PostError> {

@@ -19,7 +19,7 @@ use crate::guard::{EAGAIN, EINVAL, Errno, Fi, refuse};
 use crate::info::INJECT_LEN;
 use crate::log;
 use crate::one_sided::{RemoteCounters, is_unseen, refusal_errno};
-use crate::ops::{Flags, RecvCall, SendCall};
+use crate::ops::{Flags, RecvCall, SendCall, len_of};
 use crate::peers::Peers;
 use crate::tokens::{Meaning, Tokens};
 
@@ -132,7 +132,7 @@ impl Engine {
     ///
     /// # Safety
     /// The regions stay valid and unchanged until the send completes, unless it is an inject.
-    pub(crate) unsafe fn send(&mut self, call: &SendCall) -> Fi<()> {
+    pub(crate) unsafe fn send(&mut self, call: &SendCall<'_>) -> Fi<()> {
         let flags = match call.flags {
             Flags::Default => self.tx.op_flags,
             Flags::Given(flags) => flags,
@@ -141,8 +141,8 @@ impl Engine {
         offered(flags)?;
         let peer = self.peer(call.to)?;
         let inject = flags & fi::FI_INJECT != 0;
-        if inject && call.regions.len() > INJECT_LEN {
-            let len = call.regions.len();
+        if inject && len_of(call.pieces) > INJECT_LEN {
+            let len = len_of(call.pieces);
             return refuse!(
                 Errno(fi::FI_EMSGSIZE),
                 "{len} bytes are too long to be injected: the limit is {INJECT_LEN}"
@@ -167,7 +167,7 @@ impl Engine {
             inject,
         };
         // SAFETY: by the contract of this function.
-        let posted = unsafe { self.endpoint.post_send(&op, call.regions.pieces()) };
+        let posted = unsafe { self.endpoint.post_send(&op, call.pieces) };
         self.posted(posted, context)
     }
 
@@ -181,20 +181,22 @@ impl Engine {
         }
     }
 
+    #[inline]
     pub(crate) fn posted(&mut self, posted: Result<(), PostError>, context: usize) -> Fi<()> {
-        posted.map_err(|error| {
-            if self.tokens.get(context).is_some() {
-                self.tokens.drop_token(context);
-            }
-            post_errno(error)
-        })
+        posted.map_err(|error| self.refused(error, context))
+    }
+
+    #[cold]
+    fn refused(&mut self, error: PostError, context: usize) -> Errno {
+        self.tokens.drop_token(context); // if it is one
+        post_errno(error)
     }
 
     /// Posts a receive; with `FI_PEEK` or `FI_CLAIM`, what those stand for.
     ///
     /// # Safety
     /// The regions stay valid and untouched until the receive completes.
-    pub(crate) unsafe fn recv(&mut self, call: &RecvCall) -> Fi<()> {
+    pub(crate) unsafe fn recv(&mut self, call: &RecvCall<'_>) -> Fi<()> {
         let flags = match call.flags {
             Flags::Given(flags) => flags,
             Flags::Default | Flags::Inject => self.rx.op_flags,
@@ -231,7 +233,7 @@ impl Engine {
             op.context = self.tokens.issue(call.context, Meaning::Silent);
         }
         // SAFETY: by the contract of this function.
-        let posted = unsafe { self.endpoint.post_recv(&op, call.regions.pieces()) };
+        let posted = unsafe { self.endpoint.post_recv(&op, call.pieces) };
         self.posted(posted, op.context)
     }
 
@@ -254,7 +256,7 @@ impl Engine {
 
     /// # Safety
     /// As for [`Engine::recv`].
-    unsafe fn claim(&mut self, op: &mut RecvOp, call: &RecvCall, flags: u64) -> Fi<()> {
+    unsafe fn claim(&mut self, op: &mut RecvOp, call: &RecvCall<'_>, flags: u64) -> Fi<()> {
         if let Some(token) = self.tokens.find(call.context, &[Meaning::Claimed]) {
             op.context = token;
             if !self.rx.shows(flags) {
@@ -265,7 +267,7 @@ impl Engine {
             self.endpoint.discard_claimed(op)
         } else {
             // SAFETY: by the contract of this function.
-            unsafe { self.endpoint.post_claimed(op, call.regions.pieces()) }
+            unsafe { self.endpoint.post_claimed(op, call.pieces) }
         };
         posted.map_err(post_errno)
     }

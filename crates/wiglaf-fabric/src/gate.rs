@@ -45,14 +45,7 @@ impl<T> Gate<T> {
     #[inline]
     pub(crate) fn enter(&self) -> Option<Inside<'_, T>> {
         if let Some(mutex) = &self.mutex {
-            let guard = mutex.lock().ok()?;
-            // SAFETY: the mutex was just locked, so nobody else is inside. The
-            // guard is dropped before the mutex, by `Inside`, which borrows us.
-            unsafe {
-                let guard =
-                    std::mem::transmute::<MutexGuard<'_, ()>, MutexGuard<'static, ()>>(guard);
-                *self.held.get() = Some(guard);
-            }
+            self.lock(mutex)?;
         }
         // Behind a mutex this cannot be: a panic has poisoned that.
         if self.taken.load(Ordering::Relaxed) {
@@ -60,6 +53,25 @@ impl<T> Gate<T> {
         }
         self.taken.store(true, Ordering::Relaxed);
         Some(Inside { gate: self, _stays: PhantomData })
+    }
+
+    /// Not inline: it would take the room of who needs no lock.
+    #[inline(never)]
+    fn lock(&self, mutex: &Mutex<()>) -> Option<()> {
+        let guard = mutex.lock().ok()?;
+        // SAFETY: the mutex was just locked, so nobody else is inside. The
+        // guard is dropped before the mutex, by `Inside`, which borrows us.
+        unsafe {
+            let guard = std::mem::transmute::<MutexGuard<'_, ()>, MutexGuard<'static, ()>>(guard);
+            *self.held.get() = Some(guard);
+        }
+        Some(())
+    }
+
+    #[inline(never)]
+    fn unlock(&self) {
+        // SAFETY: we are still inside.
+        drop(unsafe { (*self.held.get()).take() });
     }
 }
 
@@ -87,14 +99,14 @@ impl<T> DerefMut for Inside<'_, T> {
 }
 
 impl<T> Drop for Inside<'_, T> {
+    #[inline]
     fn drop(&mut self) {
         // After a panic the value may be half-done: the gate stays shut.
         if !std::thread::panicking() {
             self.gate.taken.store(false, Ordering::Relaxed);
         }
         if self.gate.mutex.is_some() {
-            // SAFETY: we are still inside.
-            drop(unsafe { (*self.gate.held.get()).take() });
+            self.gate.unlock();
         }
     }
 }

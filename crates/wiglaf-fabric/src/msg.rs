@@ -1,12 +1,12 @@
 //! The nine calls for untagged messages.
 
-use wiglaf_endpoint::Class;
+use wiglaf_endpoint::{Class, Region};
 
 use crate::bindings as fi;
 use crate::ep::Ep;
 use crate::guard::{EINVAL, Fi, guard_data, lock};
 use crate::object::object;
-use crate::ops::{Flags, RecvCall, Regions, SendCall};
+use crate::ops::{Flags, RecvCall, Regions, SendCall, piece};
 
 pub(crate) static OPS: fi::fi_ops_msg = fi::fi_ops_msg {
     size: size_of::<fi::fi_ops_msg>(),
@@ -25,7 +25,7 @@ pub(crate) static OPS: fi::fi_ops_msg = fi::fi_ops_msg {
 ///
 /// # Safety
 /// `ep` is a live handle or null, and the memory is valid as fi_msg(3) demands.
-pub(crate) unsafe fn post_send(ep: *mut fi::fid_ep, call: &SendCall) -> Fi<()> {
+pub(crate) unsafe fn post_send(ep: *mut fi::fid_ep, call: &SendCall<'_>) -> Fi<()> {
     // SAFETY: by the contract of this function.
     unsafe { lock(&object::<Ep, _>(ep)?.engine)?.send(call) }
 }
@@ -34,20 +34,20 @@ pub(crate) unsafe fn post_send(ep: *mut fi::fid_ep, call: &SendCall) -> Fi<()> {
 ///
 /// # Safety
 /// As for [`post_send`].
-pub(crate) unsafe fn post_recv(ep: *mut fi::fid_ep, call: &RecvCall) -> Fi<()> {
+pub(crate) unsafe fn post_recv(ep: *mut fi::fid_ep, call: &RecvCall<'_>) -> Fi<()> {
     // SAFETY: by the contract of this function.
     unsafe { lock(&object::<Ep, _>(ep)?.engine)?.recv(call) }
 }
 
-fn outgoing(regions: Regions, to: fi::fi_addr_t) -> SendCall {
+fn outgoing(pieces: &[Region], to: fi::fi_addr_t) -> SendCall<'_> {
     let flags = Flags::Default;
-    SendCall { class: Class::Untagged, regions, to, tag: 0, data: None, context: 0, flags }
+    SendCall { class: Class::Untagged, pieces, to, tag: 0, data: None, context: 0, flags }
 }
 
-fn incoming(regions: Regions, from: fi::fi_addr_t, context: *mut libc::c_void) -> RecvCall {
+fn incoming(pieces: &[Region], from: fi::fi_addr_t, context: *mut libc::c_void) -> RecvCall<'_> {
     RecvCall {
         class: Class::Untagged,
-        regions,
+        pieces,
         from,
         tag: 0,
         ignore: u64::MAX,
@@ -65,7 +65,7 @@ unsafe extern "C" fn recv(
     context: *mut libc::c_void,
 ) -> libc::ssize_t {
     // SAFETY: fi_msg(3) demands what `post_recv` does, here and below.
-    guard_data(|| unsafe { post_recv(ep, &incoming(Regions::one(buf, len)?, src_addr, context)) })
+    guard_data(|| unsafe { post_recv(ep, &incoming(&[piece(buf, len)?], src_addr, context)) })
 }
 
 unsafe extern "C" fn recvv(
@@ -78,7 +78,7 @@ unsafe extern "C" fn recvv(
 ) -> libc::ssize_t {
     // SAFETY: see `recv`.
     guard_data(|| unsafe {
-        post_recv(ep, &incoming(Regions::read(iov, count)?, src_addr, context))
+        post_recv(ep, &incoming(Regions::read(iov, count)?.pieces(), src_addr, context))
     })
 }
 
@@ -96,7 +96,7 @@ unsafe extern "C" fn recvmsg(
         } else {
             Regions::read(msg.msg_iov, msg.iov_count)?
         };
-        let call = incoming(regions, msg.addr, msg.context);
+        let call = incoming(regions.pieces(), msg.addr, msg.context);
         post_recv(ep, &RecvCall { flags: Flags::Given(flags), ..call })
     })
 }
@@ -111,7 +111,8 @@ unsafe extern "C" fn send(
 ) -> libc::ssize_t {
     // SAFETY: see `recv`.
     guard_data(|| unsafe {
-        let call = outgoing(Regions::one(buf, len)?, dest_addr);
+        let pieces = [piece(buf, len)?];
+        let call = outgoing(&pieces, dest_addr);
         post_send(ep, &SendCall { context: context.expose_provenance(), ..call })
     })
 }
@@ -126,7 +127,8 @@ unsafe extern "C" fn sendv(
 ) -> libc::ssize_t {
     // SAFETY: see `recv`.
     guard_data(|| unsafe {
-        let call = outgoing(Regions::read(iov, count)?, dest_addr);
+        let regions = Regions::read(iov, count)?;
+        let call = outgoing(regions.pieces(), dest_addr);
         post_send(ep, &SendCall { context: context.expose_provenance(), ..call })
     })
 }
@@ -139,7 +141,8 @@ unsafe extern "C" fn sendmsg(
     // SAFETY: see `recv`.
     guard_data(|| unsafe {
         let msg = msg.as_ref().ok_or(EINVAL)?;
-        let call = outgoing(Regions::read(msg.msg_iov, msg.iov_count)?, msg.addr);
+        let regions = Regions::read(msg.msg_iov, msg.iov_count)?;
+        let call = outgoing(regions.pieces(), msg.addr);
         let data = (flags & fi::FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
         let context = msg.context.expose_provenance();
         post_send(ep, &SendCall { data, context, flags: Flags::Given(flags), ..call })
@@ -154,7 +157,8 @@ unsafe extern "C" fn inject(
 ) -> libc::ssize_t {
     // SAFETY: see `recv`.
     guard_data(|| unsafe {
-        let call = outgoing(Regions::one(buf, len)?, dest_addr);
+        let pieces = [piece(buf, len)?];
+        let call = outgoing(&pieces, dest_addr);
         post_send(ep, &SendCall { flags: Flags::Inject, ..call })
     })
 }
@@ -170,7 +174,8 @@ unsafe extern "C" fn senddata(
 ) -> libc::ssize_t {
     // SAFETY: see `recv`.
     guard_data(|| unsafe {
-        let call = outgoing(Regions::one(buf, len)?, dest_addr);
+        let pieces = [piece(buf, len)?];
+        let call = outgoing(&pieces, dest_addr);
         let context = context.expose_provenance();
         post_send(ep, &SendCall { data: Some(data), context, ..call })
     })
@@ -185,7 +190,8 @@ unsafe extern "C" fn injectdata(
 ) -> libc::ssize_t {
     // SAFETY: see `recv`.
     guard_data(|| unsafe {
-        let call = outgoing(Regions::one(buf, len)?, dest_addr);
+        let pieces = [piece(buf, len)?];
+        let call = outgoing(&pieces, dest_addr);
         post_send(ep, &SendCall { data: Some(data), flags: Flags::Inject, ..call })
     })
 }

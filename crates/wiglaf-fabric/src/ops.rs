@@ -6,7 +6,16 @@ use crate::bindings as fi;
 use crate::guard::{EINVAL, Fi, refuse};
 use crate::info::IOV_LIMIT;
 
-/// The pieces of user memory of one message.
+/// One piece of user memory.
+#[inline]
+pub(crate) fn piece(buf: *const libc::c_void, len: usize) -> Fi<Region> {
+    if buf.is_null() && len > 0 {
+        return refuse!(EINVAL, "a buffer of {len} bytes is null");
+    }
+    Ok(Region { ptr: buf.cast_mut().cast(), len })
+}
+
+/// The pieces of user memory that a vector lists.
 pub(crate) struct Regions {
     pieces: [Region; IOV_LIMIT],
     count: usize,
@@ -46,11 +55,9 @@ impl Regions {
     }
 
     fn push(&mut self, buf: *const libc::c_void, len: usize) -> Fi<()> {
-        if buf.is_null() && len > 0 {
-            return refuse!(EINVAL, "a buffer of {len} bytes is null");
-        }
+        let piece = piece(buf, len)?;
         self.len().checked_add(len).ok_or(EINVAL)?;
-        self.pieces[self.count] = Region { ptr: buf.cast_mut().cast(), len };
+        self.pieces[self.count] = piece;
         self.count += 1;
         Ok(())
     }
@@ -61,8 +68,14 @@ impl Regions {
 
     /// Bytes of all pieces; `push` has made sure that the sum exists.
     pub(crate) fn len(&self) -> usize {
-        self.pieces().iter().map(|piece| piece.len).sum()
+        len_of(self.pieces())
     }
+}
+
+/// Bytes of all pieces of a message.
+#[inline]
+pub(crate) fn len_of(pieces: &[Region]) -> usize {
+    pieces.iter().map(|piece| piece.len).sum()
 }
 
 /// Which flags hold for an operation.
@@ -77,9 +90,9 @@ pub(crate) enum Flags {
 }
 
 /// A send.
-pub(crate) struct SendCall {
+pub(crate) struct SendCall<'a> {
     pub(crate) class: Class,
-    pub(crate) regions: Regions,
+    pub(crate) pieces: &'a [Region],
     pub(crate) to: fi::fi_addr_t,
     pub(crate) tag: u64,
     pub(crate) data: Option<u64>,
@@ -88,9 +101,9 @@ pub(crate) struct SendCall {
 }
 
 /// A receive, a peek or a claim.
-pub(crate) struct RecvCall {
+pub(crate) struct RecvCall<'a> {
     pub(crate) class: Class,
-    pub(crate) regions: Regions,
+    pub(crate) pieces: &'a [Region],
     pub(crate) from: fi::fi_addr_t,
     pub(crate) tag: u64,
     pub(crate) ignore: u64,

@@ -1,11 +1,11 @@
 //! The nine calls for tagged messages.
 
-use wiglaf_endpoint::Class;
+use wiglaf_endpoint::{Class, Region};
 
 use crate::bindings as fi;
 use crate::guard::{EINVAL, guard_data};
 use crate::msg::{post_recv, post_send};
-use crate::ops::{Flags, RecvCall, Regions, SendCall};
+use crate::ops::{Flags, RecvCall, Regions, SendCall, piece};
 
 pub(crate) static OPS: fi::fi_ops_tagged = fi::fi_ops_tagged {
     size: size_of::<fi::fi_ops_tagged>(),
@@ -20,19 +20,19 @@ pub(crate) static OPS: fi::fi_ops_tagged = fi::fi_ops_tagged {
     injectdata: Some(injectdata),
 };
 
-fn outgoing(regions: Regions, to: fi::fi_addr_t, tag: u64) -> SendCall {
+fn outgoing(pieces: &[Region], to: fi::fi_addr_t, tag: u64) -> SendCall<'_> {
     let flags = Flags::Default;
-    SendCall { class: Class::Tagged, regions, to, tag, data: None, context: 0, flags }
+    SendCall { class: Class::Tagged, pieces, to, tag, data: None, context: 0, flags }
 }
 
 fn incoming(
-    regions: Regions,
+    pieces: &[Region],
     from: fi::fi_addr_t,
     (tag, ignore): (u64, u64),
     context: *mut libc::c_void,
-) -> RecvCall {
+) -> RecvCall<'_> {
     let context = context.expose_provenance();
-    RecvCall { class: Class::Tagged, regions, from, tag, ignore, context, flags: Flags::Default }
+    RecvCall { class: Class::Tagged, pieces, from, tag, ignore, context, flags: Flags::Default }
 }
 
 unsafe extern "C" fn recv(
@@ -47,7 +47,7 @@ unsafe extern "C" fn recv(
 ) -> libc::ssize_t {
     // SAFETY: fi_tagged(3) demands what `post_recv` does, here and below.
     guard_data(|| unsafe {
-        post_recv(ep, &incoming(Regions::one(buf, len)?, src_addr, (tag, ignore), context))
+        post_recv(ep, &incoming(&[piece(buf, len)?], src_addr, (tag, ignore), context))
     })
 }
 
@@ -63,7 +63,10 @@ unsafe extern "C" fn recvv(
 ) -> libc::ssize_t {
     // SAFETY: see `recv`.
     guard_data(|| unsafe {
-        post_recv(ep, &incoming(Regions::read(iov, count)?, src_addr, (tag, ignore), context))
+        post_recv(
+            ep,
+            &incoming(Regions::read(iov, count)?.pieces(), src_addr, (tag, ignore), context),
+        )
     })
 }
 
@@ -81,7 +84,7 @@ unsafe extern "C" fn recvmsg(
         } else {
             Regions::read(msg.msg_iov, msg.iov_count)?
         };
-        let call = incoming(regions, msg.addr, (msg.tag, msg.ignore), msg.context);
+        let call = incoming(regions.pieces(), msg.addr, (msg.tag, msg.ignore), msg.context);
         post_recv(ep, &RecvCall { flags: Flags::Given(flags), ..call })
     })
 }
@@ -97,7 +100,8 @@ unsafe extern "C" fn send(
 ) -> libc::ssize_t {
     // SAFETY: see `recv`.
     guard_data(|| unsafe {
-        let call = outgoing(Regions::one(buf, len)?, dest_addr, tag);
+        let pieces = [piece(buf, len)?];
+        let call = outgoing(&pieces, dest_addr, tag);
         post_send(ep, &SendCall { context: context.expose_provenance(), ..call })
     })
 }
@@ -113,7 +117,8 @@ unsafe extern "C" fn sendv(
 ) -> libc::ssize_t {
     // SAFETY: see `recv`.
     guard_data(|| unsafe {
-        let call = outgoing(Regions::read(iov, count)?, dest_addr, tag);
+        let regions = Regions::read(iov, count)?;
+        let call = outgoing(regions.pieces(), dest_addr, tag);
         post_send(ep, &SendCall { context: context.expose_provenance(), ..call })
     })
 }
@@ -126,7 +131,8 @@ unsafe extern "C" fn sendmsg(
     // SAFETY: see `recv`.
     guard_data(|| unsafe {
         let msg = msg.as_ref().ok_or(EINVAL)?;
-        let call = outgoing(Regions::read(msg.msg_iov, msg.iov_count)?, msg.addr, msg.tag);
+        let regions = Regions::read(msg.msg_iov, msg.iov_count)?;
+        let call = outgoing(regions.pieces(), msg.addr, msg.tag);
         let data = (flags & fi::FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
         let context = msg.context.expose_provenance();
         post_send(ep, &SendCall { data, context, flags: Flags::Given(flags), ..call })
@@ -142,7 +148,8 @@ unsafe extern "C" fn inject(
 ) -> libc::ssize_t {
     // SAFETY: see `recv`.
     guard_data(|| unsafe {
-        let call = outgoing(Regions::one(buf, len)?, dest_addr, tag);
+        let pieces = [piece(buf, len)?];
+        let call = outgoing(&pieces, dest_addr, tag);
         post_send(ep, &SendCall { flags: Flags::Inject, ..call })
     })
 }
@@ -159,7 +166,8 @@ unsafe extern "C" fn senddata(
 ) -> libc::ssize_t {
     // SAFETY: see `recv`.
     guard_data(|| unsafe {
-        let call = outgoing(Regions::one(buf, len)?, dest_addr, tag);
+        let pieces = [piece(buf, len)?];
+        let call = outgoing(&pieces, dest_addr, tag);
         let context = context.expose_provenance();
         post_send(ep, &SendCall { data: Some(data), context, ..call })
     })
@@ -175,7 +183,8 @@ unsafe extern "C" fn injectdata(
 ) -> libc::ssize_t {
     // SAFETY: see `recv`.
     guard_data(|| unsafe {
-        let call = outgoing(Regions::one(buf, len)?, dest_addr, tag);
+        let pieces = [piece(buf, len)?];
+        let call = outgoing(&pieces, dest_addr, tag);
         post_send(ep, &SendCall { data: Some(data), flags: Flags::Inject, ..call })
     })
 }

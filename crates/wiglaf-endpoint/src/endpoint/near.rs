@@ -42,6 +42,16 @@ impl Endpoint {
         }
     }
 
+    /// Sends what takes the short way; false for anything else.
+    #[inline]
+    pub(crate) fn post_short(&mut self, op: &SendOp, bytes: &[u8]) -> Result<bool, PostError> {
+        let Some(to) = self.near.lane_to(op.peer) else { return Ok(false) };
+        let Some((lane, near, books, _)) = self.lane() else { return Ok(false) };
+        let sent = near.send_short(lane, books, to, op, bytes)?;
+        self.tell_sleepers();
+        Ok(sent)
+    }
+
     pub(crate) fn post_near(
         &mut self,
         to: NearId,
