@@ -18,7 +18,9 @@ use crate::gate::Gate;
 use crate::guard::{EINVAL, ENOSYS, Errno, Fi, guard, guard_data, lock, refuse, unsupported};
 use crate::helper::Helper;
 use crate::info::{CAPS, INJECT_LEN, REMOTE_ORDERS, RX_OP_FLAGS, TX_OP_FLAGS};
-use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
+use crate::object::{
+    Object, class_of, fid_ops, hand_out, new_fid, not_null, object, table, take_back,
+};
 use crate::one_sided::RemoteCounters;
 use crate::peers::Peers;
 use crate::{atomic, cm, collective, log, msg, rma, tagged};
@@ -346,12 +348,11 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
 
 unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, flags: u64) -> libc::c_int {
     guard(|| {
-        not_null(other)?;
         // SAFETY: fi_ep_bind(3) demands live handles.
         unsafe {
             let ep = object::<Ep, _>(fid)?;
             ep.not_enabled("bind")?;
-            match u32::try_from((*other).fclass).map_err(|_| EINVAL)? {
+            match class_of(other)? {
                 Cq::CLASS => ep.bind_cq(&object::<Cq, _>(other)?.state, flags),
                 Av::CLASS => ep.bind_av(&object::<Av, _>(other)?.state),
                 Cntr::CLASS => ep.bind_counter(&object::<Cntr, _>(other)?.state, flags),

@@ -6,8 +6,10 @@ use crate::bindings as fi;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::eq::Eq;
-use crate::guard::{EINVAL, guard, no_flags, not_busy, unsupported};
-use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
+use crate::guard::{EINVAL, guard, no_flags, not_busy, refuse, unsupported};
+use crate::object::{
+    Object, class_of, fid_ops, hand_out, new_fid, not_null, object, table, take_back,
+};
 use crate::{domain, eq};
 
 /// What a fabric's domains and event queues hold on to.
@@ -107,13 +109,16 @@ unsafe extern "C" fn trywait(
             for i in 0..usize::try_from(count).map_err(|_| EINVAL)? {
                 not_null(fids)?;
                 let fid = *fids.add(i);
-                not_null(fid)?;
-                if let Ok(queue) = object::<Cq, _>(fid) {
-                    queue.state.try_wait()?;
-                } else if let Ok(counter) = object::<Cntr, _>(fid) {
-                    counter.state.try_wait()?;
-                } else if let Ok(queue) = object::<Eq, _>(fid) {
-                    queue.state.try_wait()?;
+                match class_of(fid)? {
+                    Cq::CLASS => object::<Cq, _>(fid)?.state.try_wait()?,
+                    Cntr::CLASS => object::<Cntr, _>(fid)?.state.try_wait()?,
+                    Eq::CLASS => object::<Eq, _>(fid)?.state.try_wait()?,
+                    class => {
+                        return refuse!(
+                            EINVAL,
+                            "trywait: nobody waits for objects of class {class}"
+                        );
+                    }
                 }
             }
         }

@@ -35,6 +35,16 @@ pub(crate) unsafe fn object<'a, T: Object, P>(handle: *mut P) -> Fi<&'a T> {
     }
 }
 
+/// The class of a handle, for calls that take objects of several.
+///
+/// # Safety
+/// As for [`object`].
+pub(crate) unsafe fn class_of(handle: *const fi::fid) -> Fi<u32> {
+    not_null(handle)?;
+    // SAFETY: by the contract of this function.
+    u32::try_from(unsafe { (*handle).fclass }).map_err(|_| EINVAL)
+}
+
 /// A `fid` for a new object.
 pub(crate) fn new_fid<T: Object>(context: *mut libc::c_void, ops: &'static fi::fi_ops) -> fi::fid {
     fi::fid { fclass: T::CLASS as usize, context, ops: table(ops) }

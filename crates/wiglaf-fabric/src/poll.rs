@@ -7,8 +7,10 @@ use crate::bindings as fi;
 use crate::cntr::{Cntr, CntrState};
 use crate::cq::{Cq, CqState};
 use crate::domain::{Domain, DomainState};
-use crate::guard::{EINVAL, Errno, Fi, guard, guard_or, lock};
-use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
+use crate::guard::{EINVAL, Errno, Fi, guard, guard_or, lock, no_flags, refuse};
+use crate::object::{
+    Object, class_of, fid_ops, hand_out, new_fid, not_null, object, table, take_back,
+};
 
 enum Watched {
     Queue(Arc<CqState>),
@@ -60,9 +62,7 @@ pub(crate) unsafe extern "C" fn open(
         not_null(poll)?;
         // SAFETY: fi_poll(3) demands a live domain, and attributes or null.
         let (domain, attr) = unsafe { (object::<Domain, _>(domain)?, attr.as_ref()) };
-        if attr.is_some_and(|attr| attr.flags != 0) {
-            return Err(EINVAL);
-        }
+        no_flags("poll_open", attr.map_or(0, |attr| attr.flags))?;
         let opened = Poll {
             fid: fi::fid_poll { fid: new_fid::<Poll>(ptr::null_mut(), &FID_OPS), ops: table(&OPS) },
             members: Mutex::default(),
@@ -120,15 +120,16 @@ unsafe extern "C" fn add(
     flags: u64,
 ) -> libc::c_int {
     guard(|| {
-        if flags != 0 {
-            return Err(EINVAL);
-        }
+        no_flags("poll_add", flags)?;
         // SAFETY: fi_poll(3) demands live handles.
         unsafe {
             let mut members = lock(&object::<Poll, _>(poll)?.members)?;
-            let watched = match object::<Cq, _>(event_fid) {
-                Ok(queue) => Watched::Queue(Arc::clone(&queue.state)),
-                Err(_) => Watched::Counter(Arc::clone(&object::<Cntr, _>(event_fid)?.state)),
+            let watched = match class_of(event_fid)? {
+                Cq::CLASS => Watched::Queue(Arc::clone(&object::<Cq, _>(event_fid)?.state)),
+                Cntr::CLASS => Watched::Counter(Arc::clone(&object::<Cntr, _>(event_fid)?.state)),
+                class => {
+                    return refuse!(EINVAL, "poll_add: a set takes no object of class {class}");
+                }
             };
             let context = (*event_fid).context.expose_provenance();
             members.push(Member { fid: event_fid.addr(), context, watched });
@@ -143,13 +144,14 @@ unsafe extern "C" fn delete(
     flags: u64,
 ) -> libc::c_int {
     guard(|| {
-        if flags != 0 {
-            return Err(EINVAL);
-        }
+        no_flags("poll_del", flags)?;
         // SAFETY: fi_poll(3) demands a live set.
         let mut members = unsafe { lock(&object::<Poll, _>(poll)?.members)? };
         let before = members.len();
         members.retain(|member| member.fid != event_fid.addr());
-        if members.len() < before { Ok(()) } else { Err(EINVAL) }
+        if members.len() == before {
+            return refuse!(EINVAL, "poll_del: the object is not in the set");
+        }
+        Ok(())
     })
 }

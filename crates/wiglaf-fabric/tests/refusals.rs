@@ -34,6 +34,20 @@ fn cntr_open(home: &Home, change: impl Fn(&mut fi::fi_cntr_attr)) -> isize {
     call!(domain, ops.cntr_open(domain, &raw mut attr, &raw mut cntr, ptr::null_mut())) as isize
 }
 
+/// Opens a poll set for the time of a call.
+fn with_set(home: &Home, call: impl FnOnce(*mut fi::fid_poll) -> i32) -> isize {
+    let (mut attr, mut set) = (ops::zeroed(), ptr::null_mut());
+    let domain = home.domain;
+    assert_eq!(call!(domain, ops.poll_open(domain, &raw mut attr, &raw mut set)), 0);
+    let code = call(set);
+    assert_eq!(ops::close(set), 0);
+    code as isize
+}
+
+fn try_wait(home: &Home, mut object: *mut fi::fid) -> isize {
+    call!(home.fabric, ops.trywait(home.fabric, &raw mut object, 1)) as isize
+}
+
 /// Opening objects, and taking them apart in the wrong order.
 const OBJECTS: &[Refused] = &[
     ("wait object 2", -fi::FI_ENOSYS, |home, _| {
@@ -65,6 +79,15 @@ const OBJECTS: &[Refused] = &[
     ("fabric is still in use", -fi::FI_EBUSY, |home, _| ops::close(home.fabric) as isize),
     ("completion queue is still in use", -fi::FI_EBUSY, |_, side| ops::close(side.rx) as isize),
     ("address vector is still in use", -fi::FI_EBUSY, |_, side| ops::close(side.av) as isize),
+    ("poll_add: flags 0x1", -fi::FI_EBADFLAGS, |home, side| {
+        with_set(home, |set| call!(set, ops.poll_add(set, side.rx.cast(), 1)))
+    }),
+    ("poll_add: a set takes no object of class", -fi::FI_EINVAL, |home, side| {
+        with_set(home, |set| call!(set, ops.poll_add(set, side.av.cast(), 0)))
+    }),
+    ("nobody waits for objects of class", -fi::FI_EINVAL, |home, side| {
+        try_wait(home, side.av.cast())
+    }),
 ];
 
 /// Binding, enabling, options.
@@ -232,6 +255,37 @@ fn a_refusal_is_silent_by_default() {
         .args(["--exact", "refused", "--ignored", "--nocapture"])
         .env_remove("FI_LOG_LEVEL")
         .env("WIGLAF_GROUP", "2")
+        .output()
+        .expect("run this test");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !log.contains("wiglaf["), "{log}");
+}
+
+#[test]
+#[ignore = "run by the test below, which reads what it logs"]
+fn known() {
+    let home = Home::open(Ipv4Addr::LOCALHOST);
+    let side = Side::open(&home);
+    let (cntr, eq) = (home.cntr(), home.eq());
+    for object in [side.rx.cast::<fi::fid>(), cntr.cast()] {
+        let code = with_set(&home, |set| {
+            call!(set, ops.poll_add(set, object, 0)) + call!(set, ops.poll_del(set, object, 0))
+        });
+        assert_eq!(code, 0);
+    }
+    for object in [side.rx.cast::<fi::fid>(), cntr.cast(), eq.cast()] {
+        assert_eq!(try_wait(&home, object), 0);
+    }
+    assert_eq!((ops::close(cntr), ops::close(eq)), (0, 0));
+    side.close();
+}
+
+/// A call that takes several kinds of objects tells them apart without a warning.
+#[test]
+fn a_kind_that_is_known_is_not_complained_of() {
+    let output = Command::new(std::env::current_exe().expect("a test knows where it is"))
+        .args(["--exact", "known", "--ignored", "--nocapture"])
+        .env("FI_LOG_LEVEL", "warn")
         .output()
         .expect("run this test");
     let log = String::from_utf8_lossy(&output.stderr);
