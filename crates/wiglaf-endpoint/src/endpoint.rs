@@ -524,6 +524,16 @@ impl Endpoint {
         self.books.gone.pop_front()
     }
 
+    /// `peer` was found to have ended by other means, such as its launcher's: everything that
+    /// waits for it ends now.
+    pub fn give_up(&mut self, peer: PeerId) {
+        if let Some(at) = self.transport.peer(peer).map(|view| view.at) {
+            self.near.lose(at, &mut self.books, &mut self.transport);
+        }
+        self.transport.give_up(peer, Gone::Unreachable, &mut self.books);
+        self.tell_sleepers();
+    }
+
     /// A link that cannot be used any further, and why; each once. Its peers are gone.
     pub fn take_failure(&mut self) -> Option<(&'static str, io::Error)> {
         self.failures.pop_front()
