@@ -47,6 +47,8 @@ pub(crate) struct NodeConfig {
     pub(crate) core: Option<usize>,
     /// Folders that all nodes share.
     pub(crate) shared: Vec<PathBuf>,
+    /// A folder of the node's own disk; the switch has none.
+    pub(crate) scratch: Option<PathBuf>,
     /// Where the libfabric provider is.
     pub(crate) libdir: Option<PathBuf>,
 }

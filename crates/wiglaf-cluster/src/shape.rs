@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -22,6 +22,8 @@ pub const MTU_MAX: u32 = 65_535;
 pub const INTERFACE: &str = "eth0";
 /// The name of the namespace that holds the bridge.
 pub const SWITCH: &str = "switch";
+/// The folder of a node's own disk, unless the file names another.
+pub const SCRATCH: &str = "/scratch";
 /// Host names are limited by the kernel.
 const NODE_NAME_LEN_MAX: usize = 63;
 
@@ -56,6 +58,10 @@ pub struct NodeShape {
     pub core: Option<usize>,
     /// Rate of its switch port.
     pub rate: Option<Rate>,
+    /// A folder of its own disk, made when the node comes up.
+    pub scratch: PathBuf,
+    /// What programs on other nodes may reach, the scratch folder first.
+    pub exports: Vec<PathBuf>,
 }
 
 /// A whole cluster.
@@ -108,6 +114,10 @@ pub struct Draft {
     pub wire: Option<Wire>,
     /// Whether every node keeps to one core.
     pub pin: Option<bool>,
+    /// The folder of each node's own disk.
+    pub scratch: Option<PathBuf>,
+    /// Further folders that other nodes' programs may reach.
+    pub export: Option<Vec<PathBuf>>,
     /// What is different on single nodes.
     #[serde(default)]
     pub node: BTreeMap<String, NodeDraft>,
@@ -124,6 +134,10 @@ pub struct NodeDraft {
     /// Rate of its switch port.
     #[serde(default, deserialize_with = "rate_text")]
     pub rate: Option<Rate>,
+    /// The folder of its own disk.
+    pub scratch: Option<PathBuf>,
+    /// Further folders that other nodes' programs may reach.
+    pub export: Option<Vec<PathBuf>>,
 }
 
 /// Real machines; read so that files may already say it, not supported yet.
@@ -225,6 +239,8 @@ impl Draft {
             rate: self.rate.or(under.rate),
             wire: self.wire.or(under.wire),
             pin: self.pin.or(under.pin),
+            scratch: self.scratch.or(under.scratch),
+            export: self.export.or(under.export),
             node: under.node.into_iter().chain(self.node).collect(),
             ssh: self.ssh.or(under.ssh),
         }
@@ -262,11 +278,20 @@ impl Draft {
                     "{name} cannot run on core {core}; this machine offers cores {cores:?}"
                 )));
             }
+            let scratch = special.scratch.or_else(|| self.scratch.clone());
+            let scratch = scratch.unwrap_or_else(|| PathBuf::from(SCRATCH));
+            check_scratch(&scratch)?;
+            let further = special.export.as_ref().or(self.export.as_ref());
+            let further = further.into_iter().flatten();
+            let exports: Vec<PathBuf> = std::iter::once(&scratch).chain(further).cloned().collect();
+            exports.iter().try_for_each(|folder| check_export(folder))?;
             nodes.push(NodeShape {
                 name: name.clone(),
                 address: Ipv4Addr::new(10, 77, 0, (i + 1) as u8),
                 core: special.core.or_else(|| pin.then(|| cores[i % cores.len()])),
                 rate: special.rate.or(self.rate),
+                scratch,
+                exports,
             });
         }
         let name = self.name.unwrap_or_else(|| "default".to_owned());
@@ -291,6 +316,35 @@ pub fn check_cluster_name(name: &str) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(format!(
             "`{name}` cannot be a cluster's name; use letters, digits, `-` and `_`"
+        ))),
+    }
+}
+
+/// A folder that is a node's own must not hide what the node needs.
+fn check_scratch(folder: &Path) -> Result<()> {
+    const TAKEN: [&str; 8] = ["/proc", "/sys", "/dev", "/etc", "/usr", "/bin", "/lib", "/run"];
+    let is_taken = TAKEN.iter().any(|dir| folder.starts_with(dir))
+        || ["/tmp", "/var", "/home", "/root"].iter().any(|dir| folder == Path::new(dir));
+    match is_taken {
+        true => Err(Error::new(format!(
+            "{} cannot be a node's scratch folder; take one such as {SCRATCH}",
+            folder.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn check_export(folder: &Path) -> Result<()> {
+    let mut parts = folder.components();
+    let is_plain = folder.is_absolute()
+        && parts.all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+        && folder.parent().is_some();
+    match is_plain {
+        true => Ok(()),
+        false => Err(Error::new(format!(
+            "`{}` cannot be exported; name folders such as {SCRATCH}, with `/` in front and without \
+             `..`",
+            folder.display()
         ))),
     }
 }
@@ -365,6 +419,19 @@ mod tests {
     }
 
     #[test]
+    fn every_node_exports_its_scratch_folder_and_what_the_file_says() {
+        let exports = |text: &str| -> Vec<String> {
+            let shape = shape_of(text).unwrap();
+            shape.nodes.iter().map(|n| format!("{:?}", n.exports)).collect()
+        };
+        assert_eq!(exports(""), [r#"["/scratch"]"#, r#"["/scratch"]"#]);
+        assert_eq!(
+            exports("export = ['/data']\n[node.node2]\nscratch = '/disk'\nexport = []"),
+            [r#"["/scratch", "/data"]"#, r#"["/disk"]"#]
+        );
+    }
+
+    #[test]
     fn the_command_line_goes_before_the_file() {
         let file = Draft::parse("nodes = 4\nmtu = 9000", "f").unwrap();
         let line = Draft { nodes: Some(Nodes::Count(3)), ..Draft::default() };
@@ -393,6 +460,10 @@ mod tests {
             ("[node.node1]\ncore = 7", "node1 cannot run on core 7"),
             ("wire = 'direct'\nnodes = 3", "a direct wire joins exactly 2 nodes, not 3"),
             ("wire = 'direct'\nrate = '1gbit'", "a direct wire has no switch"),
+            ("scratch = '/usr/x'", "/usr/x cannot be a node's scratch folder"),
+            ("scratch = 'x'", "`x` cannot be exported"),
+            ("export = ['/']", "`/` cannot be exported"),
+            ("[node.node1]\nexport = ['/a/../b']", "`/a/../b` cannot be exported"),
         ] {
             let error = shape_of(text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{text:?} gave {error:?}");

@@ -19,7 +19,7 @@ use crate::error::{Context, Error, Result};
 use crate::init::{GO, READY};
 use crate::process::Process;
 use crate::proto::NodeConfig;
-use crate::shape::{Draft, SWITCH, Shape, Wire};
+use crate::shape::{Draft, NodeShape, SWITCH, Shape, Wire};
 use crate::state::{Lock, Record, StateDir, VERSION, boot_id, pid_namespace};
 use crate::{provider, wire};
 
@@ -173,23 +173,21 @@ fn make(state: &StateDir, shape: Shape, exe: &Path, lock: &Lock) -> Result<Recor
     let provider = provider::find(exe).ok();
     let mut shared = homes();
     shared.extend(provider.iter().map(|p| p.shared.clone()).filter(|dir| may_be_shared(dir)));
-    let config = |name: &str, address, core| NodeConfig {
+    let config = |name: &str, node: Option<&NodeShape>| NodeConfig {
         state: state.path().to_path_buf(),
         node: name.to_owned(),
-        address,
+        address: node.map(|node| node.address),
         hosts: hosts.clone(),
-        core,
+        core: node.and_then(|node| node.core),
+        scratch: node.map(|node| node.scratch.clone()),
         shared: shared.clone(),
         libdir: provider.as_ref().map(|p| p.dir.clone()),
     };
     let mut switch = None;
     if shape.wire == Wire::Bridge {
-        switch = Some(start(exe, state, lock, &config(SWITCH, None, None))?);
+        switch = Some(start(exe, state, lock, &config(SWITCH, None))?);
     }
-    let nodes = shape
-        .nodes
-        .iter()
-        .map(|n| start(exe, state, lock, &config(&n.name, Some(n.address), n.core)));
+    let nodes = shape.nodes.iter().map(|n| start(exe, state, lock, &config(&n.name, Some(n))));
     let mut nodes = nodes.collect::<Result<Vec<_>>>()?;
     let processes: Vec<Process> = nodes.iter().map(|n| n.process).collect();
     wire::join(&shape, switch.as_ref().map(|s| s.process), &processes)?;

@@ -120,6 +120,9 @@ pub(super) fn enter(config: &NodeConfig) -> Result<Vec<PathBuf>> {
     for (path, tree) in &trees {
         attach(tree, &inside(&root, path))?;
     }
+    if let Some(scratch) = &config.scratch {
+        own_folder(&base, &inside(&root, scratch))?;
+    }
     fresh("proc", &root.join("proc"), "")?;
     fresh("sysfs", &root.join("sys"), "")?;
     fresh("tmpfs", &root.join("dev/shm"), "mode=1777")?;
@@ -135,6 +138,17 @@ pub(super) fn enter(config: &NodeConfig) -> Result<Vec<PathBuf>> {
 /// `path` below `root`.
 fn inside(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// A folder that is the node's own, also where the machine's is shared, and
+/// where everybody may write.
+fn own_folder(base: &Path, at: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let own = base.join("scratch");
+    fs::create_dir(&own)
+        .and_then(|()| fs::set_permissions(&own, fs::Permissions::from_mode(0o1777)))
+        .cannot(|| format!("make the node's scratch folder {}", own.display()))?;
+    attach(&clone_tree(&own, false)?, at)
 }
 
 fn overlay(base: &Path, layer: &str, lower: &Path, at: &Path) -> Result<()> {
