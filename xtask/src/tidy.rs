@@ -45,6 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("wiglaf-am", &["wiglaf-endpoint", "wiglaf-links"]),
     ("wiglaf-counters", &[]),
+    ("wiglaf-files", &["wiglaf-cluster", "wiglaf-endpoint", "wiglaf-links"]),
     ("wiglaf-testnet", &[]),
     ("wiglaf-logical", &[]),
     ("wiglaf-cluster", &["wiglaf-bpf"]),
@@ -52,6 +53,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 /// Nothing depends on these.
 const FINAL: &[&str] = &["wiglaf-cli", "wiglaf-fabric", "wiglaf-logical", "xtask"];
+/// The documents with numbered rules, and the letter of their rules.
+const PROTOCOLS: [(&str, char); 2] = [("docs/protocol.md", 'R'), ("docs/files-protocol.md", 'F')];
 /// What would make the transport impure.
 const IMPURE: &[&str] =
     &["std::time::Instant", "SystemTime", "std::net::UdpSocket", "std::thread", "std::fs"];
@@ -66,7 +69,7 @@ pub(crate) fn run() -> Result<(), String> {
     unsafe_code(root, &mut wrong);
     arrows(root, &mut wrong);
     purity(&sources, &mut wrong);
-    protocol(root, &sources, &mut wrong);
+    protocols(root, &sources, &mut wrong);
     for what in &wrong {
         eprintln!("tidy: {what}");
     }
@@ -158,39 +161,51 @@ fn purity(sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
     }
 }
 
-/// Every quotation of the protocol stands in it, and its table leads from
-/// each rule to code that quotes it and to a test that exists.
-fn protocol(root: &Path, sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
-    let document = fs::read_to_string(root.join("docs/protocol.md")).unwrap_or_default();
+/// Every quotation of a protocol stands in its document, and the documents'
+/// tables lead from each rule to code that quotes it and to a test that exists.
+fn protocols(root: &Path, sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
+    let documents =
+        PROTOCOLS.map(|(file, _)| fs::read_to_string(root.join(file)).unwrap_or_default());
     for (path, text) in sources {
         for quote in text.lines().filter_map(|line| line.trim().strip_prefix("//# ")) {
-            if !path.starts_with("xtask") && !document.contains(quote) {
+            if !path.starts_with("xtask") && !documents.iter().any(|text| text.contains(quote)) {
                 wrong.push(format!("{} quotes what no rule says: {quote}", path.display()));
             }
         }
     }
+    for ((name, letter), document) in PROTOCOLS.iter().zip(&documents) {
+        protocol(name, *letter, document, sources, wrong);
+    }
+}
+
+fn protocol(
+    name: &str,
+    letter: char,
+    document: &str,
+    sources: &BTreeMap<PathBuf, String>,
+    wrong: &mut Vec<String>,
+) {
     let rules: BTreeMap<&str, &str> = document
         .lines()
-        .filter_map(|line| line.strip_prefix("**R"))
+        .filter_map(|line| line.strip_prefix("**")?.strip_prefix(letter))
         .filter_map(|line| line.split_once("** "))
         .collect();
-    let rows = document.lines().filter_map(|line| line.strip_prefix("| R"));
+    let rows = document.lines().filter_map(|line| line.strip_prefix("| ")?.strip_prefix(letter));
     let rows: BTreeMap<&str, Vec<&str>> = rows
         .filter_map(|line| line.split_once(" | "))
         .map(|(rule, rest)| (rule, rest.trim_end_matches(" |").split(" | ").collect()))
         .collect();
     for (rule, sentence) in &rules {
         let Some([file, test]) = rows.get(rule).map(Vec::as_slice) else {
-            wrong.push(format!("docs/protocol.md: R{rule} has no row in section 9"));
+            wrong.push(format!("{name}: {letter}{rule} has no row in the table of rules"));
             continue;
         };
         let code = sources.get(Path::new(file));
         if !code.is_some_and(|text| text.contains(&format!("//# {sentence}"))) {
-            wrong.push(format!("{file} does not quote R{rule}: {sentence}"));
+            wrong.push(format!("{file} does not quote {letter}{rule}: {sentence}"));
         }
         if !sources.values().any(|text| text.contains(&format!("fn {test}()"))) {
-            wrong
-                .push(format!("docs/protocol.md: R{rule} names the test {test}, which is nowhere"));
+            wrong.push(format!("{name}: {letter}{rule} names the test {test}, which is nowhere"));
         }
     }
 }

@@ -9,8 +9,8 @@ use wiglaf_cluster::StateDir;
 use wiglaf_cluster::proto::STATE_VAR;
 
 use crate::{
-    agent, bench, capture, demo, doctor, down, env, exec, fault, floor, manual, run, stats, status,
-    up,
+    agent, bench, capture, demo, doctor, down, env, exec, fault, floor, manual, run, serve_files,
+    stats, status, up,
 };
 
 const EXAMPLES: &str = "\
@@ -126,6 +126,8 @@ pub(crate) enum Command {
     Man(manual::ManArgs),
     #[command(hide = true)]
     Floor(floor::Args),
+    #[command(hide = true)]
+    ServeFiles(serve_files::Args),
     #[command(hide = true)]
     Agent(agent::Args),
     #[command(hide = true)]

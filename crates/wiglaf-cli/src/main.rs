@@ -17,6 +17,7 @@ mod floor;
 mod manual;
 mod output;
 mod run;
+mod serve_files;
 mod stats;
 mod status;
 mod toolchain;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => manual::completions(args),
         Command::Man(args) => manual::man(args),
+        Command::ServeFiles(args) => serve_files::run(args, &state),
         Command::Agent(args) => agent::run(args, &state),
         Command::NodeInit(_) => wiglaf_cluster::init::main().map(|()| ExitCode::FAILURE),
     };

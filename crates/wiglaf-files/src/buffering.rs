@@ -1,0 +1,203 @@
+//! Read-ahead and write-behind of one open file; both are off unless asked for.
+
+use std::collections::VecDeque;
+
+use crate::error::{Error, Result};
+use crate::file::{CHUNK_LEN, OnServer, Pending};
+
+/// A part of the file that is being read, or has been.
+#[derive(Debug)]
+struct Ahead {
+    offset: u64,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    UnderWay(Pending),
+    /// Bytes, and how many of them have been handed out.
+    Here(Vec<u8>, usize),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Buffering {
+    ahead_len: usize,
+    behind_len: usize,
+    /// In order, without gaps.
+    ahead: VecDeque<Ahead>,
+    /// Where the next part ahead begins.
+    ahead_end: u64,
+    /// Where the last sequential read ended.
+    expected: Option<u64>,
+    behind: VecDeque<Pending>,
+    behind_bytes: usize,
+    /// The first error of a write that was behind.
+    failed: Option<Error>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Buffering {
+    pub(crate) fn set_ahead(&mut self, len: usize) -> Result<()> {
+        self.ahead_len = len;
+        self.settle()
+    }
+
+    pub(crate) fn set_behind(&mut self, len: usize) -> Result<()> {
+        self.behind_len = len;
+        self.settle()
+    }
+
+    /// Forgets what was read ahead and waits for what was written behind.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        self.ahead.clear();
+        self.expected = None;
+        while !self.behind.is_empty() {
+            self.finish_oldest();
+        }
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// The same when the file is closed.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        let outcome = self.settle();
+        self.spare.clear();
+        outcome
+    }
+
+    fn finish_oldest(&mut self) {
+        let Some(pending) = self.behind.pop_front() else { return };
+        let len = pending.len();
+        self.behind_bytes -= len;
+        let (buffer, count) = pending.wait();
+        self.spare.push(buffer);
+        let error = match count {
+            Ok(count) if count == len => return,
+            // It was said to be written: a part of it is not.
+            Ok(_) => Error::from(rustix::io::Errno::NOSPC),
+            Err(error) => error,
+        };
+        self.failed.get_or_insert(error);
+    }
+
+    pub(crate) fn read(
+        &mut self,
+        file: OnServer<'_>,
+        into: &mut [u8],
+        position: u64,
+    ) -> Result<usize> {
+        if !self.behind.is_empty() || self.failed.is_some() {
+            self.settle()?;
+        }
+        if self.ahead_len == 0 {
+            return file.read_at(into, position);
+        }
+        if self.expected != Some(position) {
+            // Only who reads on and on is read ahead for.
+            self.ahead.clear();
+            self.ahead_end = position;
+        }
+        let mut done = 0;
+        while done < into.len() {
+            self.top_up(file)?;
+            let got = match self.take(&mut into[done..]) {
+                Ok(got) => got,
+                Err(error) if done == 0 => {
+                    self.ahead.clear();
+                    self.expected = None;
+                    return Err(error);
+                }
+                Err(_) => break,
+            };
+            if got == 0 {
+                // The file's end may move: the next read looks again.
+                self.ahead.clear();
+                self.expected = None;
+                return Ok(done);
+            }
+            done += got;
+        }
+        self.expected = Some(position + done as u64);
+        self.top_up(file)?;
+        Ok(done)
+    }
+
+    /// Begins reads until as much is ahead as was asked for.
+    fn top_up(&mut self, file: OnServer<'_>) -> Result<()> {
+        let mut len: usize = self.ahead.len() * CHUNK_LEN;
+        while len < self.ahead_len.max(CHUNK_LEN) {
+            let mut buffer = self.spare.pop().unwrap_or_default();
+            buffer.resize(CHUNK_LEN, 0);
+            let pending = Pending::read(file, buffer, self.ahead_end)?;
+            self.ahead.push_back(Ahead { offset: self.ahead_end, state: State::UnderWay(pending) });
+            self.ahead_end += CHUNK_LEN as u64;
+            len += CHUNK_LEN;
+        }
+        Ok(())
+    }
+
+    /// Hands out of the first part.
+    fn take(&mut self, into: &mut [u8]) -> Result<usize> {
+        let Some(Ahead { offset, state }) = self.ahead.pop_front() else { return Ok(0) };
+        let (bytes, used) = match state {
+            State::Here(bytes, used) => (bytes, used),
+            State::UnderWay(pending) => {
+                let (mut bytes, count) = pending.wait();
+                let count = count?;
+                if count < bytes.len() {
+                    // Behind a short part there is nothing, and if there is by
+                    // now, it begins where this one ends.
+                    self.ahead.clear();
+                    self.ahead_end = offset + count as u64;
+                }
+                bytes.truncate(count);
+                (bytes, 0)
+            }
+        };
+        let len = into.len().min(bytes.len() - used);
+        into[..len].copy_from_slice(&bytes[used..used + len]);
+        if used + len < bytes.len() {
+            let state = State::Here(bytes, used + len);
+            self.ahead.push_front(Ahead { offset, state });
+        } else {
+            self.spare.push(bytes);
+        }
+        Ok(len)
+    }
+
+    /// Answers the count and the new position.
+    pub(crate) fn write(
+        &mut self,
+        file: OnServer<'_>,
+        bytes: &[u8],
+        position: u64,
+    ) -> Result<(usize, u64)> {
+        self.ahead.clear();
+        self.expected = None;
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        if self.behind_len == 0 || file.appends || bytes.is_empty() {
+            self.settle()?;
+            return file.write_at(bytes, position);
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            let len = (bytes.len() - done).min(CHUNK_LEN);
+            while self.behind_bytes > 0 && self.behind_bytes + len > self.behind_len {
+                self.finish_oldest();
+            }
+            let mut buffer = self.spare.pop().unwrap_or_default();
+            buffer.clear();
+            buffer.extend_from_slice(&bytes[done..done + len]);
+            match Pending::write(file, buffer, position + done as u64) {
+                Ok(pending) => self.behind.push_back(pending),
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+            self.behind_bytes += len;
+            done += len;
+        }
+        Ok((done, position + done as u64))
+    }
+}

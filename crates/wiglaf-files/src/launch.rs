@@ -1,0 +1,203 @@
+//! Starting a node's server, and noticing when it ends.
+//!
+//! The cluster's launcher starts it as the calling user: a node's init knows by
+//! the kernel who asks. `WIGLAF_FILES_SERVER` names a command to do so instead,
+//! such as `ssh {} wiglaf serve-files --export /scratch`.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use wiglaf_cluster::client::Running;
+use wiglaf_cluster::proto::{NODE_VAR, STATE_VAR};
+use wiglaf_cluster::{Node, NodeCommand, StateDir, Streams};
+use wiglaf_endpoint::{Address, JobKey};
+
+use crate::error::{Error, Reason, Result};
+use crate::server::words::{GREETING, REFUSED, read_address, spell};
+
+/// The command that starts a server where there is no cluster of ours.
+pub const SERVER_VAR: &str = "WIGLAF_FILES_SERVER";
+/// Where `wiglaf` is on every emulated node.
+const EXE: &str = "/usr/bin/wiglaf";
+/// How long a server may take to answer the greeting.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// How long a server may take to end when it is told to.
+const END_LIMIT: Duration = Duration::from_secs(1);
+
+/// Whoever would end the process if the server lost us.
+#[derive(Debug)]
+enum Holder {
+    /// The node's init kills it when this connection ends.
+    Node {
+        _running: Running,
+    },
+    Child(Child),
+}
+
+/// A server that was started for us. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Launched {
+    /// Its standard input: closing it is our good-bye.
+    line: Option<OwnedFd>,
+    /// Its standard output, which ends with it.
+    pulse: OwnedFd,
+    holder: Holder,
+}
+
+/// Where a host's server is to be started.
+#[derive(Debug)]
+pub(crate) enum Target {
+    /// The host is this one.
+    Local,
+    /// On a node of the cluster.
+    Node(Node, std::net::Ipv4Addr),
+    /// By the user's command.
+    Command(String),
+}
+
+/// What a host's name means.
+pub(crate) fn resolve(host: &str) -> Result<Target> {
+    let own = std::env::var(NODE_VAR).ok().filter(|name| !name.is_empty());
+    if let Ok(template) = std::env::var(SERVER_VAR)
+        && !template.is_empty()
+    {
+        return Ok(Target::Command(template.replace("{}", host)));
+    }
+    let host_name = rustix::system::uname();
+    let host_name = host_name.nodename().to_str().unwrap_or_default();
+    if host == "localhost" || host == own.as_deref().unwrap_or(host_name) {
+        return Ok(Target::Local);
+    }
+    let path = std::env::var_os(STATE_VAR).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let state = StateDir::new(path.as_deref(), "default");
+    let no_node = |why: String| Error::with_detail(Errno::HOSTUNREACH, Reason::NoNode, why);
+    let record = state.record().map_err(|error| no_node(error.to_string()))?;
+    let record = record.ok_or_else(|| {
+        no_node(
+            "no cluster is up; start one with `wiglaf up`, and run this with `wiglaf run`".into(),
+        )
+    })?;
+    let shape = record.shape.nodes.iter().find(|node| node.name == host).ok_or_else(|| {
+        no_node(format!("the cluster has no node {host}; it has {}", record.shape.names()))
+    })?;
+    if own.is_none() {
+        return Err(no_node(
+            "this process is not on a node of the cluster; start it with `wiglaf run` or \
+             `wiglaf exec`"
+                .into(),
+        ));
+    }
+    Ok(Target::Node(Node::new(&state, host), shape.address))
+}
+
+/// Starts the server and exchanges greetings.
+pub(crate) fn start(target: &Target, key: JobKey, own: Address) -> Result<(Address, Launched)> {
+    let failed = |why: String| Error::with_detail(Errno::HOSTUNREACH, Reason::NotStarted, why);
+    let mut launched = match target {
+        Target::Local => return Err(failed("a server is not needed on one's own node".into())),
+        Target::Node(node, address) => on_node(node, *address).map_err(failed)?,
+        Target::Command(command) => by_command(command).map_err(failed)?,
+    };
+    let greeting = format!("{GREETING} {} {}\n", key.to_hex(), spell(own));
+    let line = launched.line.as_ref().ok_or_else(Error::gone)?;
+    rustix::io::write(line, greeting.as_bytes())
+        .map_err(|errno| failed(format!("the server ended at once: {errno}")))?;
+    let answer = launched.first_line().map_err(failed)?;
+    if let Some(why) = answer.strip_prefix(REFUSED) {
+        return Err(failed(why.trim_end().to_owned()));
+    }
+    let words = answer.strip_prefix(GREETING).map(str::split_whitespace);
+    let address = words.and_then(|mut words| words.next()).and_then(read_address);
+    let address =
+        address.ok_or_else(|| failed(format!("the server said `{}`", answer.trim_end())))?;
+    Ok((address, launched))
+}
+
+fn on_node(node: &Node, address: std::net::Ipv4Addr) -> std::result::Result<Launched, String> {
+    let (input, line) = pipe()?;
+    let (pulse, output) = pipe()?;
+    let stderr = std::io::stderr().as_fd().try_clone_to_owned().map_err(|e| e.to_string())?;
+    let command = NodeCommand::new([EXE, "serve-files"])
+        // What is meant for this process alone.
+        .retain_env(|name| {
+            !name.starts_with("LD_") && !["WIGLAF_IF", "WIGLAF_PORT", "WIGLAF_RANK"].contains(&name)
+        })
+        .env("WIGLAF_IP", address.to_string())
+        .cwd("/");
+    let running = node
+        .spawn(&command, Streams { stdin: input, stdout: output, stderr })
+        .map_err(|error| error.to_string())?;
+    Ok(Launched { line: Some(line), pulse, holder: Holder::Node { _running: running } })
+}
+
+fn by_command(command: &str) -> std::result::Result<Launched, String> {
+    let mut words = command.split_whitespace();
+    let program = words.next().ok_or_else(|| format!("{SERVER_VAR} names no command"))?;
+    let mut child = Command::new(program)
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot run `{program}`, as {SERVER_VAR} says: {error}"))?;
+    match (child.stdin.take(), child.stdout.take()) {
+        (Some(line), Some(pulse)) => Ok(Launched {
+            line: Some(line.into()),
+            pulse: pulse.into(),
+            holder: Holder::Child(child),
+        }),
+        _ => Err("the server's pipes are missing".to_owned()),
+    }
+}
+
+fn pipe() -> std::result::Result<(OwnedFd, OwnedFd), String> {
+    pipe_with(PipeFlags::CLOEXEC).map_err(|errno| format!("cannot make a pipe: {errno}"))
+}
+
+impl Launched {
+    /// The server's first line.
+    fn first_line(&mut self) -> std::result::Result<String, String> {
+        let deadline = Instant::now() + START_LIMIT;
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") && line.len() < 512 {
+            if !self.is_readable(deadline.saturating_duration_since(Instant::now())) {
+                return Err(format!("the server said nothing for {} s", START_LIMIT.as_secs()));
+            }
+            let mut byte = [0];
+            match rustix::io::read(&self.pulse, &mut byte) {
+                Ok(1) => line.push(byte[0]),
+                Err(Errno::INTR) => {}
+                _ => return Err("the server ended at once".to_owned()),
+            }
+        }
+        Ok(String::from_utf8_lossy(&line).into_owned())
+    }
+
+    fn is_readable(&self, limit: Duration) -> bool {
+        let limit = Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos().into() };
+        let mut polled = [PollFd::new(&self.pulse, PollFlags::IN)];
+        poll(&mut polled, Some(&limit)).is_ok() && !polled[0].revents().is_empty()
+    }
+
+    /// Whether the server has ended; it says nothing more on its output.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.is_readable(Duration::ZERO)
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        drop(self.line.take());
+        let ends = self.is_readable(END_LIMIT);
+        if let Holder::Child(child) = &mut self.holder {
+            if !ends {
+                let _ = child.kill();
+            }
+            let _ = child.wait();
+        }
+    }
+}

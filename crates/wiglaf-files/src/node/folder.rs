@@ -1,0 +1,71 @@
+//! Listing folders: the names come in batches.
+
+use std::ffi::OsStr;
+
+use rustix::fs::Dir;
+use rustix::io::Errno;
+
+use super::Node;
+use crate::error::{Error, Reason, Result};
+use crate::file::{File, Handle};
+use crate::wire::Entry;
+
+impl Node {
+    /// Opens a folder to list it.
+    ///
+    /// # Errors
+    /// Those of opendir(3).
+    pub fn list(&self, path: impl AsRef<OsStr>) -> Result<Folder> {
+        let file = self.open(path, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
+        let local = match file.handle() {
+            Handle::Local(fd) => Some(Dir::read_from(fd)?),
+            Handle::Remote { .. } => None,
+        };
+        Ok(Folder { file, local, batch: Vec::new().into_iter(), restart: false })
+    }
+}
+
+/// A folder that is being listed.
+#[derive(Debug)]
+pub struct Folder {
+    file: File,
+    local: Option<Dir>,
+    batch: std::vec::IntoIter<Entry>,
+    restart: bool,
+}
+
+impl Folder {
+    /// The next name, `.` and `..` among them.
+    ///
+    /// # Errors
+    /// Those of readdir(3).
+    pub fn next_entry(&mut self) -> Result<Option<Entry>> {
+        if let Some(dir) = &mut self.local {
+            return Ok(dir.read().transpose()?.map(|entry| Entry {
+                ino: entry.ino(),
+                kind: (entry.file_type().as_raw_mode() >> 12) as u8,
+                name: entry.file_name().to_bytes().to_vec(),
+            }));
+        }
+        if let Some(entry) = self.batch.next() {
+            return Ok(Some(entry));
+        }
+        let restart = std::mem::take(&mut self.restart);
+        let bytes = self.file.list_more(restart)?;
+        let entries =
+            Entry::parse_all(&bytes).map_err(|_| Error::new(Errno::PROTO, Reason::BadAnswer))?;
+        self.batch = entries.into_iter();
+        Ok(self.batch.next())
+    }
+
+    /// Begins again.
+    pub fn rewind(&mut self) {
+        match &mut self.local {
+            Some(dir) => dir.rewind(),
+            None => {
+                self.batch = Vec::new().into_iter();
+                self.restart = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The exported folders: every path of a client is looked up below one of
+//! them and cannot leave it, whatever links it goes through.
+//!
+//! The kernel itself keeps the lookup inside, by openat2(2) with
+//! RESOLVE_BENEATH: no `..` and no symbolic link leads out, absolute links are
+//! refused, and links of /proc are not followed. Nothing depends on a check
+//! that could be outrun by a rename.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use rustix::io::Errno;
+
+use crate::error::{Error, Reason, Result};
+use crate::wire::OpenFlags;
+
+/// A lookup that a rename elsewhere disturbed is tried again so often.
+const TRIES: usize = 64;
+
+/// One exported folder.
+#[derive(Debug)]
+struct Root {
+    path: PathBuf,
+    folder: OwnedFd,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Roots(Vec<Root>);
+
+/// The place of a name: its folder, held open, and the name in it. The name
+/// may have slashes behind it, which the kernel takes for "must be a folder".
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) folder: OwnedFd,
+    pub(crate) name: CString,
+}
+
+impl Roots {
+    /// Opens the folders; those that are not there are named in the second
+    /// answer.
+    pub(crate) fn open(folders: &[PathBuf]) -> (Self, Vec<(PathBuf, Errno)>) {
+        let (mut roots, mut missing) = (Vec::new(), Vec::new());
+        for path in folders {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            match open(path, flags, Mode::empty()) {
+                Ok(folder) => roots.push(Root { path: path.clone(), folder }),
+                Err(errno) => missing.push((path.clone(), errno)),
+            }
+        }
+        // The longest first: a folder within another goes before it.
+        roots.sort_by_key(|root| std::cmp::Reverse(root.path.components().count()));
+        (Self(roots), missing)
+    }
+
+    /// The folders that were opened.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(|root| root.path.as_path())
+    }
+
+    /// The exported folder that `path` lies in, and the rest of the path.
+    fn split<'p>(&self, path: &'p [u8]) -> Result<(&Root, &'p [u8])> {
+        //= docs/files-protocol.md#5-what-a-server-may-touch
+        //# A server MUST refuse a path that is not absolute or lies in no exported folder, with EACCES and the reason 1.
+        let find = |root: &&Root| below(path, &root.path).is_some();
+        let not_exported = || Error::new(Errno::ACCESS, Reason::NotExported);
+        let root = self.0.iter().find(find).ok_or_else(not_exported)?;
+        Ok((root, below(path, &root.path).ok_or_else(not_exported)?))
+    }
+
+    /// Looks a path up without opening what it names.
+    pub(crate) fn find(&self, path: &[u8], follow: bool) -> Result<OwnedFd> {
+        let follow = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+        self.look_up(path, OFlags::PATH | follow, Mode::empty())
+    }
+
+    /// The folder that a name lies in, for calls that make, remove or rename it.
+    pub(crate) fn place(&self, path: &[u8]) -> Result<Place> {
+        let (root, rest) = self.split(path)?;
+        let trimmed = rest.len() - rest.iter().rev().take_while(|b| **b == b'/').count();
+        let start = rest[..trimmed].iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);
+        let name = &rest[start..];
+        if name.is_empty() {
+            // The exported folder itself is not a client's to remove or rename.
+            return Err(Errno::BUSY.into());
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let folder = beneath(root, &rest[..start], flags, Mode::empty())?;
+        match &rest[start..trimmed] {
+            // As a last component `..` would leave its folder by the back door.
+            b".." => Err(Error::new(Errno::ACCESS, Reason::Escape)),
+            _ => Ok(Place { folder, name: c_string(name)? }),
+        }
+    }
+
+    /// Opens a file or folder.
+    pub(crate) fn open_file(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<OwnedFd> {
+        let wanted = open_flags(flags)?;
+        let probe = wanted & (OFlags::NOFOLLOW | OFlags::DIRECTORY);
+        // Opening a device does things, so what it is is asked first.
+        match self.look_up(path, OFlags::PATH | probe, Mode::empty()) {
+            Ok(found) => check_kind(&found)?,
+            Err(error) if error.errno() == Errno::NOENT.raw_os_error() => {}
+            Err(error) => return Err(error),
+        }
+        let mode = if flags.has(OpenFlags::CREATE) {
+            Mode::from_raw_mode(mode & 0o7777)
+        } else {
+            Mode::empty()
+        };
+        let file = self.look_up(path, wanted | OFlags::NONBLOCK | OFlags::NOCTTY, mode)?;
+        check_kind(&file)?;
+        Ok(file)
+    }
+
+    fn look_up(&self, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+        let (root, rest) = self.split(path)?;
+        beneath(root, rest, flags, mode)
+    }
+}
+
+fn beneath(root: &Root, rest: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+    //= docs/files-protocol.md#5-what-a-server-may-touch
+    //# A server MUST refuse a path that leaves its exported folder at any step, by `..` or by a symbolic link, with EACCES and the reason 2.
+    let rest = c_string(if rest.is_empty() { b"." } else { rest })?;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    for _ in 0..TRIES {
+        match openat2(root.folder.as_fd(), &rest, flags | OFlags::CLOEXEC, mode, resolve) {
+            Ok(found) => return Ok(found),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::XDEV) => return Err(Error::new(Errno::ACCESS, Reason::Escape)),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Err(Errno::AGAIN.into())
+}
+
+/// Devices, pipes and sockets are refused.
+fn check_kind(file: &OwnedFd) -> Result<()> {
+    //= docs/files-protocol.md#5-what-a-server-may-touch
+    //# A server MUST NOT open anything but regular files and folders; it refuses others with EACCES and the reason 3.
+    match FileType::from_raw_mode(fstat(file)?.st_mode) {
+        FileType::RegularFile | FileType::Directory => Ok(()),
+        // Only asked for without following it.
+        FileType::Symlink => Err(Errno::LOOP.into()),
+        _ => Err(Error::new(Errno::ACCESS, Reason::SpecialFile)),
+    }
+}
+
+pub(crate) fn open_flags(flags: OpenFlags) -> Result<OFlags> {
+    let access = match (flags.has(OpenFlags::READ), flags.has(OpenFlags::WRITE)) {
+        (true, true) => OFlags::RDWR,
+        (false, true) => OFlags::WRONLY,
+        (true, false) => OFlags::RDONLY,
+        (false, false) => return Err(Error::new(Errno::INVAL, Reason::Flag)),
+    };
+    let bits = [
+        (OpenFlags::APPEND, OFlags::APPEND),
+        (OpenFlags::CREATE, OFlags::CREATE),
+        (OpenFlags::EXCLUSIVE, OFlags::EXCL),
+        (OpenFlags::TRUNCATE, OFlags::TRUNC),
+        (OpenFlags::DIRECTORY, OFlags::DIRECTORY),
+        (OpenFlags::NO_FOLLOW, OFlags::NOFOLLOW),
+        (OpenFlags::SYNC, OFlags::SYNC),
+        (OpenFlags::DATA_SYNC, OFlags::DSYNC),
+    ];
+    let set = bits.iter().filter(|(bit, _)| flags.has(*bit)).map(|(_, flag)| *flag);
+    Ok(set.fold(access, |all, flag| all | flag))
+}
+
+pub(crate) fn c_string(bytes: &[u8]) -> Result<CString> {
+    CString::new(bytes).map_err(|_| Errno::INVAL.into())
+}
+
+/// What follows the folder `root` in `path`, if that lies in it.
+fn below<'p>(path: &'p [u8], root: &Path) -> Option<&'p [u8]> {
+    use std::os::unix::ffi::OsStrExt;
+    let mut rest = path;
+    if *rest.first()? != b'/' {
+        return None;
+    }
+    for wanted in root.components().skip(1) {
+        let (component, behind) = next_component(rest)?;
+        if component != wanted.as_os_str().as_bytes() {
+            return None;
+        }
+        rest = behind;
+    }
+    let slashes = rest.iter().take_while(|b| **b == b'/').count();
+    Some(&rest[slashes..])
+}
+
+/// The first component that is not `.`, and what stands behind it.
+fn next_component(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut rest = path;
+    loop {
+        let start = rest.iter().position(|b| *b != b'/')?;
+        let len = rest[start..].iter().position(|b| *b == b'/').unwrap_or(rest.len() - start);
+        let (component, behind) = rest[start..].split_at(len);
+        if component != b"." {
+            return Some((component, behind));
+        }
+        rest = behind;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::CWD;
+
+    #[test]
+    fn paths_are_split_by_components() {
+        let root = Path::new("/a/b");
+        for (path, expected) in [
+            ("/a/b", Some("")),
+            ("/a/b/", Some("")),
+            ("//a/./b//c/", Some("c/")),
+            ("/a/b/../c", Some("../c")),
+            ("/a/bc", None),
+            ("/a", None),
+            ("a/b", None),
+            ("/a/../a/b", None),
+            ("", None),
+        ] {
+            let found = below(path.as_bytes(), root).map(|p| std::str::from_utf8(p).unwrap());
+            assert_eq!(found, expected, "{path}");
+        }
+        assert_eq!(below(b"/x", Path::new("/")), Some(&b"x"[..]));
+    }
+
+    fn roots() -> (tempfile::TempDir, Roots, String) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("out")).unwrap();
+        std::fs::write(dir.path().join("secret"), "s").unwrap();
+        let (roots, missing) =
+            Roots::open(&[dir.path().join("out"), dir.path().join("no-such-folder")]);
+        assert_eq!(missing.len(), 1);
+        let out = dir.path().join("out").to_str().unwrap().to_owned();
+        (dir, roots, out)
+    }
+
+    fn read(roots: &Roots, path: &str) -> Result<OwnedFd> {
+        roots.open_file(path.as_bytes(), OpenFlags(OpenFlags::READ), 0)
+    }
+
+    #[test]
+    fn every_way_out_is_refused_with_its_reason() {
+        let (dir, roots, out) = roots();
+        let in_out = |name: &str| dir.path().join("out").join(name);
+        symlink("../secret", in_out("relative")).unwrap();
+        symlink(dir.path().join("secret"), in_out("absolute")).unwrap();
+        symlink("/proc/self/root", in_out("magic")).unwrap();
+        symlink("..", in_out("up")).unwrap();
+        for (path, reason) in [
+            (format!("{out}/../secret"), Reason::Escape),
+            (format!("{out}/relative"), Reason::Escape),
+            (format!("{out}/absolute"), Reason::Escape),
+            (format!("{out}/magic/etc/passwd"), Reason::Escape),
+            (format!("{out}/up/secret"), Reason::Escape),
+            ("/etc/passwd".to_owned(), Reason::NotExported),
+            ("secret".to_owned(), Reason::NotExported),
+        ] {
+            let error = read(&roots, &path).unwrap_err();
+            assert_eq!((error.errno(), error.reason()), (libc::EACCES, reason), "{path}");
+            let error = roots.place(format!("{path}/x").as_bytes()).unwrap_err();
+            // A file on the way is no folder either.
+            assert!(
+                error.reason() == reason || error.errno() == libc::ENOTDIR,
+                "{path}/x: {error:?}"
+            );
+        }
+        let error = roots.place(format!("{out}/..").as_bytes()).unwrap_err();
+        assert_eq!(error.reason(), Reason::Escape);
+    }
+
+    #[test]
+    fn links_that_stay_inside_are_followed() {
+        let (dir, roots, out) = roots();
+        std::fs::write(dir.path().join("out/file"), "f").unwrap();
+        symlink("file", dir.path().join("out/link")).unwrap();
+        assert!(read(&roots, &format!("{out}/link")).is_ok());
+        let flags = OpenFlags(OpenFlags::READ | OpenFlags::NO_FOLLOW);
+        let error = roots.open_file(format!("{out}/link").as_bytes(), flags, 0).unwrap_err();
+        assert_eq!(error.errno(), libc::ELOOP);
+    }
+
+    #[test]
+    fn what_is_neither_file_nor_folder_is_refused() {
+        let (_dir, roots, out) = roots();
+        let pipe = format!("{out}/pipe");
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let error = read(&roots, &pipe).unwrap_err();
+        assert_eq!((error.errno(), error.reason()), (libc::EACCES, Reason::SpecialFile));
+        let (devices, _) = Roots::open(&[PathBuf::from("/dev")]);
+        let error = read(&devices, "/dev/null").unwrap_err();
+        assert_eq!(error.reason(), Reason::SpecialFile);
+    }
+}

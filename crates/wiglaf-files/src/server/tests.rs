@@ -1,0 +1,225 @@
+//! A server under messages that no client of ours sends.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Instant;
+
+use proptest::prelude::*;
+use wiglaf_endpoint::{Address, JobKey};
+
+use super::session::open_endpoint;
+use super::*;
+use crate::wire::{OpenFlags, unpack};
+
+/// A client that is bare enough to send anything.
+struct Bare {
+    port: Port,
+    server: PeerId,
+    next: u64,
+}
+
+/// A server in a thread, its client, and a stranger who has the key.
+struct Scene {
+    dir: tempfile::TempDir,
+    client: Bare,
+    stranger: Bare,
+    line: Option<OwnedFd>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+fn endpoint() -> Endpoint {
+    // SAFETY: only Rust code, under the standard library's lock, reads the
+    // environment in this program.
+    unsafe {
+        std::env::set_var("WIGLAF_IP", "127.0.0.1");
+        std::env::set_var("WIGLAF_LINK", "udp");
+    }
+    open_endpoint(JobKey([7; 16]), Duration::from_secs(60)).unwrap()
+}
+
+impl Bare {
+    fn new(mut endpoint: Endpoint, server: Address) -> Self {
+        let server = endpoint.insert(server);
+        Self { port: Port::new(endpoint), server, next: 1 }
+    }
+
+    fn send(&mut self, tag: u64, body: &[u8]) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        let label = Label { to: self.server, is_request: true, tag, data: id };
+        self.port.inject(label, body).unwrap();
+        id
+    }
+
+    fn content(&mut self, id: u64, bytes: &[u8]) {
+        let label = Label { to: self.server, is_request: false, tag: id, data: 0 };
+        let mut lent = Lent::new(bytes.to_vec());
+        let region = lent.region(bytes.len());
+        // SAFETY: the buffer is kept until the send has ended.
+        unsafe { self.port.send(label, &[region], 1) }.unwrap();
+        while self.port.next_end().is_none_or(|ended| ended.is_receive) {
+            self.port.endpoint.wait(Duration::from_millis(1));
+        }
+    }
+
+    fn answer(&mut self, id: u64) -> (Result<u64>, Vec<u8>) {
+        let mut lent = Lent::new(vec![0; DATA_LEN_MAX]);
+        let region = lent.region(DATA_LEN_MAX);
+        // SAFETY: the buffer is kept until the receive has ended.
+        unsafe { self.port.receive(self.server, id, &[region], 2) }.unwrap();
+        let began = Instant::now();
+        loop {
+            while let Some(ended) = self.port.next_end() {
+                if ended.is_receive {
+                    let mut bytes = lent.back();
+                    bytes.truncate(ended.len);
+                    return (unpack(ended.data), bytes);
+                }
+            }
+            // Only bounds how long a broken test hangs.
+            assert!(began.elapsed() < Duration::from_secs(60), "no answer");
+            self.port.endpoint.wait(Duration::from_millis(1));
+        }
+    }
+
+    fn ask(&mut self, request: &Request<'_>) -> (Result<u64>, Vec<u8>) {
+        let mut body = request.head();
+        if let Request::Write { bytes, .. } = request {
+            body.extend_from_slice(bytes);
+        }
+        let id = self.send(request.tag(), &body);
+        self.answer(id)
+    }
+
+    fn open(&mut self, path: &Path) -> u32 {
+        let flags = OpenFlags(OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE);
+        let path = path.to_str().unwrap().as_bytes();
+        self.ask(&Request::Open { flags, mode: 0o644, path }).0.unwrap() as u32
+    }
+
+    fn counters(&mut self) -> Counters {
+        Counters::parse(&self.ask(&Request::Counters).1).unwrap()
+    }
+}
+
+impl Scene {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (at_server, at_client, at_stranger) = (endpoint(), endpoint(), endpoint());
+        let (server, client) = (at_server.name(), at_client.name());
+        let (theirs, line) = rustix::pipe::pipe().unwrap();
+        let roots = Roots::open(&[dir.path().to_owned()]).0;
+        let thread = std::thread::spawn(move || {
+            let mut endpoint = at_server;
+            let peer = endpoint.insert(client);
+            Server::new(endpoint, peer, roots).run(theirs.as_fd());
+        });
+        Self {
+            dir,
+            client: Bare::new(at_client, server),
+            stranger: Bare::new(at_stranger, server),
+            line: Some(line),
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        drop(self.line.take());
+        self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+#[test]
+fn strangers_are_ignored_and_counted() {
+    let mut scene = Scene::new();
+    let file = scene.dir.path().join("f");
+    std::fs::write(&file, "x").unwrap();
+    let unlink = Request::Unlink { path: file.to_str().unwrap().as_bytes() };
+    for _ in 0..3 {
+        scene.stranger.send(unlink.tag(), &unlink.head());
+    }
+    while scene.client.counters().strangers < 3 {
+        scene.stranger.port.endpoint.progress();
+    }
+    assert!(file.exists());
+}
+
+#[test]
+fn content_that_is_not_whole_is_not_written() {
+    let mut scene = Scene::new();
+    let path = scene.dir.path().join("f");
+    let handle = scene.client.open(&path);
+    for len in [0, 39_999] {
+        let bulk = Request::WriteBulk { handle, len: 40_000, offset: 0 };
+        let id = scene.client.send(bulk.tag(), &bulk.head());
+        scene.client.content(id, &vec![1; len]);
+        let error = scene.client.answer(id).0.unwrap_err();
+        assert_eq!((error.errno(), error.reason()), (libc::EPROTO, Reason::Malformed));
+    }
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+    assert_eq!(scene.client.counters().refused[Reason::Malformed as usize], 2);
+}
+
+#[test]
+fn handles_that_are_not_open_are_refused() {
+    let mut scene = Scene::new();
+    let handle = scene.client.open(&scene.dir.path().join("f"));
+    scene.client.ask(&Request::Close { handle }).0.unwrap();
+    let next = scene.client.open(&scene.dir.path().join("g"));
+    assert_ne!(handle, next, "an old handle must not mean a new file");
+    for handle in [handle, 77, u32::MAX] {
+        for request in [
+            Request::Close { handle },
+            Request::Read { handle, len: 1, offset: 0 },
+            Request::Write { handle, offset: 0, bytes: b"x" },
+            Request::StatHandle { handle },
+            Request::ReadDir { handle, restart: false },
+            Request::TruncateHandle { handle, size: 1 << 40 },
+        ] {
+            let error = scene.client.ask(&request).0.unwrap_err();
+            assert_eq!((error.errno(), error.reason()), (libc::EBADF, Reason::BadHandle));
+        }
+    }
+    assert_eq!(scene.client.counters().refused[Reason::BadHandle as usize], 18);
+}
+
+#[test]
+fn more_files_than_a_server_holds_are_refused() {
+    let mut scene = Scene::new();
+    let path = scene.dir.path().join("f");
+    scene.client.open(&path);
+    let (soft, _) = (rustix::process::getrlimit(rustix::process::Resource::Nofile).current, ());
+    let most = soft.map_or(4096, |soft| soft.min(4096) as usize);
+    let flags = OpenFlags(OpenFlags::READ);
+    let mut open = 1;
+    let error = loop {
+        let request = Request::Open { flags, mode: 0, path: path.to_str().unwrap().as_bytes() };
+        match scene.client.ask(&request).0 {
+            Ok(_) => open += 1,
+            Err(error) => break error,
+        }
+        assert!(open <= most, "no limit held");
+    };
+    assert_eq!(error.errno(), libc::EMFILE);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+    #[test]
+    fn any_messages_leave_the_server_alive(
+        messages in prop::collection::vec((0u8..40, prop::collection::vec(any::<u8>(), 0..64)), 1..60)
+    ) {
+        let mut scene = Scene::new();
+        let magic = Request::Counters.tag() & !0xff;
+        let ids: Vec<u64> =
+            messages.iter().map(|(number, body)| scene.client.send(magic | u64::from(*number), body)).collect();
+        for id in ids {
+            let _ = scene.client.answer(id);
+        }
+        let counters = scene.client.counters();
+        let refused: u64 = counters.refused.iter().sum();
+        prop_assert_eq!(counters.served + refused, messages.len() as u64);
+    }
+}

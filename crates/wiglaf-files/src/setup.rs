@@ -1,0 +1,18 @@
+//! What a server sets for its process before it serves.
+
+use rustix::fs::Mode;
+
+/// A client's mode is the client's own to mask, and a limit on file lengths
+/// is an errno, not the end of the server.
+pub(crate) fn prepare_server() {
+    rustix::process::umask(Mode::empty());
+    // SAFETY: ignoring a signal runs no handler, and nothing here relies on it.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// The mask of this process, which only /proc tells without changing it.
+pub(crate) fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
+}

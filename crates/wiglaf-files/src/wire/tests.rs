@@ -1,0 +1,135 @@
+//! What was written is read again, and nothing else is.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::error::{Error, Reason};
+
+fn samples() -> Vec<Request<'static>> {
+    let path: &[u8] = b"/scratch/a";
+    let at = NewTime::At { seconds: -5, nanos: 999_999_999 };
+    vec![
+        Request::Hello { newest: 1 },
+        Request::Open { flags: OpenFlags(OpenFlags::READ | OpenFlags::CREATE), mode: 0o644, path },
+        Request::Close { handle: 7 },
+        Request::Read { handle: 7, len: 4096, offset: 1 << 40 },
+        Request::Write { handle: 7, offset: 9, bytes: b"bytes" },
+        Request::Write { handle: 7, offset: 9, bytes: b"" },
+        Request::WriteBulk { handle: 7, len: 1 << 20, offset: 3 },
+        Request::Stat { follow: true, path },
+        Request::StatHandle { handle: 1 },
+        Request::Sync { handle: 1, data_only: true },
+        Request::Truncate { size: 5, path },
+        Request::TruncateHandle { handle: 1, size: 5 },
+        Request::Unlink { path },
+        Request::Rename { flags: 0, from: path, to: b"/scratch/b" },
+        Request::MakeDir { mode: 0o755, path },
+        Request::RemoveDir { path },
+        Request::ReadDir { handle: 2, restart: false },
+        Request::Counters,
+        Request::SetMode { mode: 0o600, path },
+        Request::SetTimes { access: NewTime::Now, change: at, follow: false, path },
+        Request::ReadLink { path },
+        Request::SymLink { target: b"b", path },
+        Request::HardLink { from: path, to: b"/scratch/b" },
+        Request::Space { path },
+    ]
+}
+
+fn whole(request: &Request<'_>) -> Vec<u8> {
+    let mut body = request.head();
+    if let Request::Write { bytes, .. } = request {
+        body.extend_from_slice(bytes);
+    }
+    body
+}
+
+#[test]
+fn requests_come_back() {
+    for request in samples() {
+        assert_eq!(Request::parse(request.tag(), &whole(&request)), Ok(Some(request)));
+    }
+}
+
+#[test]
+fn a_body_of_another_length_is_refused() {
+    for request in samples() {
+        let body = whole(&request);
+        for len in 0..body.len() {
+            let parsed = Request::parse(request.tag(), &body[..len]);
+            // A path may be cut and stay one; nothing else may.
+            assert_ne!(parsed, Ok(Some(request)), "{request:?} cut to {len}");
+        }
+        let longer = [body, vec![0]].concat();
+        assert_eq!(Request::parse(request.tag(), &longer), Err(Malformed), "{request:?}");
+    }
+}
+
+#[test]
+fn limits_hold() {
+    let tag = Request::Read { handle: 0, len: 0, offset: 0 }.tag();
+    let read = |len: u32| Request::Read { handle: 0, len, offset: 0 }.head();
+    assert!(Request::parse(tag, &read(DATA_LEN_MAX as u32)).is_ok());
+    assert_eq!(Request::parse(tag, &read(DATA_LEN_MAX as u32 + 1)), Err(Malformed));
+    let long = vec![b'a'; PATH_LEN_MAX + 1];
+    let unlink = Request::Unlink { path: &long };
+    assert_eq!(Request::parse(unlink.tag(), &unlink.head()), Err(Malformed));
+    for path in [&b""[..], b"a\0b"] {
+        let unlink = Request::Unlink { path };
+        assert_eq!(Request::parse(unlink.tag(), &unlink.head()), Err(Malformed));
+    }
+    // A version or number that is to come is not malformed, but not known.
+    assert_eq!(Request::parse(MAGIC | 2 << 8 | 1, b"?"), Ok(None));
+    assert_eq!(Request::parse(MAGIC | 1 << 8 | 200, b"?"), Ok(None));
+    assert_eq!(Request::parse(1 << 8 | 1, b"?"), Err(Malformed));
+}
+
+#[test]
+fn statuses_come_back() {
+    for count in [0, 1, 4096, i64::MAX as u64] {
+        assert_eq!(unpack(status(&Ok(count))), Ok(count));
+    }
+    let error = Error::new(rustix::io::Errno::ACCESS, Reason::Escape);
+    assert_eq!(unpack(status(&Err(error.clone()))), Err(error));
+    // An error without a number is not taken for success.
+    assert!(unpack((-(1i64 << 16)) as u64).is_err());
+    assert!(unpack(i64::MIN as u64).is_err());
+}
+
+#[test]
+fn attributes_and_space_come_back() {
+    let attributes = Attributes { mode: 1, size: 1 << 50, modified: (-1, 7), ..Default::default() };
+    let mut bytes = Vec::new();
+    attributes.put(&mut bytes);
+    assert_eq!(bytes.len(), Attributes::LEN);
+    assert_eq!(Attributes::parse(&bytes), Ok(attributes));
+    let space = Space { block_len: 4096, files_free: 9, ..Default::default() };
+    let mut bytes = Vec::new();
+    space.put(&mut bytes);
+    assert_eq!(Space::parse(&bytes), Ok(space));
+}
+
+#[test]
+fn a_name_with_a_slash_is_no_name() {
+    let mut bytes = Vec::new();
+    Entry { ino: 1, kind: 8, name: b"../x".to_vec() }.put(&mut bytes);
+    assert_eq!(Entry::parse_all(&bytes), Err(Malformed));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_an_answer(number: u8, body in prop::collection::vec(any::<u8>(), 0..96)) {
+        let _ = Request::parse(MAGIC | 1 << 8 | u64::from(number), &body);
+        let _ = Attributes::parse(&body);
+        let _ = Entry::parse_all(&body);
+        let _ = Space::parse(&body);
+    }
+
+    #[test]
+    fn any_status_is_an_answer(number: u64) {
+        let unpacked = unpack(number);
+        if let Ok(count) = unpacked {
+            prop_assert_eq!(status(&Ok(count)), number);
+        }
+    }
+}

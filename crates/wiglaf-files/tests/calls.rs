@@ -1,0 +1,198 @@
+//! The calls, one by one, on a server that is a process of its own.
+
+mod common;
+
+use common::Place;
+use wiglaf_files::{Reason, SeekFrom};
+
+const RW: i32 = libc::O_RDWR | libc::O_CREAT;
+
+#[test]
+fn what_is_written_is_read_again() {
+    let place = Place::new();
+    let file = place.node.open("a", RW, 0o644).unwrap();
+    for len in [0, 1, 100, 4096, 28 * 1024, 28 * 1024 + 1, 256 * 1024, 1 << 20, (5 << 20) + 77] {
+        let bytes: Vec<u8> = (0..len).map(|i| (i * 7 + i / 251 + len) as u8).collect();
+        assert_eq!(file.write_at(&bytes, 3).unwrap(), len, "{len}");
+        let mut back = vec![0; len];
+        assert_eq!(file.read_at(&mut back, 3).unwrap(), len, "{len}");
+        assert!(back == bytes, "{len} bytes came back otherwise");
+        let on_disk = std::fs::read(place.path("a")).unwrap();
+        assert!(len == 0 || on_disk[3..3 + len] == bytes, "{len} bytes lie there otherwise");
+    }
+    file.close().unwrap();
+}
+
+#[test]
+fn the_position_moves_as_with_local_files() {
+    let place = Place::new();
+    let file = place.node.open("a", RW, 0o644).unwrap();
+    assert_eq!(file.write(b"0123456789").unwrap(), 10);
+    assert_eq!(file.seek(SeekFrom::Start(4)).unwrap(), 4);
+    let mut four = [0; 4];
+    assert_eq!(file.read(&mut four).unwrap(), 4);
+    assert_eq!(&four, b"4567");
+    assert_eq!(file.seek(SeekFrom::End(-1)).unwrap(), 9);
+    assert_eq!(file.read(&mut four).unwrap(), 1);
+    assert_eq!(file.read(&mut four).unwrap(), 0);
+    assert_eq!(file.seek(SeekFrom::Current(-11)).unwrap_err().errno(), libc::EINVAL);
+    let appended = place.node.open("a", libc::O_WRONLY | libc::O_APPEND, 0).unwrap();
+    assert_eq!(appended.write(b"ab").unwrap(), 2);
+    assert_eq!(appended.seek(SeekFrom::Current(0)).unwrap(), 12);
+}
+
+#[test]
+fn what_the_server_does_not_let_through_is_refused_with_a_reason() {
+    let place = Place::new();
+    std::os::unix::fs::symlink("/etc/passwd", place.path("link")).unwrap();
+    std::os::unix::fs::symlink("../../../../../../etc/passwd", place.path("up")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        place.path("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let refused = [
+        ("link", Reason::Escape),
+        ("up", Reason::Escape),
+        ("/etc/passwd", Reason::NotExported),
+        ("../../../../../../../../etc/passwd", Reason::Escape),
+        ("pipe", Reason::SpecialFile),
+    ];
+    for (path, reason) in refused {
+        let error = place.node.open(path, libc::O_RDONLY, 0).unwrap_err();
+        assert_eq!((error.errno(), error.reason()), (libc::EACCES, reason), "{path}");
+        assert!(error.to_string().len() > 30, "{error}");
+    }
+    let counters = place.node.counters().unwrap().unwrap();
+    assert_eq!(counters.refused[Reason::Escape as usize], 3);
+    assert_eq!(counters.refused[Reason::NotExported as usize], 1);
+    assert_eq!(counters.refused[Reason::SpecialFile as usize], 1);
+    let error = place.node.open("x", libc::O_RDONLY | libc::O_DIRECT, 0).unwrap_err();
+    assert_eq!(error.reason(), Reason::Flag);
+}
+
+#[test]
+fn a_file_that_was_deleted_while_open_stays_readable() {
+    let place = Place::new();
+    let file = place.node.open("a", RW, 0o644).unwrap();
+    file.write(b"still here").unwrap();
+    place.node.unlink("a").unwrap();
+    let mut back = [0; 10];
+    assert_eq!(file.read_at(&mut back, 0).unwrap(), 10);
+    assert_eq!(&back, b"still here");
+    assert_eq!(file.attributes().unwrap().links, 0);
+    assert_eq!(place.node.attributes("a", true).unwrap_err().errno(), libc::ENOENT);
+}
+
+#[test]
+fn two_writers_see_each_others_bytes_at_once() {
+    let place = Place::new();
+    let other = wiglaf_files::Files::new().attach("other").unwrap();
+    let path = place.path("shared");
+    let a = place.node.open(&path, RW, 0o644).unwrap();
+    let b = other.open(&path, RW, 0o644).unwrap();
+    for round in 0..100u64 {
+        let (writer, reader) = if round % 2 == 0 { (&a, &b) } else { (&b, &a) };
+        writer.write_at(&round.to_le_bytes(), 0).unwrap();
+        let mut back = [0; 8];
+        reader.read_at(&mut back, 0).unwrap();
+        assert_eq!(u64::from_le_bytes(back), round);
+    }
+}
+
+#[test]
+fn names_are_made_listed_renamed_and_removed() {
+    let place = Place::new();
+    place.node.make_dir("d", 0o755).unwrap();
+    place.node.enter("d").unwrap();
+    let wanted: Vec<String> =
+        (0..700).map(|i| format!("a-name-that-takes-some-room-{i}")).collect();
+    for name in &wanted {
+        place.node.open(name, RW, 0o600).unwrap().close().unwrap();
+    }
+    let mut folder = place.node.list(".").unwrap();
+    for _ in 0..2 {
+        let mut found = Vec::new();
+        while let Some(entry) = folder.next_entry().unwrap() {
+            found.push(String::from_utf8(entry.name).unwrap());
+        }
+        found.retain(|name| name != "." && name != "..");
+        found.sort();
+        let mut sorted = wanted.clone();
+        sorted.sort();
+        assert_eq!(found, sorted);
+        folder.rewind();
+    }
+    place.node.rename(&wanted[0], "new").unwrap();
+    assert!(place.path("d/new").exists() && !place.path("d").join(&wanted[0]).exists());
+    place.node.enter("..").unwrap();
+    assert_eq!(place.node.enter("d/new").unwrap_err().errno(), libc::ENOTDIR);
+    assert_eq!(place.node.enter("no").unwrap_err().errno(), libc::ENOENT);
+    assert_eq!(place.node.remove_dir(place.path("d")).unwrap_err().errno(), libc::ENOTEMPTY);
+}
+
+#[test]
+fn reads_go_on_beside_each_other() {
+    let place = Place::new();
+    let bytes: Vec<u8> = (0..3 << 20).map(|i| (i / 5) as u8).collect();
+    std::fs::write(place.path("a"), &bytes).unwrap();
+    let file = place.node.open("a", libc::O_RDONLY, 0).unwrap();
+    let requests: Vec<_> =
+        (0..6).map(|i| file.start_read(1 << 20, i * (1 << 19)).unwrap()).collect();
+    for (i, request) in requests.into_iter().enumerate() {
+        let start = i << 19;
+        let end = (start + (1 << 20)).min(bytes.len());
+        assert!(request.wait().unwrap() == bytes[start..end], "request {i}");
+    }
+}
+
+#[test]
+fn read_ahead_and_write_behind_change_nothing_but_the_time() {
+    let place = Place::new();
+    let bytes: Vec<u8> = (0..(3 << 20) + 1234).map(|i| (i / 3) as u8).collect();
+    let file = place.node.open("a", RW, 0o644).unwrap();
+    file.set_write_behind(1 << 20).unwrap();
+    for piece in bytes.chunks(100_000) {
+        assert_eq!(file.write(piece).unwrap(), piece.len());
+    }
+    file.sync(false).unwrap();
+    assert!(std::fs::read(place.path("a")).unwrap() == bytes);
+    file.seek(SeekFrom::Start(0)).unwrap();
+    file.set_read_ahead(1 << 20).unwrap();
+    let mut back = Vec::new();
+    let mut piece = vec![0; 77_777];
+    loop {
+        let got = file.read(&mut piece).unwrap();
+        if got == 0 {
+            break;
+        }
+        back.extend_from_slice(&piece[..got]);
+    }
+    assert!(back == bytes, "what was read ahead is not what is there");
+    // A file that grows is read on.
+    place.node.open("a", libc::O_WRONLY | libc::O_APPEND, 0).unwrap().write(b"more").unwrap();
+    assert_eq!(file.read(&mut piece).unwrap(), 4);
+}
+
+#[test]
+fn many_threads_share_a_node() {
+    let place = Place::new();
+    std::thread::scope(|scope| {
+        for thread in 0..4u8 {
+            let node = &place.node;
+            scope.spawn(move || {
+                let file = node.open(format!("t{thread}"), RW, 0o644).unwrap();
+                let bytes = vec![thread; 40_000];
+                for round in 0..50 {
+                    file.write_at(&bytes, round * 40_000).unwrap();
+                    let mut back = vec![9; 40_000];
+                    file.read_at(&mut back, round * 40_000).unwrap();
+                    assert!(back == bytes, "thread {thread}, round {round}");
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,106 @@
+//! Whoever dies: nobody waits for the dead, and nothing stays behind.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use common::{Place, servers};
+use wiglaf_files::{Files, Reason};
+
+/// Servers are told apart by who started them, so one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+const RW: i32 = libc::O_RDWR | libc::O_CREAT;
+
+fn kill(pid: i32) {
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+fn is_alive(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+#[test]
+fn a_killed_server_ends_every_call() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = Place::new();
+    let file = place.node.open("a", RW, 0o644).unwrap();
+    file.write(&[1; 1000]).unwrap();
+    file.sync(false).unwrap();
+    let [server] = servers()[..] else { panic!("one server is expected: {:?}", servers()) };
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|i| {
+                let file = &file;
+                scope.spawn(move || {
+                    loop {
+                        if let Err(error) = file.write_at(&vec![2; 300_000], 1000 + i * 300_000) {
+                            return error;
+                        }
+                    }
+                })
+            })
+            .collect();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        kill(server);
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+    for error in outcomes {
+        assert_eq!((error.errno(), error.reason()), (libc::EIO, Reason::ServerGone));
+    }
+    assert!(place.node.is_gone());
+    assert_eq!(file.read_at(&mut [0; 8], 0).unwrap_err().errno(), libc::EIO);
+    assert_eq!(place.node.open("b", RW, 0o644).unwrap_err().errno(), libc::EIO);
+    assert_eq!(file.close().unwrap_err().errno(), libc::EIO);
+    // What was synced is there.
+    assert_eq!(std::fs::read(place.path("a")).unwrap()[..1000], [1; 1000]);
+}
+
+#[test]
+fn a_server_that_died_while_nobody_called_is_noticed() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let files = Files::new();
+    common::base();
+    let node = files.attach("remote").unwrap();
+    let [server] = servers()[..] else { panic!("one server is expected: {:?}", servers()) };
+    kill(server);
+    assert_eq!(node.attributes(".", true).unwrap_err().errno(), libc::EIO);
+    // Attached again, the node has a new server.
+    let again = files.attach("remote").unwrap();
+    assert!(again.attributes(".", true).is_ok());
+}
+
+#[test]
+fn a_server_ends_with_its_client() {
+    const HOLD: &str = "WIGLAF_TEST_HOLDS";
+    if std::env::var_os(HOLD).is_some() {
+        let place = Place::new();
+        let _file = place.node.open("a", RW, 0o644).unwrap();
+        println!("\nservers {}", servers()[0]);
+        std::thread::park();
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut client = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_server_ends_with_its_client", "--nocapture"])
+        .env(HOLD, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    let server = lines
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("servers ").and_then(|pid| pid.parse::<i32>().ok()));
+    let server = server.expect("the client names its server");
+    assert!(is_alive(server));
+    client.kill().unwrap();
+    client.wait().unwrap();
+    let began = std::time::Instant::now();
+    while is_alive(server) {
+        // Only bounds how long a broken test hangs.
+        assert!(began.elapsed().as_secs() < 60, "the server outlives its client");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,73 @@
+//! The examples in C and Fortran, compiled and run against a real server.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{base, target};
+
+const REFUSED: &str = "/etc/passwd: Permission denied: the path is in no folder that its node \
+                       exports; see `export` in the cluster file\n";
+
+/// Compiles with `compiler`, unless that is missing.
+fn compile(compiler: &str, arguments: &[&str], sources: &[&str], name: &str) -> Option<PathBuf> {
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let program = folder.join(name);
+    // Where cargo builds it before any copy: there in every kind of build.
+    let library = target().join("deps");
+    let compiled = Command::new(compiler)
+        .current_dir(folder)
+        .args(arguments)
+        .arg("-I")
+        .arg(crate_dir.join("include"))
+        .args(sources.iter().map(|source| crate_dir.join(source)))
+        .arg("-o")
+        .arg(&program)
+        .arg("-L")
+        .arg(&library)
+        .args(["-lwiglaf_files", &format!("-Wl,-rpath,{}", library.display())])
+        .status();
+    match compiled {
+        Ok(status) => {
+            assert!(status.success(), "{sources:?} does not compile");
+            Some(program)
+        }
+        Err(why) => {
+            println!("skipped: no {compiler} ({why})");
+            None
+        }
+    }
+}
+
+fn run(program: &Path, file: &Path) -> String {
+    let out = Command::new(program).arg("elsewhere").arg(file).output().unwrap();
+    assert!(out.status.success(), "{out:?}");
+    assert!(out.stderr.is_empty(), "{out:?}");
+    String::from_utf8(out.stdout).unwrap()
+}
+
+#[test]
+fn c() {
+    let flags = ["-Wall", "-Wextra", "-Werror", "-std=c11", "-D_DEFAULT_SOURCE"];
+    let Some(program) = compile("cc", &flags, &["examples/remote.c"], "remote-c") else { return };
+    let file = base().join("from-c");
+    let expected = format!(
+        "{} has 2400000 bytes on elsewhere\n{REFUSED}no-such-file: No such file or directory\n",
+        file.display()
+    );
+    assert_eq!(run(&program, &file), expected);
+    assert!(!file.exists());
+}
+
+#[test]
+fn fortran() {
+    let flags = ["-Wall", "-Werror=implicit-interface", "-std=f2008"];
+    let sources = ["fortran/wiglaf_files.f90", "examples/remote.f90"];
+    let Some(program) = compile("gfortran", &flags, &sources, "remote-f") else { return };
+    let file = base().join("from-fortran");
+    let expected = format!("{} has 2400000 bytes on elsewhere\n{REFUSED}", file.display());
+    assert_eq!(run(&program, &file), expected);
+    assert!(!file.exists());
+}
