@@ -21,6 +21,7 @@ Examples:
   wiglaf run --transport tcp -- ./hello      over TCP instead, to compare
   wiglaf run --nodes node1 -n 2 -- ./hello   both ranks on one node
   wiglaf run --link udp -- ./hello           on plain UDP sockets
+  wiglaf run -n 1 --places 16 -- ./manager   it starts 31 workers by itself
   wiglaf run --fortran-true=-1 -- ./prog     its compiler stores .TRUE. as -1
   wiglaf run --mpi mpich -- ./hello          a program built with MPICH
   wiglaf run --mpi mpich@4.3 -- ./hello      on that version of it
@@ -68,6 +69,10 @@ pub(crate) struct Args {
     /// How ranks are dealt to nodes
     #[arg(long, value_enum, default_value_t = DealArg::Cyclic)]
     deal: DealArg,
+
+    /// Room for processes on each node, for MPI_Comm_spawn (Open MPI) [default: 8]
+    #[arg(long, value_name = "NUMBER")]
+    places: Option<usize>,
 
     /// What the program's compiler stores for .TRUE.: 1 or -1
     #[arg(long, value_name = "VALUE", default_value = "1", allow_negative_numbers = true)]
@@ -164,6 +169,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         argv: args.argv.clone(),
         nodes: args.nodes.clone().unwrap_or_default(),
         ranks: args.ranks,
+        places: args.places,
         mpi: args.mpi.clone(),
         transport: args.transport.into(),
         link: args.link.into(),

@@ -23,6 +23,8 @@ use crate::{quiet, signals};
 pub const PORT_FIRST: u16 = 7701;
 /// Most ranks of one job; far above what two cores endure.
 const RANKS_MAX: usize = 4096;
+/// How many processes a node has room for unless said: a job may start more than its ranks.
+const PLACES: usize = 8;
 /// When one rank has failed, the others may still report it.
 const FAILED_RANK_GRACE: Duration = Duration::from_secs(5);
 
@@ -50,6 +52,8 @@ pub struct Job {
     pub nodes: HostList,
     /// How many ranks; one per node unless given.
     pub ranks: Option<usize>,
+    /// How many processes each node has room for, those included that MPI_Comm_spawn starts.
+    pub places: Option<usize>,
     /// Which MPI.
     pub mpi: Mpi,
     /// How MPI messages travel.
@@ -270,7 +274,8 @@ impl Launch<'_> {
         let hosts = self.shapes.iter().map(|shape| shape.name.as_str()).zip(slots);
         let placement = Placement {
             ranks: self.ranks,
-            hosts: hosts.filter(|(_, slots)| *slots > 0).collect(),
+            hosts: hosts.collect(),
+            places: self.job.places.unwrap_or(PLACES),
             deal: self.job.deal,
         };
         let mut argv = mpi.command_line(&placement, &vars);

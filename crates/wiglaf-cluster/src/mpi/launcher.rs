@@ -19,8 +19,10 @@ pub enum Deal {
 pub(crate) struct Placement<'a> {
     /// How many ranks there are.
     pub(crate) ranks: usize,
-    /// Nodes and how many ranks each gets.
+    /// Nodes and how many ranks each gets, perhaps none.
     pub(crate) hosts: Vec<(&'a str, usize)>,
+    /// How many processes each node has room for, those included that ranks start later.
+    pub(crate) places: usize,
     /// In which order.
     pub(crate) deal: Deal,
 }
@@ -33,9 +35,11 @@ pub(super) fn is_launchers_own(name: &str) -> bool {
 }
 
 impl Placement<'_> {
-    fn with_counts(&self) -> String {
-        let hosts = self.hosts.iter().map(|(name, count)| format!("{name}:{count}"));
-        hosts.collect::<Vec<_>>().join(",")
+    /// The nodes, each with a number made of its ranks; those with none are left out.
+    fn with(&self, number: impl Fn(usize) -> usize) -> String {
+        let hosts = self.hosts.iter().map(|(name, ranks)| (name, number(*ranks)));
+        let hosts = hosts.filter(|(_, number)| *number > 0);
+        hosts.map(|(name, number)| format!("{name}:{number}")).collect::<Vec<_>>().join(",")
     }
 
     fn names(&self) -> String {
@@ -54,15 +58,20 @@ impl Installation {
         let mut words = vec!["-n".to_owned(), placement.ranks.to_string()];
         match (self.family, placement.deal) {
             (Family::OpenMpi, deal) => {
-                let by = if deal == Deal::Cyclic { "node" } else { "slot" };
-                words.extend(["--host", &placement.with_counts(), "--map-by", by].map(Into::into));
+                let hosts = placement.with(|ranks| ranks.max(placement.places));
+                words.extend(["--host", &hosts, "--map-by", "node"].map(Into::into));
+                if deal == Deal::Block {
+                    // Mapped by slot, they would fill the first node's room.
+                    words.extend(["--rank-by", "slot"].map(Into::into));
+                }
             }
             // hydra begins anew at the end of the list.
             (_, Deal::Cyclic) => {
                 words.extend(["-hosts", &placement.names(), "-ppn", "1"].map(Into::into));
             }
             (_, Deal::Block) => {
-                words.extend(["-hosts", &placement.with_counts()].map(Into::into));
+                let hosts = placement.with(|ranks| ranks);
+                words.extend(["-hosts", &hosts].map(Into::into));
             }
         }
         if self.family == Family::Intel {

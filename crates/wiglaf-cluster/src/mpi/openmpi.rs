@@ -16,12 +16,17 @@ const WIGLAF: &str = "wiglaf";
 pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>) -> Result<()> {
     let prrte = mpi.major() >= 5;
     launching(settings, prrte, table);
-    // Version 5 calls its shared memory sm, and has no osc=pt2pt.
+    // Version 5 calls its shared memory sm, and has no osc=pt2pt. Windows that the ranks of a node
+    // share are osc=sm's alone.
     let (memory, osc) = if prrte { ("sm", "rdma,sm") } else { ("vader", "rdma,sm,pt2pt") };
     match settings.transport {
         Transport::Wiglaf => {
             settings.provider(table)?;
-            libfabric(table, WIGLAF, prrte);
+            if (table.user)("OMPI_MCA_pml").as_deref() == Some("ob1") {
+                over_btl(table, prrte);
+            } else {
+                libfabric(table, WIGLAF, prrte);
+            }
         }
         Transport::Tcp => {
             table.choose("OMPI_MCA_pml", "ob1");
@@ -72,6 +77,24 @@ fn launching(settings: &Settings, prrte: bool, table: &mut Table<'_>) {
     }
 }
 
+/// pml/ob1 over the provider, where the user asks for it: matching is then Open MPI's own, as over
+/// TCP. Slower, but free of what is wrong in pml/cm and mtl/ofi of version 4 (docs/mpis.md).
+fn over_btl(table: &mut Table<'_>, prrte: bool) {
+    table.choose("OMPI_MCA_pml", "ob1");
+    btl_ofi(table);
+    // Messages as well as remote memory.
+    table.choose("OMPI_MCA_btl_ofi_mode", "2");
+    table.default("OMPI_MCA_osc", if prrte { "sm,rdma" } else { "sm,pt2pt" });
+}
+
+/// btl/ofi over Wiglaf's provider.
+fn btl_ofi(table: &mut Table<'_>) {
+    table.choose("OMPI_MCA_btl", "self,ofi");
+    table.choose("OMPI_MCA_btl_ofi_provider_include", WIGLAF);
+    // Else accumulates other than sums end the job ("unsupported atomic op").
+    table.default("OMPI_MCA_osc_rdma_acc_use_amo", "0");
+}
+
 /// pml/cm over one provider. Windows: version 5 has no osc=pt2pt any more and
 /// takes its one-sided operations from a btl.
 fn libfabric(table: &mut Table<'_>, provider: &str, prrte: bool) {
@@ -79,21 +102,19 @@ fn libfabric(table: &mut Table<'_>, provider: &str, prrte: bool) {
     table.choose("OMPI_MCA_mtl", "ofi");
     table.choose("OMPI_MCA_mtl_ofi_provider_include", provider);
     // The only kind of windows of version 5, and the user's choice in version 4.
-    let windows_by_rdma = prrte || (table.user)("OMPI_MCA_osc").as_deref() == Some("rdma");
+    let asked = |osc: String| osc.split(',').any(|name| name == "rdma");
+    let windows_by_rdma = prrte || (table.user)("OMPI_MCA_osc").is_some_and(asked);
     if windows_by_rdma && provider == WIGLAF {
-        table.choose("OMPI_MCA_btl", "self,ofi");
-        table.choose("OMPI_MCA_btl_ofi_provider_include", provider);
-        table.default("OMPI_MCA_osc", "rdma");
-        // Else accumulates other than sums end the job ("unsupported atomic op").
-        table.default("OMPI_MCA_osc_rdma_acc_use_amo", "0");
+        btl_ofi(table);
+        table.default("OMPI_MCA_osc", "sm,rdma");
     } else if !prrte {
         // pml/cm carries everything; further transports would only open sockets.
         table.choose("OMPI_MCA_btl", "self");
-        table.default("OMPI_MCA_osc", "pt2pt");
+        table.default("OMPI_MCA_osc", "sm,pt2pt");
     } else {
         // btl/ofi finds no remote memory in tcp;ofi_rxm.
         table.choose("OMPI_MCA_btl", "self,tcp");
-        table.default("OMPI_MCA_osc", "rdma");
+        table.default("OMPI_MCA_osc", "sm,rdma");
     }
 }
 

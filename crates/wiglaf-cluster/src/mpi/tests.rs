@@ -86,8 +86,8 @@ fn windows_of_open_mpi_go_through_the_provider_too() {
         let vars = over_wiglaf().environment(&mpi(Family::OpenMpi, version), &nobody).unwrap();
         ["OMPI_MCA_osc", "OMPI_MCA_btl"].map(|name| get(&vars, name).unwrap().to_owned())
     };
-    assert_eq!(osc("4.1.4"), ["pt2pt", "self"]);
-    assert_eq!(osc("5.0.11"), ["rdma", "self,ofi"]);
+    assert_eq!(osc("4.1.4"), ["sm,pt2pt", "self"]);
+    assert_eq!(osc("5.0.11"), ["sm,rdma", "self,ofi"]);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn users_keep_their_defaults_but_not_another_transport() {
 fn windows_over_rma_get_what_they_need() {
     let openmpi = mpi(Family::OpenMpi, "4.1.4");
     let vars = over_wiglaf().environment(&openmpi, &nobody).unwrap();
-    assert_eq!(get(&vars, "OMPI_MCA_osc"), Some("pt2pt"));
+    assert_eq!(get(&vars, "OMPI_MCA_osc"), Some("sm,pt2pt"));
     assert_eq!(get(&vars, "OMPI_MCA_btl"), Some("self"));
     let user = |name: &str| (name == "OMPI_MCA_osc").then(|| "rdma".to_owned());
     let vars = over_wiglaf().environment(&openmpi, &user).unwrap();
@@ -123,8 +123,20 @@ fn windows_over_rma_get_what_they_need() {
     assert_eq!(get(&vars, "OMPI_MCA_osc_rdma_acc_use_amo"), Some("0"));
     // Version 5 has no other way.
     let vars = over_wiglaf().environment(&mpi(Family::OpenMpi, "5.0.11"), &nobody).unwrap();
-    assert_eq!(get(&vars, "OMPI_MCA_osc"), Some("rdma"));
+    assert_eq!(get(&vars, "OMPI_MCA_osc"), Some("sm,rdma"));
     assert_eq!(get(&vars, "OMPI_MCA_btl"), Some("self,ofi"));
+}
+
+#[test]
+fn open_mpis_own_matching_goes_over_the_provider_if_asked_for() {
+    let user = |name: &str| (name == "OMPI_MCA_pml").then(|| "ob1".to_owned());
+    for version in ["4.1.4", "5.0.11"] {
+        let vars = over_wiglaf().environment(&mpi(Family::OpenMpi, version), &user).unwrap();
+        assert_eq!(get(&vars, "OMPI_MCA_pml"), Some("ob1"));
+        assert_eq!(get(&vars, "OMPI_MCA_btl"), Some("self,ofi"));
+        assert_eq!(get(&vars, "OMPI_MCA_btl_ofi_mode"), Some("2"));
+        assert_eq!(get(&vars, "OMPI_MCA_mtl"), None);
+    }
 }
 
 #[test]
@@ -137,18 +149,23 @@ fn the_users_own_list_is_kept() {
 
 #[test]
 fn command_lines_name_every_node() {
-    let placement = |deal| Placement { ranks: 3, hosts: vec![("node1", 2), ("node2", 1)], deal };
+    let hosts = vec![("node1", 2), ("node2", 1), ("node3", 0)];
+    let placement = |deal| Placement { ranks: 3, hosts: hosts.clone(), places: 2, deal };
     let line = |family, deal| {
         let vars = [("HYDRA_ENV".to_owned(), "list:A,B".to_owned())];
         let words = mpi(family, "5").command_line(&placement(deal), &vars);
         words.iter().map(|w| w.to_str().unwrap()).collect::<Vec<_>>().join(" ")
     };
     for (family, deal, wanted) in [
-        (Family::OpenMpi, Deal::Cyclic, "-n 3 --host node1:2,node2:1 --map-by node"),
-        (Family::OpenMpi, Deal::Block, "-n 3 --host node1:2,node2:1 --map-by slot"),
-        (Family::Mpich, Deal::Cyclic, "-n 3 -hosts node1,node2 -ppn 1"),
+        (Family::OpenMpi, Deal::Cyclic, "-n 3 --host node1:2,node2:2,node3:2 --map-by node"),
+        (
+            Family::OpenMpi,
+            Deal::Block,
+            "-n 3 --host node1:2,node2:2,node3:2 --map-by node --rank-by slot",
+        ),
+        (Family::Mpich, Deal::Cyclic, "-n 3 -hosts node1,node2,node3 -ppn 1"),
         (Family::Mpich, Deal::Block, "-n 3 -hosts node1:2,node2:1"),
-        (Family::Intel, Deal::Cyclic, "-n 3 -hosts node1,node2 -ppn 1 -genvlist A,B"),
+        (Family::Intel, Deal::Cyclic, "-n 3 -hosts node1,node2,node3 -ppn 1 -genvlist A,B"),
     ] {
         assert_eq!(line(family, deal), format!("/w/bin/mpiexec {wanted}"));
     }
