@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use wiglaf_sim::{Faults, Load, Random, World};
+use wiglaf_sim::{Faults, Load, Random, Star, World};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -12,6 +12,9 @@ pub(crate) struct Arguments {
     /// Go on with the next seeds for so long, such as 30s or 10m.
     #[arg(long = "for", value_parser = duration)]
     time: Option<Duration>,
+    /// Instead: what a message costs an endpoint with so many peers, and with 2.
+    #[arg(long, conflicts_with_all = ["seed", "time"], value_name = "N")]
+    peers: Option<usize>,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -26,6 +29,9 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// Runs the seeds; the first failure ends it.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
+    if let Some(peers) = arguments.peers {
+        return scale(peers);
+    }
     let began = Instant::now();
     let mut seed = arguments.seed;
     let mut messages = 0;
@@ -61,4 +67,37 @@ fn one(seed: u64) -> Result<u64, String> {
         Load { messages_per_pair: 50 + random.below(400), len_max: 1 << (6 + random.below(13)) };
     let report = World::new(seed, endpoints, faults).run(load, Duration::from_secs(3600))?;
     Ok(report.messages)
+}
+
+/// Host time of a message with many peers and with 2, in turns. Conversations of one message
+/// meet each peer cold; longer ones are what programs have.
+fn scale(peers: usize) -> Result<(), String> {
+    const ROUNDS: usize = 9;
+    const MESSAGES: u64 = 64_000;
+    let began = Instant::now();
+    let mut clock = || began.elapsed().as_nanos() as u64;
+    println!("host time of a message and its answer, median of {ROUNDS} runs of {MESSAGES}:");
+    for conversation in [1, 16, 64] {
+        let mut stars = [Star::new(1, 2), Star::new(1, peers)];
+        let mut costs = [Vec::new(), Vec::new()];
+        for round in 0..=ROUNDS {
+            for (star, costs) in stars.iter_mut().zip(&mut costs) {
+                let cost = star.run(MESSAGES / conversation, conversation, &mut clock)?;
+                // The first round only warms up.
+                if round > 0 {
+                    costs.push(cost.host_per_message);
+                }
+            }
+        }
+        let [few, many] = costs.map(|mut costs| {
+            costs.sort_by(f64::total_cmp);
+            costs[costs.len() / 2]
+        });
+        println!(
+            "{conversation:>2} in a row with one peer: with 2 peers {few:.0} ns, with {peers} \
+             peers {many:.0} ns, ratio {:.2}",
+            many / few
+        );
+    }
+    Ok(())
 }

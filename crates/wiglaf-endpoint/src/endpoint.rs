@@ -397,6 +397,7 @@ impl Endpoint {
             return (ready && self.flush(self.now())) || near;
         }
         let now = arrived_at.unwrap_or_else(|| tick(clock));
+        self.transport.looked(now);
         if self.watch.is_due(now) {
             self.show(now);
         }

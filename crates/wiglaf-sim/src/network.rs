@@ -37,13 +37,42 @@ impl Faults {
     };
 }
 
-/// A datagram under way, ordered by arrival.
+/// A switch that joins all endpoints, each by a port of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switch {
+    /// Rate of every port, both ways.
+    pub bits_per_s: u64,
+    /// What the queue before each port to an endpoint holds, in bytes; more is
+    /// dropped at its tail.
+    pub queue_len: u64,
+}
+
+/// Bytes on the wire around a datagram: preamble, Ethernet header, frame check
+/// sequence and gap (IEEE 802.3), IPv4 and UDP headers.
+pub const FRAME_OVERHEAD: u64 = 8 + 14 + 4 + 12 + 20 + 8;
+
+impl Switch {
+    fn time_of(&self, datagram_len: usize) -> Duration {
+        let bits = 8 * (datagram_len as u64 + FRAME_OVERHEAD);
+        Duration::from_nanos(bits * 1_000_000_000 / self.bits_per_s)
+    }
+}
+
+/// When the two directions of an endpoint's cable are free again.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cable {
+    out_free_at: Instant,
+    in_free_at: Instant,
+}
+
+/// A datagram under way, ordered by arrival: at the switch first, if there is one.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Flight {
     at: Instant,
     serial: u64,
     from: usize,
     to: usize,
+    to_switch: bool,
     bytes: Vec<u8>,
 }
 
@@ -52,12 +81,24 @@ struct Flight {
 pub(crate) struct Network {
     flights: BinaryHeap<Reverse<Flight>>,
     serial: u64,
-    pub(crate) faults: Faults,
+    faults: Faults,
+    switch: Option<Switch>,
+    cables: Vec<Cable>,
+    /// Datagrams that found a full queue.
+    pub(crate) overflowed: u64,
 }
 
 impl Network {
+    /// Everybody reaches everybody, without any limit.
     pub(crate) fn new(faults: Faults) -> Self {
-        Self { flights: BinaryHeap::new(), serial: 0, faults }
+        let flights = BinaryHeap::new();
+        Self { flights, serial: 0, faults, switch: None, cables: Vec::new(), overflowed: 0 }
+    }
+
+    /// Everything passes a switch.
+    pub(crate) fn with_switch(faults: Faults, switch: Switch, endpoints: usize) -> Self {
+        let cables = vec![Cable::default(); endpoints];
+        Self { switch: Some(switch), cables, ..Self::new(faults) }
     }
 
     pub(crate) fn send(
@@ -82,9 +123,31 @@ impl Network {
             if random.chance(self.faults.reorder) {
                 at = at + Duration::from_nanos(random.below(self.faults.jitter.as_nanos() as u64));
             }
+            if let Some(switch) = &self.switch {
+                let cable = &mut self.cables[from];
+                cable.out_free_at = cable.out_free_at.max(now) + switch.time_of(bytes.len());
+                at = at + cable.out_free_at.since(now);
+            }
             self.serial += 1;
-            self.flights.push(Reverse(Flight { at, serial: self.serial, from, to, bytes }));
+            let (serial, to_switch) = (self.serial, self.switch.is_some());
+            self.flights.push(Reverse(Flight { at, serial, from, to, to_switch, bytes }));
         }
+    }
+
+    /// A datagram at the switch: into the queue before its port, if there is room.
+    fn forward(&mut self, mut flight: Flight) {
+        let Some(switch) = &self.switch else { return };
+        let cable = &mut self.cables[flight.to];
+        let wait = cable.in_free_at.since(flight.at);
+        let queued = wait.as_nanos() as u64 * switch.bits_per_s / 8_000_000_000;
+        if queued + flight.bytes.len() as u64 + FRAME_OVERHEAD > switch.queue_len {
+            self.overflowed += 1;
+            return;
+        }
+        cable.in_free_at = cable.in_free_at.max(flight.at) + switch.time_of(flight.bytes.len());
+        flight.at = cable.in_free_at + self.faults.latency;
+        flight.to_switch = false;
+        self.flights.push(Reverse(flight));
     }
 
     pub(crate) fn next_at(&self) -> Option<Instant> {
@@ -93,9 +156,15 @@ impl Network {
 
     /// The next datagram that has arrived by `now`: sender, receiver, bytes.
     pub(crate) fn arrive(&mut self, now: Instant) -> Option<(usize, usize, Vec<u8>)> {
-        if self.next_at()? > now {
-            return None;
+        loop {
+            if self.next_at()? > now {
+                return None;
+            }
+            let Reverse(flight) = self.flights.pop()?;
+            if !flight.to_switch {
+                return Some((flight.from, flight.to, flight.bytes));
+            }
+            self.forward(flight);
         }
-        self.flights.pop().map(|Reverse(f)| (f.from, f.to, f.bytes))
     }
 }

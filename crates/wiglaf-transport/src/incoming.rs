@@ -29,6 +29,7 @@ impl Transport {
         sink: &mut dyn Sink,
     ) {
         self.stats.datagrams_received += 1;
+        self.looked(now);
         let (header, body) = match open(&self.config.key, datagram) {
             Ok(opened) => opened,
             Err(why) => return self.stats.refuse(why),
@@ -136,21 +137,29 @@ impl Transport {
 
     fn take_ack(&mut self, index: u32, ack: &Ack<'_>, now: Instant, sink: &mut dyn Sink) {
         let session = &mut self.sessions[index as usize];
-        let held = Duration::from_micros(u64::from(ack.delay_us));
+        // There, and here since the links were looked at before.
+        let held = Duration::from_micros(u64::from(ack.delay_us)) + (now - self.looked_before_at);
         let mut reports = std::mem::take(&mut self.reports);
         if ack.lane == lane::ORDERED {
             let cumulative = expand(ack.cumulative, session.ordered.base());
             let pool = &mut self.pool;
-            session.ordered.on_ack(now, cumulative, ack.words(), held, |mut body| {
-                reports.append(&mut body.tokens);
-                body.bytes.clear();
-                pool.push(body.bytes);
-            });
+            session.ordered.on_ack(
+                now,
+                cumulative,
+                ack.words(),
+                held,
+                &mut session.rtt,
+                |mut body| {
+                    reports.append(&mut body.tokens);
+                    body.bytes.clear();
+                    pool.push(body.bytes);
+                },
+            );
             self.pool.truncate(POOL_MAX);
         } else {
             let cumulative = expand(ack.cumulative, session.bulk.base());
             let sends = &mut self.sends;
-            session.bulk.on_ack(now, cumulative, ack.words(), held, |piece| {
+            session.bulk.on_ack(now, cumulative, ack.words(), held, &mut session.rtt, |piece| {
                 let Some(send) = sends.get_mut(piece.send_id) else { return };
                 send.acked += u64::from(piece.len);
                 if send.is_done() {
@@ -179,7 +188,7 @@ impl Transport {
         let session = &mut self.sessions[index as usize];
         let number = expand(header.sequence, session.ordered_in.next());
         let arrival = session.ordered_in.classify(number, ORDERED_WINDOW);
-        session.ordered_debt.note(now, arrival, ACK_EVERY_ORDERED);
+        session.ordered_debt.note(now, self.looked_before_at, arrival, ACK_EVERY_ORDERED);
         match arrival {
             Arrival::Duplicate => self.stats.duplicates += 1,
             Arrival::Beyond => self.stats.drop_beyond_window += 1,
@@ -322,7 +331,7 @@ impl Transport {
         let arrival = session.bulk_in.classify(number, BULK_WINDOW);
         let window_packets = (session.bulk_granted_len / path.frame_len_max) as u32;
         let every = (window_packets / ACK_EVERY_BULK_DIVISOR).clamp(2, ACK_EVERY_BULK_MAX);
-        session.bulk_debt.note(now, arrival, every);
+        session.bulk_debt.note(now, self.looked_before_at, arrival, every);
         match arrival {
             Arrival::Duplicate => self.stats.duplicates += 1,
             Arrival::Beyond => self.stats.drop_beyond_window += 1,
@@ -375,10 +384,13 @@ fn has_more(session: &Session) -> bool {
 }
 
 impl AckDebt {
-    /// Notes that a packet has arrived, and whether that calls for an answer at once.
-    fn note(&mut self, now: Instant, arrival: Arrival, every: u32) {
+    /// Notes that a packet has arrived, later than `after`, and whether that calls for an
+    /// answer at once.
+    fn note(&mut self, now: Instant, after: Instant, arrival: Arrival, every: u32) {
         self.packets += 1;
-        self.newest_at = now;
+        //= docs/protocol.md#41-congestion
+        //# A receiver MUST count into an ack delay the time since it looked at its links before the packet was found.
+        self.newest_after = after;
         //= docs/protocol.md#4-acknowledgement
         //# A receiver MUST acknowledge at once a packet that is a duplicate or leaves a gap.
         if arrival != Arrival::InOrder || self.packets >= every {

@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod congestion;
 mod incoming;
 pub mod limits;
 mod outgoing;

@@ -16,9 +16,17 @@ pub const REORDER_THRESHOLD: u64 = 3;
 /// So many ordered datagrams that wait together go as a train.
 pub const ORDERED_TRAIN_MIN: usize = 3;
 /// Congestion window to begin with, in packets.
-pub const CWND_INITIAL: u32 = 512;
-/// A loss never takes the congestion window below this, in packets.
-pub const CWND_MIN: u32 = 8;
+pub const CWND_INITIAL: u32 = 64;
+/// Congestion windows are counted in such parts of a packet.
+pub const PARTS_PER_PACKET: u32 = 256;
+/// A loss never takes the congestion window below this, in parts of a packet.
+pub const CWND_MIN_PARTS: u32 = PARTS_PER_PACKET / 16;
+/// Delay of the network that congestion control aims at. Far more than a
+/// switch needs, because what schedulers and interrupts add is in it.
+pub const DELAY_TARGET: Duration = Duration::from_micros(400);
+/// What is added to that for a window of one packet; less for wider ones, by
+/// the root of their packets.
+pub const DELAY_TARGET_FLOWS: Duration = Duration::from_micros(500);
 
 /// Ordered packets that may wait for one acknowledgement.
 pub const ACK_EVERY_ORDERED: u32 = 16;
@@ -31,8 +39,10 @@ pub const ACK_DELAY_MAX: Duration = Duration::from_micros(50);
 
 /// Round-trip time assumed before the first measurement.
 pub const RTT_INITIAL: Duration = Duration::from_millis(1);
+/// For at least so long the variation of the round-trip time waits for a peak.
+pub const RTT_ROUND_MIN: Duration = Duration::from_millis(1);
 /// Shortest probe timeout.
-pub const PTO_MIN: Duration = Duration::from_micros(200);
+pub const PTO_MIN: Duration = Duration::from_micros(150);
 /// How long a peer that was never heard may have no listener: the processes of
 /// a job do not start at the same moment.
 pub const START_LIMIT: Duration = Duration::from_secs(10);
@@ -51,6 +61,8 @@ pub const EAGER_LEN_MAX: usize = 32 * 1024;
 pub const QUEUE_MAX: usize = 1024;
 /// Empty buffers that are kept for reuse.
 pub const POOL_MAX: usize = 512;
+/// Places that the queues of an idle peer keep.
+pub const KEPT_CAPACITY: usize = 8;
 /// Shortest frame of a usable path: header and both lanes' acknowledgements.
 pub const FRAME_LEN_MIN: usize = 640;
 
@@ -65,3 +77,7 @@ const _: () = assert!(
     wiglaf_wire::HEADER_LEN + 2 * (12 + 8 * wiglaf_wire::BITMAP_WORDS_MAX) <= FRAME_LEN_MIN
 );
 const _: () = assert!(ACK_DELAY_MAX.as_nanos() < PTO_MIN.as_nanos());
+// In nanoseconds they are kept in 32 bits, and added.
+const _: () = assert!(DELAY_TARGET.as_nanos() + DELAY_TARGET_FLOWS.as_nanos() < 1 << 31);
+const _: () = assert!(8 * 2 * PTO_MAX.as_nanos() < 1 << 32);
+const _: () = assert!((BULK_WINDOW * PARTS_PER_PACKET as u64) < 1 << 31);

@@ -132,7 +132,7 @@ impl Transport {
         let session = &mut self.sessions[index as usize];
         let (number, len) = if session.ordered.has_lost() {
             // Acknowledgements go in a datagram of their own: the body may be full.
-            let (number, body) = session.ordered.resend_lost(now)?;
+            let (number, body) = session.ordered.resend_lost(now, &session.rtt)?;
             let len = HEADER_LEN + body.bytes.len();
             out[HEADER_LEN..len].copy_from_slice(&body.bytes);
             self.stats.ordered_retransmitted += 1;
@@ -146,7 +146,7 @@ impl Transport {
             let at = HEADER_LEN + session.put_acks(now, path.frame_len_max, body.bytes.len(), out);
             let len = at + body.bytes.len();
             out[at..len].copy_from_slice(&body.bytes);
-            (session.ordered.push(now, body), len)
+            (session.ordered.push(now, &session.rtt, body), len)
         };
         session.seal(&self.config, now, Kind::Ordered, number, &mut out[..len]);
         Some(len)
@@ -211,7 +211,7 @@ impl Transport {
     fn next_piece(&mut self, index: u32, now: Instant, path: &Path) -> Option<(u64, Piece)> {
         let session = &mut self.sessions[index as usize];
         if session.bulk.has_lost() {
-            let (number, piece) = session.bulk.resend_lost(now)?;
+            let (number, piece) = session.bulk.resend_lost(now, &session.rtt)?;
             let piece = *piece;
             self.stats.bulk_retransmitted += 1;
             session.traffic.retransmitted += 1;
@@ -219,7 +219,8 @@ impl Transport {
         }
         let in_flight = session.bulk.flying() as usize * path.frame_len_max;
         let window = session.bulk_window_len as usize;
-        if session.bulk.room() == 0 || (in_flight > 0 && in_flight + path.frame_len_max > window) {
+        let full = in_flight > 0 && in_flight + path.frame_len_max > window;
+        if session.bulk.room() == 0 || (full && self.config.flow_control) {
             return None;
         }
         let job = session.jobs.front_mut()?;
@@ -235,7 +236,7 @@ impl Transport {
         if job.offset == job.end {
             session.jobs.pop_front();
         }
-        Some((session.bulk.push(now, piece), piece))
+        Some((session.bulk.push(now, &session.rtt, piece), piece))
     }
 }
 
@@ -319,5 +320,5 @@ fn held_us(debt: &AckDebt, now: Instant) -> u16 {
     if debt.packets == 0 {
         return 0;
     }
-    u16::try_from((now - debt.newest_at).as_micros()).unwrap_or(u16::MAX)
+    u16::try_from((now - debt.newest_after).as_micros()).unwrap_or(u16::MAX)
 }

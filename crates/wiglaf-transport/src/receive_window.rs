@@ -38,6 +38,13 @@ impl ReceiveWindow {
         self.end > self.next
     }
 
+    /// Gives the bits back, which are all 0 where there is no gap.
+    pub(crate) fn rest(&mut self) {
+        if !self.has_gap() {
+            self.bits = None;
+        }
+    }
+
     /// Whether `number` would be new, and how.
     pub(crate) fn classify(&self, number: u64, window: u64) -> Arrival {
         if number < self.next {

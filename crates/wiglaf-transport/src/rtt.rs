@@ -1,46 +1,90 @@
-//! Round-trip time and the probe timeout (RFC 6298, RFC 9002 section 5).
+//! Round-trip time and the probe timeout (RFC 6298, RFC 9002 section 6.2).
 
 use std::time::Duration;
 
-use crate::limits::{ACK_DELAY_MAX, PTO_MAX, PTO_MIN, RTT_INITIAL};
+use crate::limits::{PTO_MAX, PTO_MIN, RTT_INITIAL, RTT_ROUND_MIN};
+use crate::time::Instant;
 
-/// What is known of the round trip to one peer.
-#[derive(Debug, Clone, Copy, Default)]
+/// What is known of the round trip to one peer, the time in its process included:
+/// that is what an answer takes.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Rtt {
-    smoothed: Option<Duration>,
-    variation: Duration,
-    min: Duration,
+    /// 0 before the first sample.
+    smoothed_ns: u32,
+    variation_ns: u32,
+    /// Largest deviation of the round that is under way.
+    peak_ns: u32,
+    /// Shortest that was ever seen, without the time in endpoints.
+    way_ns: u32,
+    /// A round ends at the first sample after this.
+    round_end_at: Instant,
 }
 
 impl Rtt {
-    /// Takes a sample; `held` is how long the peer says it held the packet.
-    pub(crate) fn sample(&mut self, raw: Duration, held: Duration) {
-        let Some(smoothed) = self.smoothed else {
-            self.smoothed = Some(raw);
-            self.variation = raw / 2;
-            self.min = raw;
+    pub(crate) const fn new() -> Self {
+        let round_end_at = Instant::ZERO;
+        Self { smoothed_ns: 0, variation_ns: 0, peak_ns: 0, way_ns: 0, round_end_at }
+    }
+
+    /// Takes the round trip of a packet, `held` of which it spent in the endpoints at most.
+    pub(crate) fn sample(&mut self, now: Instant, raw: Duration, held: Duration) {
+        // What was mostly held says little about the way.
+        if held < raw / 4 && (self.way_ns == 0 || nanos(raw - held) < self.way_ns) {
+            self.way_ns = nanos(raw - held);
+        }
+        let raw = nanos(raw);
+        if self.smoothed_ns == 0 {
+            self.smoothed_ns = raw;
+            self.variation_ns = raw / 2;
             return;
-        };
-        self.min = self.min.min(raw);
-        // A delay that the peer reports is believed only down to the fastest round trip seen.
-        let adjusted = if raw >= self.min + held { raw - held } else { raw };
-        let deviation = smoothed.abs_diff(adjusted);
-        self.variation = (self.variation * 3 + deviation) / 4;
-        self.smoothed = Some((smoothed * 7 + adjusted) / 8);
+        }
+        self.peak_ns = self.peak_ns.max(self.smoothed_ns.abs_diff(raw));
+        self.smoothed_ns = (self.smoothed_ns * 7 + raw) / 8;
+        if now >= self.round_end_at {
+            self.end_round();
+            self.round_end_at = now + self.smoothed().max(RTT_ROUND_MIN);
+        }
+    }
+
+    /// The largest deviation of a round counts, and counts quickly: of thousands
+    /// of samples few show that a peer now and then loses its core.
+    fn end_round(&mut self) {
+        let peak = std::mem::take(&mut self.peak_ns);
+        let old = self.variation_ns;
+        self.variation_ns = if peak > old { old.midpoint(peak) } else { (old * 7 + peak) / 8 };
+    }
+
+    /// Shortest round trip without the time in endpoints, in nanoseconds; 0 when there is none yet.
+    pub(crate) fn way_ns(&self) -> u32 {
+        self.way_ns
     }
 
     /// Smoothed round-trip time.
     pub(crate) fn smoothed(&self) -> Duration {
-        self.smoothed.unwrap_or(RTT_INITIAL)
+        match self.smoothed_ns {
+            0 => RTT_INITIAL,
+            ns => Duration::from_nanos(u64::from(ns)),
+        }
     }
 
     /// How long to wait for an acknowledgement before probing, after
     /// `backoff` probes in a row went unanswered.
     pub(crate) fn probe_timeout(&self, backoff: u32) -> Duration {
-        let base = self.smoothed() * 2 + self.variation.min(self.smoothed());
-        let base = (base + ACK_DELAY_MAX).clamp(PTO_MIN, PTO_MAX);
+        let smoothed = self.smoothed();
+        let spread = Duration::from_nanos(4 * u64::from(self.variation_ns));
+        let base = (smoothed + spread.max(smoothed)).clamp(PTO_MIN, PTO_MAX);
         base.saturating_mul(1 << backoff.min(16)).min(PTO_MAX)
     }
+
+    /// How long a packet may be late behind one that was sent after it (RFC 8985, section 6.2).
+    pub(crate) fn reordering_timeout(&self) -> Duration {
+        self.smoothed() * 5 / 4
+    }
+}
+
+/// Kept below an eighth of what 32 bits hold: sums do not overflow.
+fn nanos(time: Duration) -> u32 {
+    (time.min(2 * PTO_MAX).as_nanos() as u32).max(1)
 }
 
 #[cfg(test)]
@@ -49,31 +93,57 @@ mod tests {
 
     const US: Duration = Duration::from_micros(1);
 
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    fn steady(samples: u64, raw: Duration) -> Rtt {
+        let mut rtt = Rtt::new();
+        for n in 0..samples {
+            rtt.sample(at(2 * n), raw, Duration::ZERO);
+        }
+        rtt
+    }
+
     #[test]
     fn converges_on_a_steady_path() {
-        let mut rtt = Rtt::default();
-        for _ in 0..100 {
-            rtt.sample(US * 20, Duration::ZERO);
-        }
+        let rtt = steady(100, US * 20);
         assert_eq!(rtt.smoothed(), US * 20);
         assert_eq!(rtt.probe_timeout(0), PTO_MIN);
+        assert_eq!(steady(100, US * 500).probe_timeout(0), US * 1000);
     }
 
     #[test]
     fn backs_off_and_stops_at_the_cap() {
-        let mut rtt = Rtt::default();
-        rtt.sample(US * 20, Duration::ZERO);
+        let rtt = steady(100, US * 20);
         assert_eq!(rtt.probe_timeout(1), PTO_MIN * 2);
         assert_eq!(rtt.probe_timeout(60), PTO_MAX);
     }
 
     #[test]
-    fn a_lying_delay_cannot_push_the_estimate_below_the_fastest_seen() {
-        let mut rtt = Rtt::default();
-        rtt.sample(US * 100, Duration::ZERO);
-        for _ in 0..50 {
-            rtt.sample(US * 100, US * 90);
+    fn a_peer_that_is_late_now_and_then_is_waited_for() {
+        let mut rtt = steady(100, US * 20);
+        for n in 0..10 {
+            for _ in 0..100 {
+                rtt.sample(at(1000 + n), US * 20, Duration::ZERO);
+            }
+            rtt.sample(at(1000 + n), US * 4000, Duration::ZERO);
         }
-        assert_eq!(rtt.smoothed(), US * 100);
+        assert!(rtt.probe_timeout(0) > US * 4000);
+    }
+
+    #[test]
+    fn the_way_is_what_is_left_without_the_endpoints() {
+        let mut rtt = steady(10, US * 500);
+        rtt.sample(at(100), US * 300, US * 50);
+        rtt.sample(at(100), US * 300, US * 290);
+        assert_eq!(rtt.way_ns(), 250_000);
+    }
+
+    #[test]
+    fn absurd_samples_do_not_overflow() {
+        let mut rtt = steady(10, Duration::MAX);
+        rtt.sample(at(1000), Duration::ZERO, Duration::MAX);
+        assert!(rtt.probe_timeout(60) <= PTO_MAX);
     }
 }

@@ -2,10 +2,13 @@
 //! may go (docs/protocol.md, section 4; RFC 8985 and RFC 9002 for the method).
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use crate::limits::{CWND_INITIAL, CWND_MIN, REORDER_THRESHOLD};
+use crate::congestion::Congestion;
+use crate::limits::{BULK_WINDOW, REORDER_THRESHOLD};
 use crate::rtt::Rtt;
+use crate::session::release;
 use crate::time::Instant;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +22,7 @@ enum State {
 struct Packet<T> {
     payload: T,
     sent_at: Instant,
+    first_sent_at: Instant,
     /// Which transmission of the lane sent it last.
     transmission: u64,
     retransmitted: bool,
@@ -37,18 +41,22 @@ pub(crate) struct SendLane<T> {
     transmissions: u64,
     /// Latest transmission that is known to have arrived.
     newest_acked: u64,
-    cwnd: u32,
-    cwnd_max: u32,
-    acked_since_growth: u32,
-    /// No loss has been seen yet: the window doubles each round trip.
-    slow_start: bool,
+    congestion: Congestion,
+    /// Most that may be unacknowledged.
+    window: u32,
+    /// The round that is judged ends with this packet.
+    round_end: u64,
+    /// The congestion window has kept packets from going in this round.
+    was_full: bool,
+    /// A window below one packet sends nothing before.
+    paced_until: Option<Instant>,
     /// Losses of packets below this number have been answered already.
     recovery_end: u64,
     probes: u32,
     /// A probe is due, whatever the congestion window says.
     probe_due: bool,
-    last_sent_at: Instant,
-    rtt: Rtt,
+    /// When something was sent last, or the peer was heard to have got something.
+    progress_at: Instant,
 }
 
 /// What an acknowledgement changed.
@@ -61,8 +69,9 @@ pub(crate) struct Acked {
 }
 
 impl<T> SendLane<T> {
-    pub(crate) fn new(window: u64) -> Self {
-        let cwnd_max = u32::try_from(window).unwrap_or(u32::MAX);
+    /// A lane of at most `window` unacknowledged packets, with or without congestion control.
+    pub(crate) const fn new(window: u64, controlled: bool) -> Self {
+        let window = window as u32;
         Self {
             base: 0,
             packets: VecDeque::new(),
@@ -70,26 +79,21 @@ impl<T> SendLane<T> {
             lost: VecDeque::new(),
             transmissions: 0,
             newest_acked: 0,
-            cwnd: CWND_INITIAL.min(cwnd_max),
-            cwnd_max,
-            acked_since_growth: 0,
-            slow_start: true,
+            congestion: Congestion::new(window, controlled),
+            window,
+            round_end: 0,
+            was_full: false,
+            paced_until: None,
             recovery_end: 0,
             probes: 0,
             probe_due: false,
-            last_sent_at: Instant::ZERO,
-            rtt: Rtt::default(),
+            progress_at: Instant::ZERO,
         }
     }
 
     /// Number of the oldest packet that is not acknowledged.
     pub(crate) fn base(&self) -> u64 {
         self.base
-    }
-
-    /// Smoothed round-trip time.
-    pub(crate) fn rtt(&self) -> Duration {
-        self.rtt.smoothed()
     }
 
     /// Number that the next new packet will get.
@@ -109,33 +113,47 @@ impl<T> SendLane<T> {
 
     /// How many more packets may be sent now.
     pub(crate) fn room(&self) -> u32 {
-        let congestion = self.cwnd.saturating_sub(self.flying);
-        congestion.min(self.cwnd_max.saturating_sub(self.packets.len() as u32))
+        self.congestion_room().min(self.window.saturating_sub(self.packets.len() as u32))
+    }
+
+    fn congestion_room(&self) -> u32 {
+        if self.paced_until.is_some() {
+            return 0;
+        }
+        self.congestion.packets().saturating_sub(self.flying)
     }
 
     /// Whether a lost packet may be sent again now.
     pub(crate) fn has_lost(&self) -> bool {
-        !self.lost.is_empty() && (self.cwnd > self.flying || self.probe_due)
+        !self.lost.is_empty() && (self.congestion_room() > 0 || self.probe_due)
+    }
+
+    /// Notes that a packet goes out.
+    fn note_sent(&mut self, now: Instant, rtt: &Rtt) {
+        self.transmissions += 1;
+        self.flying += 1;
+        self.progress_at = now;
+        self.was_full |= self.flying >= self.congestion.packets();
+        self.paced_until = self.congestion.pace(rtt.smoothed()).map(|wait| now + wait);
     }
 
     /// Puts a new packet in flight and returns its number.
-    pub(crate) fn push(&mut self, now: Instant, payload: T) -> u64 {
+    pub(crate) fn push(&mut self, now: Instant, rtt: &Rtt, payload: T) -> u64 {
         let number = self.next();
-        self.transmissions += 1;
+        self.note_sent(now, rtt);
         self.packets.push_back(Packet {
             payload,
             sent_at: now,
+            first_sent_at: now,
             transmission: self.transmissions,
             retransmitted: false,
             state: State::Flying,
         });
-        self.flying += 1;
-        self.last_sent_at = now;
         number
     }
 
     /// Puts the next lost packet in flight again.
-    pub(crate) fn resend_lost(&mut self, now: Instant) -> Option<(u64, &T)> {
+    pub(crate) fn resend_lost(&mut self, now: Instant, rtt: &Rtt) -> Option<(u64, &T)> {
         if !self.has_lost() {
             return None;
         }
@@ -146,9 +164,7 @@ impl<T> SendLane<T> {
             }
         };
         self.probe_due = false;
-        self.transmissions += 1;
-        self.last_sent_at = now;
-        self.flying += 1;
+        self.note_sent(now, rtt);
         let transmission = self.transmissions;
         let packet = self.packet_mut(number)?;
         packet.state = State::Flying;
@@ -166,15 +182,17 @@ impl<T> SendLane<T> {
         self.packets.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
     }
 
-    /// Takes an acknowledgement, sent after holding the newest packet for
-    /// `held`, of everything below `cumulative` and of the
-    /// packets that `bitmap` names. What speaks of packets never sent is ignored.
+    /// Takes an acknowledgement of everything below `cumulative` and of the
+    /// packets that `bitmap` names; `held` is how long the newest of them and
+    /// it waited in the endpoints at most. What speaks of packets never sent is
+    /// ignored.
     pub(crate) fn on_ack(
         &mut self,
         now: Instant,
         cumulative: u64,
         bitmap: impl Iterator<Item = u64>,
         held: Duration,
+        rtt: &mut Rtt,
         mut acked: impl FnMut(T),
     ) -> Acked {
         let mut outcome = Acked::default();
@@ -183,14 +201,14 @@ impl<T> SendLane<T> {
         }
         let mut newest_sent_at = None;
         for number in self.base..cumulative {
-            self.ack_one(number, &mut outcome, &mut newest_sent_at);
+            self.ack_one(number, now, rtt, &mut outcome, &mut newest_sent_at);
         }
         for (j, mut word) in bitmap.enumerate() {
             while word != 0 {
                 let i = u64::from(word.trailing_zeros());
                 word &= word - 1;
                 let number = cumulative + 1 + 64 * j as u64 + i;
-                self.ack_one(number, &mut outcome, &mut newest_sent_at);
+                self.ack_one(number, now, rtt, &mut outcome, &mut newest_sent_at);
             }
         }
         // In order: a message of several packets is delivered when its last one leaves here.
@@ -205,53 +223,70 @@ impl<T> SendLane<T> {
             self.lost.pop_front();
         }
         if outcome.packets > 0 {
-            self.probes = 0;
+            self.progress_at = self.progress_at.max(now);
             if let Some(sent_at) = newest_sent_at {
-                self.rtt.sample(now - sent_at, held);
+                // Not earlier: where each packet is probed too soon, no sample would ever
+                // come that says so (Karn's algorithm; RFC 6298, section 5).
+                self.probes = 0;
+                rtt.sample(now, now - sent_at, held);
+                self.congestion.sample(now - sent_at, held);
             }
-            self.grow(outcome.packets);
+            self.congestion.acked(outcome.packets, self.was_full);
+            if self.base >= self.round_end {
+                self.end_round(rtt);
+            }
         }
         outcome.lost = self.find_lost();
         outcome
     }
 
-    fn ack_one(&mut self, number: u64, outcome: &mut Acked, newest_sent_at: &mut Option<Instant>) {
+    fn end_round(&mut self, rtt: &Rtt) {
+        self.congestion.end_round(self.was_full, rtt.way_ns());
+        self.was_full = false;
+        self.round_end = self.next() + 1;
+    }
+
+    fn ack_one(
+        &mut self,
+        number: u64,
+        now: Instant,
+        rtt: &Rtt,
+        outcome: &mut Acked,
+        newest_sent_at: &mut Option<Instant>,
+    ) {
         let Some(packet) = self.packet_mut(number) else { return };
         if packet.state == State::Acked {
             return;
         }
         let was_flying = packet.state == State::Flying;
         packet.state = State::Acked;
-        // Karn's rule: a packet sent twice does not say which one was acknowledged.
-        if !packet.retransmitted {
-            *newest_sent_at = Some(packet.sent_at).max(*newest_sent_at);
+        // Too early for an answer to what was sent again, it answers what was sent first,
+        // and says nothing about what went in between (RFC 8985, section 6.2, step 2).
+        let is_of_first = packet.retransmitted && now - packet.sent_at < rtt.smoothed() * 3 / 4;
+        // Otherwise a packet sent twice does not say which one was acknowledged (Karn's rule).
+        if is_of_first || !packet.retransmitted {
+            *newest_sent_at = Some(packet.first_sent_at).max(*newest_sent_at);
         }
         let transmission = packet.transmission;
-        self.newest_acked = self.newest_acked.max(transmission);
+        if !is_of_first {
+            self.newest_acked = self.newest_acked.max(transmission);
+        }
         self.flying -= u32::from(was_flying);
         outcome.packets += 1;
     }
 
-    /// Slow start, then additive increase for each window acknowledged (RFC 5681).
-    fn grow(&mut self, acked: u32) {
-        if self.slow_start {
-            self.cwnd = (self.cwnd + acked).min(self.cwnd_max);
-            return;
-        }
-        self.acked_since_growth += acked;
-        if self.acked_since_growth >= self.cwnd {
-            self.acked_since_growth = 0;
-            self.cwnd = (self.cwnd + CWND_MIN).min(self.cwnd_max);
-        }
-    }
-
     fn find_lost(&mut self) -> u32 {
         let limit = self.newest_acked.saturating_sub(REORDER_THRESHOLD - 1);
+        self.lose(|packet| packet.transmission < limit)
+    }
+
+    /// Takes those packets for lost that `is_lost` picks; answers how many.
+    fn lose(&mut self, is_lost: impl Fn(&Packet<T>) -> bool) -> u32 {
         let mut found = 0;
         let mut cut = false;
         // When the front packet is young and went out once, all behind it are younger.
         for (i, packet) in self.packets.iter_mut().enumerate() {
-            if packet.state == State::Flying && packet.transmission < limit {
+            if packet.state == State::Flying && is_lost(packet) {
                 packet.state = State::Lost;
                 let number = self.base + i as u64;
                 self.lost.push_back(number);
@@ -265,35 +300,68 @@ impl<T> SendLane<T> {
         if cut {
             // Once per window, however many packets of it are lost (RFC 6582).
             self.recovery_end = self.next();
-            self.slow_start = false;
-            self.cwnd = (self.cwnd / 2).max(CWND_MIN);
+            self.congestion.lost();
         }
         found
     }
 
-    /// When the lane wants to probe.
-    pub(crate) fn timeout(&self) -> Option<Instant> {
-        if self.packets.is_empty() {
-            return None;
-        }
-        Some(self.last_sent_at + self.rtt.probe_timeout(self.probes))
+    /// When the lane wants attention: to send at its pace, to take a late
+    /// packet for lost, or to probe.
+    pub(crate) fn timeout(&self, rtt: &Rtt) -> Option<Instant> {
+        let Some(front) = self.packets.front() else { return self.paced_until };
+        let at = if self.is_overtaken(front) {
+            front.sent_at + rtt.reordering_timeout()
+        } else {
+            self.progress_at + rtt.probe_timeout(self.probes)
+        };
+        Some(self.paced_until.map_or(at, |paced| paced.min(at)))
     }
 
-    /// The probe timeout has passed: the oldest unacknowledged packet shall go
-    /// again, as the acknowledgement that it draws tells about all the others.
-    pub(crate) fn on_timeout(&mut self, now: Instant) {
+    /// Whether a packet that was sent later has arrived.
+    fn is_overtaken(&self, packet: &Packet<T>) -> bool {
+        packet.state == State::Flying && packet.transmission < self.newest_acked
+    }
+
+    /// The timeout has passed. True when it was a probe's: the oldest unacknowledged
+    /// packet shall go again, as the acknowledgement that it draws tells about all the others.
+    pub(crate) fn on_timeout(&mut self, now: Instant, rtt: &Rtt) -> bool {
+        self.paced_until = self.paced_until.filter(|at| *at > now);
+        let Some(front) = self.packets.front() else { return false };
+        if self.is_overtaken(front) {
+            if front.sent_at + rtt.reordering_timeout() <= now {
+                self.lose_late(now, rtt);
+            }
+            return false;
+        }
+        if self.progress_at + rtt.probe_timeout(self.probes) > now {
+            return false;
+        }
         self.probes = self.probes.saturating_add(1);
         // Nothing may be in the way of a probe: without it no acknowledgement
         // would come that makes room (RFC 9002, section 7.5).
         self.probe_due = true;
-        self.last_sent_at = now;
+        self.progress_at = now;
         let base = self.base;
-        let Some(front) = self.packets.front_mut() else { return };
-        if front.state == State::Flying {
+        if let Some(front) = self.packets.front_mut()
+            && front.state == State::Flying
+        {
             front.state = State::Lost;
             self.flying -= 1;
             self.lost.push_front(base);
         }
+        true
+    }
+
+    /// Takes all packets for lost that others have overtaken long enough ago.
+    fn lose_late(&mut self, now: Instant, rtt: &Rtt) {
+        let (limit, late) = (self.newest_acked, rtt.reordering_timeout());
+        self.lose(|packet| packet.transmission < limit && packet.sent_at + late <= now);
+    }
+
+    /// Gives back the memory of packets that are no longer in flight.
+    pub(crate) fn rest(&mut self) {
+        release(&mut self.packets);
+        release(&mut self.lost);
     }
 
     /// Forgets everything in flight.
@@ -304,6 +372,46 @@ impl<T> SendLane<T> {
         for packet in self.packets.drain(..) {
             dropped(packet.payload);
         }
+    }
+}
+
+/// A bulk lane that takes memory only once it is used: most peers never are sent
+/// a long message.
+#[derive(Debug)]
+pub(crate) struct BulkLane<T: 'static> {
+    lane: Option<Box<SendLane<T>>>,
+    controlled: bool,
+}
+
+impl<T> BulkLane<T> {
+    pub(crate) fn new(controlled: bool) -> Self {
+        Self { lane: None, controlled }
+    }
+
+    /// Gives back the memory of packets that are no longer in flight.
+    pub(crate) fn rest(&mut self) {
+        if let Some(lane) = &mut self.lane {
+            lane.rest();
+        }
+    }
+}
+
+impl<T> BulkLane<T> {
+    const UNUSED: &'static SendLane<T> = &SendLane::new(BULK_WINDOW, true);
+}
+
+impl<T> Deref for BulkLane<T> {
+    type Target = SendLane<T>;
+
+    fn deref(&self) -> &SendLane<T> {
+        self.lane.as_deref().unwrap_or(Self::UNUSED)
+    }
+}
+
+impl<T> DerefMut for BulkLane<T> {
+    fn deref_mut(&mut self) -> &mut SendLane<T> {
+        let controlled = self.controlled;
+        self.lane.get_or_insert_with(|| Box::new(SendLane::new(BULK_WINDOW, controlled)))
     }
 }
 

@@ -5,9 +5,10 @@ use std::net::SocketAddrV4;
 
 use wiglaf_wire::Epoch;
 
-use crate::limits::{BULK_WINDOW, CREDIT_INITIAL, ORDERED_WINDOW};
+use crate::limits::{CREDIT_INITIAL, KEPT_CAPACITY, ORDERED_WINDOW};
 use crate::receive_window::ReceiveWindow;
-use crate::send_lane::SendLane;
+use crate::rtt::Rtt;
+use crate::send_lane::{BulkLane, SendLane};
 use crate::stats::Traffic;
 use crate::time::Instant;
 
@@ -46,8 +47,8 @@ pub(crate) struct AckDebt {
     pub(crate) due_at: Option<Instant>,
     /// To be sent at the next opportunity.
     pub(crate) now: bool,
-    /// When the newest packet arrived.
-    pub(crate) newest_at: Instant,
+    /// The newest packet came after this: when the endpoint had looked before.
+    pub(crate) newest_after: Instant,
 }
 
 impl AckDebt {
@@ -88,8 +89,10 @@ pub(crate) struct Session {
     /// Something was sent or received.
     pub(crate) used: bool,
 
+    /// Both lanes take the same way.
+    pub(crate) rtt: Rtt,
     pub(crate) ordered: SendLane<Body>,
-    pub(crate) bulk: SendLane<Piece>,
+    pub(crate) bulk: BulkLane<Piece>,
     /// Bodies that have no number yet; the last may still grow.
     pub(crate) queue: VecDeque<Body>,
     pub(crate) jobs: VecDeque<Job>,
@@ -136,15 +139,16 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(at: SocketAddrV4, path: usize, epoch: Epoch) -> Self {
+    pub(crate) fn new(at: SocketAddrV4, path: usize, epoch: Epoch, controlled: bool) -> Self {
         Self {
             at,
             path,
             epoch,
             state: State::Open,
             used: false,
-            ordered: SendLane::new(ORDERED_WINDOW),
-            bulk: SendLane::new(BULK_WINDOW),
+            rtt: Rtt::new(),
+            ordered: SendLane::new(ORDERED_WINDOW, controlled),
+            bulk: BulkLane::new(controlled),
             queue: VecDeque::new(),
             jobs: VecDeque::new(),
             bulk_window_len: 0,
@@ -179,6 +183,16 @@ impl Session {
             && self.bulk.is_idle()
     }
 
+    /// Nothing goes on: gives back the memory that a burst has made it take.
+    pub(crate) fn rest(&mut self) {
+        self.ordered.rest();
+        self.bulk.rest();
+        self.ordered_in.rest();
+        self.bulk_in.rest();
+        release(&mut self.queue);
+        release(&mut self.jobs);
+    }
+
     /// The credit limit to tell the peer.
     pub(crate) fn credit_to_tell(&self) -> u64 {
         self.consumed + CREDIT_INITIAL
@@ -187,13 +201,20 @@ impl Session {
     /// When the session next wants attention without being spoken to.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         [
-            self.ordered.timeout(),
-            self.bulk.timeout(),
+            self.ordered.timeout(&self.rtt),
+            self.bulk.timeout(&self.rtt),
             self.ordered_debt.due_at,
             self.bulk_debt.due_at,
         ]
         .into_iter()
         .flatten()
         .min()
+    }
+}
+
+/// Gives an empty queue's memory back, if it is more than a few messages need.
+pub(crate) fn release<T>(queue: &mut VecDeque<T>) {
+    if queue.is_empty() && queue.capacity() > KEPT_CAPACITY {
+        *queue = VecDeque::new();
     }
 }

@@ -66,6 +66,10 @@ impl Transport {
             if session.state == State::Open {
                 self.expire(index, now, sink);
             }
+            let session = &mut self.sessions[index as usize];
+            if session.deadline().is_none() {
+                session.rest();
+            }
             self.schedule(index);
         }
     }
@@ -74,20 +78,19 @@ impl Transport {
         let session = &mut self.sessions[index as usize];
         let mut wake = session.ordered_debt.expire(now) | session.bulk_debt.expire(now);
         let mut probes = 0;
-        if session.ordered.timeout().is_some_and(|at| at <= now) {
-            session.ordered.on_timeout(now);
-            probes += 1;
+        if session.ordered.timeout(&session.rtt).is_some_and(|at| at <= now) {
+            probes += u64::from(session.ordered.on_timeout(now, &session.rtt));
+            wake = true;
         }
-        if session.bulk.timeout().is_some_and(|at| at <= now) {
-            session.bulk.on_timeout(now);
-            probes += 1;
+        if session.bulk.timeout(&session.rtt).is_some_and(|at| at <= now) {
+            probes += u64::from(session.bulk.on_timeout(now, &session.rtt));
+            wake = true;
         }
         if probes > 0 && now.since(session.heard_at) > self.config.silence_limit {
             self.fail(index, Gone::Silent, sink);
             return;
         }
         self.stats.probes += probes;
-        wake |= probes > 0;
         if wake {
             self.wake(index);
         }

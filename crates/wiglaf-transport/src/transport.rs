@@ -56,7 +56,7 @@ pub struct PeerView {
     pub at: SocketAddrV4,
     /// Its incarnation, if known.
     pub epoch: Epoch,
-    /// Smoothed round-trip time of the ordered lane.
+    /// Smoothed round-trip time.
     pub rtt: Duration,
     /// Whether it is gone.
     pub is_gone: bool,
@@ -135,6 +135,9 @@ pub struct Transport {
     /// Tokens to be reported after an acknowledgement.
     pub(crate) reports: Vec<u64>,
     pub(crate) stats: Stats,
+    /// When the links were looked at last, and the time before that.
+    pub(crate) looked_at: Instant,
+    pub(crate) looked_before_at: Instant,
 }
 
 impl Transport {
@@ -163,6 +166,8 @@ impl Transport {
             pool: Vec::new(),
             reports: Vec::new(),
             stats: Stats::default(),
+            looked_at: Instant::ZERO,
+            looked_before_at: Instant::ZERO,
         }
     }
 
@@ -170,6 +175,15 @@ impl Transport {
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// Notes that the links have been looked at. What comes later has not waited
+    /// longer than since then; [`Transport::handle_datagram`] notes it too.
+    pub fn looked(&mut self, now: Instant) {
+        if now > self.looked_at {
+            self.looked_before_at = self.looked_at;
+            self.looked_at = now;
+        }
     }
 
     /// Makes a peer known; the same peer gets the same number again.
@@ -186,7 +200,7 @@ impl Transport {
 
     pub(crate) fn add_session(&mut self, at: SocketAddrV4, epoch: Epoch, path: usize) -> u32 {
         let index = self.sessions.len() as u32;
-        self.sessions.push(Session::new(at, path, epoch));
+        self.sessions.push(Session::new(at, path, epoch, self.config.flow_control));
         self.by_address.insert(at, index);
         if epoch.is_known() {
             self.by_epoch.insert(epoch, index);
@@ -201,7 +215,7 @@ impl Transport {
         Some(PeerView {
             at: s.at,
             epoch: s.epoch,
-            rtt: s.ordered.rtt(),
+            rtt: s.rtt.smoothed(),
             is_gone: s.state != State::Open,
             in_flight: s.ordered.flying(),
             path: s.path,

@@ -124,6 +124,21 @@ impl Net {
         side.transport.send(side.peer, envelope, len, tag, true, &side.app)
     }
 
+    /// A message and its answer, each `way` under way.
+    fn exchange(&mut self, tag: u64, way: Duration) {
+        for from in [0, 1] {
+            self.send(from, tag, 8).unwrap();
+            let out = self.outgoing(from);
+            self.now = self.now + way;
+            for side in &mut self.sides {
+                side.transport.looked(Instant::from_nanos(self.now.as_nanos() - 1));
+                side.transport.handle_timeout(self.now, &mut side.app);
+            }
+            self.deliver(1 - from, &out);
+        }
+        let _ = (self.outgoing(0), self.outgoing(1));
+    }
+
     /// All that `from` wants to send now.
     fn outgoing(&mut self, from: usize) -> Vec<Vec<u8>> {
         let side = &mut self.sides[from];
@@ -571,4 +586,52 @@ fn an_announced_message_without_bytes_completes_both_sides() {
     net.settle();
     assert_eq!(net.sides[1].app.pulled, [true]);
     assert!(net.sides[0].app.sent.contains(&(tag, true)));
+}
+
+/// Two endpoints that look at their links all the time, but for the time that is given.
+#[test]
+fn an_ack_delay_reaches_back_to_the_last_look() {
+    let mut net = Net::new();
+    net.sides[1].transport.looked(net.now);
+    let last_look = net.now;
+    net.send(0, 1, 8).unwrap();
+    let out = net.outgoing(0);
+    net.now = net.now + Duration::from_micros(700);
+    net.deliver(1, &out);
+    net.send(1, 2, 8).unwrap();
+    let answer = net.outgoing(1);
+    let (header, _) = open(&KEY, &answer[0]).unwrap();
+    let waited = net.now.since(last_look).as_micros();
+    assert_eq!(u128::from(header.ack_delay_us), waited);
+}
+
+/// The figure to keep: within 200 us, or three round trips.
+#[test]
+fn a_lost_last_packet_is_there_within_three_round_trips_or_200_us() {
+    for way_us in [2, 10, 40, 100, 300, 1000] {
+        let way = Duration::from_micros(way_us);
+        let mut net = Net::new();
+        for tag in 0..200 {
+            net.exchange(tag, way);
+        }
+        let rtt = net.sides[0].transport.peer(net.sides[0].peer).unwrap().rtt;
+        net.send(0, 1000, 8).unwrap();
+        let sent_at = net.now;
+        assert_eq!(net.outgoing(0).len(), 1, "and lost");
+        let again = loop {
+            let due = net.sides[0].transport.poll_timeout().unwrap();
+            net.now = net.now.max(due);
+            let side = &mut net.sides[0];
+            side.transport.handle_timeout(net.now, &mut side.app);
+            let out = net.outgoing(0);
+            if !out.is_empty() {
+                break out;
+            }
+        };
+        net.now = net.now + way;
+        net.deliver(1, &again);
+        assert_eq!(net.sides[1].app.tags.last(), Some(&1000));
+        let took = net.now.since(sent_at);
+        assert!(took <= (rtt * 3).max(Duration::from_micros(200)), "{took:?} at {rtt:?}");
+    }
 }

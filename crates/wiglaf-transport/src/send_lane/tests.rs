@@ -1,4 +1,5 @@
 use super::*;
+use crate::limits::CWND_INITIAL;
 
 const US: Duration = Duration::from_micros(1);
 
@@ -6,19 +7,47 @@ fn at(us: u64) -> Instant {
     Instant::from_nanos(us * 1000)
 }
 
+/// A lane and what is known of its way.
+struct Lane {
+    lane: SendLane<u64>,
+    rtt: Rtt,
+}
+
+impl Lane {
+    fn push(&mut self, now: Instant, payload: u64) -> u64 {
+        self.lane.push(now, &self.rtt, payload)
+    }
+    fn resend_lost(&mut self, now: Instant) -> Option<(u64, &u64)> {
+        self.lane.resend_lost(now, &self.rtt)
+    }
+    fn timeout(&self) -> Option<Instant> {
+        self.lane.timeout(&self.rtt)
+    }
+    fn on_timeout(&mut self, now: Instant) -> bool {
+        self.lane.on_timeout(now, &self.rtt)
+    }
+}
+
+impl Deref for Lane {
+    type Target = SendLane<u64>;
+    fn deref(&self) -> &SendLane<u64> {
+        &self.lane
+    }
+}
+
 /// A lane with `count` packets sent one microsecond apart.
-fn lane_with(count: u64) -> SendLane<u64> {
-    let mut lane = SendLane::new(256);
+fn lane_with(count: u64) -> Lane {
+    let mut lane = Lane { lane: SendLane::new(256, true), rtt: Rtt::new() };
     for n in 0..count {
         assert_eq!(lane.push(at(n), n), n);
     }
     lane
 }
 
-fn ack(lane: &mut SendLane<u64>, now: u64, cumulative: u64, bitmap: &[u64]) -> (Acked, Vec<u64>) {
+fn ack(lane: &mut Lane, now: u64, cumulative: u64, bitmap: &[u64]) -> (Acked, Vec<u64>) {
     let mut out = Vec::new();
-    let acked =
-        lane.on_ack(at(now), cumulative, bitmap.iter().copied(), Duration::ZERO, |n| out.push(n));
+    let (bitmap, rtt) = (bitmap.iter().copied(), &mut lane.rtt);
+    let acked = lane.lane.on_ack(at(now), cumulative, bitmap, Duration::ZERO, rtt, |n| out.push(n));
     (acked, out)
 }
 
@@ -54,12 +83,38 @@ fn a_retransmission_that_is_lost_again_is_found_by_later_ones() {
 }
 
 #[test]
-fn a_loss_halves_the_window_once_per_flight() {
+fn a_loss_shrinks_the_window_once_per_flight() {
     let mut lane = lane_with(20);
-    let before = lane.cwnd;
     ack(&mut lane, 30, 0, &[0b1000]); // packet 4 arrived: 0 and 1 are lost
+    let once = lane.congestion.packets();
+    assert!(once < CWND_INITIAL);
     ack(&mut lane, 31, 0, &[0b11_1000]); // 5 too: 2 is lost
-    assert_eq!(lane.cwnd, before / 2);
+    assert_eq!(lane.congestion.packets(), once);
+}
+
+#[test]
+fn an_overtaken_packet_is_lost_without_a_third_witness() {
+    let mut lane = lane_with(2);
+    assert_eq!(ack(&mut lane, 21, 0, &[0b1]).0.lost, 0); // 1 arrived, after 20 us
+    let due = lane.timeout().unwrap();
+    assert!(due < at(30));
+    assert!(!lane.on_timeout(due), "that is no probe");
+    assert_eq!(lane.resend_lost(due), Some((0, &0)));
+}
+
+#[test]
+fn an_answer_to_the_first_of_two_transmissions_loses_nothing() {
+    let mut lane = lane_with(1);
+    ack(&mut lane, 100, 1, &[]);
+    for n in 1..20 {
+        lane.push(at(100 + n), n);
+    }
+    let due = lane.timeout().unwrap();
+    assert!(lane.on_timeout(due), "a probe");
+    assert!(lane.resend_lost(due).is_some());
+    // The acknowledgement of the first transmission comes right behind the probe.
+    let now = due.as_nanos() / 1000 + 1;
+    assert_eq!(ack(&mut lane, now, 2, &[]).0.lost, 0);
 }
 
 #[test]
@@ -82,16 +137,28 @@ fn nonsense_from_a_peer_changes_nothing() {
 }
 
 #[test]
-fn samples_only_what_was_sent_once() {
+fn samples_only_what_tells_its_time() {
     let mut lane = lane_with(1);
     lane.on_timeout(at(5000));
     assert!(lane.resend_lost(at(5000)).is_some());
-    let before = lane.rtt();
-    ack(&mut lane, 5001, 1, &[]);
-    assert_eq!(lane.rtt(), before);
-    lane.push(at(6000), 1);
-    ack(&mut lane, 6030, 2, &[]);
-    assert_eq!(lane.rtt(), US * 30);
+    let before = lane.rtt.smoothed();
+    ack(&mut lane, 7001, 1, &[]); // of either transmission
+    assert_eq!(lane.rtt.smoothed(), before);
+    lane.push(at(8000), 1);
+    ack(&mut lane, 8030, 2, &[]);
+    assert_eq!(lane.rtt.smoothed(), US * 30);
+}
+
+#[test]
+fn the_timeout_stays_backed_off_until_a_packet_tells_its_time() {
+    let mut lane = lane_with(1);
+    let due = lane.timeout().unwrap();
+    let first = due.since(at(0));
+    lane.on_timeout(due);
+    assert!(lane.resend_lost(due).is_some());
+    ack(&mut lane, 9000, 1, &[]);
+    lane.push(at(10_000), 1);
+    assert!(lane.timeout().unwrap().since(at(10_000)) >= first * 2);
 }
 
 #[test]
@@ -101,13 +168,13 @@ fn a_late_acknowledgement_of_a_lost_packet_leaves_nothing_to_resend() {
     assert!(lane.has_lost());
     ack(&mut lane, 11, 4, &[]);
     assert!(!lane.has_lost());
-    assert_eq!(lane.room(), lane.cwnd);
+    assert_eq!(lane.room(), lane.congestion.packets());
 }
 
 #[test]
 fn a_probe_goes_out_though_the_window_is_full() {
     let mut lane = lane_with(64);
-    lane.cwnd = CWND_MIN;
+    assert_eq!(lane.room(), 0);
     lane.on_timeout(at(9000));
     assert_eq!(lane.resend_lost(at(9000)), Some((0, &0)));
     assert!(!lane.has_lost(), "one probe only");
