@@ -7,7 +7,8 @@ use crate::bindings as fi;
 use crate::cntr::{Cntr, CntrState};
 use crate::cq::{Cq, CqState};
 use crate::domain::{Domain, DomainState};
-use crate::guard::{EINVAL, Errno, Fi, guard, guard_or, lock, no_flags, refuse};
+use crate::engine::only;
+use crate::guard::{EINVAL, Errno, Fi, guard, guard_or, lock, refuse};
 use crate::object::{
     Object, class_of, fid_ops, hand_out, new_fid, not_null, object, table, take_back,
 };
@@ -62,7 +63,7 @@ pub(crate) unsafe extern "C" fn open(
         not_null(poll)?;
         // SAFETY: fi_poll(3) demands a live domain, and attributes or null.
         let (domain, attr) = unsafe { (object::<Domain, _>(domain)?, attr.as_ref()) };
-        no_flags("poll_open", attr.map_or(0, |attr| attr.flags))?;
+        only(attr.map_or(0, |attr| attr.flags), 0)?;
         let opened = Poll {
             fid: fi::fid_poll { fid: new_fid::<Poll>(ptr::null_mut(), &FID_OPS), ops: table(&OPS) },
             members: Mutex::default(),
@@ -120,7 +121,7 @@ unsafe extern "C" fn add(
     flags: u64,
 ) -> libc::c_int {
     guard(|| {
-        no_flags("poll_add", flags)?;
+        only(flags, 0)?;
         // SAFETY: fi_poll(3) demands live handles.
         unsafe {
             let mut members = lock(&object::<Poll, _>(poll)?.members)?;
@@ -144,7 +145,7 @@ unsafe extern "C" fn delete(
     flags: u64,
 ) -> libc::c_int {
     guard(|| {
-        no_flags("poll_del", flags)?;
+        only(flags, 0)?;
         // SAFETY: fi_poll(3) demands a live set.
         let mut members = unsafe { lock(&object::<Poll, _>(poll)?.members)? };
         let before = members.len();

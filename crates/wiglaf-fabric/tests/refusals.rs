@@ -79,7 +79,7 @@ const OBJECTS: &[Refused] = &[
     ("fabric is still in use", -fi::FI_EBUSY, |home, _| ops::close(home.fabric) as isize),
     ("completion queue is still in use", -fi::FI_EBUSY, |_, side| ops::close(side.rx) as isize),
     ("address vector is still in use", -fi::FI_EBUSY, |_, side| ops::close(side.av) as isize),
-    ("poll_add: flags 0x1", -fi::FI_EBADFLAGS, |home, side| {
+    ("flags or capabilities 0x1", -fi::FI_EINVAL, |home, side| {
         with_set(home, |set| call!(set, ops.poll_add(set, side.rx.cast(), 1)))
     }),
     ("poll_add: a set takes no object of class", -fi::FI_EINVAL, |home, side| {
