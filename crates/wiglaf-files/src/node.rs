@@ -547,6 +547,10 @@ enum Pair {
 
 /// The flags of open(2) as the protocol has them.
 fn wire_flags(flags: i32) -> Result<OpenFlags> {
+    let makes_folder = libc::O_CREAT | libc::O_DIRECTORY;
+    if flags & makes_folder == makes_folder {
+        return Err(Errno::INVAL.into()); // as Linux since 6.3, before it looks at the path
+    }
     let refused = libc::O_PATH | libc::O_TMPFILE & !libc::O_DIRECTORY | libc::O_DIRECT;
     if flags & refused != 0 {
         return Err(Error::new(Errno::INVAL, Reason::Flag));

@@ -102,8 +102,9 @@ impl Roots {
         // Opening a device does things, so what it is is asked first.
         match self.look_up(path, OFlags::PATH | probe, Mode::empty()) {
             Ok(found) => check_kind(&found)?,
-            Err(error) if error.errno() == Errno::NOENT.raw_os_error() => {}
-            Err(error) => return Err(error),
+            Err(error) if error.reason() != Reason::Kernel => return Err(error),
+            // With these flags the kernel may say otherwise.
+            Err(_) => {}
         }
         let mode = if flags.has(OpenFlags::CREATE) {
             Mode::from_raw_mode(mode & 0o7777)

@@ -196,3 +196,57 @@ fn many_threads_share_a_node() {
         }
     });
 }
+
+/// A file system of a mebibyte, for as long as it lives.
+struct Small(std::path::PathBuf);
+
+impl Small {
+    fn mount(at: std::path::PathBuf) -> Option<Self> {
+        std::fs::create_dir(&at).unwrap();
+        let mounted = rustix::mount::mount(
+            "tmpfs",
+            &at,
+            "tmpfs",
+            rustix::mount::MountFlags::empty(),
+            Some(c"size=1m"),
+        );
+        match mounted {
+            Ok(()) => Some(Self(at)),
+            Err(why) => {
+                println!("skipped: no tmpfs can be mounted here ({why})");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn a_full_disk_takes_what_it_can_and_says_so() {
+    let place = Place::new();
+    let Some(disk) = Small::mount(place.path("disk")) else { return };
+    let file = place.node.open("disk/f", RW, 0o644).unwrap();
+    let bytes = vec![5; 700_000];
+    assert_eq!(file.write(&bytes).unwrap(), 700_000);
+    // What did not fit is not said to be written, and what is said is there.
+    let rest = file.write(&bytes).unwrap();
+    assert!(rest < 700_000, "{rest} bytes were taken by a full disk");
+    let position = file.seek(SeekFrom::Current(0)).unwrap();
+    assert_eq!(position, 700_000 + rest as u64);
+    assert_eq!(file.write(b"more").unwrap_err().errno(), libc::ENOSPC);
+    let on_disk = std::fs::read(disk.0.join("f")).unwrap();
+    assert!(
+        on_disk.len() as u64 >= position && on_disk[..position as usize].iter().all(|b| *b == 5)
+    );
+    // Behind, the error comes with the next call that asks for it.
+    file.truncate(700_000).unwrap();
+    file.seek(SeekFrom::Start(700_000)).unwrap();
+    file.set_write_behind(4 << 20).unwrap();
+    let _ = file.write(&bytes);
+    assert_eq!(file.sync(false).unwrap_err().errno(), libc::ENOSPC);
+}

@@ -262,6 +262,8 @@ impl Files {
                 symlinkat(c_string(target)?, &at.folder, &at.name)?;
             }
             Request::HardLink { from, to } => {
+                // The kernel asks first whether there is such a file.
+                roots.find(from, false)?;
                 let (from, to) = (roots.place(from)?, roots.place(to)?);
                 linkat(&from.folder, &from.name, &to.folder, &to.name, AtFlags::empty())?;
             }
