@@ -9,8 +9,8 @@ use wiglaf_cluster::StateDir;
 use wiglaf_cluster::proto::STATE_VAR;
 
 use crate::{
-    agent, bench, capture, demo, doctor, down, env, exec, fault, floor, manual, run, serve_files,
-    stats, status, up,
+    agent, bench, capture, cp, demo, doctor, down, env, exec, fault, floor, manual, run,
+    serve_files, stats, status, up,
 };
 
 const EXAMPLES: &str = "\
@@ -115,6 +115,7 @@ pub(crate) enum Command {
     Down(down::Args),
     Run(run::Args),
     Exec(exec::Args),
+    Cp(cp::Args),
     Fault(fault::Args),
     Stats(stats::Args),
     Capture(capture::Args),

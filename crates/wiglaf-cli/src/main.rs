@@ -7,6 +7,7 @@ mod agent;
 mod args;
 mod bench;
 mod capture;
+mod cp;
 mod demo;
 mod doctor;
 mod down;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(args, &state),
         Command::Down(_) => down::run(&state),
         Command::Exec(args) => exec::run(args, &state),
+        Command::Cp(args) => cp::run(args, &state),
         Command::Fault(args) => fault::run(args, &state),
         Command::Capture(args) => capture::run(args, &state),
         Command::Stats(args) => stats::run(args, &state),

@@ -80,3 +80,41 @@ fn a_server_is_the_callers_and_sees_what_is_exported() {
     let said = nobody("/var/tmp/file");
     assert!(said.stderr.contains("ropen: Permission denied: the path is in no folder"), "{said:?}");
 }
+
+#[test]
+fn a_file_is_copied_between_nodes_and_a_copy_goes_on_where_it_was() {
+    let Some(site) = Site::up(&[]) else { return };
+    site.sh("node1", "head -c 5000000 /dev/urandom > /scratch/a; chmod 640 /scratch/a");
+    site.wiglaf(&["cp", "node1:/scratch/a", "node2:/scratch/b"]).expect_success();
+    let sum = |node: &str, path: &str| site.sh(node, &format!("sha256sum < {path}"));
+    let whole = sum("node1", "/scratch/a");
+    assert_eq!(sum("node2", "/scratch/b"), whole);
+    assert_eq!(site.sh("node2", "stat -c '%a %s' /scratch/b; ls /scratch"), "640 5000000\nb\n");
+
+    // What an interrupted copy has left is kept if it is right, and replaced if not.
+    site.sh("node2", "head -c 2000000 /scratch/b > /scratch/c.wiglaf-part");
+    site.sh("node2", "head -c 2000000 /dev/urandom > /scratch/d.wiglaf-part");
+    for (name, resumed) in [("c", 2_000_000), ("d", 0)] {
+        let to = format!("node2:/scratch/{name}");
+        let said = site.wiglaf(&["cp", "--json", "node1:/scratch/a", &to]).expect_success();
+        let report: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+        assert_eq!(report["bytes"], 5_000_000);
+        assert_eq!(report["resumed_bytes"], resumed, "{name}");
+        assert_eq!(sum("node2", &format!("/scratch/{name}")), whole, "{name}");
+    }
+
+    // To and from the folder that the command is called in, into a folder of a node.
+    std::fs::write(site.work().join("local"), "some bytes").unwrap();
+    site.wiglaf(&["cp", "local", "node2:/scratch"]).expect_success();
+    assert_eq!(site.sh("node2", "cat /scratch/local"), "some bytes");
+    site.wiglaf(&["cp", "node2:/scratch/local", "back"]).expect_success();
+    assert_eq!(std::fs::read(site.work().join("back")).unwrap(), b"some bytes");
+
+    let refused = site.wiglaf(&["cp", "node1:/scratch/no", "node2:/scratch/x"]);
+    refused.expect_sentence(1, "cannot copy node1:/scratch/no to node2:/scratch/x: No such file");
+    let refused = site.wiglaf(&["cp", "node1:/scratch/a", "node2:/etc/x"]);
+    refused.expect_sentence(1, "the path is in no folder that its node exports");
+    let refused = site.wiglaf(&["cp", "node7:/scratch/a", "node2:/scratch/x"]);
+    refused.expect_sentence(1, "the cluster `default` has no node node7");
+    assert_eq!(site.strays(), 0);
+}

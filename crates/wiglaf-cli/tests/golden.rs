@@ -57,6 +57,7 @@ fn help() {
         "down",
         "run",
         "exec",
+        "cp",
         "fault",
         "stats",
         "capture",

@@ -1,0 +1,185 @@
+//! Copying a file from one node to another, so that an interrupted copy goes
+//! on where it was and a finished one is known to be right.
+//!
+//! The bytes go to `NAME.wiglaf-part` beside the target, which gets its name
+//! when all of it is on disk and has been read back. CRC-32C (RFC 3720,
+//! appendix B.4) tells whether both sides hold the same.
+
+use std::ffi::{OsStr, OsString};
+
+use crc_fast::{CrcAlgorithm, Digest};
+use rustix::io::Errno;
+
+use crate::error::{Error, Reason, Result};
+use crate::file::{File, SeekFrom};
+use crate::node::Node;
+
+/// Bytes that one call moves.
+const CALL_LEN: usize = 1 << 20;
+/// Bytes under way on each side.
+const BUFFERED_LEN: usize = 4 << 20;
+/// What the name of an unfinished copy ends with.
+pub const PART: &str = ".wiglaf-part";
+
+/// A file on a node.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Which node.
+    pub node: Node,
+    /// Its path there.
+    pub path: OsString,
+}
+
+/// What a copy is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Comparing what an earlier copy has left.
+    Comparing,
+    /// Copying.
+    Copying,
+    /// Reading the copy back.
+    Verifying,
+}
+
+/// What a finished copy was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copied {
+    /// Length of the file in bytes.
+    pub len: u64,
+    /// Bytes of it that were there from an earlier copy.
+    pub resumed: u64,
+    /// CRC-32C of the whole file.
+    pub checksum: u32,
+}
+
+/// Copies a file. `progress` is told the stage, the bytes done and the bytes in all.
+///
+/// # Errors
+/// Those of the calls; `EIO` when the copy is not what was read, or the source
+/// changed its length meanwhile. The unfinished copy stays, for the next attempt.
+pub fn copy(
+    from: &Place,
+    to: &Place,
+    verify: bool,
+    progress: &mut dyn FnMut(Stage, u64, u64),
+) -> Result<Copied> {
+    let source = from.node.open(&from.path, libc::O_RDONLY, 0)?;
+    let about = source.attributes()?;
+    if about.mode & libc::S_IFMT != libc::S_IFREG {
+        return Err(Error::with_detail(
+            Errno::ISDIR,
+            Reason::Kernel,
+            "only files can be copied, not folders",
+        ));
+    }
+    let to = target(from, to)?;
+    let mut part = to.path.clone();
+    part.push(PART);
+    let flags = libc::O_RDWR | libc::O_CREAT;
+    let copy = to.node.open(&part, flags, about.mode & 0o777)?;
+    for file in [&source, &copy] {
+        file.set_read_ahead(BUFFERED_LEN)?;
+        file.set_write_behind(BUFFERED_LEN)?;
+    }
+    let (resumed, mut digest) = resume(&source, &copy, about.size, progress)?;
+    copy.truncate(resumed)?;
+    source.seek(SeekFrom::Start(resumed))?;
+    copy.seek(SeekFrom::Start(resumed))?;
+    let mut done = resumed;
+    let mut bytes = vec![0; CALL_LEN];
+    loop {
+        progress(Stage::Copying, done, about.size);
+        let got = source.read(&mut bytes)?;
+        if got == 0 {
+            break;
+        }
+        digest.update(&bytes[..got]);
+        write_all(&copy, &bytes[..got])?;
+        done += got as u64;
+    }
+    copy.sync(false)?;
+    let checksum = digest.finalize() as u32;
+    if done != about.size {
+        return Err(wrong("the source changed its length while it was copied; copy it again"));
+    }
+    if verify && checksum_of(&copy, done, Stage::Verifying, progress)?.finalize() as u32 != checksum
+    {
+        to.node.unlink(&part)?;
+        return Err(wrong("the copy is not what was read, and was removed; copy it again"));
+    }
+    copy.close()?;
+    to.node.rename(&part, &to.path)?;
+    Ok(Copied { len: done, resumed, checksum })
+}
+
+fn wrong(why: &str) -> Error {
+    Error::with_detail(Errno::IO, Reason::Kernel, why)
+}
+
+/// In a folder the copy has its source's name.
+fn target(from: &Place, to: &Place) -> Result<Place> {
+    let is_folder = match to.node.attributes(&to.path, true) {
+        Ok(about) => about.mode & libc::S_IFMT == libc::S_IFDIR,
+        Err(error) if error.errno() == libc::ENOENT => false,
+        Err(error) => return Err(error),
+    };
+    let mut path = to.path.clone();
+    if is_folder {
+        let name = std::path::Path::new(&from.path).file_name();
+        path.push("/");
+        path.push(name.unwrap_or_else(|| OsStr::new("copy")));
+    }
+    Ok(Place { node: to.node.clone(), path })
+}
+
+/// How much of an earlier copy can stay, and the checksum up to there.
+fn resume(
+    source: &File,
+    copy: &File,
+    size: u64,
+    progress: &mut dyn FnMut(Stage, u64, u64),
+) -> Result<(u64, Digest)> {
+    let there = copy.attributes()?.size;
+    if there > 0 && there <= size {
+        let ours = checksum_of(source, there, Stage::Comparing, progress)?;
+        let theirs = checksum_of(copy, there, Stage::Comparing, progress)?;
+        if ours.finalize() == theirs.finalize() {
+            return Ok((there, ours));
+        }
+    }
+    Ok((0, Digest::new(CrcAlgorithm::Crc32Iscsi)))
+}
+
+/// Of the first `len` bytes; a file that is shorter has another one.
+fn checksum_of(
+    file: &File,
+    len: u64,
+    stage: Stage,
+    progress: &mut dyn FnMut(Stage, u64, u64),
+) -> Result<Digest> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    let mut bytes = vec![0; CALL_LEN];
+    let mut done = 0;
+    while done < len {
+        progress(stage, done, len);
+        let wanted = (len - done).min(CALL_LEN as u64) as usize;
+        let got = file.read(&mut bytes[..wanted])?;
+        if got == 0 {
+            break;
+        }
+        digest.update(&bytes[..got]);
+        done += got as u64;
+    }
+    Ok(digest)
+}
+
+fn write_all(file: &File, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes)? {
+            0 => return Err(Errno::NOSPC.into()),
+            count => bytes = &bytes[count..],
+        }
+    }
+    Ok(())
+}
