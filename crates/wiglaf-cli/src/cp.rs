@@ -146,7 +146,7 @@ impl Bar {
             Stage::Copying => "copying",
             Stage::Verifying => "verifying",
         };
-        let percent = if of == 0 { 100 } else { done * 100 / of };
+        let percent = (done * 100).checked_div(of).unwrap_or(100);
         eprint!("\r{what:9} {percent:3} %  {:.1} of {:.1} MB ", done as f64 / 1e6, of as f64 / 1e6);
     }
 
