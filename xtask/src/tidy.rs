@@ -36,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "wiglaf-counters",
             "wiglaf-endpoint",
+            "wiglaf-helper",
             "wiglaf-link",
             "wiglaf-link-packet",
             "wiglaf-link-shm",
@@ -46,6 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-am", &["wiglaf-endpoint", "wiglaf-links"]),
     ("wiglaf-counters", &[]),
     ("wiglaf-files", &["wiglaf-cluster", "wiglaf-endpoint", "wiglaf-links"]),
+    ("wiglaf-helper", &["wiglaf-link-packet", "wiglaf-link-udp"]),
     ("wiglaf-testnet", &[]),
     ("wiglaf-logical", &[]),
     ("wiglaf-cluster", &["wiglaf-bpf"]),

@@ -127,6 +127,9 @@ pub(crate) enum Command {
     Man(manual::ManArgs),
     #[command(hide = true)]
     Floor(floor::Args),
+    /// Open packet sockets for users without privilege; started by `wiglaf up`
+    #[command(hide = true)]
+    Helper,
     #[command(hide = true)]
     ServeFiles(serve_files::Args),
     #[command(hide = true)]

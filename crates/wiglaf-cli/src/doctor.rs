@@ -54,7 +54,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.toolchain {
         return toolchain::run(args.json);
     }
-    let checks = doctor::examine(&this_exe()?);
+    let mut checks = doctor::examine(&this_exe()?);
+    if let Some(at) = checks.iter().position(|check| check.name == "link packet") {
+        let helper = helper(checks[at].verdict);
+        checks.insert(at + 1, helper);
+    }
     let complete = checks.iter().all(|check| check.verdict != Verdict::Missing);
     match args.json {
         true => output::print_json(&Report { complete, checks })?,
@@ -81,4 +85,25 @@ fn show(checks: &[Check]) -> String {
         text += &format!("  {}: {mend}\n", check.name);
     }
     text
+}
+
+/// The helper, which lends the packet link its privilege.
+fn helper(packet: Verdict) -> Check {
+    let name = "helper";
+    let told = wiglaf_helper::status();
+    let mend = "have the administrator run wiglaf-helper and admit you (docs/helper.md)";
+    match told {
+        Ok(found) if packet == Verdict::Ok || found.contains(" is admitted") => {
+            Check { name, verdict: Verdict::Ok, found, mend: None }
+        }
+        Ok(found) => Check { name, verdict: Verdict::Limited, found, mend: Some(mend.to_owned()) },
+        Err(why) if packet == Verdict::Ok => {
+            let found = format!("{why}; this user needs none");
+            Check { name, verdict: Verdict::Ok, found, mend: None }
+        }
+        Err(why) => {
+            let found = format!("{why}; `udp` is used");
+            Check { name, verdict: Verdict::Limited, found, mend: Some(mend.to_owned()) }
+        }
+    }
 }

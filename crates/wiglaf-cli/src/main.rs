@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => manual::completions(args),
         Command::Man(args) => manual::man(args),
         Command::ServeFiles(args) => serve_files::run(args, &state),
+        Command::Helper => helper(),
         Command::Agent(args) => agent::run(args, &state),
         Command::NodeInit(_) => wiglaf_cluster::init::main().map(|()| ExitCode::FAILURE),
     };
@@ -61,4 +62,14 @@ fn main() -> ExitCode {
         eprintln!("wiglaf: {error}");
         ExitCode::from(error.exit_status())
     })
+}
+
+/// The helper of an emulated node; real ones have a program of that name.
+fn helper() -> wiglaf_cluster::Result<ExitCode> {
+    let places = wiglaf_helper::Places {
+        socket: wiglaf_helper::SOCKET.into(),
+        policy: wiglaf_helper::POLICY.into(),
+    };
+    let served = wiglaf_helper::serve(&places).map(|()| ExitCode::FAILURE);
+    served.map_err(wiglaf_cluster::Error::new)
 }

@@ -9,6 +9,7 @@ use wiglaf_cluster::fortran::FortranTrue;
 use wiglaf_cluster::launch::{self, Deal, Job, Mpi};
 use wiglaf_cluster::mpi::{Link, Transport};
 use wiglaf_cluster::shape::Draft;
+use wiglaf_cluster::user::User;
 use wiglaf_cluster::{HostList, Record, Result, StateDir, Streams, signals, up};
 
 use crate::args::Global;
@@ -25,6 +26,7 @@ Examples:
   wiglaf run --fortran-true=-1 -- ./prog     its compiler stores .TRUE. as -1
   wiglaf run --mpi mpich -- ./hello          a program built with MPICH
   wiglaf run --mpi mpich@4.3 -- ./hello      on that version of it
+  wiglaf run --user ann -- ./hello           as an ordinary user (docs/helper.md)
   wiglaf run --mpi none -- ./am_program      no MPI; peers in WIGLAF_PEERS
 
 With no cluster up, the default one is started first. The program is started
@@ -81,6 +83,10 @@ pub(crate) struct Args {
     /// The interface to use [default: eth0, that of emulated nodes]
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
+
+    /// Run it as this user, by name or number; only root can
+    #[arg(long, value_name = "USER", value_parser = parse_user)]
+    user: Option<User>,
 
     /// The program and its arguments
     #[arg(required = true, last = true, value_name = "PROGRAM")]
@@ -154,6 +160,10 @@ impl From<LinkArg> for Link {
     }
 }
 
+fn parse_user(text: &str) -> Result<User> {
+    User::find(text)
+}
+
 fn parse_mpi(text: &str) -> Result<Mpi> {
     if text == "none" { Ok(Mpi::None) } else { text.parse().map(Mpi::With) }
 }
@@ -174,6 +184,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         transport: args.transport.into(),
         link: args.link.into(),
         interface: args.interface.clone(),
+        user: args.user.clone(),
         fortran_true: args.fortran_true,
         deal: match args.deal {
             DealArg::Cyclic => Deal::Cyclic,

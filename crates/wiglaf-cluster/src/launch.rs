@@ -16,6 +16,7 @@ use crate::mpi::{self, Choice, Family, Installation, Link, Placement, Settings, 
 use crate::proto::{End, JOB_VAR, NODE_VAR};
 use crate::shape::{INTERFACE, NodeShape};
 use crate::state::{Record, StateDir};
+use crate::user::User;
 use crate::{provider, random};
 use crate::{quiet, signals};
 
@@ -68,6 +69,8 @@ pub struct Job {
     pub fortran_true: FortranTrue,
     /// Further variables for the launcher, or for every rank without an MPI.
     pub env: Vec<(String, String)>,
+    /// As whom; as whoever asks unless given, which only root may.
+    pub user: Option<User>,
     /// Further arguments of the launcher.
     pub launcher_args: Vec<OsString>,
 }
@@ -156,6 +159,9 @@ pub fn start(
         launch.provider = Some(provider::find(exe)?);
     }
     launch.share_folders(mpi.as_ref())?;
+    if let Some(user) = &job.user {
+        user.become_it()?;
+    }
     let leases = launch.nodes.iter().map(|n| n.lease(&launch.id)).collect::<Result<Vec<_>>>()?;
     let (commands, complaints) = match &mpi {
         Some(mpi) => {
@@ -223,6 +229,11 @@ impl Launch<'_> {
         self.nodes.iter().try_for_each(|node| node.share(&folders))
     }
 
+    fn user_vars(&self) -> impl Iterator<Item = (String, String)> {
+        let vars = self.job.user.iter().flat_map(User::vars);
+        vars.map(|(name, value)| (name.to_owned(), value))
+    }
+
     /// How many ranks each node gets.
     fn slots(&self) -> Vec<usize> {
         let (each, more) = (self.ranks / self.nodes.len(), self.ranks % self.nodes.len());
@@ -267,6 +278,7 @@ impl Launch<'_> {
         vars.extend(self.job.env.iter().cloned());
         vars.extend(self.preload.iter().flat_map(|preload| preload.vars.clone()));
         vars.push((JOB_VAR.to_owned(), self.id.clone()));
+        vars.extend(self.user_vars());
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         vars.extend(mpi::forwarding(mpi.family, &vars, names, &user));
 
@@ -317,6 +329,7 @@ impl Launch<'_> {
                 .env("WIGLAF_KEY", &self.key)
                 .env("WIGLAF_LINK", self.job.link.name())
                 .env(JOB_VAR, &self.id)
+                .envs(self.user_vars())
                 .udp_ports([port(*index)]);
             let copy = |fd: &std::os::fd::OwnedFd| {
                 fd.try_clone().map_err(|e| Error::new(format!("cannot copy a stream: {e}")))

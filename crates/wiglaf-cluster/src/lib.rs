@@ -28,6 +28,7 @@ pub mod tap;
 pub mod terminal;
 pub mod toolchain;
 pub mod up;
+pub mod user;
 pub mod wire;
 
 pub use client::{Node, NodeCommand, Streams};

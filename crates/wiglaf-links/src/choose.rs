@@ -4,10 +4,11 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 
 use wiglaf_endpoint::{FRAME_LEN_MIN, LinkChoice};
+use wiglaf_helper::{AskError, LinkKind};
 use wiglaf_link::Link;
 use wiglaf_link_packet::{OpenError as PacketError, PacketLink};
 use wiglaf_link_shm::ShmLink;
-use wiglaf_link_udp::{Interface, UdpLink, interface};
+use wiglaf_link_udp::{BulkSocket, FrameSocket, Interface, UdpLink, interface};
 use wiglaf_link_xdp::{Mode, OpenError as XdpError, XdpLink};
 
 /// The links of an endpoint.
@@ -48,8 +49,9 @@ pub enum OpenError {
     Bind(SocketAddrV4, io::Error),
     /// The packet or xdp link was asked for on an address that is not on Ethernet.
     NotEthernet(&'static str, Ipv4Addr),
-    /// The packet link was asked for without the privilege it takes.
-    PacketNotPermitted,
+    /// The packet link takes a privilege that this process lacks, and the
+    /// helper did not lend it.
+    PacketNotPermitted(AskError),
     /// The packet link failed for another reason.
     Packet(io::Error),
     /// The xdp link was asked for and does not work here.
@@ -86,10 +88,10 @@ impl std::fmt::Display for OpenError {
                 "the {link} link works on Ethernet interfaces only, and {ip} is on none; \
                  choose another address or the udp link"
             ),
-            Self::PacketNotPermitted => write!(
+            Self::PacketNotPermitted(why) => write!(
                 f,
-                "the packet link takes the CAP_NET_RAW capability, which this process lacks; \
-                 choose the udp link, or run with the capability"
+                "the packet link takes the CAP_NET_RAW capability, which this process lacks, and \
+                 {why}; choose the udp link, or have the helper admit you (docs/helper.md)"
             ),
             Self::Packet(error) => {
                 write!(f, "the packet link cannot be opened ({error}); choose the udp link")
@@ -140,8 +142,11 @@ pub fn open_links(
         LinkChoice::XdpZeroCopy => open_xdp(interface, at, Mode::ZeroCopy, &mut note)?,
         LinkChoice::Auto => match open_packet(interface, at) {
             Ok(link) => Box::new(link),
-            // If the port was the trouble, this says so again.
-            Err(_) => Box::new(open_udp(at)?),
+            Err(why) => {
+                note = lacks(&why);
+                // If the port was the trouble, this says so again.
+                Box::new(open_udp(at)?)
+            }
         },
     };
     // Without shared memory the ranks of a node talk over the other link.
@@ -179,14 +184,43 @@ fn open_udp(at: SocketAddrV4) -> Result<UdpLink, OpenError> {
 }
 
 fn open_packet(interface: Interface, at: SocketAddrV4) -> Result<PacketLink, OpenError> {
-    PacketLink::open(interface, at).map_err(|error| match error {
+    let opened = PacketLink::open(interface.clone(), at);
+    match opened {
+        Err(PacketError::Packet(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_packet_by_helper(interface, at)
+        }
+        opened => opened.map_err(|error| packet_error(at, error)),
+    }
+}
+
+/// The same for a process without privilege, with a socket that the helper opens.
+fn open_packet_by_helper(interface: Interface, at: SocketAddrV4) -> Result<PacketLink, OpenError> {
+    let plain = FrameSocket::open(at).map_err(|error| bind_error(at, error))?;
+    let bulk = BulkSocket::open(*at.ip()).map_err(|error| bind_error(at, error))?;
+    let packet =
+        wiglaf_helper::ask(LinkKind::Packet, &plain).map_err(OpenError::PacketNotPermitted)?;
+    PacketLink::from_sockets(packet, plain, bulk, interface)
+        .map_err(|error| packet_error(at, error))
+}
+
+fn packet_error(at: SocketAddrV4, error: PacketError) -> OpenError {
+    match error {
         PacketError::NotEthernet => OpenError::NotEthernet("packet", *at.ip()),
         PacketError::Bind(error) => bind_error(at, error),
-        PacketError::Packet(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            OpenError::PacketNotPermitted
-        }
         PacketError::Packet(error) => OpenError::Packet(error),
-    })
+    }
+}
+
+/// What to say of a packet link that was tried and not had: a helper's refusal
+/// is worth a word, the lack of both privilege and helper is not.
+fn lacks(why: &OpenError) -> Option<String> {
+    match why {
+        OpenError::PacketNotPermitted(AskError::None) => None,
+        OpenError::PacketNotPermitted(why) => {
+            Some(format!("the packet link is not to be had: {why}; the udp link is used"))
+        }
+        _ => None,
+    }
 }
 
 /// Ranks beyond the last queue take the packet link: a node may have more

@@ -143,7 +143,11 @@ fn pids() -> impl Iterator<Item = Pid> {
         .filter_map(Pid::from_raw)
 }
 
-/// How many processes run on the node, its init and the dead not counted.
+/// How many processes run on the node, its init, its helper and the dead not counted.
 pub(super) fn process_count() -> usize {
-    pids().filter(|pid| Stat::read(*pid).is_some_and(|stat| !stat.has_ended)).count()
+    let helper = super::helper::pid();
+    pids()
+        .filter(|pid| pid.as_raw_nonzero().get() != helper)
+        .filter(|pid| Stat::read(*pid).is_some_and(|stat| !stat.has_ended))
+        .count()
 }

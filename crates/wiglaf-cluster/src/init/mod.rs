@@ -12,6 +12,7 @@ pub(crate) use server::SOCKET;
 
 mod children;
 mod faults;
+mod helper;
 mod jobs;
 mod root;
 mod server;
@@ -84,5 +85,8 @@ fn build(config: &NodeConfig) -> Result<server::Server> {
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
     }
     let shared = root::enter(config)?;
+    if config.address.is_some() {
+        helper::start();
+    }
     server::Server::listen(config, shared)
 }

@@ -43,7 +43,7 @@ fn the_best_that_works_is_chosen() {
         let user = open(unspecified, 0, LinkChoice::Auto).expect("a wire");
         assert_eq!(names(&user), (Some("udp"), Some("shm")));
         let error = open(unspecified, 0, LinkChoice::Packet).expect_err("not permitted");
-        assert!(matches!(error, OpenError::PacketNotPermitted), "{error}");
+        assert!(matches!(error, OpenError::PacketNotPermitted(_)), "{error}");
         let error = open(unspecified, 0, LinkChoice::Xdp).expect_err("not permitted");
         assert!(matches!(error, OpenError::Xdp(XdpError::NotPermitted)), "{error}");
     });

@@ -1,0 +1,46 @@
+//! A node's helper: it opens packet sockets for users without privilege, as
+//! on a real node.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use super::EXE;
+
+/// Its policy; that of the machine, where it has one.
+const POLICY: &str = "/etc/wiglaf/helper.toml";
+/// What it says.
+const LOG: &str = "/run/wiglaf-helper/log";
+/// What an emulated node admits: there is nothing but the emulated wire behind its interface.
+const ADMIT_ALL: &str = "\
+# Written by `wiglaf up`, as the machine has no policy of its own. See docs/helper.md.
+[[admit]]
+everybody = true
+links = [\"packet\"]
+";
+
+static PID: AtomicI32 = AtomicI32::new(0);
+
+/// The helper's process on this node; 0: there is none.
+pub(super) fn pid() -> i32 {
+    PID.load(Ordering::Relaxed)
+}
+
+/// Starts it. A node without a helper works; only users without privilege miss it.
+pub(super) fn start() {
+    let started = || -> std::io::Result<i32> {
+        if !Path::new(POLICY).exists() {
+            fs::create_dir_all("/etc/wiglaf")?;
+            fs::write(POLICY, ADMIT_ALL)?;
+        }
+        fs::DirBuilder::new().recursive(true).mode(0o755).create("/run/wiglaf-helper")?;
+        let log = fs::File::create(LOG)?;
+        let mut command = Command::new(EXE);
+        command.arg("helper").env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        // Reaped along with everything else.
+        Ok(command.spawn()?.id() as i32)
+    };
+    PID.store(started().unwrap_or(0), Ordering::Relaxed);
+}

@@ -1,0 +1,129 @@
+//! The users' side.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+use crate::protocol::{ANSWER_LEN_MAX, LinkKind, Refusal, Request, parse_answer};
+use crate::{SOCKET, SOCKET_VAR};
+
+/// A helper that says nothing for so long is none.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why there is no descriptor.
+#[derive(Debug)]
+pub enum AskError {
+    /// No helper listens here, or `WIGLAF_HELPER=off`.
+    None,
+    /// It refused, with a sentence.
+    Refused(Refusal, String),
+    /// It did not answer as a helper does.
+    Broken(io::Error),
+}
+
+impl std::fmt::Display for AskError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::None => write!(f, "no wiglaf-helper runs here"),
+            Self::Refused(_, sentence) => write!(f, "the helper refuses: {sentence}"),
+            Self::Broken(error) => write!(f, "the helper does not answer: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
+/// Asks the helper of this machine for a descriptor that belongs to `udp`, a
+/// bound socket of this process.
+///
+/// # Errors
+/// [`AskError`].
+pub fn ask(kind: LinkKind, udp: &impl AsFd) -> Result<OwnedFd, AskError> {
+    ask_at(&socket_path().ok_or(AskError::None)?, kind, udp)
+}
+
+/// The same of the helper that listens at `path`.
+///
+/// # Errors
+/// [`AskError`].
+pub fn ask_at(path: &Path, kind: LinkKind, udp: &impl AsFd) -> Result<OwnedFd, AskError> {
+    let (_, descriptor) = talk(path, Request::Open(kind), Some(udp.as_fd()))?;
+    descriptor.ok_or_else(|| AskError::Broken(io::ErrorKind::InvalidData.into()))
+}
+
+/// What the helper says of itself, and of what it would do for this user.
+///
+/// # Errors
+/// [`AskError`].
+pub fn status() -> Result<String, AskError> {
+    status_at(&socket_path().ok_or(AskError::None)?)
+}
+
+/// The same of the helper that listens at `path`.
+///
+/// # Errors
+/// [`AskError`].
+pub fn status_at(path: &Path) -> Result<String, AskError> {
+    Ok(talk(path, Request::Status, None)?.0)
+}
+
+fn socket_path() -> Option<PathBuf> {
+    match std::env::var_os(SOCKET_VAR).filter(|value| !value.is_empty()) {
+        Some(value) if value == "off" => None,
+        Some(value) => Some(value.into()),
+        None => Some(SOCKET.into()),
+    }
+}
+
+fn talk(
+    path: &Path,
+    request: Request,
+    udp: Option<std::os::fd::BorrowedFd<'_>>,
+) -> Result<(String, Option<OwnedFd>), AskError> {
+    let stream = UnixStream::connect(path).map_err(|_| AskError::None)?;
+    let exchange = || -> io::Result<_> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let rights: Vec<_> = udp.into_iter().collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !rights.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(&rights));
+        }
+        // One that refuses before it has read has still said why.
+        let sent =
+            sendmsg(&stream, &[IoSlice::new(&request.emit())], &mut control, SendFlags::NOSIGNAL);
+        receive(&stream).or_else(|error| sent.map_err(io::Error::from).and(Err(error)))
+    };
+    let (bytes, descriptor) = exchange().map_err(AskError::Broken)?;
+    match parse_answer(&bytes) {
+        Some((Ok(()), sentence)) => Ok((sentence, descriptor)),
+        Some((Err(refusal), sentence)) => Err(AskError::Refused(refusal, sentence)),
+        None => Err(AskError::Broken(io::ErrorKind::UnexpectedEof.into())),
+    }
+}
+
+/// The answer is one message that fits the socket's buffer: it comes whole.
+fn receive(stream: &UnixStream) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+    let mut bytes = vec![0; ANSWER_LEN_MAX];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut iov = [IoSliceMut::new(&mut bytes)];
+    let got = recvmsg(stream, &mut iov, &mut control, RecvFlags::CMSG_CLOEXEC)?.bytes;
+    let mut descriptor = None;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut rights) = message {
+            descriptor = rights.next();
+        }
+    }
+    bytes.truncate(got);
+    Ok((bytes, descriptor))
+}

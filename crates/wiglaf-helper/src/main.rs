@@ -1,0 +1,45 @@
+//! The `wiglaf-helper` daemon. It takes no options but where its socket and
+//! its policy are; `docs/helper.md` specifies what it does.
+
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use wiglaf_helper::{POLICY, Places, SOCKET, serve};
+
+const USAGE: &str = "\
+wiglaf-helper [--socket PATH] [--policy PATH]
+
+Opens packet sockets for users whom the policy admits, so that MPI ranks need no
+privilege. Start it as root, or with CAP_NET_RAW: it keeps nothing else. See
+docs/helper.md, and wiglaf-helper.service for systemd.";
+
+fn main() -> ExitCode {
+    let mut places = Places { socket: PathBuf::from(SOCKET), policy: PathBuf::from(POLICY) };
+    let mut words = std::env::args_os().skip(1);
+    while let Some(word) = words.next() {
+        let place = match word.to_str() {
+            Some("--socket") => &mut places.socket,
+            Some("--policy") => &mut places.policy,
+            Some("--help" | "-h") => {
+                println!("{USAGE}");
+                return ExitCode::SUCCESS;
+            }
+            _ => return refuse("that option is not known; see wiglaf-helper --help"),
+        };
+        match words.next() {
+            Some(value) => *place = value.into(),
+            None => return refuse("a path is missing; see wiglaf-helper --help"),
+        }
+    }
+    match serve(&places) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => refuse(&why),
+    }
+}
+
+fn refuse(why: &str) -> ExitCode {
+    eprintln!("wiglaf-helper: {why}");
+    ExitCode::FAILURE
+}

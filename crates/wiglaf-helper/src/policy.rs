@@ -1,0 +1,214 @@
+//! The administrator's policy: who may have which links.
+//!
+//! A file that is missing, wrong, or that others than root could have written
+//! admits nobody.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::protocol::LinkKind;
+
+/// Longest file that is read, in bytes.
+const FILE_LEN_MAX: u64 = 1 << 20;
+
+/// Who asks, as the kernel knows them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The user.
+    pub uid: u32,
+    /// The group and the supplementary groups.
+    pub gids: Vec<u32>,
+}
+
+/// A policy file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// Most requests of one user in a minute.
+    #[serde(default = "requests_per_minute")]
+    pub requests_per_minute: u32,
+    /// Whoever one of these admits is admitted.
+    #[serde(default)]
+    admit: Vec<Rule>,
+}
+
+fn requests_per_minute() -> u32 {
+    600
+}
+
+/// One paragraph of it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    #[serde(default)]
+    users: Vec<Name>,
+    #[serde(default)]
+    groups: Vec<Name>,
+    /// A file of uids, one a line, that a job scheduler keeps.
+    allocation: Option<PathBuf>,
+    #[serde(default)]
+    everybody: bool,
+    links: Vec<LinkName>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+enum Name {
+    Number(u32),
+    Word(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum LinkName {
+    Packet,
+    Xdp,
+}
+
+impl Policy {
+    /// Reads the policy at `path`.
+    ///
+    /// # Errors
+    /// A sentence, when there is none that may be believed.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = read_trusted(path)?;
+        toml::from_str(&text).map_err(|error| {
+            let why = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+            format!("the policy {} cannot be understood: {why}", path.display())
+        })
+    }
+
+    /// Whether `caller` may have such a link; a rule that cannot be applied
+    /// admits nobody.
+    #[must_use]
+    pub fn admits(&self, caller: &Caller, link: LinkKind) -> bool {
+        self.admit
+            .iter()
+            .any(|rule| rule.links.iter().any(|name| name.is(link)) && rule.names(caller))
+    }
+}
+
+impl LinkName {
+    fn is(self, link: LinkKind) -> bool {
+        matches!((self, link), (Self::Packet, LinkKind::Packet) | (Self::Xdp, LinkKind::Xdp))
+    }
+}
+
+impl Rule {
+    fn names(&self, caller: &Caller) -> bool {
+        let uid = |name: &Name| name.number("/etc/passwd") == Some(caller.uid);
+        let gid = |name: &Name| name.number("/etc/group").is_some_and(|g| caller.gids.contains(&g));
+        self.everybody
+            || self.users.iter().any(uid)
+            || self.groups.iter().any(gid)
+            || self.allocation.as_deref().is_some_and(|file| is_allocated(file, caller.uid))
+    }
+}
+
+impl Name {
+    /// Names are looked up in the local file only; those of a directory
+    /// service are given as numbers.
+    fn number(&self, file: &str) -> Option<u32> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Word(word) => {
+                let text = fs::read_to_string(file).ok()?;
+                let mut entries = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
+                entries.find(|e| e.first() == Some(&word.as_str()))?.get(2)?.parse().ok()
+            }
+        }
+    }
+}
+
+/// Whether the scheduler's file names the user; one that is missing, or that
+/// others could have written, names nobody.
+fn is_allocated(file: &Path, uid: u32) -> bool {
+    let text = read_trusted(file).unwrap_or_default();
+    text.lines().any(|line| line.trim().parse() == Ok(uid))
+}
+
+/// The text of a file that root alone can have written.
+fn read_trusted(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    let file = fs::File::open(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let meta = file.metadata().map_err(|error| format!("cannot read {shown}: {error}"))?;
+    if !meta.is_file() || meta.uid() != 0 || meta.mode() & 0o022 != 0 {
+        return Err(format!("{shown} is not believed: others than root could have written it"));
+    }
+    let mut text = String::new();
+    file.take(FILE_LEN_MAX)
+        .read_to_string(&mut text)
+        .map_err(|error| format!("cannot read {shown}: {error}"))?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(uid: u32, gids: &[u32]) -> Caller {
+        Caller { uid, gids: gids.to_vec() }
+    }
+
+    fn parse(text: &str) -> Policy {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn users_groups_and_links_are_told_apart() {
+        let policy = parse(
+            "[[admit]]\nusers = [1000, 'root']\ngroups = [50]\nlinks = ['packet']\n\
+             [[admit]]\nusers = [2000]\nlinks = ['xdp']\n",
+        );
+        for (who, packet, xdp) in [
+            (caller(1000, &[9]), true, false),
+            (caller(0, &[9]), true, false),
+            (caller(3000, &[9, 50]), true, false),
+            (caller(2000, &[9]), false, true),
+            (caller(4000, &[9]), false, false),
+        ] {
+            assert_eq!(policy.admits(&who, LinkKind::Packet), packet, "{who:?}");
+            assert_eq!(policy.admits(&who, LinkKind::Xdp), xdp, "{who:?}");
+        }
+        assert!(!parse("").admits(&caller(0, &[0]), LinkKind::Packet));
+    }
+
+    #[test]
+    fn what_is_misspelt_is_an_error_and_no_rule() {
+        for text in [
+            "[[admit]]\nuser = [1]\nlinks = ['packet']",
+            "[[admit]]\nusers = [1]",
+            "[[admit]]\nlinks = ['tcp']",
+            "admits = 1",
+        ] {
+            assert!(toml::from_str::<Policy>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_allocation_admits_while_its_file_names_the_user() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root writes files that are believed");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("allocation");
+        let text = format!("[[admit]]\nallocation = '{}'\nlinks = ['packet']", file.display());
+        let policy = parse(&text);
+        let admits = |uid| policy.admits(&caller(uid, &[]), LinkKind::Packet);
+        assert!(!admits(1000), "there is no file");
+        fs::write(&file, "7\n1000\n").unwrap();
+        assert!(admits(1000) && admits(7) && !admits(100) && !admits(0));
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(!admits(1000), "anybody could have written it");
+        fs::remove_file(&file).unwrap();
+        assert!(!admits(1000));
+        let error = Policy::read(&file).unwrap_err();
+        assert!(error.starts_with("cannot read"), "{error}");
+    }
+}

@@ -1,0 +1,161 @@
+//! What goes over the helper's socket: one request of 16 bytes with one
+//! descriptor, one answer with one descriptor or a reason.
+
+/// Version of the request.
+const MAGIC: &[u8; 8] = b"WGHELP01";
+/// Length of a request in bytes.
+pub(crate) const REQUEST_LEN: usize = 16;
+/// Longest answer in bytes.
+pub(crate) const ANSWER_LEN_MAX: usize = 512;
+
+/// What sort of descriptor is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LinkKind {
+    /// An AF_PACKET socket.
+    Packet,
+    /// An AF_XDP socket; no helper opens these yet.
+    Xdp,
+}
+
+impl LinkKind {
+    /// Its name in policies.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Packet => "packet",
+            Self::Xdp => "xdp",
+        }
+    }
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// How the helper is, and what it would do for the caller.
+    Status,
+    /// A descriptor for the UDP socket that comes along.
+    Open(LinkKind),
+}
+
+impl Request {
+    pub(crate) fn emit(self) -> [u8; REQUEST_LEN] {
+        let mut bytes = [0; REQUEST_LEN];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8] = match self {
+            Self::Status => 0,
+            Self::Open(LinkKind::Packet) => 1,
+            Self::Open(LinkKind::Xdp) => 2,
+        };
+        bytes
+    }
+
+    /// Reserved bytes must be zero: what is not understood is refused.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let rest = bytes.strip_prefix(MAGIC)?;
+        let [kind, reserved @ ..] = <[u8; REQUEST_LEN - 8]>::try_from(rest).ok()?;
+        if reserved != [0; REQUEST_LEN - 9] {
+            return None;
+        }
+        match kind {
+            0 => Some(Self::Status),
+            1 => Some(Self::Open(LinkKind::Packet)),
+            2 => Some(Self::Open(LinkKind::Xdp)),
+            _ => None,
+        }
+    }
+}
+
+/// Why somebody gets nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// No request of this version.
+    Malformed,
+    /// The policy does not admit the user to this link.
+    NotAdmitted,
+    /// Too many requests of this user.
+    TooOften,
+    /// What came along is no UDP socket that is bound, alone, to an address
+    /// of an Ethernet interface in the helper's own network.
+    NotTheirs,
+    /// The kernel did not open the socket.
+    Failed,
+}
+
+impl Refusal {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Malformed, Self::NotAdmitted, Self::TooOften, Self::NotTheirs, Self::Failed];
+
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Malformed => 1,
+            Self::NotAdmitted => 2,
+            Self::TooOften => 3,
+            Self::NotTheirs => 4,
+            Self::Failed => 5,
+        }
+    }
+
+    fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|refusal| refusal.code() == code)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::NotAdmitted => "not admitted",
+            Self::TooOften => "too often",
+            Self::NotTheirs => "not theirs",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// An answer: granted, or why not; and a sentence.
+pub(crate) fn emit_answer(outcome: Result<(), Refusal>, sentence: &str) -> Vec<u8> {
+    let code = outcome.err().map_or(0, Refusal::code);
+    let mut bytes = vec![code];
+    let sentence: String = sentence.chars().filter(|c| !c.is_control()).collect();
+    bytes.extend(sentence.bytes().take(ANSWER_LEN_MAX - 1));
+    bytes
+}
+
+/// Reads an answer; `None` when it is none.
+pub(crate) fn parse_answer(bytes: &[u8]) -> Option<(Result<(), Refusal>, String)> {
+    let (code, sentence) = bytes.split_first()?;
+    let outcome = match code {
+        0 => Ok(()),
+        code => Err(Refusal::from_code(*code)?),
+    };
+    Some((outcome, String::from_utf8_lossy(sentence).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn requests_and_answers_come_back() {
+        for request in
+            [Request::Status, Request::Open(LinkKind::Packet), Request::Open(LinkKind::Xdp)]
+        {
+            assert_eq!(Request::parse(&request.emit()), Some(request));
+        }
+        for refusal in Refusal::ALL {
+            let answer = emit_answer(Err(refusal), "be\ncause");
+            assert_eq!(parse_answer(&answer), Some((Err(refusal), "because".to_owned())));
+        }
+        assert_eq!(emit_answer(Ok(()), &"x".repeat(1000)).len(), ANSWER_LEN_MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_not_understood_is_refused(at in 0usize..REQUEST_LEN, flip in 3u8..) {
+            let mut bytes = Request::Status.emit();
+            bytes[at] ^= flip;
+            prop_assert_eq!(Request::parse(&bytes), None);
+            prop_assert_eq!(Request::parse(&bytes[..at]), None);
+            let _ = parse_answer(&bytes);
+        }
+    }
+}

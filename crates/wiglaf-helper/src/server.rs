@@ -1,0 +1,276 @@
+//! The helper itself.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use wiglaf_link_packet::open_packet_socket;
+use wiglaf_link_udp::interface;
+
+use crate::policy::{Caller, Policy};
+use crate::protocol::{LinkKind, REQUEST_LEN, Refusal, Request, emit_answer};
+use crate::rate::Allowances;
+use crate::{confine, sys};
+
+/// Who says nothing for so long is not waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Connections served at once, and of one user.
+const CONNECTIONS_MAX: usize = 64;
+const CONNECTIONS_OF_USER_MAX: usize = 8;
+/// Lines of the log in a minute.
+const LINES_PER_MINUTE: u32 = 120;
+
+/// Where the helper finds and puts things.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// Its socket.
+    pub socket: PathBuf,
+    /// The policy.
+    pub policy: PathBuf,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Helper {
+    policy: PathBuf,
+    /// The network that packet sockets are opened in.
+    network: u64,
+    requests: Mutex<Allowances>,
+    lines: Mutex<Allowances>,
+    connections: Mutex<HashMap<u32, usize>>,
+    granted: AtomicU64,
+    refused: [AtomicU64; Refusal::ALL.len()],
+}
+
+/// Serves for ever, with CAP_NET_RAW and no other privilege.
+///
+/// # Errors
+/// A sentence, when it cannot listen, or cannot give its privileges up.
+pub fn serve(places: &Places) -> Result<(), String> {
+    let listener = listen(places)?;
+    confine::give_up_privileges()?;
+    let probe = std::net::UdpSocket::bind("0.0.0.0:0");
+    let network = probe.and_then(|probe| sys::network_of(&probe));
+    let network = network.map_err(|error| format!("the kernel names no networks: {error}"))?;
+    let helper = Arc::new(Helper {
+        policy: places.policy.clone(),
+        network,
+        requests: Mutex::default(),
+        lines: Mutex::default(),
+        connections: Mutex::default(),
+        granted: AtomicU64::new(0),
+        refused: Default::default(),
+    });
+    eprintln!("wiglaf-helper: listening at {}", places.socket.display());
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => helper.accept(stream),
+            Err(_) => std::thread::sleep(Duration::from_millis(50)), // no descriptors left
+        }
+    }
+}
+
+fn listen(places: &Places) -> Result<UnixListener, String> {
+    let shown = places.socket.display();
+    let fail = |error: io::Error| format!("cannot listen at {shown}: {error}");
+    if let Some(folder) = places.socket.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(folder).map_err(fail)?;
+    }
+    if UnixStream::connect(&places.socket).is_ok() {
+        return Err(format!("another helper listens at {shown}"));
+    }
+    let _ = fs::remove_file(&places.socket);
+    let listener = UnixListener::bind(&places.socket).map_err(fail)?;
+    // Everybody may ask; the policy decides.
+    fs::set_permissions(&places.socket, fs::Permissions::from_mode(0o666)).map_err(fail)?;
+    Ok(listener)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Helper {
+    /// Serves a connection in a thread of its own, if there are not too many.
+    fn accept(self: &Arc<Self>, stream: UnixStream) {
+        let Ok(caller) = sys::caller(&stream) else { return };
+        let uid = caller.uid;
+        {
+            let mut connections = locked(&self.connections);
+            let all: usize = connections.values().sum();
+            let theirs = connections.entry(uid).or_insert(0);
+            if all >= CONNECTIONS_MAX || *theirs >= CONNECTIONS_OF_USER_MAX {
+                drop(connections);
+                self.refuse(&stream, &caller, Refusal::TooOften, "too many connections at once");
+                return;
+            }
+            *theirs += 1;
+        }
+        let helper = Arc::clone(self);
+        let serve = move || {
+            helper.serve(&stream, &caller);
+            helper.leave(uid);
+        };
+        if std::thread::Builder::new().stack_size(256 << 10).spawn(serve).is_err() {
+            self.leave(uid);
+        }
+    }
+
+    fn leave(&self, uid: u32) {
+        let mut connections = locked(&self.connections);
+        if let Some(count) = connections.get_mut(&uid) {
+            *count -= 1;
+            if *count == 0 {
+                connections.remove(&uid);
+            }
+        }
+    }
+
+    fn serve(&self, stream: &UnixStream, caller: &Caller) {
+        let _ = stream.set_read_timeout(Some(PATIENCE));
+        let _ = stream.set_write_timeout(Some(PATIENCE));
+        let policy = Policy::read(&self.policy);
+        let per_minute = policy.as_ref().map_or(60, |policy| policy.requests_per_minute);
+        let now = Instant::now();
+        if !locked(&self.requests).take(caller.uid, per_minute, now) {
+            let why = format!("more than {per_minute} requests in a minute; wait a little");
+            return self.refuse(stream, caller, Refusal::TooOften, &why);
+        }
+        let Some((request, descriptor)) = receive(stream) else {
+            return self.refuse(stream, caller, Refusal::Malformed, "this is no request");
+        };
+        let kind = match request {
+            Request::Status => return self.tell_status(stream, caller, &policy),
+            Request::Open(kind) => kind,
+        };
+        let opened = policy
+            .map_err(|why| (Refusal::NotAdmitted, why))
+            .and_then(|policy| self.open(&policy, caller, kind, descriptor));
+        match opened {
+            Ok((socket, at)) => {
+                self.granted.fetch_add(1, Ordering::Relaxed);
+                self.log(caller, &format!("user {} has a packet socket for {at}", caller.uid));
+                answer(stream, Ok(()), "", Some(&socket));
+            }
+            Err((refusal, why)) => self.refuse(stream, caller, refusal, &why),
+        }
+    }
+
+    /// Opens what is asked for, if the caller may have it.
+    fn open(
+        &self,
+        policy: &Policy,
+        caller: &Caller,
+        kind: LinkKind,
+        descriptor: Option<OwnedFd>,
+    ) -> Result<(OwnedFd, std::net::SocketAddrV4), (Refusal, String)> {
+        if !policy.admits(caller, kind) {
+            let why = format!(
+                "its policy does not admit user {} to the {} link; ask the administrator, see {}",
+                caller.uid,
+                kind.name(),
+                self.policy.display()
+            );
+            return Err((Refusal::NotAdmitted, why));
+        }
+        if kind == LinkKind::Xdp {
+            return Err((Refusal::Failed, "this helper opens no xdp sockets yet".to_owned()));
+        }
+        let not_theirs = |why: &str| (Refusal::NotTheirs, why.to_owned());
+        let socket = descriptor.ok_or_else(|| not_theirs("no socket came with the request"))?;
+        let at = sys::sole_udp_address(&socket)
+            .ok_or_else(|| not_theirs("this is no UDP socket that has its port alone"))?;
+        // In a network of one's own one may bind any address.
+        if sys::network_of(&socket).ok() != Some(self.network) {
+            return Err(not_theirs("the socket belongs to another network namespace"));
+        }
+        let interface = interface::holding(*at.ip()).ok().flatten();
+        let interface = interface
+            .filter(|interface| interface.mac.is_some() && interface.ip == *at.ip())
+            .ok_or_else(|| not_theirs("the address is on no Ethernet interface"))?;
+        let packet = open_packet_socket(&interface, at)
+            .and_then(|packet| sys::lock_filter(&packet).map(|()| packet));
+        // `socket` is held until now: the port was the caller's all the time.
+        packet.map(|packet| (packet, at)).map_err(|error| {
+            (Refusal::Failed, format!("the kernel opens no packet socket: {error}"))
+        })
+    }
+
+    fn refuse(&self, stream: &UnixStream, caller: &Caller, refusal: Refusal, why: &str) {
+        self.refused[usize::from(refusal.code()) - 1].fetch_add(1, Ordering::Relaxed);
+        self.log(caller, &format!("user {} refused ({}): {why}", caller.uid, refusal.name()));
+        answer(stream, Err(refusal), why, None);
+    }
+
+    fn tell_status(&self, stream: &UnixStream, caller: &Caller, policy: &Result<Policy, String>) {
+        let admitted = match policy {
+            Ok(policy) if policy.admits(caller, LinkKind::Packet) => {
+                "admitted to packet".to_owned()
+            }
+            Ok(_) => "not admitted".to_owned(),
+            Err(why) => format!("not admitted: {why}"),
+        };
+        let mut text = format!("user {} is {admitted}", caller.uid);
+        // Of others root alone learns.
+        if caller.uid == 0 {
+            text += &format!("; granted {}", self.granted.load(Ordering::Relaxed));
+            for refusal in Refusal::ALL {
+                let count = self.refused[usize::from(refusal.code()) - 1].load(Ordering::Relaxed);
+                text += &format!(", {} {count}", refusal.name());
+            }
+        }
+        answer(stream, Ok(()), &text, None);
+    }
+
+    /// One line, unless there were too many; no user can use up another's.
+    fn log(&self, caller: &Caller, line: &str) {
+        if locked(&self.lines).take(caller.uid, LINES_PER_MINUTE, Instant::now()) {
+            eprintln!("wiglaf-helper: {line}");
+        }
+    }
+}
+
+/// One request and the first descriptor that came with it.
+fn receive(stream: &UnixStream) -> Option<(Request, Option<OwnedFd>)> {
+    let mut bytes = [0; REQUEST_LEN];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut iov = [IoSliceMut::new(&mut bytes)];
+    let got = recvmsg(stream, &mut iov, &mut control, RecvFlags::CMSG_CLOEXEC).ok()?.bytes;
+    let mut descriptor = None;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut rights) = message {
+            descriptor = rights.next();
+        }
+    }
+    Some((Request::parse(&bytes[..got])?, descriptor))
+}
+
+/// A caller that has gone is its own loss.
+fn answer(
+    stream: &UnixStream,
+    outcome: Result<(), Refusal>,
+    sentence: &str,
+    socket: Option<&OwnedFd>,
+) {
+    let bytes = emit_answer(outcome, sentence);
+    let rights: Vec<_> = socket.into_iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !rights.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(&rights));
+    }
+    let _ = sendmsg(stream, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL);
+}

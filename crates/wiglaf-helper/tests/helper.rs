@@ -1,0 +1,264 @@
+//! The real helper in a network namespace, asked by several users: threads of
+//! this test that have become them.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddrV4, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use tempfile::TempDir;
+use wiglaf_helper::{AskError, LinkKind, Refusal, ask_at, status_at};
+use wiglaf_link::{Lane, Link, Train};
+use wiglaf_link_packet::PacketLink;
+use wiglaf_link_udp::{BulkSocket, FrameSocket, interface};
+use wiglaf_testnet::{Node, Pair};
+
+const ANN: u32 = 61_001;
+const BOB: u32 = 61_002;
+const POLICY: &str = "[[admit]]\nusers = [61001]\nlinks = ['packet', 'xdp']\n";
+
+struct Helper {
+    child: Child,
+    folder: TempDir,
+}
+
+impl Helper {
+    /// Starts it in the namespace, as root.
+    fn start(node: &Node, policy: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        std::fs::set_permissions(
+            folder.path(),
+            std::os::unix::fs::PermissionsExt::from_mode(0o755),
+        )
+        .unwrap();
+        std::fs::write(folder.path().join("policy"), policy).unwrap();
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wiglaf-helper"));
+        command.arg("--socket").arg(folder.path().join("socket"));
+        command.arg("--policy").arg(folder.path().join("policy")).stderr(log);
+        let child = node.run(|| command.stdin(Stdio::null()).spawn()).unwrap();
+        let helper = Self { child, folder };
+        while !helper.log().contains("listening") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        helper
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    fn status(&self) -> String {
+        status_at(&self.socket()).unwrap()
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Does something in the namespace as that user, with no capability.
+fn as_user<T: Send>(node: &Node, uid: u32, action: impl FnOnce() -> T + Send) -> T {
+    node.run(|| {
+        let (user, group) = (Uid::from_raw(uid), Gid::from_raw(uid));
+        set_thread_groups(&[]).unwrap();
+        set_thread_res_gid(group, group, group).unwrap();
+        set_thread_res_uid(user, user, user).unwrap();
+        action()
+    })
+}
+
+fn refusal<T>(asked: Result<T, AskError>) -> (Refusal, String) {
+    match asked {
+        Err(AskError::Refused(refusal, why)) => (refusal, why),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("granted"),
+    }
+}
+
+/// A link of what the helper gives.
+fn link(helper: &Helper, node: &Node) -> Result<PacketLink, AskError> {
+    let plain = FrameSocket::open(SocketAddrV4::new(node.ip, 0)).unwrap();
+    let packet = ask_at(&helper.socket(), LinkKind::Packet, &plain)?;
+    let bulk = BulkSocket::open(node.ip).unwrap();
+    let interface = interface::holding(node.ip).unwrap().unwrap();
+    Ok(PacketLink::from_sockets(packet, plain, bulk, interface).unwrap())
+}
+
+#[test]
+fn an_admitted_user_has_a_packet_link_without_privilege_and_another_has_not() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let helpers = [Helper::start(&pair.a, POLICY), Helper::start(&pair.b, POLICY)];
+    let denied = as_user(&pair.a, ANN, || {
+        rustix::net::socket_with(
+            rustix::net::AddressFamily::PACKET,
+            rustix::net::SocketType::RAW,
+            rustix::net::SocketFlags::CLOEXEC,
+            None,
+        )
+    });
+    assert!(denied.is_err(), "the user is privileged, and nothing would be shown");
+
+    let mut a = as_user(&pair.a, ANN, || link(&helpers[0], &pair.a)).unwrap();
+    let mut b = as_user(&pair.b, ANN, || link(&helpers[1], &pair.b)).unwrap();
+    let to = b.local();
+    let mut arrived = Vec::new();
+    while arrived.is_empty() {
+        let train = Train { to, lane: Lane::Latency, segment_len: 5, bytes: b"hello" };
+        as_user(&pair.a, ANN, || a.send(&train)).unwrap();
+        b.recv(&mut |from, bytes| arrived.push((from, bytes.to_vec()))).unwrap();
+    }
+    assert_eq!(arrived[0], (a.local(), b"hello".to_vec()));
+
+    let (why, sentence) = refusal(as_user(&pair.a, BOB, || link(&helpers[0], &pair.a)));
+    assert_eq!(why, Refusal::NotAdmitted);
+    assert!(sentence.contains("does not admit user 61002 to the packet link"), "{sentence}");
+    assert!(helpers[0].log().contains("user 61002 refused (not admitted)"));
+    assert!(helpers[0].status().contains("granted 1, malformed 0, not admitted 1"));
+    // Who is not root learns nothing of others.
+    let told = as_user(&pair.a, BOB, || helpers[0].status());
+    assert_eq!(told, "user 61002 is not admitted");
+}
+
+#[test]
+fn what_is_not_the_callers_own_port_is_refused() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let helper = Helper::start(&pair.a, POLICY);
+    let ask =
+        |socket: &dyn AsFdDyn| refusal(ask_at(&helper.socket(), LinkKind::Packet, &socket.fd()));
+    // The same address and port, bound in a network of one's own.
+    let elsewhere = pair.b.run(|| {
+        pair.b.ip(&["address", "add", "10.77.0.1/32", "dev", "lo"]).unwrap();
+        UdpSocket::bind("10.77.0.1:7000").unwrap()
+    });
+    let wildcard = pair.a.run(|| UdpSocket::bind("0.0.0.0:0").unwrap());
+    let loopback = pair.a.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let tcp = pair.a.run(|| TcpListener::bind("10.77.0.1:0").unwrap());
+    let shared = pair.a.run(|| {
+        let socket = rustix::net::socket(
+            rustix::net::AddressFamily::INET,
+            rustix::net::SocketType::DGRAM,
+            None,
+        )
+        .unwrap();
+        rustix::net::sockopt::set_socket_reuseaddr(&socket, true).unwrap();
+        let at: SocketAddrV4 = "10.77.0.1:7001".parse().unwrap();
+        rustix::net::bind(&socket, &at).unwrap();
+        socket
+    });
+    as_user(&pair.a, ANN, || {
+        for (socket, words) in [
+            (&elsewhere as &dyn AsFdDyn, "another network namespace"),
+            (&wildcard, "no UDP socket that has its port alone"),
+            (&loopback, "on no Ethernet interface"),
+            (&tcp, "no UDP socket"),
+            (&shared, "no UDP socket that has its port alone"),
+        ] {
+            let (why, sentence) = ask(socket);
+            assert_eq!(why, Refusal::NotTheirs, "{sentence}");
+            assert!(sentence.contains(words), "{sentence}");
+        }
+        let (why, _) = refusal(ask_at(&helper.socket(), LinkKind::Xdp, &wildcard));
+        assert_eq!(why, Refusal::Failed);
+    });
+    assert!(helper.status().contains("granted 0") && helper.status().contains("not theirs 5"));
+}
+
+/// Sockets of several kinds in one list.
+trait AsFdDyn: Sync {
+    fn fd(&self) -> OwnedFd;
+}
+
+impl<T: AsFd + Sync> AsFdDyn for T {
+    fn fd(&self) -> OwnedFd {
+        self.as_fd().try_clone_to_owned().unwrap()
+    }
+}
+
+#[test]
+fn nonsense_and_too_much_are_refused_and_counted() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let policy = format!("requests_per_minute = 60\n{POLICY}");
+    let helper = Helper::start(&pair.a, &policy);
+    let say = |bytes: &[u8]| {
+        let mut stream = UnixStream::connect(helper.socket()).unwrap();
+        // It may have refused already.
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        answer.first().copied()
+    };
+    as_user(&pair.a, BOB, || {
+        for bytes in [&b""[..], b"W", b"WGHELP01", b"WGHELP02\x01\0\0\0\0\0\0\0", &[0xff; 16]] {
+            assert_eq!(say(bytes), Some(1), "{bytes:?}");
+        }
+        let codes: Vec<_> = (0..40).map(|_| say(b"?").unwrap()).collect();
+        assert!(codes.contains(&3), "nothing is too often: {codes:?}");
+    });
+    // It still serves others.
+    as_user(&pair.a, ANN, || link(&helper, &pair.a).map(drop)).unwrap();
+    let status = helper.status();
+    assert!(status.contains("granted 1") && !status.contains("malformed 0"), "{status}");
+}
+
+#[test]
+fn the_helper_keeps_one_capability_and_its_filters_stay() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let helper = Helper::start(&pair.a, POLICY);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", helper.child.id())).unwrap();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    const NET_RAW: &str = "0000000000002000";
+    assert_eq!([field("CapPrm:"), field("CapEff:"), field("CapBnd:")], [NET_RAW; 3]);
+    assert_eq!(field("CapInh:"), "0000000000000000");
+    assert_eq!(field("Uid:"), "65534 65534 65534 65534");
+    assert_eq!(field("Gid:"), "65534 65534 65534 65534");
+    assert_eq!([field("NoNewPrivs:"), field("Seccomp:")], ["1", "2"]);
+
+    let socket = as_user(&pair.a, ANN, || {
+        let udp = UdpSocket::bind(SocketAddrV4::new(pair.a.ip, 0)).unwrap();
+        ask_at(&helper.socket(), LinkKind::Packet, &udp).unwrap()
+    });
+    let on: i32 = 1;
+    // SAFETY: the option takes an integer, which is live and of the stated length.
+    let detached = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_DETACH_FILTER,
+            (&raw const on).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    assert_eq!(detached, -1, "the filter came off");
+    assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EPERM));
+}
+
+#[test]
+fn a_policy_that_others_can_write_admits_nobody() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let helper = Helper::start(&pair.a, POLICY);
+    let file = helper.folder.path().join("policy");
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    let (why, sentence) = refusal(as_user(&pair.a, ANN, || link(&helper, &pair.a)));
+    assert_eq!(why, Refusal::NotAdmitted);
+    assert!(sentence.contains("is not believed"), "{sentence}");
+    // A change of the policy counts at once.
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    as_user(&pair.a, ANN, || link(&helper, &pair.a).map(drop)).unwrap();
+}
