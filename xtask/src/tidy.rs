@@ -72,6 +72,7 @@ pub(crate) fn run() -> Result<(), String> {
     arrows(root, &mut wrong);
     purity(&sources, &mut wrong);
     protocols(root, &sources, &mut wrong);
+    promises(root, &sources, &mut wrong);
     for what in &wrong {
         eprintln!("tidy: {what}");
     }
@@ -208,6 +209,75 @@ fn protocol(
         }
         if !sources.values().any(|text| text.contains(&format!("fn {test}()"))) {
             wrong.push(format!("{name}: {letter}{rule} names the test {test}, which is nowhere"));
+        }
+    }
+}
+
+/// Every promise has a number of its own and names tests that exist, or says why it has none.
+fn promises(root: &Path, sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
+    let document = fs::read_to_string(root.join("SPECIFICATION.md")).unwrap_or_default();
+    check_promises(&document, sources, wrong);
+}
+
+fn check_promises(document: &str, sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
+    let rows = document.lines().filter_map(|line| line.strip_prefix("| S"));
+    let mut count = 0;
+    for row in rows {
+        count += 1;
+        let cells: Vec<&str> = row.trim_end_matches(" |").split(" | ").collect();
+        let [number, _promise, tests] = cells[..] else {
+            wrong.push(format!("SPECIFICATION.md: this row has not three cells: | S{row}"));
+            continue;
+        };
+        if number.parse() != Ok(count) {
+            wrong.push(format!("SPECIFICATION.md: S{number} stands where S{count} belongs"));
+        }
+        if let Some(reason) = tests.strip_prefix("pending") {
+            if reason.trim_start_matches(':').trim().is_empty() {
+                wrong.push(format!("SPECIFICATION.md: S{number} is pending and does not say why"));
+            }
+            continue;
+        }
+        let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        if names.is_empty() {
+            wrong.push(format!("SPECIFICATION.md: S{number} names no test and is not pending"));
+        }
+        for name in names {
+            // Property tests have arguments.
+            let is_there = |text: &String| text.contains(&format!("fn {name}("));
+            if !sources.values().any(is_there) {
+                wrong.push(format!("SPECIFICATION.md: S{number} names {name}, which is nowhere"));
+            }
+        }
+    }
+    if count == 0 {
+        wrong.push("SPECIFICATION.md promises nothing".to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promises_without_tests_are_found() {
+        let text = "#[test]\nfn it_holds() {}".to_owned();
+        let sources = BTreeMap::from([(PathBuf::from("a.rs"), text)]);
+        let wrong = |document: &str| {
+            let mut wrong = Vec::new();
+            check_promises(document, &sources, &mut wrong);
+            wrong.join("; ")
+        };
+        assert_eq!(wrong("| S1 | It holds. | `it_holds` |\n| S2 | More. | pending: later |"), "");
+        for (document, words) in [
+            ("", "promises nothing"),
+            ("| S1 | It holds. | `it_holded` |", "it_holded, which is nowhere"),
+            ("| S1 | It holds. | pending |", "does not say why"),
+            ("| S1 | It holds. | somewhere |", "names no test"),
+            ("| S2 | It holds. | `it_holds` |", "S2 stands where S1 belongs"),
+            ("| S1 | It holds. |", "not three cells"),
+        ] {
+            assert!(wrong(document).contains(words), "{document}: {}", wrong(document));
         }
     }
 }
