@@ -49,8 +49,10 @@ pub(crate) struct Arguments {
 pub(crate) enum Suite {
     /// libfabric's own tests
     Fabtests,
-    /// mpi4py's own tests
+    /// mpi4py's own tests, Debian's version on Debian's Open MPI
     Mpi4py,
+    /// The same of PyPI's version, on Open MPI and MPICH from PyPI
+    Mpi4pyPypi,
     /// Ping-pongs that compare every byte
     Netpipe,
     /// HPC Challenge
@@ -64,9 +66,10 @@ pub(crate) enum Suite {
 }
 
 impl Suite {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Fabtests,
         Self::Mpi4py,
+        Self::Mpi4pyPypi,
         Self::Netpipe,
         Self::Hpcc,
         Self::Applications,
@@ -79,6 +82,7 @@ impl Suite {
         match self {
             Self::Fabtests => "fabtests",
             Self::Mpi4py => "mpi4py",
+            Self::Mpi4pyPypi => "mpi4py-pypi",
             Self::Netpipe => "netpipe",
             Self::Hpcc => "hpcc",
             Self::Applications => "applications",
@@ -91,6 +95,7 @@ impl Suite {
         match self {
             Self::Fabtests => "fabtests, libfabric's own tests",
             Self::Mpi4py => "mpi4py's test suite",
+            Self::Mpi4pyPypi => "mpi4py's test suite on other MPIs",
             Self::Netpipe => "NetPIPE",
             Self::Hpcc => "HPC Challenge",
             Self::Applications => "Applications",
@@ -104,6 +109,7 @@ impl Suite {
         match self {
             Self::Fabtests => fabtests::run(context),
             Self::Mpi4py => mpi4py::run(context),
+            Self::Mpi4pyPypi => mpi4py::run_pypis(context),
             Self::Netpipe => netpipe::run(context),
             Self::Hpcc => hpcc::run(context),
             Self::Applications => applications::run(context),
@@ -133,7 +139,7 @@ impl Context<'_> {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
     let suites = if arguments.suites.is_empty() { &Suite::ALL } else { &*arguments.suites };
-    let needs_mpis = suites.contains(&Suite::Mpis);
+    let needs_mpis = suites.iter().any(|s| matches!(s, Suite::Mpis | Suite::Mpi4pyPypi));
     let install = if needs_mpis { packages::install } else { packages::install_programs };
     install(packages::Purpose::Conformance)?;
     build()?;

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use super::cluster::Cluster;
 use super::verdict::{Column, Findings, Judge, Row, Verdict};
 use super::{Context, progress, version};
+use crate::wheels;
 use results::{Outcome, Results};
 
 /// Longest that one start of the runner may take.
@@ -21,45 +22,115 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// No rank says anything for so long: a test hangs.
 const QUIET_LIMIT: Duration = Duration::from_secs(15);
 const RANKS: [usize; 2] = [2, 4];
-/// The transport whose figures count, Open MPI's own TCP, and the one that shares the MPI layer's
-/// code with ours.
-const OURS: &str = "wiglaf";
-const TCP: &str = "tcp";
-const OFI_TCP: &str = "ofi-tcp";
+/// The version on PyPI, as wheel and as source.
+const PYPI_VERSION: &str = "4.1.2";
+/// Room for what the tests of MPI_Comm_spawn start: Open MPI 4 wants all of it on one node.
+const PLACES: &str = "64";
 
+/// How a column of the table is run.
+struct Way {
+    heading: &'static str,
+    /// Of `wiglaf run`.
+    options: &'static [&'static str],
+    env: &'static [(&'static str, &'static str)],
+    /// The way that a failure is judged by, by its place; `None` for who is not us.
+    rival: Option<usize>,
+    /// Only the modules in which something failed in the first way: it takes long.
+    is_explanation: bool,
+}
+
+impl Way {
+    const fn new(heading: &'static str, options: &'static [&'static str]) -> Self {
+        Self { heading, options, env: &[], rival: None, is_explanation: false }
+    }
+
+    const fn ours(self, rival: usize) -> Self {
+        Self { rival: Some(rival), ..self }
+    }
+
+    const fn explains(self) -> Self {
+        Self { is_explanation: true, ..self }
+    }
+}
+
+/// Debian's mpi4py runs on Debian's Open MPI.
+const DEBIANS_WAYS: [Way; 4] = [
+    Way::new("wiglaf", &[]).ours(3),
+    Way::new("tcp", &["--transport", "tcp"]),
+    Way { env: &[("OMPI_MCA_pml", "ob1")], ..Way::new("wiglaf, pml/ob1", &[]).explains() },
+    Way::new("tcp;ofi_rxm", &["--transport", "ofi-tcp"]).explains(),
+];
+
+/// The wheel runs on either family.
+const PYPIS_WAYS: [Way; 4] = [
+    Way::new("wiglaf, Open MPI 5.0.11", &["--mpi", "openmpi@5.0.11"]).ours(1),
+    Way::new("tcp, Open MPI 5.0.11", &["--mpi", "openmpi@5.0.11", "--transport", "tcp"]),
+    Way::new("wiglaf, MPICH 5.0.2", &["--mpi", "mpich@5.0.2"]).ours(3),
+    Way::new("tcp, MPICH 5.0.2", &["--mpi", "mpich@5.0.2", "--transport", "tcp"]),
+];
+
+/// Debian's package.
 pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
     let version = version("python3-mpi4py")?;
     let upstream = version.split('-').next().unwrap_or(&version);
     let Some(source) = source(context.cluster.folder(), upstream)? else { return Ok(None) };
-    let modules = modules(&source)?;
-    let modules: Vec<String> = modules.into_iter().filter(|name| context.wants(name)).collect();
-    let suite = Suite { cluster: context.cluster, source };
-    let mut columns: Vec<Column> = Vec::new();
-    let mut found: Vec<BTreeMap<String, Outcome>> = Vec::new();
-    for ranks in RANKS {
-        let ours = suite.all(&modules, OURS, ranks)?;
-        let tcp = suite.all(&modules, TCP, ranks)?;
-        // Only where something is to be explained: it takes long.
-        let suspects: BTreeSet<&str> =
-            ours.iter().filter(|(_, o)| o.is_bad()).map(|(test, _)| module_of(test)).collect();
-        let suspects: Vec<String> = suspects.into_iter().map(str::to_owned).collect();
-        let ofi_tcp = suite.all(&suspects, OFI_TCP, ranks)?;
-        let first = columns.len();
-        columns.push(Column::ours(format!("wiglaf, {ranks} ranks"), Judge::Rival(first + 2)));
-        columns.push(Column::rival(format!("tcp, {ranks} ranks")));
-        columns.push(Column::rival(format!("tcp;ofi_rxm, {ranks} ranks")));
-        found.extend([ours, tcp, ofi_tcp]);
-    }
+    let suite = Suite {
+        cluster: context.cluster,
+        source,
+        log: "mpi4py",
+        runner: "test/runtests.py --no-builddir -v",
+        suffix: "",
+        packages: None,
+    };
     let about = vec![
         format!("mpi4py {version} as Debian packages it, test suite of its source distribution {upstream}."),
-        "Ranks are dealt to two nodes in turn. Modules in which all tests agree have one line, with the tests that \
-         passed; a test that fails anywhere has its own."
-            .to_owned(),
+        ABOUT.to_owned(),
         "`tcp;ofi_rxm` is libfabric's own TCP under the same code of Open MPI (mtl/ofi) that Wiglaf is used by; it \
-         runs the modules in which something failed over Wiglaf. What fails there, too, is Open MPI's."
+         runs the modules in which something failed over Wiglaf. What fails there, too, is Open MPI's: \
+         [mpis.md](mpis.md) names the functions. With `OMPI_MCA_pml=ob1` Wiglaf is used by other code (btl/ofi)."
             .to_owned(),
     ];
-    Ok(Some(Findings { about, columns, rows: rows(&modules, &found) }))
+    suite.judge(context, &DEBIANS_WAYS, about).map(Some)
+}
+
+/// The newest on PyPI, on MPIs from PyPI.
+pub(crate) fn run_pypis(context: &Context<'_>) -> Result<Option<Findings>, String> {
+    let folder = context.cluster.folder();
+    let Some(source) = source(folder, PYPI_VERSION)? else { return Ok(None) };
+    let Some(packages) = wheel(folder, PYPI_VERSION) else { return Ok(None) };
+    let suite = Suite {
+        cluster: context.cluster,
+        source,
+        log: "mpi4py-pypi",
+        runner: "test/main.py -v",
+        suffix: r"\.py",
+        packages: Some(packages),
+    };
+    let about = vec![
+        format!(
+            "mpi4py {PYPI_VERSION}, the wheel and the test suite of the source distribution on PyPI."
+        ),
+        ABOUT.to_owned(),
+    ];
+    suite.judge(context, &PYPIS_WAYS, about).map(Some)
+}
+
+const ABOUT: &str = "Ranks are dealt to two nodes in turn. Modules in which all tests agree have one line, with the \
+                     tests that passed; a test that fails anywhere has its own.";
+
+/// The folder with the installed wheel, for `PYTHONPATH`.
+fn wheel(folder: &Path, version: &str) -> Option<PathBuf> {
+    let target = folder.join(format!("mpi4py-{version}-wheel"));
+    let is_there = || target.join("mpi4py").is_dir();
+    if !is_there() {
+        let mut command = Command::new("/usr/bin/python3");
+        command.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]).arg(&target);
+        let _ = command.arg(format!("mpi4py=={version}")).status();
+    }
+    if !is_there() {
+        eprintln!("   skipped: the wheel of mpi4py {version} cannot be installed by pip");
+    }
+    is_there().then_some(target)
 }
 
 /// The folder of the sources, downloaded once.
@@ -70,7 +141,9 @@ fn source(folder: &Path, version: &str) -> Result<Option<PathBuf>, String> {
         return Ok(Some(source));
     }
     let done = Command::new("/usr/bin/python3")
-        .args(["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest"])
+        // Nothing is built, so no tools for it are needed.
+        .args(["-m", "pip", "download", "--quiet", "--no-deps", "--no-build-isolation"])
+        .args(["--no-binary", ":all:", "--dest"])
         .arg(folder)
         .arg(format!("mpi4py=={version}"))
         .status()
@@ -111,14 +184,49 @@ fn module_of(test: &str) -> &str {
 struct Suite<'a> {
     cluster: &'a Cluster,
     source: PathBuf,
+    /// The folder of its logs.
+    log: &'static str,
+    /// The runner and its options.
+    runner: &'static str,
+    /// What the runner wants behind a module's name.
+    suffix: &'static str,
+    /// Where its mpi4py is, if not where Python finds it.
+    packages: Option<PathBuf>,
 }
 
 impl Suite<'_> {
+    /// Every way with every number of ranks.
+    fn judge(
+        &self,
+        context: &Context<'_>,
+        ways: &[Way],
+        about: Vec<String>,
+    ) -> Result<Findings, String> {
+        let modules = modules(&self.source)?;
+        let modules: Vec<String> = modules.into_iter().filter(|m| context.wants(m)).collect();
+        let mut columns: Vec<Column> = Vec::new();
+        let mut found: Vec<BTreeMap<String, Outcome>> = Vec::new();
+        for ranks in RANKS {
+            let first = columns.len();
+            for way in ways {
+                let wanted =
+                    if way.is_explanation { suspects(&found[first]) } else { modules.clone() };
+                found.push(self.all(&wanted, way, ranks)?);
+                let heading = format!("{}, {ranks} ranks", way.heading);
+                columns.push(match way.rival {
+                    Some(rival) => Column::ours(heading, Judge::Rival(first + rival)),
+                    None => Column::rival(heading),
+                });
+            }
+        }
+        Ok(Findings { about, columns, rows: rows(&modules, &found) })
+    }
+
     /// The outcome of every test of these modules.
     fn all(
         &self,
         modules: &[String],
-        transport: &str,
+        way: &Way,
         ranks: usize,
     ) -> Result<BTreeMap<String, Outcome>, String> {
         let began = Instant::now();
@@ -128,7 +236,7 @@ impl Suite<'_> {
             if left.is_empty() {
                 break;
             }
-            let results = self.one(&left, transport, ranks, start)?;
+            let results = self.one(&left, way, ranks, start)?;
             let seen: BTreeSet<&str> = results.tests.keys().map(|test| module_of(test)).collect();
             let before = left.len();
             if results.is_complete {
@@ -150,7 +258,7 @@ impl Suite<'_> {
         } else {
             Verdict::Fail(bad.join(", "))
         };
-        progress("mpi4py", &format!("{transport}, {ranks} ranks"), &verdict, began.elapsed());
+        progress(self.log, &format!("{}, {ranks} ranks", way.heading), &verdict, began.elapsed());
         Ok(found)
     }
 
@@ -158,11 +266,12 @@ impl Suite<'_> {
     fn one(
         &self,
         modules: &[String],
-        transport: &str,
+        way: &Way,
         ranks: usize,
         start: usize,
     ) -> Result<Results, String> {
-        let name = format!("mpi4py/{transport}-{ranks}/{start}");
+        let column = way.heading.replace([' ', ',', '/', ';'], "-");
+        let name = format!("{}/{column}-{ranks}/{start}", self.log);
         let logs = self.cluster.folder().join(&name);
         let shared = logs.join("tmp");
         // Files of another run would be read as this one's.
@@ -170,18 +279,23 @@ impl Suite<'_> {
         fs::create_dir_all(&shared).map_err(|why| format!("{}: {why}", shared.display()))?;
         // Each rank has a file of its own; else their lines would mix.
         let script = format!(
-            "cd '{}' && exec /usr/bin/python3 test/runtests.py --no-builddir -v -i '^({})$' \
-             2>'{}/rank'$OMPI_COMM_WORLD_RANK",
+            "cd '{}' && exec /usr/bin/python3 {} -i '^({}){}$' 2>'{}/rank'${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}",
             self.source.display(),
+            self.runner,
             modules.join("|"),
+            self.suffix,
             logs.display()
         );
         let argv = ["sh", "-c", &script].map(str::to_owned);
         let size = ranks.to_string();
-        let options = ["-n", size.as_str(), "--transport", transport];
+        let options = [&["-n", size.as_str(), "--places", PLACES], way.options].concat();
         // Files of MPI-IO must be the same for all ranks, and /tmp is each node's own.
         let shared = shared.display().to_string();
-        let env = [("TMPDIR", shared.as_str())];
+        let search = wheels::search_path();
+        let packages = self.packages.as_ref().map(|path| path.display().to_string());
+        let mut env = vec![("TMPDIR", shared.as_str()), ("WIGLAF_MPI_PATH", search.as_str())];
+        env.extend(packages.iter().map(|path| ("PYTHONPATH", path.as_str())));
+        env.extend(way.env);
         let files: Vec<PathBuf> = (0..ranks).map(|rank| logs.join(format!("rank{rank}"))).collect();
         let ended = self.cluster.run_while_heard(
             &format!("{name}/mpirun"),
@@ -197,6 +311,13 @@ impl Suite<'_> {
             .collect();
         Ok(Results::read(&texts, ended.is_some()))
     }
+}
+
+/// The modules in which something is bad.
+fn suspects(found: &BTreeMap<String, Outcome>) -> Vec<String> {
+    let bad = found.iter().filter(|(_, outcome)| outcome.is_bad());
+    let modules: BTreeSet<&str> = bad.map(|(test, _)| module_of(test)).collect();
+    modules.into_iter().map(str::to_owned).collect()
 }
 
 /// A line for each module, and one for each test that is bad somewhere.
