@@ -128,6 +128,11 @@ impl Books {
         !self.sends_done.is_empty() || !self.recvs_done.is_empty() || !self.active.is_empty()
     }
 
+    /// Whether no one-sided operation of this side, or of a peer, is under way.
+    pub(crate) fn is_one_sided_idle(&self) -> bool {
+        self.remote.is_idle() && self.target.is_idle()
+    }
+
     pub(crate) fn begin_send(&mut self, sending: Sending) -> u64 {
         self.sending.insert(sending) as u64
     }

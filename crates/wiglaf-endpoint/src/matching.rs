@@ -147,6 +147,11 @@ impl Matching {
         gone.into()
     }
 
+    /// Whether a receive of one message waits. A buffer for several waits all the time.
+    pub(crate) fn has_single(&self) -> bool {
+        self.posted.iter().any(|p| p.multi.is_none())
+    }
+
     /// How many messages wait for a receive.
     pub(crate) fn unexpected_len(&self) -> usize {
         self.unexpected.len() + self.claimed.len()
@@ -196,6 +201,17 @@ mod tests {
         assert_eq!(take(&mut m, 2, 5), None);
         assert_eq!(take(&mut m, 1, 6), None);
         assert_eq!(take(&mut m, 1, 5), Some(10));
+    }
+
+    #[test]
+    fn a_buffer_for_several_messages_is_not_a_receive_that_waits() {
+        let mut m = Matching::default();
+        m.post(Posted { op: op(None, 5, 0, 1), regions: Regions::EMPTY, multi: Some(0) });
+        assert!(!m.has_single());
+        m.post(Posted { op: op(None, 6, 0, 2), regions: Regions::EMPTY, multi: None });
+        assert!(m.has_single());
+        assert_eq!(m.take_posted(PeerId(1), &envelope(6)).map(|p| p.op.context), Some(2));
+        assert!(!m.has_single());
     }
 
     #[test]

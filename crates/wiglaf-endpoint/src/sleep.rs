@@ -12,9 +12,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use wiglaf_transport::Instant as Tick;
+use wiglaf_transport::{Instant as Tick, Transport};
 
+use crate::books::Books;
 use crate::endpoint::{Endpoint, POLLS_PER_CLOCK};
+use crate::near::NearSide;
 use crate::waiting::Step;
 
 /// Longest sleep of [`Endpoint::idle`]: its caller has other things to look after.
@@ -105,7 +107,7 @@ impl Endpoint {
     /// To be called when a caller that polls found nothing: polls, yields, or
     /// blocks for at most a millisecond, as the waiting policy finds best.
     pub fn idle(&mut self) {
-        if let Some(pause) = self.begin_idle() {
+        if let Some(pause) = self.begin_pause(true) {
             pause.pass();
             self.end_idle(&pause);
         }
@@ -113,12 +115,21 @@ impl Endpoint {
 
     /// The same in steps, for callers that share the endpoint: between this and
     /// [`Endpoint::end_idle`] they let go of it. None: poll again at once.
+    ///
+    /// A caller to whom nothing is owed is not taken for one that waits until long after: MPI polls
+    /// in many of its calls, also where all that they do is this process's own affair.
     pub fn begin_idle(&mut self) -> Option<Pause> {
+        self.begin_pause(false)
+    }
+
+    /// `awaits` where the caller is known to wait for something.
+    fn begin_pause(&mut self, awaits: bool) -> Option<Pause> {
         if self.waiting.is_alone() && !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {
             return None;
         }
         let began = Instant::now();
-        let step = self.waiting.empty(began);
+        let Self { waiting, books, transport, near, .. } = self;
+        let step = waiting.empty(began, || awaits || is_owed_something(books, transport, near));
         let nap = match step {
             Step::Poll => return None,
             Step::Yield => None,
@@ -264,4 +275,12 @@ impl Endpoint {
         }
         self.flush(self.now());
     }
+}
+
+/// Whether a peer is to do something next: send what a receive waits for, or take what was sent.
+fn is_owed_something(books: &Books, transport: &Transport, near: &NearSide) -> bool {
+    books.matching.has_single()
+        || !books.is_one_sided_idle()
+        || !transport.is_drained()
+        || !near.is_drained()
 }

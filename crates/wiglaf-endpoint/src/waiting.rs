@@ -14,6 +14,9 @@ const BLOCK_AFTER: Duration = Duration::from_micros(100);
 const BLOCK_AFTER_ALONE: Duration = Duration::from_millis(5);
 /// The same while a stranger wants the core.
 const BLOCK_AFTER_CROWDED: Duration = Duration::from_micros(20);
+/// The soonest that a thread blocks to which nothing is owed. Shorter than a time slice: who does wait
+/// would else never come to it beside a stranger.
+const BLOCK_AFTER_OWED_NOTHING: Duration = Duration::from_millis(2);
 /// A yield that takes longer has given the core to a stranger.
 const STRANGER: Duration = Duration::from_micros(500);
 /// Waits for which a stranger is remembered.
@@ -61,8 +64,10 @@ impl Waiting {
         self.alone && self.crowded_waits == 0
     }
 
-    /// A poll at `now` has found nothing.
-    pub(crate) fn empty(&mut self, now: Instant) -> Step {
+    /// A poll at `now` has found nothing. `awaits` says whether there is anything that the caller can
+    /// be waiting for: who is owed nothing does other things between polls, and is not blocked
+    /// before he has done nothing else for long.
+    pub(crate) fn empty(&mut self, now: Instant, awaits: impl FnOnce() -> bool) -> Step {
         let since = match self.run {
             Some((since, last)) if now.saturating_duration_since(last) < PAUSE => since,
             _ => now,
@@ -74,7 +79,8 @@ impl Waiting {
             (false, true) => BLOCK_AFTER_ALONE,
             (false, false) => BLOCK_AFTER,
         };
-        if now.saturating_duration_since(since) >= patience {
+        let waited = now.saturating_duration_since(since);
+        if waited >= patience && (waited >= BLOCK_AFTER_OWED_NOTHING || awaits()) {
             return Step::Block;
         }
         if crowded {
@@ -110,53 +116,71 @@ mod tests {
 
     const US: Duration = Duration::from_micros(1);
 
+    fn owed() -> bool {
+        true
+    }
+
     #[test]
     fn yields_rarely_alone_and_always_in_company() {
         let (mut w, t) = (Waiting::default(), Instant::now());
-        assert_eq!(w.empty(t), Step::Yield);
+        assert_eq!(w.empty(t, owed), Step::Yield);
         w.resumed(Step::Yield, t, t + US);
         for _ in 0..POLLS_PER_YIELD {
-            assert_eq!(w.empty(t + US), Step::Poll);
+            assert_eq!(w.empty(t + US, owed), Step::Poll);
         }
-        assert_eq!(w.empty(t + US), Step::Yield);
+        assert_eq!(w.empty(t + US, owed), Step::Yield);
         w.resumed(Step::Yield, t + US, t + 10 * US);
-        assert_eq!(w.empty(t + 10 * US), Step::Yield);
+        assert_eq!(w.empty(t + 10 * US, owed), Step::Yield);
     }
 
     #[test]
     fn blocks_after_a_while_but_not_for_a_caller_that_only_looks_in() {
         let (mut w, t) = (Waiting::default(), Instant::now());
         for us in (0..100).step_by(4) {
-            assert_ne!(w.empty(t + us * US), Step::Block);
+            assert_ne!(w.empty(t + us * US, owed), Step::Block);
         }
-        assert_eq!(w.empty(t + 100 * US), Step::Block);
+        assert_eq!(w.empty(t + 100 * US, owed), Step::Block);
         w.found();
         w.resumed(Step::Yield, t, t + US); // nobody wanted the core
         for us in (0..5000).step_by(4) {
-            assert_ne!(w.empty(t + us * US), Step::Block);
+            assert_ne!(w.empty(t + us * US, owed), Step::Block);
         }
-        assert_eq!(w.empty(t + 5000 * US), Step::Block);
+        assert_eq!(w.empty(t + 5000 * US, owed), Step::Block);
         w.found();
         for us in (0..10_000).step_by(10) {
-            assert_ne!(w.empty(t + (6000 + us) * US), Step::Block);
+            assert_ne!(w.empty(t + (6000 + us) * US, owed), Step::Block);
         }
     }
 
     #[test]
     fn a_stranger_on_the_core_makes_it_block_soon_for_a_while() {
         let (mut w, t) = (Waiting::default(), Instant::now());
-        assert_eq!(w.empty(t), Step::Yield);
+        assert_eq!(w.empty(t, owed), Step::Yield);
         w.resumed(Step::Yield, t, t + 3000 * US);
         w.found();
         let t = t + 4000 * US;
         for us in (0..20).step_by(4) {
-            assert_eq!(w.empty(t + us * US), Step::Poll);
+            assert_eq!(w.empty(t + us * US, owed), Step::Poll);
         }
-        assert_eq!(w.empty(t + 20 * US), Step::Block);
+        assert_eq!(w.empty(t + 20 * US, owed), Step::Block);
         for n in 0..CROWDED_WAITS {
-            w.empty(t + (100 + n) * US);
+            w.empty(t + (100 + n) * US, owed);
             w.found();
         }
-        assert_eq!(w.empty(t + 9000 * US), Step::Yield);
+        assert_eq!(w.empty(t + 9000 * US, owed), Step::Yield);
+    }
+
+    #[test]
+    fn who_is_owed_nothing_is_not_blocked_beside_a_stranger() {
+        let (mut w, t) = (Waiting::default(), Instant::now());
+        assert_eq!(w.empty(t, || false), Step::Yield);
+        w.resumed(Step::Yield, t, t + 3000 * US);
+        w.found();
+        let t = t + 4000 * US;
+        for us in (0..2000).step_by(4) {
+            assert_eq!(w.empty(t + us * US, || false), Step::Poll);
+        }
+        assert_eq!(w.empty(t + 1999 * US, owed), Step::Block);
+        assert_eq!(w.empty(t + 2000 * US, || false), Step::Block);
     }
 }

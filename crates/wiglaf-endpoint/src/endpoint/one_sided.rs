@@ -238,7 +238,7 @@ impl Endpoint {
 
     /// Whether no operation is under way in either direction.
     pub(crate) fn is_one_sided_idle(&self) -> bool {
-        self.books.remote.is_idle() && self.books.target.is_idle()
+        self.books.is_one_sided_idle()
     }
 }
 
