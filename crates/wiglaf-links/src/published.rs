@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wiglaf_counters::{FOLDER, Identity, Peer, Publisher};
 use wiglaf_endpoint::{Endpoint, PeerCounts};
 
-/// How often a snapshot is written: about 10 us of work in 100 ms.
+/// How often a snapshot is written.
 const EVERY: Duration = Duration::from_millis(100);
 /// Where launchers say which rank a process is: Wiglaf's own, Open MPI's, those of hydra.
 const RANK_VARS: [&str; 4] = ["WIGLAF_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"];
