@@ -339,6 +339,17 @@ pub(crate) fn apply(
     }
 }
 
+/// Applies `function` to each element of `places` and the operand beside it.
+///
+/// # Panics
+/// When the operands are shorter, or the function compares.
+pub(crate) fn combine(function: Function, element: Element, places: &mut [u8], operands: &[u8]) {
+    assert!(!function.compares(), "there are no comparands");
+    let len = element.len();
+    let pairs = places.chunks_exact_mut(len).zip(operands.chunks_exact(len));
+    pairs.for_each(|(place, operand)| apply(function, element, place, operand, &[]));
+}
+
 fn apply_to<T: Number>(function: Function, place: &mut [u8], operand: &[u8], comparand: &[u8]) {
     if function == Function::Read {
         return;

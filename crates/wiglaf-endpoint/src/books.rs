@@ -84,6 +84,8 @@ pub(crate) struct Books {
     serial: u64,
     sends_done: VecDeque<Completion>,
     recvs_done: VecDeque<Completion>,
+    /// Steps of collective operations, of either side.
+    pub(crate) steps_done: VecDeque<Completion>,
     /// Peers that are gone, until somebody asks.
     pub(crate) gone: VecDeque<(PeerId, Gone)>,
     /// One-sided operations of this endpoint.
@@ -125,7 +127,8 @@ impl Books {
     }
 
     pub(crate) fn has_completion(&self) -> bool {
-        !self.sends_done.is_empty() || !self.recvs_done.is_empty() || !self.active.is_empty()
+        let done = [&self.sends_done, &self.recvs_done, &self.steps_done];
+        done.iter().any(|queue| !queue.is_empty()) || !self.active.is_empty()
     }
 
     /// Whether no one-sided operation of this side, or of a peer, is under way.
@@ -167,7 +170,11 @@ impl Books {
 
     pub(crate) fn report_send(&mut self, op: &SendOp, len: usize, outcome: Outcome) {
         if op.report || outcome != Outcome::Done {
-            self.sends_done.push_back(Completion {
+            let done = match op.class {
+                Class::Collective => &mut self.steps_done,
+                _ => &mut self.sends_done,
+            };
+            done.push_back(Completion {
                 side: Side::Send,
                 class: op.class,
                 context: op.context,
@@ -184,7 +191,10 @@ impl Books {
     }
 
     pub(crate) fn push_recv(&mut self, completion: Completion) {
-        self.recvs_done.push_back(completion);
+        match completion.class {
+            Class::Collective => self.steps_done.push_back(completion),
+            _ => self.recvs_done.push_back(completion),
+        }
     }
 
     /// Makes a multi-receive buffer known.

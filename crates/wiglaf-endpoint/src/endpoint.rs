@@ -3,6 +3,7 @@
 mod near;
 
 mod claims;
+mod collective;
 mod one_sided;
 
 use std::collections::VecDeque;
@@ -205,6 +206,8 @@ impl Endpoint {
     /// the send completes or the endpoint is dropped.
     pub unsafe fn post_send(&mut self, op: &SendOp, regions: &[Region]) -> Result<(), PostError> {
         let limit = match op.class {
+            // What is long is copied until it has been fetched.
+            Class::Collective => usize::MAX,
             _ if op.inject => self.inject_len_max(),
             Class::Active => ACTIVE_LEN_MAX,
             Class::Tagged | Class::Untagged => usize::MAX,
@@ -332,7 +335,10 @@ impl Endpoint {
     /// Cancels a posted receive that has matched nothing yet: its completion
     /// says [`Outcome::Canceled`]. False when there is none (left).
     pub fn cancel(&mut self, context: usize) -> bool {
-        let posted = self.books.matching.withdraw(|p| p.op.context == context);
+        let posted = self
+            .books
+            .matching
+            .withdraw(|p| p.op.context == context && p.op.class != Class::Collective);
         if let Some(posted) = posted {
             self.books.end_unmatched(&posted, Outcome::Canceled);
             self.tell_sleepers();

@@ -47,6 +47,8 @@ pub(crate) struct Unexpected {
 
 /// What a receive or a peek looks for.
 pub(crate) fn matches(op: &RecvOp, peer: PeerId, envelope: &Envelope) -> bool {
+    //= docs/protocol.md#12-collective-operations
+    //# A receiver MUST NOT match a message of one class with a receive of another.
     op.class == envelope.class
         && op.from.is_none_or(|from| from == peer)
         && (op.class == Class::Untagged || (op.tag ^ envelope.tag) & !op.ignore == 0)
@@ -118,6 +120,17 @@ impl Matching {
         }
         let at = self.unexpected.iter().position(|m| matches(op, m.peer, &m.envelope))?;
         self.unexpected.remove(at)
+    }
+
+    /// Takes all messages that `pick` picks out of the queue.
+    pub(crate) fn take_unexpected_where(
+        &mut self,
+        mut pick: impl FnMut(&Unexpected) -> bool,
+    ) -> Vec<Unexpected> {
+        let (picked, kept) = self.unexpected.drain(..).partition(|message| pick(message));
+        self.unexpected = kept;
+        let picked: VecDeque<Unexpected> = picked;
+        picked.into()
     }
 
     /// Sets the message that `op` would receive aside under its context.

@@ -302,3 +302,49 @@ fn a_closed_peer_ends_what_waits_for_it() {
         assert_eq!(refused, Err(PostError::PeerGone));
     }
 }
+
+#[test]
+fn messages_of_groups_are_matched_apart() {
+    let mut p = pair();
+    let step =
+        |tag, context| SendOp { class: Class::Collective, ..send_op(p.a_to_b, tag, context) };
+    let any = |class| RecvOp { class, ignore: u64::MAX, ..recv_op(0, 1) };
+    let (ours, longer) = ([step(5, 10), step(6, 11)], SendOp { inject: true, ..step(7, 12) });
+    let (mut from, mut to) = (pattern(100_000), vec![0; 100_000]);
+    // SAFETY: the buffers outlive the operations.
+    unsafe {
+        // Receives of anything that were there before see none of it.
+        p.b.post_recv(&any(Class::Tagged), &[region(&mut to)]).unwrap();
+        p.b.post_recv(&any(Class::Untagged), &[region(&mut to)]).unwrap();
+        for op in &ours {
+            p.a.post_send(op, &[region(&mut from[..8])]).unwrap();
+        }
+        // Long, and its buffer is free at once all the same.
+        p.a.post_send(&longer, &[region(&mut from)]).unwrap();
+        from.fill(0);
+        p.until(|p| p.b.unexpected_len() == 3);
+        assert!(!p.b.has_completed(Side::Recv) && !p.a.has_completed(Side::Send));
+        for context in [10, 11] {
+            assert_eq!(p.a.pop_step().map(|c| c.context), Some(context));
+        }
+        // One is wanted, one dropped, one comes whole.
+        let wanted = |tag| RecvOp { class: Class::Collective, ..recv_op(tag, tag as usize) };
+        p.b.post_recv(&wanted(6), &[region(&mut to)]).unwrap();
+        assert_eq!(p.b.pop_step().map(|c| (c.context, c.len)), Some((6, 8)));
+        p.b.drop_steps(|_, tag, data| (tag, data) == (5, Some(6)));
+        assert_eq!(p.b.unexpected_len(), 1);
+        p.b.post_recv(&wanted(7), &[region(&mut to)]).unwrap();
+        let mut ended = None;
+        p.until(|p| {
+            ended = p.b.pop_step();
+            ended.is_some()
+        });
+        assert_eq!(ended.map(|c| (c.context, c.outcome)), Some((7, Outcome::Done)));
+        assert!(to == pattern(100_000));
+        p.until(|p| p.a.pop_step().is_some_and(|c| c.context == 12));
+        // Users cancel their own receives only.
+        p.b.post_recv(&wanted(8), &[region(&mut to)]).unwrap();
+        assert!(!p.b.cancel(8) && p.b.withdraw_step(8) && !p.b.withdraw_step(8));
+        assert!(p.b.pop_step().is_none() && p.b.pop_completion(Side::Recv).is_none());
+    }
+}

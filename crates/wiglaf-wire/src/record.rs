@@ -53,6 +53,8 @@ pub enum Class {
     Fetch,
     /// How one of the former four ended.
     Answer,
+    /// A step of a collective operation: matched by source and tag, apart from all others.
+    Collective,
 }
 
 impl Class {
@@ -66,6 +68,7 @@ impl Class {
             Self::Atomic => 5,
             Self::Fetch => 6,
             Self::Answer => 7,
+            Self::Collective => 8,
         }
     }
 
@@ -79,6 +82,7 @@ impl Class {
             5 => Ok(Self::Atomic),
             6 => Ok(Self::Fetch),
             7 => Ok(Self::Answer),
+            8 => Ok(Self::Collective),
             _ => Err(WireError::Field("class")),
         }
     }

@@ -42,6 +42,7 @@ pub(super) fn head(kind: Kind, class: Class, with_data: bool, id: u32) -> u64 {
     let class = match class {
         Class::Tagged => 0,
         Class::Untagged => 1,
+        Class::Collective => 3,
         _ => 2, // active: one-sided operations do not come here
     };
     kind.word(id) | class << 8 | u64::from(with_data) << 16
@@ -57,6 +58,7 @@ pub(super) fn class_of(head: &Head) -> Option<(Class, bool)> {
         0 => Class::Tagged,
         1 => Class::Untagged,
         2 => Class::Active,
+        3 => Class::Collective,
         _ => return None,
     };
     Some((class, head[0] >> 16 & 1 != 0))

@@ -7,7 +7,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn envelope() -> impl Strategy<Value = Envelope> {
-    (0u8..8, any::<u32>(), any::<u64>(), any::<Option<u64>>(), any::<u64>()).prop_map(
+    (0u8..9, any::<u32>(), any::<u64>(), any::<Option<u64>>(), any::<u64>()).prop_map(
         |(class, operation, tag, data, address)| {
             let class = Class::from_code(class).unwrap();
             let address = if class.names_memory() { address } else { 0 };
