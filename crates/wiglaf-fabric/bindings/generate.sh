@@ -12,9 +12,9 @@ out=../src/bindings.rs
     bindgen wrapper.h --no-layout-tests --no-doc-comments --no-prepend-enum-name --use-core \
         --no-recursive-allowlist --ctypes-prefix libc --blocklist-function '.*' --no-derive-debug \
         --disable-header-comment \
-        --opaque-type 'fid_(nic|wait|av_set)' \
+        --opaque-type 'fid_(nic|wait)' \
         --allowlist-type 'fi_.*|fid.*' --allowlist-var 'FI_.*' \
-        --blocklist-type 'fi_eq_cm_entry|fi_(device|bus|pci|link)_attr.*|fi_hmem_override_ops|fi_param.*|fi_(mutex_cond|wait_pollfd|bus_type|link_state|alias|context2|recv_context|mr_modify|mr_raw_attr|mr_map_raw|fid_var|type|ops_(wait|av_set))' \
+        --blocklist-type 'fi_eq_cm_entry|fi_(device|bus|pci|link)_attr.*|fi_hmem_override_ops|fi_param.*|fi_(mutex_cond|wait_pollfd|bus_type|link_state|alias|context2|recv_context|mr_modify|mr_raw_attr|mr_map_raw|fid_var|type|ops_wait)' \
         --raw-line 'use libc::{iovec, size_t, ssize_t};' |
         sed -E -e '/^pub const FI_SUCCESS:/d' -e 's/^pub const FI_EVENT: u32 /pub const FI_EVENT: u64 /' -e 's/^pub const (FI_E[A-Z0-9]+): (u32|_bindgen_ty_[0-9]+) /pub const \1: i32 /' \
             -e 's/^pub const (FI_[A-Z0-9_]+): u32 /pub const \1: u64 /' \

@@ -10,7 +10,7 @@ use wiglaf_endpoint::{ATOMIC_LEN_MAX, AtomicOp, Element, Function};
 use crate::bindings as fi;
 use crate::domain::Domain;
 use crate::ep::Ep;
-use crate::guard::{EINVAL, Errno, Fi, guard, guard_data, lock};
+use crate::guard::{EINVAL, Errno, Fi, guard, guard_data, lock, refuse};
 use crate::info::IOV_LIMIT;
 use crate::object::object;
 use crate::one_sided::{AtomicCall, RemoteCall};
@@ -55,16 +55,32 @@ enum Kind {
     Compare,
 }
 
+/// The type of elements, if there are operations on such.
+pub(crate) fn element(datatype: Type) -> Fi<Element> {
+    match datatype {
+        fi::FI_INT128 => Ok(Element::I128),
+        fi::FI_UINT128 => Ok(Element::U128),
+        fi::FI_INT8..=fi::FI_DOUBLE_COMPLEX => {
+            Element::from_code(datatype as u8).ok_or(UNSUPPORTED)
+        }
+        _ => refuse!(UNSUPPORTED, "there are no operations on elements of type {datatype}"),
+    }
+}
+
+/// What two elements are combined by, if it makes sense to combine any number of them so.
+pub(crate) fn reduction(datatype: Type, op: Op) -> Fi<(Function, Element)> {
+    let element = element(datatype)?;
+    let function = u8::try_from(op).ok().and_then(Function::from_code);
+    let combines = |f: &Function| *f as u8 <= Function::BitXor as u8 && f.takes(element);
+    let Some(function) = function.filter(combines) else {
+        return refuse!(UNSUPPORTED, "elements of type {datatype} are not reduced by {op}");
+    };
+    Ok((function, element))
+}
+
 /// The operation that a call names, if such calls may name it.
 fn operation(kind: Kind, datatype: Type, op: Op) -> Fi<AtomicOp> {
-    let element = match datatype {
-        fi::FI_INT128 => Element::I128,
-        fi::FI_UINT128 => Element::U128,
-        fi::FI_INT8..=fi::FI_DOUBLE_COMPLEX => {
-            Element::from_code(datatype as u8).ok_or(UNSUPPORTED)?
-        }
-        _ => return Err(UNSUPPORTED),
-    };
+    let element = element(datatype)?;
     let function = u8::try_from(op).ok().and_then(Function::from_code).ok_or(UNSUPPORTED)?;
     let fits = match kind {
         Kind::Base => !function.only_fetches(),

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use wiglaf_endpoint::Address;
 
 use crate::addr::{self, ADDRESS_LEN};
+use crate::av_set::{self, Sets};
 use crate::bindings as fi;
 use crate::domain::{Domain, DomainState};
 use crate::eq::{Eq, EqState};
@@ -62,6 +63,11 @@ impl Table {
         self.entries.get(usize::try_from(index).ok()?).copied().flatten()
     }
 
+    /// Greater than any index.
+    pub(crate) fn end(&self) -> fi::fi_addr_t {
+        self.entries.len() as fi::fi_addr_t
+    }
+
     /// Under which index `address` was inserted: that very incarnation, or else whoever is there.
     pub(crate) fn find(&self, address: &Address) -> Option<fi::fi_addr_t> {
         let indices = self.by_place.get(&address.at)?;
@@ -79,6 +85,8 @@ pub(crate) struct AvState {
     /// Grows with every removal, which outdates what endpoints remember.
     removals: AtomicU64,
     domain: Arc<DomainState>,
+    /// Sets of its addresses that are open.
+    pub(crate) sets: Mutex<Sets>,
 }
 
 impl AvState {
@@ -109,6 +117,8 @@ pub(crate) struct Av {
     /// Event queues that are bound: they cannot be closed before.
     events: Mutex<Vec<Arc<EqState>>>,
     pub(crate) state: Arc<AvState>,
+    /// Whether its type says that indices are opaque.
+    pub(crate) is_map: bool,
 }
 
 // SAFETY: `repr(C)`, begins with a `fid` of that class.
@@ -125,12 +135,11 @@ static OPS: fi::fi_ops_av = fi::fi_ops_av {
     remove: Some(remove),
     lookup: Some(lookup),
     straddr: Some(straddr),
-    av_set: Some(av_set),
+    av_set: Some(av_set::open),
 };
 
 unsupported! {
     insertsym(*mut fi::fid_av, *const libc::c_char, usize, *const libc::c_char, usize, *mut fi::fi_addr_t, u64, *mut libc::c_void) -> libc::c_int;
-    av_set(*mut fi::fid_av, *mut fi::fi_av_set_attr, *mut *mut fi::fid_av_set, *mut libc::c_void) -> libc::c_int;
 }
 
 pub(crate) unsafe extern "C" fn open(
@@ -159,6 +168,7 @@ pub(crate) unsafe extern "C" fn open(
         if attr.type_ == fi::FI_AV_UNSPEC {
             attr.type_ = fi::FI_AV_TABLE;
         }
+        let is_map = attr.type_ == fi::FI_AV_MAP;
         let opened = Av {
             fid: fi::fid_av { fid: new_fid::<Av>(context, &FID_OPS), ops: table(&OPS) },
             events: Mutex::default(),
@@ -166,7 +176,9 @@ pub(crate) unsafe extern "C" fn open(
                 table: RwLock::new(Table::for_about(attr.count)),
                 removals: AtomicU64::new(0),
                 domain: Arc::clone(&domain.state),
+                sets: Mutex::default(),
             }),
+            is_map,
         };
         // SAFETY: checked above.
         unsafe { hand_out(opened, av) };

@@ -1667,10 +1667,31 @@ pub struct fi_ops_cm {
     >,
 }
 #[repr(C)]
-#[repr(align(8))]
-#[derive(Copy, Clone)]
+pub struct fi_ops_av_set {
+    pub size: size_t,
+    pub set_union: ::core::option::Option<
+        unsafe extern "C" fn(dst: *mut fid_av_set, src: *const fid_av_set) -> libc::c_int,
+    >,
+    pub intersect: ::core::option::Option<
+        unsafe extern "C" fn(dst: *mut fid_av_set, src: *const fid_av_set) -> libc::c_int,
+    >,
+    pub diff: ::core::option::Option<
+        unsafe extern "C" fn(dst: *mut fid_av_set, src: *const fid_av_set) -> libc::c_int,
+    >,
+    pub insert: ::core::option::Option<
+        unsafe extern "C" fn(set: *mut fid_av_set, addr: fi_addr_t) -> libc::c_int,
+    >,
+    pub remove: ::core::option::Option<
+        unsafe extern "C" fn(set: *mut fid_av_set, addr: fi_addr_t) -> libc::c_int,
+    >,
+    pub addr: ::core::option::Option<
+        unsafe extern "C" fn(set: *mut fid_av_set, coll_addr: *mut fi_addr_t) -> libc::c_int,
+    >,
+}
+#[repr(C)]
 pub struct fid_av_set {
-    pub _bindgen_opaque_blob: [u64; 4usize],
+    pub fid: fid,
+    pub ops: *mut fi_ops_av_set,
 }
 #[repr(C)]
 pub struct fi_collective_attr {

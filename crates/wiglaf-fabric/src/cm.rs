@@ -5,6 +5,7 @@ use crate::av::copy_out;
 use crate::bindings as fi;
 use crate::ep::{Ep, open_engine};
 use crate::guard::{EINVAL, Errno, guard, lock, unsupported};
+use crate::mc;
 use crate::object::{not_null, object};
 
 pub(crate) static OPS: fi::fi_ops_cm = fi::fi_ops_cm {
@@ -17,7 +18,7 @@ pub(crate) static OPS: fi::fi_ops_cm = fi::fi_ops_cm {
     accept: Some(accept),
     reject: Some(reject),
     shutdown: Some(shutdown),
-    join: Some(join),
+    join: Some(mc::join),
 };
 
 unsupported! {
@@ -27,7 +28,6 @@ unsupported! {
     accept(*mut fi::fid_ep, *const libc::c_void, usize) -> libc::c_int;
     reject(*mut fi::fid_pep, fi::fid_t, *const libc::c_void, usize) -> libc::c_int;
     shutdown(*mut fi::fid_ep, u64) -> libc::c_int;
-    join(*mut fi::fid_ep, *const libc::c_void, u64, *mut *mut fi::fid_mc, *mut libc::c_void) -> libc::c_int;
 }
 
 /// Gives the address; with too little room, the part that fits and how long the whole is.

@@ -299,6 +299,7 @@ fn entry_flags(completion: &Completion) -> u64 {
         Class::Read => fi::FI_RMA | which(fi::FI_READ, fi::FI_REMOTE_READ),
         Class::Atomic => fi::FI_ATOMIC | which(fi::FI_WRITE, fi::FI_REMOTE_WRITE),
         Class::Fetch => fi::FI_ATOMIC | which(fi::FI_READ, fi::FI_REMOTE_READ),
+        Class::Collective => fi::FI_COLLECTIVE,
         Class::Untagged | Class::Active | Class::Answer => {
             fi::FI_MSG | which(fi::FI_SEND, fi::FI_RECV)
         }

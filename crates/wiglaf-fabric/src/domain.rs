@@ -11,7 +11,7 @@ use crate::fabric::{Fabric, FabricState};
 use crate::guard::{guard, lock, no_flags, not_busy, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::watched::Watched;
-use crate::{atomic, av, cntr, cq, ep, mr, poll};
+use crate::{atomic, av, cntr, collective, cq, ep, mr, poll};
 
 /// What a domain's objects hold on to.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ static OPS: fi::fi_ops_domain = fi::fi_ops_domain {
     stx_ctx: Some(stx_ctx),
     srx_ctx: Some(srx_ctx),
     query_atomic: Some(atomic::query),
-    query_collective: Some(query_collective),
+    query_collective: Some(collective::query),
     endpoint2: Some(endpoint2),
 };
 
@@ -68,7 +68,6 @@ unsupported! {
     scalable_ep(*mut fi::fid_domain, *mut fi::fi_info, *mut *mut fi::fid_ep, *mut libc::c_void) -> libc::c_int;
     stx_ctx(*mut fi::fid_domain, *mut fi::fi_tx_attr, *mut *mut fi::fid_stx, *mut libc::c_void) -> libc::c_int;
     srx_ctx(*mut fi::fid_domain, *mut fi::fi_rx_attr, *mut *mut fi::fid_ep, *mut libc::c_void) -> libc::c_int;
-    query_collective(*mut fi::fid_domain, fi::fi_collective_op, *mut fi::fi_collective_attr, u64) -> libc::c_int;
 }
 
 pub(crate) unsafe extern "C" fn open(

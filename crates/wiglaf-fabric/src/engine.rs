@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use wiglaf_endpoint::{
-    Class, CompleteWhen, Completion, Endpoint, Outcome, PeerId, PostError, RecvOp, SendOp, Side,
+    Address, Class, CompleteWhen, Completion, Endpoint, Outcome, PeerId, PostError, RecvOp, SendOp,
+    Side,
 };
 
 use crate::bindings as fi;
@@ -15,6 +16,7 @@ use crate::cntr::CntrState;
 use crate::domain::DomainState;
 use crate::eq::EqState;
 use crate::gate::Gate;
+use crate::groups::Groups;
 use crate::guard::{EAGAIN, EINVAL, Errno, Fi, refuse};
 use crate::info::INJECT_LEN;
 use crate::log;
@@ -45,7 +47,7 @@ pub(crate) struct Direction {
     /// Flags of operations that do not bring their own.
     pub(crate) op_flags: u64,
     /// Settled while a counter was read, not yet shown by the queue.
-    settled: VecDeque<Completion>,
+    pub(crate) settled: VecDeque<Completion>,
 }
 
 impl Direction {
@@ -70,6 +72,8 @@ pub(crate) struct Engine {
     pub(crate) multi_recv_min: usize,
     /// Where the endpoint's failure is reported, and its handle and context as addresses.
     pub(crate) events: Option<(Arc<EqState>, usize, usize)>,
+    /// Behind the endpoint, which must not outlive the memory that groups lend it.
+    pub(crate) groups: Groups,
     tokens: Tokens,
 }
 
@@ -77,7 +81,8 @@ const fn is_send<T: Send>() {}
 const _: () = is_send::<Endpoint>();
 
 // SAFETY: of its parts the endpoint is `Send` by itself, and the settled completions are kept from
-// it only by the address of user memory in them, which the engine never follows.
+// it only by the address of user memory in them, which the engine never follows. Groups hold the
+// address of results, which their user leaves to them until an operation has ended.
 unsafe impl Send for Engine {}
 
 /// The context of operations that nobody asks about; its address cannot be the application's.
@@ -100,6 +105,7 @@ impl Engine {
             directed: false,
             multi_recv_min: MULTI_RECV_MIN,
             events: None,
+            groups: Groups::default(),
             tokens: Tokens::default(),
         }
     }
@@ -109,6 +115,14 @@ impl Engine {
             return refuse!(Errno(fi::FI_EOPBADSTATE), "the endpoint is not enabled");
         };
         peers.peer(index, &mut self.endpoint)
+    }
+
+    /// The address that was inserted as `index`.
+    pub(crate) fn address(&self, index: fi::fi_addr_t) -> Fi<Address> {
+        let Some(peers) = &self.peers else {
+            return refuse!(Errno(fi::FI_EOPBADSTATE), "the endpoint is not enabled");
+        };
+        peers.address(index)
     }
 
     /// Lets go of what the endpoint was bound to: the engine may live on for a moment in a thread
@@ -285,6 +299,9 @@ impl Engine {
     /// Moves data. True when anything happened. A link that fails meanwhile is reported.
     pub(crate) fn progress(&mut self) -> bool {
         let busy = self.endpoint.progress();
+        if self.groups.is_active() {
+            self.move_groups();
+        }
         while let Some((link, why)) = self.endpoint.take_failure() {
             log::error!("the {link} link has failed ({why}): its peers are lost");
             if let Some((events, fid, context)) = &self.events {
@@ -383,7 +400,7 @@ impl Engine {
         shown.then_some(completion)
     }
 
-    fn count(&mut self, completion: &Completion, done: bool) {
+    pub(crate) fn count(&mut self, completion: &Completion, done: bool) {
         let side = completion.side;
         match self.remote_counters.of(side, completion.class) {
             Some(counters) => {

@@ -15,7 +15,9 @@ use crate::domain::{Domain, DomainState};
 use crate::engine::{Direction, Engine, Shared, only};
 use crate::eq::Eq;
 use crate::gate::Gate;
-use crate::guard::{EINVAL, ENOSYS, Errno, Fi, guard, guard_data, lock, refuse, unsupported};
+use crate::guard::{
+    EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_data, lock, refuse, unsupported,
+};
 use crate::helper::Helper;
 use crate::info::{CAPS, INJECT_LEN, REMOTE_ORDERS, RX_OP_FLAGS, TX_OP_FLAGS};
 use crate::object::{
@@ -125,7 +127,7 @@ unsafe fn from_info(domain: &Domain, info: &fi::fi_info, context: *mut libc::c_v
     // SAFETY: by the contract of this function.
     let (tx, rx, ep) =
         unsafe { (info.tx_attr.as_ref(), info.rx_attr.as_ref(), info.ep_attr.as_ref()) };
-    only(info.caps, CAPS)?;
+    only(info.caps, CAPS | fi::FI_COLLECTIVE)?;
     if ep.is_some_and(|ep| ![fi::FI_EP_UNSPEC, fi::FI_EP_RDM].contains(&ep.type_)) {
         return refuse!(EINVAL, "endpoint: only the type FI_EP_RDM is offered");
     }
@@ -341,7 +343,13 @@ impl Drop for Ep {
 unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
     guard(|| {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
-        unsafe { take_back::<Ep>(fid)? };
+        unsafe {
+            let ep = object::<Ep, _>(fid)?;
+            if !lock(&ep.engine)?.groups.is_empty() {
+                return refuse!(EBUSY, "close: the endpoint is still in collective groups");
+            }
+            take_back::<Ep>(fid)?;
+        }
         Ok(())
     })
 }

@@ -46,6 +46,8 @@ const REMOTE_DIRECTIONS: u64 =
 /// What costs nothing and is always given.
 const SECONDARY: u64 = fi::FI_MULTI_RECV | fi::FI_SOURCE | COMM;
 const COMM: u64 = fi::FI_LOCAL_COMM | fi::FI_REMOTE_COMM;
+/// Given only to who names it: an MPI that finds it offered must not take it for faster than its own.
+const ON_DEMAND: u64 = fi::FI_COLLECTIVE;
 pub(crate) const CAPS: u64 = PRIMARY | MODIFIERS | SECONDARY | fi::FI_RMA_EVENT;
 
 const TX_CAPS: u64 = PRIMARY | fi::FI_SEND | fi::FI_READ | fi::FI_WRITE;
@@ -210,10 +212,13 @@ fn names(hints: &Hints<'_>) -> Result<(), Refusal> {
 }
 
 fn capabilities(info: &fi::fi_info, offer: &mut Offer) -> Result<(), Refusal> {
-    refuse_unless(info.caps & !CAPS == 0, "caps", info.caps & !CAPS)?;
+    let strange = info.caps & !(CAPS | ON_DEMAND);
+    refuse_unless(strange == 0, "caps", strange)?;
     let formats = [fi::FI_FORMAT_UNSPEC, fi::FI_SOCKADDR, fi::FI_SOCKADDR_IN];
     refuse_unless(formats.contains(&info.addr_format), "addr_format", u64::from(info.addr_format))?;
-    if info.caps & PRIMARY != 0 {
+    offer.tx_caps |= info.caps & ON_DEMAND;
+    offer.rx_caps |= info.caps & ON_DEMAND;
+    if info.caps & (PRIMARY | ON_DEMAND) != 0 {
         offer.caps = info.caps | SECONDARY;
         for (kinds, directions) in [(TWO_SIDED, DIRECTIONS), (ONE_SIDED, REMOTE_DIRECTIONS)] {
             if info.caps & kinds != 0 && info.caps & directions == 0 {
@@ -227,7 +232,7 @@ fn capabilities(info: &fi::fi_info, offer: &mut Offer) -> Result<(), Refusal> {
 }
 
 fn transmit(tx: &fi::fi_tx_attr, offer: &mut Offer) -> Result<(), Refusal> {
-    let strange = tx.caps & !(TX_CAPS | COMM);
+    let strange = tx.caps & !(TX_CAPS | COMM | ON_DEMAND);
     refuse_unless(strange == 0, "tx_attr caps", strange)?;
     let strange = tx.op_flags & !TX_OP_FLAGS;
     refuse_unless(strange == 0, "tx_attr op_flags", strange)?;
@@ -248,7 +253,7 @@ fn transmit(tx: &fi::fi_tx_attr, offer: &mut Offer) -> Result<(), Refusal> {
 }
 
 fn receive(rx: &fi::fi_rx_attr, offer: &mut Offer) -> Result<(), Refusal> {
-    let strange = rx.caps & !(RX_CAPS | COMM);
+    let strange = rx.caps & !(RX_CAPS | COMM | ON_DEMAND);
     refuse_unless(strange == 0, "rx_attr caps", strange)?;
     let strange = rx.op_flags & !RX_OP_FLAGS;
     refuse_unless(strange == 0, "rx_attr op_flags", strange)?;

@@ -12,6 +12,7 @@
 mod addr;
 mod atomic;
 mod av;
+mod av_set;
 #[allow(missing_docs, unreachable_pub, dead_code, non_camel_case_types, clippy::all)]
 mod bindings;
 mod cm;
@@ -25,10 +26,12 @@ mod ep;
 mod eq;
 mod fabric;
 mod gate;
+mod groups;
 mod guard;
 mod helper;
 mod info;
 mod log;
+mod mc;
 mod mr;
 mod msg;
 mod object;

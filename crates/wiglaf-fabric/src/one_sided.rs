@@ -29,6 +29,10 @@ pub(crate) struct RemoteCounters {
 impl RemoteCounters {
     /// Those that count an operation of that class; none for messages.
     pub(crate) fn of(&self, side: Side, class: Class) -> Option<&[Arc<CntrState>]> {
+        // Collective operations count as the atomic ones that they map to (fi_collective(3)).
+        if class == Class::Collective {
+            return Some(&self.write);
+        }
         class.names_memory().then(|| match (side, is_read(class)) {
             (Side::Send, true) => &self.read[..],
             (Side::Send, false) => &self.write,

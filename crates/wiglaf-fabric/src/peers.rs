@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use wiglaf_endpoint::{Endpoint, PeerId};
+use wiglaf_endpoint::{Address, Endpoint, PeerId};
 
 use crate::av::{AvState, UNSPEC};
 use crate::bindings::fi_addr_t;
@@ -23,6 +23,19 @@ impl Peers {
         Self { removals: av.removals(), av, by_index: Vec::new(), by_peer: Vec::new() }
     }
 
+    /// Whether they are entries of that vector.
+    pub(crate) fn are_of(&self, av: &Arc<AvState>) -> bool {
+        Arc::ptr_eq(&self.av, av)
+    }
+
+    /// The address that was inserted as `index`.
+    pub(crate) fn address(&self, index: fi_addr_t) -> Fi<Address> {
+        let Some(address) = self.av.table().get(index) else {
+            return refuse!(EINVAL, "there is no address {index} in the vector");
+        };
+        Ok(address)
+    }
+
     fn forget_removed(&mut self) {
         let removals = self.av.removals();
         if removals != self.removals {
@@ -39,9 +52,7 @@ impl Peers {
         if let Some(&Some(peer)) = self.by_index.get(slot) {
             return Ok(peer);
         }
-        let Some(address) = self.av.table().get(index) else {
-            return refuse!(EINVAL, "there is no address {index} in the vector");
-        };
+        let address = self.address(index)?;
         let peer = endpoint.insert(address);
         if slot >= self.by_index.len() {
             self.by_index.resize(slot + 1, None);

@@ -153,8 +153,13 @@ const ENDPOINTS: &[Refused] = &[
     ("connect is not offered", -fi::FI_ENOSYS, |_, side| {
         call!(side.ep, cm.connect(side.ep, ptr::null(), ptr::null(), 0)) as isize
     }),
-    ("barrier is not offered", -fi::FI_ENOSYS, |_, side| {
+    ("without capability 0x40", -fi::FI_EOPNOTSUPP, |_, side| {
         call!(side.ep, collective.barrier(side.ep, 0, ptr::null_mut()))
+    }),
+    ("join: multicast groups", -fi::FI_ENOSYS, |_, side| {
+        let (mut mc, none): (*mut fi::fid_mc, _) = (ptr::null_mut(), ptr::null_mut());
+        let at = (&raw const mc).cast();
+        call!(side.ep, cm.join(side.ep, at, fi::FI_SEND, &raw mut mc, none)) as isize
     }),
 ];
 
@@ -204,6 +209,15 @@ const CALLS: &[Refused] = &[
         nowhere[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
         let (av, at) = (side.av, nowhere.as_ptr().cast());
         call!(av, ops.insert(av, at, 1, ptr::null_mut(), 0, ptr::null_mut())) as isize
+    }),
+    ("av_set: flags 0x1", -fi::FI_EBADFLAGS, |_, side| {
+        let mut attr = fi::fi_av_set_attr { flags: 1, ..ops::zeroed() };
+        let (mut set, none) = (ptr::null_mut(), ptr::null_mut());
+        call!(side.av, ops.av_set(side.av, &raw mut attr, &raw mut set, none)) as isize
+    }),
+    ("there is no collective operation 99", -fi::FI_EOPNOTSUPP, |home, _| {
+        let (domain, mut attr) = (home.domain, ops::zeroed());
+        call!(domain, ops.query_collective(domain, 99, &raw mut attr, 0)) as isize
     }),
     ("insertsym is not offered", -fi::FI_ENOSYS, |_, side| {
         let (av, none) = (side.av, ptr::null());
@@ -318,6 +332,9 @@ fn no_slot_of_any_table_is_null() {
     let context = ptr::null_mut();
     let code = call!(domain, mr.reg(fid, buf, 1, fi::FI_SEND, 0, 1, 0, &raw mut mr, context));
     assert_eq!(code, 0);
+    let mut attr = fi::fi_av_set_attr { flags: fi::FI_UNIVERSE, ..ops::zeroed() };
+    let (av, mut set) = (side.av, ptr::null_mut());
+    assert_eq!(call!(av, ops.av_set(av, &raw mut attr, &raw mut set, context)), 0);
     let mut slots = 0;
     for (name, object) in [
         ("fabric", home.fabric.cast::<fi::fid>()),
@@ -342,9 +359,10 @@ fn no_slot_of_any_table_is_null() {
         slots += whole("ep", ep.ops) + whole("cm", ep.cm) + whole("msg", ep.msg);
         slots += whole("rma", ep.rma) + whole("tagged", ep.tagged) + whole("atomic", ep.atomic);
         slots += whole("collective", ep.collective);
+        slots += whole("av_set", (*set).ops) + whole("av_set: fid", (*set).fid.ops);
     }
     assert!(slots > 150, "{slots} slots are too few to be all");
-    for object in [cntr.cast::<fi::fid>(), eq.cast(), mr.cast()] {
+    for object in [cntr.cast::<fi::fid>(), eq.cast(), mr.cast(), set.cast()] {
         assert_eq!(ops::close(object), 0);
     }
     side.close();

@@ -78,6 +78,26 @@ fn asked_capabilities_come_back_with_the_free_ones() {
 }
 
 #[test]
+fn collective_operations_are_given_only_to_who_names_them() {
+    for caps in [0, fi::FI_MSG | fi::FI_TAGGED] {
+        let mut asked = Asked::new();
+        asked.get().caps = caps;
+        let offer = asked.negotiate().unwrap();
+        let all = offer.caps | offer.tx_caps | offer.rx_caps;
+        assert_eq!(all & fi::FI_COLLECTIVE, 0, "{caps:#x}");
+    }
+    for caps in [fi::FI_COLLECTIVE, fi::FI_COLLECTIVE | fi::FI_MSG] {
+        let mut asked = Asked::new();
+        asked.get().caps = caps;
+        asked.tx().caps = fi::FI_COLLECTIVE;
+        let offer = asked.negotiate().unwrap();
+        let all = offer.caps & offer.tx_caps & offer.rx_caps;
+        assert_eq!(all & fi::FI_COLLECTIVE, fi::FI_COLLECTIVE);
+        assert_eq!(offer.caps & PRIMARY, caps & PRIMARY);
+    }
+}
+
+#[test]
 fn what_is_not_offered_is_refused() {
     for caps in [fi::FI_HMEM, fi::FI_TAGGED | fi::FI_FENCE, fi::FI_RMA | fi::FI_TRIGGER] {
         let mut asked = Asked::new();
