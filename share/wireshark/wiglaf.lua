@@ -19,6 +19,7 @@ local types = {
 local classes = {
    [0] = "tagged", [1] = "untagged", [2] = "active", [3] = "WRITE", [4] = "READ",
    [5] = "ATOMIC", [6] = "FETCH", [7] = "ANSWER",
+   [8] = "COLLECTIVE",
 }
 local lanes = { [0] = "ordered", [1] = "bulk" }
 local sums = { [0] = "wrong", [1] = "right" }

@@ -354,7 +354,7 @@ impl Books {
             posted.regions.take(payload);
             let completion = received(posted, peer, envelope, total);
             if posted.op.report || completion.outcome != Outcome::Done {
-                self.recvs_done.push_back(completion);
+                self.push_recv(completion);
             }
             self.matching.remove_posted(at);
             return true;

@@ -1,5 +1,5 @@
 //! Groups of endpoints and their collective operations (docs/protocol.md, section 12;
-//! docs/adr/0012).
+//! docs/adr/0014).
 //!
 //! An operation is made of messages in a class of their own. Its members need not begin it at the
 //! same time: what comes early waits as any message does that nobody has asked for, within its
