@@ -10,7 +10,7 @@ use wiglaf_wire::{Class, Envelope};
 use crate::content::Content;
 use crate::matching::{Matching, Payload, Posted, Unexpected};
 use crate::remote::Initiator;
-use crate::table::Table;
+use crate::table::{ByPeer, Table};
 use crate::target::{Arriving, Target};
 use crate::{ACTIVE_LEN_MAX, ActiveMessage, Completion, Outcome, SendOp, Side};
 
@@ -78,7 +78,7 @@ pub(crate) struct Books {
     pub(crate) matching: Matching,
     sending: Table<Sending>,
     pulling: Table<Pulling>,
-    pub(crate) assembling: HashMap<PeerId, Assembly>,
+    pub(crate) assembling: HashMap<PeerId, Assembly, ByPeer>,
     multi: Table<MultiBuffer>,
     pub(crate) active: VecDeque<ActiveMessage>,
     serial: u64,

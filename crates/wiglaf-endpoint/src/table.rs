@@ -1,5 +1,7 @@
 //! A table of what is under way, by small numbers that operations carry.
 
+use std::hash::{BuildHasherDefault, Hasher};
+
 /// Entries by small number; numbers are used again.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
@@ -50,5 +52,28 @@ impl<T> Table<T> {
     /// Removes the entries that `pick` picks.
     pub(crate) fn remove_where(&mut self, pick: impl Fn(&T) -> bool) -> Vec<T> {
         self.find_all(pick).into_iter().filter_map(|at| self.remove(at)).collect()
+    }
+}
+
+/// The hash of maps by peer.
+pub(crate) type ByPeer = BuildHasherDefault<PeerHasher>;
+
+/// Peers are numbered by us, so no stranger can choose numbers that collide; and every segment of
+/// an eager message asks.
+#[derive(Debug, Default)]
+pub(crate) struct PeerHasher(u64);
+
+impl Hasher for PeerHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, v: u32) {
+        // Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+        self.0 = (self.0 ^ u64::from(v)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }

@@ -151,8 +151,7 @@ impl Transport {
                 &mut session.rtt,
                 |mut body| {
                     reports.append(&mut body.tokens);
-                    body.bytes.clear();
-                    pool.push(body.bytes);
+                    pool.push(body.room);
                 },
             );
             self.pool.truncate(POOL_MAX);
@@ -195,6 +194,7 @@ impl Transport {
             Arrival::Ahead => {
                 session.ordered_in.insert(number);
                 let mut kept = self.pool.pop().unwrap_or_default();
+                kept.clear();
                 kept.extend_from_slice(body);
                 session.ahead.insert(number, kept);
                 self.stats.out_of_order += 1;

@@ -29,11 +29,11 @@ pub const DELAY_TARGET: Duration = Duration::from_micros(400);
 pub const DELAY_TARGET_FLOWS: Duration = Duration::from_micros(500);
 
 /// Ordered packets that may wait for one acknowledgement.
-pub const ACK_EVERY_ORDERED: u32 = 16;
+pub const ACK_EVERY_ORDERED: u32 = 64;
 /// Part of the bulk window that may wait for one acknowledgement.
 pub const ACK_EVERY_BULK_DIVISOR: u32 = 8;
 /// Bulk packets that may wait for one acknowledgement at most.
-pub const ACK_EVERY_BULK_MAX: u32 = 256;
+pub const ACK_EVERY_BULK_MAX: u32 = 128;
 /// Longest wait before an acknowledgement is sent by itself.
 pub const ACK_DELAY_MAX: Duration = Duration::from_micros(50);
 
@@ -55,7 +55,7 @@ pub const CREDIT_INITIAL: u64 = 512 * 1024;
 /// in the receiver's books.
 pub const CREDIT_PER_MESSAGE: u64 = 64;
 /// Longest message that is sent eagerly, in bytes.
-pub const EAGER_LEN_MAX: usize = 32 * 1024;
+pub const EAGER_LEN_MAX: usize = 64 * 1024;
 
 /// Ordered bodies that may wait for a number before a send is put off.
 pub const QUEUE_MAX: usize = 1024;

@@ -87,7 +87,7 @@ impl Transport {
         let by_bulk =
             session.bulk_port != 0 && (ready >= ORDERED_TRAIN_MIN || (behind && ready > 0));
         let train = by_bulk && !session.ordered.has_lost();
-        let count_max = if train { path.bulk_train_max } else { 1 };
+        let count_max = if train { even_part(ready, path.bulk_train_max) } else { 1 };
         let len = self.put_train(count_max, path.frame_len_max, out, |this, datagram| {
             this.put_ordered(index, now, &path, datagram)
         })?;
@@ -133,8 +133,8 @@ impl Transport {
         let (number, len) = if session.ordered.has_lost() {
             // Acknowledgements go in a datagram of their own: the body may be full.
             let (number, body) = session.ordered.resend_lost(now, &session.rtt)?;
-            let len = HEADER_LEN + body.bytes.len();
-            out[HEADER_LEN..len].copy_from_slice(&body.bytes);
+            let len = HEADER_LEN + body.len;
+            out[HEADER_LEN..len].copy_from_slice(body.bytes());
             self.stats.ordered_retransmitted += 1;
             session.traffic.retransmitted += 1;
             (number, len)
@@ -143,9 +143,9 @@ impl Transport {
                 return None;
             }
             let body = session.queue.pop_front()?;
-            let at = HEADER_LEN + session.put_acks(now, path.frame_len_max, body.bytes.len(), out);
-            let len = at + body.bytes.len();
-            out[at..len].copy_from_slice(&body.bytes);
+            let at = HEADER_LEN + session.put_acks(now, path.frame_len_max, body.len, out);
+            let len = at + body.len;
+            out[at..len].copy_from_slice(body.bytes());
             (session.ordered.push(now, &session.rtt, body), len)
         };
         session.seal(&self.config, now, Kind::Ordered, number, &mut out[..len]);
@@ -176,7 +176,13 @@ impl Transport {
     ) -> Option<Transmit> {
         let session = &self.sessions[index as usize];
         let path = self.config.paths[session.path];
-        let len = self.put_train(path.bulk_train_max, path.frame_len_max, out, |this, out| {
+        let capacity = path.frame_len_max - HEADER_LEN - SEGMENT_PREFIX_LEN;
+        let waiting = session.jobs.front().map_or(0, |job| job.end - job.offset) as usize;
+        let count_max = match session.bulk.has_lost() {
+            true => path.bulk_train_max,
+            false => even_part(waiting.div_ceil(capacity), path.bulk_train_max),
+        };
+        let len = self.put_train(count_max, path.frame_len_max, out, |this, out| {
             this.put_segment(index, now, &path, source, out)
         })?;
         let session = &self.sessions[index as usize];
@@ -314,6 +320,13 @@ impl Session {
         }
         at - HEADER_LEN
     }
+}
+
+/// How many of `waiting` datagrams the next train takes, if none takes more than `max` and there
+/// are to be no more trains than need be: of even ones, the receiver works at one while the
+/// sender makes the next, and no short one is left over at the end.
+fn even_part(waiting: usize, max: usize) -> usize {
+    waiting.div_ceil(waiting.div_ceil(max).max(1)).max(1)
 }
 
 fn held_us(debt: &AckDebt, now: Instant) -> u16 {

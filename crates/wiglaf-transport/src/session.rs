@@ -15,9 +15,18 @@ use crate::time::Instant;
 /// The body of an ordered datagram, kept until it is acknowledged.
 #[derive(Debug, Default)]
 pub(crate) struct Body {
-    pub(crate) bytes: Vec<u8>,
+    /// Room for the longest body, so that nothing is cleared before it is filled.
+    pub(crate) room: Vec<u8>,
+    /// How much of it is used.
+    pub(crate) len: usize,
     /// Sends to report once the peer has this packet.
     pub(crate) tokens: Vec<u64>,
+}
+
+impl Body {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.room[..self.len]
+    }
 }
 
 /// A bulk segment in flight; its bytes stay in the user's buffer.

@@ -476,24 +476,27 @@ impl Transport {
         let room = self.body_len_max(index);
         let len = record.len() + more;
         let session = &mut self.sessions[index as usize];
-        let fits = session.queue.back().is_some_and(|body| body.bytes.len() + len <= room);
+        let fits = session.queue.back().is_some_and(|body| body.len + len <= room);
         if !fits {
-            let bytes = self.pool.pop().unwrap_or_default();
-            session.queue.push_back(Body { bytes, tokens: Vec::new() });
+            let room = self.pool.pop().unwrap_or_default();
+            session.queue.push_back(Body { room, len: 0, tokens: Vec::new() });
         }
         if let Some(body) = session.queue.back_mut() {
-            let at = body.bytes.len();
-            body.bytes.resize(at + len, 0);
-            let head = record.emit_before(more, &mut body.bytes[at..]);
+            let at = body.len;
+            body.len += len;
+            if body.room.len() < body.len {
+                body.room.resize(body.len, 0);
+            }
+            let out = &mut body.room[at..body.len];
+            let head = record.emit_before(more, out);
             if more > 0 {
-                fill(&mut body.bytes[at + head..]);
+                fill(&mut out[head..]);
             }
         }
     }
 
-    pub(crate) fn give_buffer(&mut self, mut buffer: Vec<u8>) {
+    pub(crate) fn give_buffer(&mut self, buffer: Vec<u8>) {
         if self.pool.len() < POOL_MAX {
-            buffer.clear();
             self.pool.push(buffer);
         }
     }

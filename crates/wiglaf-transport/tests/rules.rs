@@ -366,7 +366,7 @@ fn bulk_stays_within_the_window_that_was_granted() {
 fn messages_of_one_peer_share_its_window() {
     let mut net = Net::new();
     for tag in 0..16 {
-        net.send(0, tag, 40_000).unwrap();
+        net.send(0, tag, 100_000).unwrap();
     }
     let requests = net.outgoing(0);
     net.deliver(1, &requests);
