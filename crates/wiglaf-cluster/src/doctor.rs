@@ -10,10 +10,14 @@ use std::time::Duration;
 use rustix::mount::{FsOpenFlags, fsopen};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde::Serialize;
+use wiglaf_bpf::{Assembler, Kind, Map, Program};
 
 use crate::mpi::{Family, Installation, Libfabric, discover, find_program};
 use crate::up::{cores, has_privilege};
 use crate::{fortran, provider, wire};
+
+/// What lets a frame go on to the IP stack.
+const XDP_PASS: i32 = 2;
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -63,6 +67,7 @@ pub fn examine(exe: &Path) -> Vec<Check> {
         iproute2(),
         link_udp(),
         link_packet(),
+        link_xdp(),
         link_shm(),
         cma(),
     ];
@@ -175,6 +180,30 @@ fn link_packet() -> Check {
             "run as root, or give CAP_NET_RAW",
         ),
     }
+}
+
+/// All that needs no interface; whether a driver bears the program, only a
+/// rank on its interface finds out.
+fn link_xdp() -> Check {
+    const NAME: &str = "link xdp";
+    let tried = || -> std::io::Result<()> {
+        let family = AddressFamily::from_raw(libc::AF_XDP as u16);
+        socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+        Map::sockets("wiglaf_doctor", 1)?;
+        let program = Assembler::default().finish(XDP_PASS);
+        Program::load(Kind::Xdp, "wiglaf_doctor", &program).map(drop)
+    };
+    let Err(error) = tried() else {
+        return Check::ok(NAME, "an AF_XDP socket opens, an XDP program loads");
+    };
+    let mend = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            "run as root, or give CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF"
+        }
+        _ => "take a kernel of Linux 5.18 or later with CONFIG_XDP_SOCKETS and CONFIG_BPF_SYSCALL",
+    };
+    let found = format!("no AF_XDP here ({error}); other links are used");
+    Check::lacks(NAME, Verdict::Limited, found, mend)
 }
 
 fn link_shm() -> Check {
