@@ -22,7 +22,12 @@ pub fn talkative(transport: Transport) -> Settings {
         Transport::Serial => &[],
         Transport::Tcp | Transport::Vader => &[("OMPI_MCA_btl_base_verbose", "20")],
         Transport::Ucx | Transport::UcxShm => &[("UCX_LOG_LEVEL", "info")],
-        Transport::Wiglaf | Transport::OfiTcp => &[("OMPI_MCA_mtl_ofi_verbose", "1")],
+        Transport::Wiglaf
+        | Transport::WiglafUdp
+        | Transport::WiglafPacket
+        | Transport::WiglafXdp
+        | Transport::WiglafXdpNative
+        | Transport::OfiTcp => &[("OMPI_MCA_mtl_ofi_verbose", "1")],
     };
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
@@ -36,7 +41,11 @@ pub fn evidence(transport: Transport, said: &str) -> Option<String> {
         Transport::Vader => ("mca: bml: Using vader btl for send to", ""),
         Transport::UcxShm => ("ep_cfg[", "tag(sysv/"),
         Transport::OfiTcp => ("mtl:ofi:prov:", "tcp;ofi_rxm"),
-        Transport::Wiglaf => ("mtl:ofi:prov:", "wiglaf"),
+        Transport::Wiglaf
+        | Transport::WiglafUdp
+        | Transport::WiglafPacket
+        | Transport::WiglafXdp
+        | Transport::WiglafXdpNative => ("mtl:ofi:prov:", "wiglaf"),
     };
     let line = said.lines().find(|l| l.contains(sign) && l.contains(wanted))?;
     Some(line[line.find(sign)?..].trim().to_owned())

@@ -8,6 +8,7 @@
 //! {"link":"packet","latency":[{"len":8,"p50_us":2.1,"p99_us":2.5}],"stream_megabytes_per_s":4600.0}
 //! ```
 
+use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
@@ -34,6 +35,9 @@ pub struct Floor {
     pub latency: Vec<FloorLatency>,
     /// What arrives of a stream, in 10^6 bytes a second.
     pub stream_megabytes_per_s: Option<f64>,
+    /// What the interface is: name, driver, MTU, kernel.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub place: BTreeMap<String, String>,
 }
 
 /// Half a round trip of frames of one length.

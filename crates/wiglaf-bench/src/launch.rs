@@ -21,6 +21,14 @@ pub enum Transport {
     Serial,
     /// Open MPI over Wiglaf's libfabric provider.
     Wiglaf,
+    /// The same, over its udp link.
+    WiglafUdp,
+    /// The same, over its packet link.
+    WiglafPacket,
+    /// The same, over its xdp link in the best mode.
+    WiglafXdp,
+    /// The same, over its xdp link in native mode.
+    WiglafXdpNative,
     /// Open MPI's own TCP (`btl/tcp`).
     Tcp,
     /// Open MPI over UCX, restricted to TCP.
@@ -39,6 +47,10 @@ impl Transport {
         match self {
             Self::Serial => "serial",
             Self::Wiglaf => "wiglaf",
+            Self::WiglafUdp => "wiglaf-udp",
+            Self::WiglafPacket => "wiglaf-packet",
+            Self::WiglafXdp => "wiglaf-xdp",
+            Self::WiglafXdpNative => "wiglaf-xdp-native",
             Self::Tcp => "tcp",
             Self::Ucx => "ucx",
             Self::OfiTcp => "ofi-tcp",
@@ -52,6 +64,10 @@ impl Transport {
         match self {
             Self::Serial => "serial",
             Self::Wiglaf => "Wiglaf",
+            Self::WiglafUdp => "Wiglaf udp",
+            Self::WiglafPacket => "Wiglaf packet",
+            Self::WiglafXdp => "Wiglaf xdp",
+            Self::WiglafXdpNative => "xdp-native",
             Self::Tcp => "Open MPI TCP",
             Self::Ucx => "UCX TCP",
             Self::OfiTcp => "libfabric TCP",

@@ -28,6 +28,8 @@ Examples:
   wiglaf bench pingpong                  latency and bandwidth, 1 B to 4 MiB
   wiglaf bench pingpong --quick          the same in half a minute, coarser
   wiglaf bench pingpong --sizes 8,64K,1M --repeats 9 --link udp
+  wiglaf bench pingpong --links auto,packet,xdp,udp
+                                         Wiglaf's links beside each other
   wiglaf bench pingpong --wire direct    on a cable, without a switch
   wiglaf bench pingpong --same-node      shared memory, beside vader and UCX
   wiglaf bench bandwidth                 windows of 64 messages, 8 B to 4 MiB, one
@@ -77,6 +79,33 @@ struct PingpongArgs {
     /// Message sizes, such as 0,8,64K,1M [default: 0 B to 4 MiB]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size)]
     sizes: Vec<u64>,
+
+    /// Links against each other in place of rivals: auto beside the best of the others
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    #[arg(conflicts_with_all = ["same_node", "link"])]
+    links: Vec<RacingLink>,
+}
+
+/// Links as contenders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum RacingLink {
+    Auto,
+    Udp,
+    Packet,
+    Xdp,
+    XdpNative,
+}
+
+impl From<RacingLink> for wiglaf_bench::Transport {
+    fn from(link: RacingLink) -> Self {
+        match link {
+            RacingLink::Auto => Self::Wiglaf,
+            RacingLink::Udp => Self::WiglafUdp,
+            RacingLink::Packet => Self::WiglafPacket,
+            RacingLink::Xdp => Self::WiglafXdp,
+            RacingLink::XdpNative => Self::WiglafXdpNative,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -260,6 +289,9 @@ fn run_pingpong(args: &PingpongArgs, global: &Global) -> Result<()> {
     if args.same_node {
         plan.contenders = SAME_NODE.to_vec();
         plan.cores = up::cores();
+    }
+    if !args.links.is_empty() {
+        plan.contenders = args.links.iter().map(|link| (*link).into()).collect();
     }
     plan.rounds = common.rounds(plan.rounds, 2);
     if common.quick {

@@ -51,7 +51,11 @@ fn a_ping_pong_measures_everybody_and_the_floors() {
         assert!(contender["evidence"].is_string() && contender["settings"].is_object());
         assert!(contender["settings"]["WIGLAF_KEY"].is_null(), "the secret is written down");
     }
-    assert_eq!(names(&report["floors"], "link"), ["udp", "packet", "shm"], "{report}");
+    assert_eq!(
+        names(&report["floors"], "link"),
+        ["udp", "packet", "xdp-generic", "shm"],
+        "{report}"
+    );
     for ending in ["md", "svg"] {
         assert!(site.work().join("out/pingpong").with_extension(ending).is_file());
     }

@@ -102,6 +102,10 @@ enum Marker {
 fn look(transport: Transport) -> Look {
     let (color, marker, width) = match transport {
         Transport::Wiglaf => (RGBColor(0, 114, 178), Marker::Disc, 3),
+        Transport::WiglafUdp => (RGBColor(0, 158, 115), Marker::Triangle, 2),
+        Transport::WiglafPacket => (RGBColor(213, 94, 0), Marker::Square, 2),
+        Transport::WiglafXdp => (RGBColor(204, 121, 167), Marker::Diamond, 2),
+        Transport::WiglafXdpNative => (RGBColor(86, 180, 233), Marker::Ring, 2),
         Transport::Tcp | Transport::Vader => (RGBColor(213, 94, 0), Marker::Square, 2),
         Transport::Ucx | Transport::UcxShm => (RGBColor(0, 158, 115), Marker::Triangle, 2),
         Transport::OfiTcp => (RGBColor(204, 121, 167), Marker::Diamond, 2),

@@ -66,8 +66,19 @@ impl<'a> Emulated<'a> {
         load.iter().any(|(core, ranks)| *ranks > if core.is_some() { 1 } else { free })
     }
 
+    /// The link of a contender: one of its own, or the one that was asked for.
+    fn link_of(&self, transport: Transport) -> Link {
+        match transport {
+            Transport::WiglafUdp => Link::Udp,
+            Transport::WiglafPacket => Link::Packet,
+            Transport::WiglafXdp => Link::Xdp,
+            Transport::WiglafXdpNative => Link::XdpNative,
+            _ => self.link,
+        }
+    }
+
     /// Two processes that find the link and each other in their environment.
-    fn floor(&self, link: Link, nodes: usize) -> FloorCommand {
+    pub(crate) fn floor(&self, link: Link, nodes: usize) -> FloorCommand {
         let mut command = self.wiglaf_run(nodes, 2);
         command.args(["--mpi", "none", "--link", link.name(), "--"]);
         command.arg(&self.exe).arg("floor");
@@ -83,7 +94,11 @@ impl<'a> Emulated<'a> {
 
 fn of_cluster(transport: Transport) -> mpi::Transport {
     match transport {
-        Transport::Wiglaf => mpi::Transport::Wiglaf,
+        Transport::Wiglaf
+        | Transport::WiglafUdp
+        | Transport::WiglafPacket
+        | Transport::WiglafXdp
+        | Transport::WiglafXdpNative => mpi::Transport::Wiglaf,
         // A single rank sends nothing; Open MPI's own TCP brings least along,
         // and takes vader within a node.
         Transport::Tcp | Transport::Vader | Transport::Serial => mpi::Transport::Tcp,
@@ -112,15 +127,15 @@ fn settings(table: Vec<(String, String)>) -> Settings {
 
 impl Launcher for Emulated<'_> {
     fn settings(&self, transport: Transport) -> std::result::Result<Settings, String> {
-        let provider_dir = match transport {
-            Transport::Wiglaf => {
+        let provider_dir = match of_cluster(transport) {
+            mpi::Transport::Wiglaf => {
                 Some(provider::find(&self.exe).map_err(|error| error.to_string())?.dir)
             }
             _ => None,
         };
         let environment = mpi::Settings {
             transport: of_cluster(transport),
-            link: self.link,
+            link: self.link_of(transport),
             interface: Some(INTERFACE.to_owned()),
             oversubscribed: transport != Transport::Serial && self.oversubscribed(),
             provider_dir,
@@ -135,7 +150,13 @@ impl Launcher for Emulated<'_> {
 
     fn command(&self, job: &Job<'_>) -> wiglaf_bench::Result<Command> {
         let mut command = self.wiglaf_run(job.nodes, job.ranks);
-        command.args(["--transport", word(job.transport), "--link", self.link.name(), "--"]);
+        command.args([
+            "--transport",
+            word(job.transport),
+            "--link",
+            self.link_of(job.transport).name(),
+            "--",
+        ]);
         command.arg(job.program).args(job.args).current_dir(job.dir);
         command.envs(job.settings).envs(job.env.iter().map(|(name, value)| (name, value)));
         Ok(command)
@@ -168,7 +189,11 @@ impl Launcher for Emulated<'_> {
         if self.nodes == 1 {
             return vec![self.floor(Link::Shm, 1)];
         }
-        vec![self.floor(Link::Udp, 2), self.floor(Link::Packet, 2), self.floor(Link::Shm, 1)]
+        [Link::Udp, Link::Packet, Link::Xdp]
+            .map(|link| self.floor(link, 2))
+            .into_iter()
+            .chain([self.floor(Link::Shm, 1)])
+            .collect()
     }
 
     fn is_interrupted(&self) -> bool {

@@ -50,6 +50,7 @@ pub(in crate::report) fn sample_report() -> Report {
                 .map(|(len, p50_us)| FloorLatency { len, p50_us, p99_us: p50_us + 0.5 })
                 .to_vec(),
             stream_megabytes_per_s: Some(4600.0),
+            place: std::collections::BTreeMap::new(),
         }],
         floors_absent: Vec::new(),
     }
