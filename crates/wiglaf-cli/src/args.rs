@@ -9,7 +9,7 @@ use wiglaf_cluster::StateDir;
 use wiglaf_cluster::proto::STATE_VAR;
 
 use crate::{
-    agent, bench, capture, cp, demo, doctor, down, env, exec, fault, floor, manual, run,
+    agent, bench, capture, cp, demo, doctor, down, env, exec, fault, floor, links, manual, run,
     serve_files, stats, status, up,
 };
 
@@ -123,6 +123,7 @@ pub(crate) enum Command {
     Demo(demo::Args),
     Env(env::Args),
     Doctor(doctor::Args),
+    Links(links::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
     #[command(hide = true)]

@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use wiglaf_cluster::Result;
 use wiglaf_cluster::doctor::{self, Check, Verdict};
+use wiglaf_cluster::{Result, StateDir};
 
+use crate::links;
 use crate::output;
 use crate::toolchain;
 use crate::up::this_exe;
@@ -50,7 +51,7 @@ struct Report {
     checks: Vec<Check>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     if args.toolchain {
         return toolchain::run(args.json);
     }
@@ -59,12 +60,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let helper = helper(checks[at].verdict);
         checks.insert(at + 1, helper);
     }
+    let after_links = checks.iter().rposition(|check| check.name.starts_with("link "));
+    checks.insert(after_links.map_or(0, |at| at + 1), auto_link(state));
     let complete = checks.iter().all(|check| check.verdict != Verdict::Missing);
     match args.json {
         true => output::print_json(&Report { complete, checks })?,
         false => output::print(&show(&checks))?,
     }
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Which link `auto` takes.
+fn auto_link(state: &StateDir) -> Check {
+    Check { name: "link auto", verdict: Verdict::Ok, found: links::summary(state), mend: None }
 }
 
 fn show(checks: &[Check]) -> String {

@@ -9,7 +9,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use wiglaf_bench::floor::{Floor, FloorLatency};
 use wiglaf_cluster::error::Context;
 use wiglaf_cluster::{Error, Result};
-use wiglaf_links::floor;
+use wiglaf_links::{floor, remembered};
 
 use crate::output;
 
@@ -65,7 +65,13 @@ fn measure(link: &mut dyn wiglaf_link::Link, peer: SocketAddrV4) -> std::io::Res
     }
     let rate = floor::stream(link, peer, STREAM_LEN)?;
     floor::bye(link, peer)?;
-    Ok(Floor { link: link.name().to_owned(), latency, stream_megabytes_per_s: Some(rate / 1e6) })
+    let interface = wiglaf_links::interface_for(*link.local().ip()).ok();
+    Ok(Floor {
+        link: link.name().to_owned(),
+        latency,
+        stream_megabytes_per_s: Some(rate / 1e6),
+        place: interface.as_ref().map(remembered::place).unwrap_or_default(),
+    })
 }
 
 fn variable(name: &str) -> Result<String> {

@@ -15,6 +15,7 @@ mod env;
 mod exec;
 mod fault;
 mod floor;
+mod links;
 mod manual;
 mod output;
 mod run;
@@ -50,7 +51,8 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args, &cli.global),
         Command::Floor(args) => floor::run(args),
         Command::Env(args) => env::run(args),
-        Command::Doctor(args) => doctor::run(args),
+        Command::Doctor(args) => doctor::run(args, &state),
+        Command::Links(args) => links::run(args, &cli.global),
         Command::Completions(args) => manual::completions(args),
         Command::Man(args) => manual::man(args),
         Command::ServeFiles(args) => serve_files::run(args, &state),

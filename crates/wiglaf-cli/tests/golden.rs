@@ -59,6 +59,7 @@ fn help() {
         "exec",
         "cp",
         "fault",
+        "links",
         "stats",
         "capture",
         "bench",

@@ -17,8 +17,15 @@ const RUN_DIR: &str = "/run/wiglaf";
 /// Version of the record and of the messages to the nodes' inits.
 pub const VERSION: u32 = 3;
 /// What a state folder may hold; anything else is not ours to remove.
-const ENTRIES: [&str; 5] =
-    ["lock", "cluster.json", "cluster.json.new", "nodes", crate::mpi::NAMES_DIR];
+const ENTRIES: [&str; 7] = [
+    "lock",
+    "cluster.json",
+    "cluster.json.new",
+    "nodes",
+    crate::mpi::NAMES_DIR,
+    "links.json",
+    "links.json.new",
+];
 
 /// The folder of one cluster.
 #[derive(Debug, Clone)]

@@ -149,6 +149,13 @@ fn mac_of(probe: BorrowedFd<'_>, name: &str) -> Option<[u8; 6]> {
 }
 
 fn ask(probe: BorrowedFd<'_>, what: libc::Ioctl, name: &str) -> Option<libc::ifreq> {
+    let mut request = request(name)?;
+    // SAFETY: the request is live and its name ends with a zero byte.
+    let status = unsafe { libc::ioctl(probe.as_raw_fd(), what, &raw mut request) };
+    (status == 0).then_some(request)
+}
+
+fn request(name: &str) -> Option<libc::ifreq> {
     // SAFETY: all-zero bytes are a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     if name.len() >= request.ifr_name.len() {
@@ -157,7 +164,30 @@ fn ask(probe: BorrowedFd<'_>, what: libc::Ioctl, name: &str) -> Option<libc::ifr
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    // SAFETY: the request is live and its name ends with a zero byte.
-    let status = unsafe { libc::ioctl(probe.as_raw_fd(), what, &raw mut request) };
-    (status == 0).then_some(request)
+    Some(request)
+}
+
+/// The name of an interface's driver, such as `veth`; `None` when it tells none.
+#[must_use]
+pub fn driver(name: &str) -> Option<String> {
+    /// `ETHTOOL_GDRVINFO` of linux/ethtool.h.
+    const GET_DRIVER: u32 = 3;
+    /// `SIOCETHTOOL` of linux/sockios.h.
+    const ETHTOOL: libc::Ioctl = 0x8946;
+    /// `struct ethtool_drvinfo`.
+    #[repr(C)]
+    struct Answer {
+        command: u32,
+        driver: [u8; 32],
+        rest: [u8; 160],
+    }
+    let probe = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    let mut answer = Answer { command: GET_DRIVER, driver: [0; 32], rest: [0; 160] };
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_data = (&raw mut answer).cast();
+    // SAFETY: the request is live, its name ends with a zero byte, and the
+    // answer has the length that the command writes.
+    let status = unsafe { libc::ioctl(probe.as_raw_fd(), ETHTOOL, &raw mut request) };
+    let text = CStr::from_bytes_until_nul(&answer.driver).ok()?.to_str().ok()?;
+    (status == 0 && !text.is_empty()).then(|| text.to_owned())
 }

@@ -11,6 +11,8 @@ use wiglaf_link_shm::ShmLink;
 use wiglaf_link_udp::{BulkSocket, FrameSocket, Interface, UdpLink, interface};
 use wiglaf_link_xdp::{Mode, OpenError as XdpError, XdpLink};
 
+use crate::remembered;
+
 /// The links of an endpoint.
 pub struct Opened {
     /// The one between nodes.
@@ -140,14 +142,7 @@ pub fn open_links(
         LinkChoice::XdpGeneric => open_xdp(interface, at, Mode::Generic, &mut note)?,
         LinkChoice::XdpNative => open_xdp(interface, at, Mode::Native, &mut note)?,
         LinkChoice::XdpZeroCopy => open_xdp(interface, at, Mode::ZeroCopy, &mut note)?,
-        LinkChoice::Auto => match open_packet(interface, at) {
-            Ok(link) => Box::new(link),
-            Err(why) => {
-                note = lacks(&why);
-                // If the port was the trouble, this says so again.
-                Box::new(open_udp(at)?)
-            }
-        },
+        LinkChoice::Auto => open_best(&interface, at, &remembered_order(&interface), &mut note)?,
     };
     // Without shared memory the ranks of a node talk over the other link.
     let shm = ShmLink::open(net.local(), epoch).ok();
@@ -164,7 +159,11 @@ pub fn address_for(ip: Ipv4Addr) -> Result<Ipv4Addr, OpenError> {
     interface_for(ip).map(|interface| interface.ip)
 }
 
-fn interface_for(ip: Ipv4Addr) -> Result<Interface, OpenError> {
+/// The interface that links are going to be opened on for `ip`.
+///
+/// # Errors
+/// When this machine does not hold it.
+pub fn interface_for(ip: Ipv4Addr) -> Result<Interface, OpenError> {
     let found = if ip.is_unspecified() {
         let all = interface::list().map_err(OpenError::Interfaces)?;
         let up = || all.iter().filter(|interface| interface.is_up);
@@ -221,6 +220,44 @@ fn lacks(why: &OpenError) -> Option<String> {
         }
         _ => None,
     }
+}
+
+fn remembered_order(interface: &Interface) -> Vec<LinkChoice> {
+    remembered::folder().map(|folder| remembered::order(&folder, interface)).unwrap_or_default()
+}
+
+/// The first link that works: in the measured order, then in that which is
+/// good where nothing is known.
+fn open_best(
+    interface: &Interface,
+    at: SocketAddrV4,
+    measured: &[LinkChoice],
+    note: &mut Option<String>,
+) -> Result<Box<dyn Link>, OpenError> {
+    let mut lacking = None;
+    let xdp = |mode| {
+        let link = XdpLink::open(interface.clone(), at, mode).ok()?;
+        Some(Box::new(link) as Box<dyn Link>)
+    };
+    for choice in measured.iter().chain(&[LinkChoice::Packet]) {
+        let link = match choice {
+            LinkChoice::Packet => {
+                let link = open_packet(interface.clone(), at).map_err(|why| lacking = lacks(&why));
+                link.ok().map(|link| Box::new(link) as Box<dyn Link>)
+            }
+            LinkChoice::XdpGeneric => xdp(Mode::Generic),
+            LinkChoice::XdpNative => xdp(Mode::Native),
+            LinkChoice::XdpZeroCopy => xdp(Mode::ZeroCopy),
+            LinkChoice::Udp => break,
+            LinkChoice::Auto | LinkChoice::Xdp | LinkChoice::Shm => None,
+        };
+        if let Some(link) = link {
+            return Ok(link);
+        }
+    }
+    *note = lacking;
+    // If the port was the trouble, this says so again.
+    Ok(Box::new(open_udp(at)?))
 }
 
 /// Ranks beyond the last queue take the packet link: a node may have more

@@ -7,11 +7,12 @@ mod choose;
 mod environment;
 pub mod floor;
 mod published;
+pub mod remembered;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use wiglaf_endpoint::{Config, Endpoint, Epoch, FRAME_LEN_MIN, Setup};
 
-pub use choose::{OpenError, Opened, address_for, open_links};
+pub use choose::{OpenError, Opened, address_for, interface_for, open_links};
 pub use environment::{VariableError, config_from, config_from_env};
 
 /// Opens an endpoint with the links that `config` asks for.

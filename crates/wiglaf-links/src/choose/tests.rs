@@ -77,6 +77,29 @@ fn ranks_beyond_the_last_queue_take_the_packet_link() {
 }
 
 #[test]
+fn what_was_measured_decides_and_what_fails_is_passed_over() {
+    use LinkChoice::{Packet, Udp, XdpGeneric, XdpNative, XdpZeroCopy};
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let at = SocketAddrV4::new(pair.a.ip, 0);
+    let best = |order: &[LinkChoice]| {
+        let interface = interface_for(pair.a.ip).expect("a wire");
+        open_best(&interface, at, order, &mut None).expect("a wire")
+    };
+    pair.a.run(|| {
+        for (order, expected) in [
+            (&[][..], "packet"),
+            (&[XdpGeneric, Packet, Udp], "xdp-generic"),
+            (&[XdpZeroCopy, XdpNative, Packet], "xdp-native"),
+            (&[XdpZeroCopy, Udp, Packet], "udp"),
+        ] {
+            assert_eq!(best(order).name(), expected, "{order:?}");
+        }
+        let first = best(&[XdpGeneric, Udp]);
+        assert_eq!(best(&[XdpGeneric, Udp]).name(), "udp", "{} has the queue", first.name());
+    });
+}
+
+#[test]
 fn a_machine_with_loopback_only_gets_that() {
     let Some(pair) = Pair::or_skip(1500) else { return };
     pair.a.ip(&["link", "del", wiglaf_testnet::INTERFACE]).expect("deleted");
