@@ -187,7 +187,7 @@ mod tests {
         let links = vec![measured("udp", 2.0, 2.2, 8000.0)];
         let new = Remembered::new(place(&lo), links, BTreeMap::new());
         write(folder.path(), new.clone()).expect("written");
-        assert_eq!(read(folder.path()).expect("readable"), [new.clone()]);
+        assert_eq!(read(folder.path()).expect("readable"), std::slice::from_ref(&new));
         assert_eq!(order(folder.path(), &lo), [LinkChoice::Udp]);
         let other_mtu = Interface { mtu: lo.mtu - 1, ..lo.clone() };
         assert_eq!(order(folder.path(), &other_mtu), []);
