@@ -9,8 +9,8 @@ use wiglaf_cluster::StateDir;
 use wiglaf_cluster::proto::STATE_VAR;
 
 use crate::{
-    agent, bench, capture, cp, demo, doctor, down, env, exec, fault, floor, links, manual, run,
-    serve_files, stats, status, up,
+    agent, bench, capture, cp, demo, doctor, down, env, exec, fault, floor, links, manual, reset,
+    run, serve_files, stats, status, up,
 };
 
 const EXAMPLES: &str = "\
@@ -113,6 +113,7 @@ pub(crate) enum Command {
     Up(up::Args),
     Status(status::Args),
     Down(down::Args),
+    Reset(reset::Args),
     Run(run::Args),
     Exec(exec::Args),
     Cp(cp::Args),

@@ -18,6 +18,7 @@ mod floor;
 mod links;
 mod manual;
 mod output;
+mod reset;
 mod run;
 mod serve_files;
 mod stats;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Up(args) => up::run(args, &cli.global),
         Command::Status(args) => status::run(args, &state),
         Command::Down(_) => down::run(&state),
+        Command::Reset(args) => reset::run(args, &state),
         Command::Exec(args) => exec::run(args, &state),
         Command::Cp(args) => cp::run(args, &state),
         Command::Fault(args) => fault::run(args, &state),

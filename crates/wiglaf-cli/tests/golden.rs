@@ -55,6 +55,7 @@ fn help() {
         "up",
         "status",
         "down",
+        "reset",
         "run",
         "exec",
         "cp",
@@ -95,6 +96,7 @@ fn bad_command_lines() {
         ("status-not-up", &["status"]),
         ("status-not-up-json", &["status", "--json"]),
         ("down-not-up", &["down"]),
+        ("reset-not-up", &["reset"]),
     ] {
         check(name, &site.wiglaf(args), &site);
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::error::{Context, Error, Result};
 use crate::fault::{PortFaults, PortReport};
 use crate::init::{SOCKET, clone_tree};
-use crate::proto::{self, End, FDS_MAX, Hello, Reply, Request, Spawn};
+use crate::proto::{self, End, FDS_MAX, Hello, Remains, Reply, Request, Spawn};
 use crate::state::{StateDir, VERSION};
 
 /// Folders that must stay each node's own, however they are asked for.
@@ -229,6 +229,18 @@ impl Node {
     pub(crate) fn faults(&self, ports: Vec<usize>) -> Result<Vec<PortReport>> {
         match self.ask(&Request::Faults(ports), &[])?.1 {
             Reply::Faults(reports) => Ok(reports),
+            other => Err(unexpected(&self.name, other)),
+        }
+    }
+
+    /// Ends what is left on the node of jobs that have ended, and removes it: the
+    /// caller's own, or everybody's if root asks. Says what it was.
+    ///
+    /// # Errors
+    /// When the node is not up.
+    pub fn reset(&self) -> Result<Remains> {
+        match self.ask(&Request::Reset, &[])?.1 {
+            Reply::Reset(remains) => Ok(remains),
             other => Err(unexpected(&self.name, other)),
         }
     }

@@ -266,6 +266,7 @@ impl Launch<'_> {
             interface: Some(self.interface.to_owned()),
             agent: Some(crate::init::AGENT.to_owned()),
             as_root: is_root(),
+            leased: true,
             oversubscribed: self.oversubscribed(),
             key: self.key.clone(),
             provider_dir: self.provider.as_ref().map(|p| p.dir.clone()),
@@ -375,13 +376,13 @@ impl RunningJob {
             }
         }
         stop.signal(signals::KILL);
-        for lease in leases {
-            lease.release()?;
-        }
+        // All of them, also when a node is gone: the others must be clean when we return.
+        let released: Vec<Result<()>> = leases.into_iter().map(Lease::release).collect();
         // Now that nobody is left to complain.
         if let Some(Err(_)) = complaints.map(JoinHandle::join) {
             return Err(Error::new("a thread panicked"));
         }
+        released.into_iter().collect::<Result<()>>()?;
         worst
     }
 }

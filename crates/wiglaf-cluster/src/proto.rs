@@ -71,6 +71,8 @@ pub(crate) enum Request {
     /// The switch's ports, by index, shall do this, and hold reordered frames
     /// at most so long.
     SetFaults(Vec<(usize, Option<PortFaults>)>, Duration),
+    /// What is left of jobs that have ended? End it, and remove it.
+    Reset,
     /// What do these ports of the switch do?
     Faults(Vec<usize>),
 }
@@ -103,6 +105,8 @@ pub(crate) enum Reply {
     Done,
     /// The answer to [`Request::Faults`].
     Faults(Vec<PortReport>),
+    /// The answer to [`Request::Reset`].
+    Reset(Remains),
     /// It could not be done.
     Failed {
         /// Why.
@@ -123,6 +127,24 @@ pub struct Hello {
     pub processes: usize,
     /// Its network interfaces.
     pub interfaces: Vec<String>,
+}
+
+/// What was left on a node of jobs that have ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remains {
+    /// The processes that were ended.
+    pub processes: Vec<RemainingProcess>,
+    /// The files that were removed from the node's /dev/shm.
+    pub shared_memory: Vec<String>,
+}
+
+/// A process that nobody waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemainingProcess {
+    /// Its pid on the node.
+    pub pid: i32,
+    /// Its command line.
+    pub command: String,
 }
 
 /// How a command ended.

@@ -50,6 +50,15 @@ impl Children {
         }
     }
 
+    /// Does something with the pids of all running commands, while none starts.
+    pub(super) fn with_running<T>(
+        &self,
+        work: impl FnOnce(&mut dyn Iterator<Item = i32>) -> T,
+    ) -> T {
+        let table = self.table();
+        work(&mut table.keys().copied())
+    }
+
     /// Kills a command whose client has gone. Says whether it was still running.
     pub(super) fn abandon(&self, pid: i32) -> bool {
         let table = self.table();

@@ -13,10 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::proto::JOB_VAR;
 
-const SHM: &str = "/dev/shm";
+pub(super) const SHM: &str = "/dev/shm";
 /// A process that forks while it is hunted needs another pass.
-const PASSES_MAX: usize = 400;
-const PASS_PAUSE: Duration = Duration::from_millis(5);
+pub(super) const PASSES_MAX: usize = 400;
+pub(super) const PASS_PAUSE: Duration = Duration::from_millis(5);
 
 /// The jobs that clients have leased, with what was in /dev/shm before each.
 #[derive(Debug, Default)]
@@ -35,12 +35,21 @@ impl Jobs {
         self.leased().insert(job.to_owned(), before);
     }
 
+    /// The jobs that somebody watches over.
+    pub(super) fn names(&self) -> BTreeSet<String> {
+        self.leased().keys().cloned().collect()
+    }
+
     /// Ends a job's processes and, when no other process is left on the node,
     /// removes the shared memory that they did not live to remove.
     pub(super) fn end(&self, job: &str, uid: u32) {
         sweep(job, uid);
         let mut leased = self.leased();
         let Some(before) = leased.remove(job) else { return };
+        // What it left while others run is theirs to remove: they found it, and did not need it.
+        for found in leased.values_mut() {
+            found.retain(|file| before.contains(file));
+        }
         if leased.is_empty() && process_count() == 0 {
             for file in shm_files().difference(&before) {
                 let _ = fs::remove_file(std::path::Path::new(SHM).join(file));
@@ -111,31 +120,34 @@ fn look(pid: Pid, mark: &str, uid: u32) -> Look {
 
 /// The part of /proc/PID/stat that tells where in its life a process is.
 #[derive(Debug, PartialEq, Eq)]
-struct Stat {
-    has_ended: bool,
+pub(super) struct Stat {
+    pub(super) has_ended: bool,
     /// Its memory, and in it the environment, is set up and not given back yet.
-    has_environment: bool,
+    pub(super) has_environment: bool,
+    pub(super) parent: i32,
 }
 
 impl Stat {
-    fn read(pid: Pid) -> Option<Self> {
+    pub(super) fn read(pid: Pid) -> Option<Self> {
         let text = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
         // The name before the last bracket may hold anything.
         let behind_name = text.iter().rposition(|b| *b == b')')? + 1;
         let fields: Vec<&str> =
             std::str::from_utf8(&text[behind_name..]).ok()?.split_ascii_whitespace().collect();
         let number = |field: usize| fields.get(field - 3).and_then(|f| f.parse::<u64>().ok());
+        const PARENT: usize = 4;
         const MEMORY_LEN: usize = 23;
         const ENVIRONMENT_END: usize = 51;
         Some(Self {
             has_ended: matches!(*fields.first()?, "Z" | "X" | "x"),
+            parent: number(PARENT)? as i32,
             has_environment: number(MEMORY_LEN)? > 0 && number(ENVIRONMENT_END)? > 0,
         })
     }
 }
 
 /// All processes of the node but its init.
-fn pids() -> impl Iterator<Item = Pid> {
+pub(super) fn pids() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries
         .filter_map(|e| e.ok()?.file_name().to_str()?.parse::<i32>().ok())

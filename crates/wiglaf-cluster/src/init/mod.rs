@@ -14,6 +14,7 @@ mod children;
 mod faults;
 mod helper;
 mod jobs;
+mod remains;
 mod root;
 mod server;
 

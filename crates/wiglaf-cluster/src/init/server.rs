@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::children::Children;
 use super::faults::Ports;
 use super::jobs::{self, Jobs};
+use super::remains;
 use super::root;
 use crate::error::{Context, Error, Result};
 use crate::fault::PortFaults;
@@ -124,6 +125,10 @@ impl Node {
                     Ok(reports) => proto::send(&stream, &Reply::Faults(reports), &[]),
                     Err(error) => reply(&stream, Err(error)),
                 }
+            }
+            Request::Reset => {
+                let remains = remains::remove(&self.children, &self.jobs, caller.uid);
+                proto::send(&stream, &Reply::Reset(remains), &[])
             }
             Request::Signal(_) | Request::Release => {
                 reply(&stream, Err(Error::new("there is nothing to signal or release here")))

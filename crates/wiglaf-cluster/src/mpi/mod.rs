@@ -89,6 +89,8 @@ pub struct Settings {
     pub agent: Option<String>,
     /// Whether root starts it, which Open MPI refuses unless told otherwise.
     pub as_root: bool,
+    /// Whether somebody ends what the launcher leaves, so that it need not take its time.
+    pub leased: bool,
     /// Whether ranks share cores and should yield when idle.
     pub oversubscribed: bool,
     /// The secret of the job, 32 hexadecimal digits.
@@ -266,6 +268,7 @@ pub fn own_environment(
         interface: interface.or_else(|| on_node.then(|| crate::shape::INTERFACE.to_owned())),
         agent: on_node.then(|| crate::init::AGENT.to_owned()),
         as_root: crate::launch::is_root(),
+        leased: false,
         oversubscribed: false,
         key: crate::random::key()?,
         provider_dir,

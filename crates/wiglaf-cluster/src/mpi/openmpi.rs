@@ -66,6 +66,11 @@ fn launching(settings: &Settings, prrte: bool, table: &mut Table<'_>) {
             table.choose(&format!("{prefix}_ALLOW_RUN_AS_ROOT_CONFIRM"), "1");
         }
     }
+    if settings.leased {
+        // When a rank dies, it waits so many seconds at each step of ending the others, 2 or 3 in all.
+        let framework = if prrte { "PRTE" } else { "OMPI" };
+        table.default(&format!("{framework}_MCA_odls_base_sigkill_timeout"), "0");
+    }
     // The nodes pin already; a policy of Open MPI's would work against it.
     let binding = match prrte {
         true => "PRTE_MCA_hwloc_default_binding_policy",

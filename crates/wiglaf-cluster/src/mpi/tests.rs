@@ -31,6 +31,7 @@ fn over_wiglaf() -> Settings {
         agent: Some("/usr/bin/agent".to_owned()),
         interface: Some("eth0".to_owned()),
         as_root: true,
+        leased: false,
         ..Settings::default()
     }
 }

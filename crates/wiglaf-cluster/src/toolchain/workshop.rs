@@ -144,6 +144,7 @@ impl Workshop {
             transport,
             interface: loopback.then(|| "lo".to_owned()),
             as_root: crate::launch::is_root(),
+            leased: false,
             oversubscribed: true,
             name_dirs: vec![self.path().to_path_buf()],
             ..Settings::default()

@@ -1,0 +1,83 @@
+//! `wiglaf reset`: the broom that should never find anything.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use wiglaf_cluster::proto::Remains;
+use wiglaf_cluster::{Error, HostList, Node, Result, StateDir, launch};
+
+use crate::output;
+use crate::run::parse_hosts;
+
+const HELP: &str = "\
+Examples:
+  wiglaf reset                 on all nodes
+  wiglaf reset -w node2        on one node
+  wiglaf reset --json          for programs
+
+It is never needed after a job of `wiglaf run`, however that ended. It is for
+what escaped from its job, and for programs of an mpirun of your own.
+
+Left is a process that no `wiglaf run`, `wiglaf exec` or such waits for. What an
+mpirun of your own runs on other nodes than its own looks the same and is ended,
+too. Files of /dev/shm go where no process uses them and no job runs. Root ends
+what is anybody's, others end their own.";
+
+/// End and remove what is left of jobs on the nodes
+///
+/// Says what it found. Jobs that run are left alone.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// On which nodes [default: all]
+    #[arg(short = 'w', long, value_name = "HOSTLIST", value_parser = parse_hosts)]
+    nodes: Option<HostList>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    node: String,
+    up: bool,
+    #[serde(flatten)]
+    remains: Remains,
+}
+
+pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
+    let record = state
+        .record()?
+        .ok_or_else(|| Error::new("no cluster is up; start one with `wiglaf up`"))?;
+    let shapes = launch::select(&record, &args.nodes.clone().unwrap_or_default())?;
+    let reports: Vec<Report> = shapes
+        .iter()
+        .map(|shape| {
+            let found = Node::new(state, &shape.name).reset();
+            let up = found.is_ok();
+            Report { node: shape.name.clone(), up, remains: found.unwrap_or_default() }
+        })
+        .collect();
+    if args.json {
+        output::print_json(&reports)?;
+    } else {
+        output::print(&reports.iter().map(show).collect::<String>())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(report: &Report) -> String {
+    let Report { node, up, remains } = report;
+    if !up {
+        return format!("{node}: is not up, so nothing runs on it; `wiglaf up` starts it\n");
+    }
+    let ended = remains
+        .processes
+        .iter()
+        .map(|p| format!("{node}: ended process {}: {}\n", p.pid, p.command));
+    let removed =
+        remains.shared_memory.iter().map(|file| format!("{node}: removed /dev/shm/{file}\n"));
+    let text: String = ended.chain(removed).collect();
+    if text.is_empty() { format!("{node}: nothing was left\n") } else { text }
+}

@@ -1,0 +1,129 @@
+//! What is left of jobs on a node although nobody waits for them any more. Leases
+//! (see `jobs`) are there so that this finds nothing; it is for what escaped them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::children::Children;
+use super::helper;
+use super::jobs::{Jobs, PASS_PAUSE, PASSES_MAX, SHM, Stat, pids};
+use crate::proto::{JOB_VAR, RemainingProcess, Remains};
+
+/// Ends and removes what is left, of the user `uid` or, for root, of everybody.
+pub(super) fn remove(children: &Children, jobs: &Jobs, uid: u32) -> Remains {
+    let mut remains = Remains::default();
+    for _ in 0..PASSES_MAX {
+        if children.with_running(|commands| pass(commands, jobs, uid, &mut remains)) {
+            break;
+        }
+        std::thread::sleep(PASS_PAUSE);
+    }
+    // A running job may have made a file that it has not opened yet.
+    if jobs.names().is_empty() {
+        remains.shared_memory = remove_unused_files(uid);
+    }
+    remains
+}
+
+/// Kills what is left, and says whether there was nothing. No command may start
+/// meanwhile: it would look like one that was left.
+fn pass(
+    commands: &mut dyn Iterator<Item = i32>,
+    jobs: &Jobs,
+    uid: u32,
+    remains: &mut Remains,
+) -> bool {
+    let awaited: BTreeSet<i32> = commands.chain([helper::pid()]).collect();
+    let leased = jobs.names();
+    let mut is_clean = true;
+    for pid in pids().filter(|pid| !descends(*pid, &awaited)) {
+        let dir = format!("/proc/{}", pid.as_raw_nonzero());
+        let owned = uid == 0 || fs::metadata(&dir).is_ok_and(|meta| meta.uid() == uid);
+        let Some(stat) = Stat::read(pid).filter(|stat| owned && !stat.has_ended) else { continue };
+        if !stat.has_environment {
+            is_clean = false;
+            continue;
+        }
+        let environ = fs::read(format!("{dir}/environ")).unwrap_or_default();
+        if job_of(&environ).is_some_and(|job| leased.contains(job)) {
+            continue;
+        }
+        is_clean = false;
+        let pid_number = pid.as_raw_nonzero().get();
+        // The killed take a while to end.
+        if !remains.processes.iter().any(|known| known.pid == pid_number) {
+            let command = fs::read(format!("{dir}/cmdline")).unwrap_or_default();
+            let command = String::from_utf8_lossy(&command).replace('\0', " ").trim().to_owned();
+            remains.processes.push(RemainingProcess { pid: pid_number, command });
+        }
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    is_clean
+}
+
+/// Whether a process is one of these, or below one.
+fn descends(pid: Pid, ancestors: &BTreeSet<i32>) -> bool {
+    let mut next = Some(pid);
+    while let Some(pid) = next {
+        if ancestors.contains(&pid.as_raw_nonzero().get()) {
+            return true;
+        }
+        next = Stat::read(pid).and_then(|stat| Pid::from_raw(stat.parent));
+    }
+    false
+}
+
+fn job_of(environ: &[u8]) -> Option<&str> {
+    let mut variables = environ.split(|b| *b == 0).filter_map(|v| std::str::from_utf8(v).ok());
+    variables.find_map(|v| v.strip_prefix(JOB_VAR)?.strip_prefix('='))
+}
+
+/// Removes the files in /dev/shm that no process has open or mapped.
+fn remove_unused_files(uid: u32) -> Vec<String> {
+    let mut removed = Vec::new();
+    for entry in fs::read_dir(SHM).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let owned =
+            entry.metadata().is_ok_and(|meta| !meta.is_dir() && (uid == 0 || meta.uid() == uid));
+        if owned && !is_in_use(&path) && fs::remove_file(&path).is_ok() {
+            removed.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    removed.sort();
+    removed
+}
+
+fn is_in_use(file: &Path) -> bool {
+    let shown = file.display().to_string();
+    pids().any(|pid| {
+        let dir = format!("/proc/{}", pid.as_raw_nonzero());
+        let maps = fs::read(format!("{dir}/maps")).unwrap_or_default();
+        let is_mapped = String::from_utf8_lossy(&maps).lines().any(|line| line.ends_with(&shown));
+        let open = fs::read_dir(format!("{dir}/fd")).into_iter().flatten().flatten();
+        is_mapped || open.into_iter().any(|fd| fs::read_link(fd.path()).is_ok_and(|to| to == file))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_of_a_job_is_found() {
+        assert_eq!(job_of(b"A=1\0WIGLAF_JOB=00ff\0B=2\0"), Some("00ff"));
+        assert_eq!(job_of(b"A=1\0WIGLAF_JOBS=00ff\0"), None);
+        assert_eq!(job_of(b""), None);
+    }
+
+    #[test]
+    fn a_file_is_in_use_while_it_is_open() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(is_in_use(file.path()));
+        let path = file.into_temp_path();
+        assert!(!is_in_use(&path));
+    }
+}
