@@ -20,7 +20,9 @@ Examples:
   wiglaf cp --json node1:/scratch/a node2:/scratch/b
 
 A path without a node is one of this machine's, or, on a node, of that node's.
-Nodes give what the cluster file exports: /scratch, and what `export` adds.
+The copy runs on the first node that is named, where it may do what you may do
+there. Another node gives what the cluster file exports: /scratch, and what
+`export` adds.
 
 The copy is called NAME.wiglaf-part until it is whole, on disk, and read back
 with the right checksum (CRC-32C). An interrupted copy goes on where it was when
