@@ -16,7 +16,8 @@
 use std::time::Duration;
 
 use crate::limits::{
-    CWND_INITIAL, CWND_MIN_PARTS, DELAY_TARGET, DELAY_TARGET_FLOWS, PARTS_PER_PACKET,
+    CWND_INITIAL, CWND_MIN_PARTS, CWND_MIN_PARTS_UNDELAYED, DELAY_TARGET, DELAY_TARGET_FLOWS,
+    PARTS_PER_PACKET,
 };
 
 /// The congestion window of one lane.
@@ -30,6 +31,8 @@ pub(crate) struct Congestion {
     round_min_ns: u32,
     /// Neither loss nor too much delay has been seen: the window doubles each round trip.
     slow_start: bool,
+    /// The last round took longer than it should.
+    delayed: bool,
     /// False shows what happens without.
     controlled: bool,
 }
@@ -53,6 +56,7 @@ impl Congestion {
             window_max: packets_max * PARTS_PER_PACKET,
             round_min_ns: u32::MAX,
             slow_start: true,
+            delayed: false,
             controlled,
         }
     }
@@ -92,7 +96,8 @@ impl Congestion {
             return;
         }
         let target = self.target_ns(way_ns);
-        if delay > target {
+        self.delayed = delay > target;
+        if self.delayed {
             self.slow_start = false;
             let missed = (delay - target) as f32 / delay as f32;
             self.shrink(1.0 - (DECREASE * missed).min(DECREASE_MAX), PARTS_PER_PACKET);
@@ -109,7 +114,8 @@ impl Congestion {
     pub(crate) fn lost(&mut self) {
         if self.controlled {
             self.slow_start = false;
-            self.shrink(AFTER_LOSS, CWND_MIN_PARTS);
+            let floor = if self.delayed { CWND_MIN_PARTS } else { CWND_MIN_PARTS_UNDELAYED };
+            self.shrink(AFTER_LOSS, floor);
         }
     }
 
@@ -193,8 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn losses_go_below_one_packet_and_pace() {
+    fn losses_go_below_one_packet_and_pace_where_a_queue_stands() {
         let mut congestion = Congestion::new(1000, true);
+        for _ in 0..1000 {
+            congestion.lost();
+        }
+        assert_eq!(congestion.packets(), CWND_MIN_PARTS_UNDELAYED / PARTS_PER_PACKET);
+        round(&mut congestion, US * 2000, Duration::ZERO);
         for _ in 0..1000 {
             congestion.lost();
         }

@@ -21,6 +21,8 @@ pub const CWND_INITIAL: u32 = 64;
 pub const PARTS_PER_PACKET: u32 = 256;
 /// A loss never takes the congestion window below this, in parts of a packet.
 pub const CWND_MIN_PARTS: u32 = PARTS_PER_PACKET / 16;
+/// The same where the network shows no delay: such losses are the wire's, not a queue's.
+pub const CWND_MIN_PARTS_UNDELAYED: u32 = PARTS_PER_PACKET * 8;
 /// Delay of the network that congestion control aims at. Far more than a
 /// switch needs, because what schedulers and interrupts add is in it.
 pub const DELAY_TARGET: Duration = Duration::from_micros(400);

@@ -68,6 +68,14 @@ pub(crate) struct Acked {
     pub(crate) lost: u32,
 }
 
+/// What was sent last of what an acknowledgement covers.
+#[derive(Debug, Default)]
+struct Newest {
+    transmission: u64,
+    /// When, if it was sent once.
+    sent_once_at: Option<Instant>,
+}
+
 impl<T> SendLane<T> {
     /// A lane of at most `window` unacknowledged packets, with or without congestion control.
     pub(crate) const fn new(window: u64, controlled: bool) -> Self {
@@ -199,16 +207,16 @@ impl<T> SendLane<T> {
         if cumulative > self.next() {
             return outcome;
         }
-        let mut newest_sent_at = None;
+        let mut newest = Newest::default();
         for number in self.base..cumulative {
-            self.ack_one(number, now, rtt, &mut outcome, &mut newest_sent_at);
+            self.ack_one(number, now, rtt, &mut outcome, &mut newest);
         }
         for (j, mut word) in bitmap.enumerate() {
             while word != 0 {
                 let i = u64::from(word.trailing_zeros());
                 word &= word - 1;
                 let number = cumulative + 1 + 64 * j as u64 + i;
-                self.ack_one(number, now, rtt, &mut outcome, &mut newest_sent_at);
+                self.ack_one(number, now, rtt, &mut outcome, &mut newest);
             }
         }
         // In order: a message of several packets is delivered when its last one leaves here.
@@ -224,7 +232,7 @@ impl<T> SendLane<T> {
         }
         if outcome.packets > 0 {
             self.progress_at = self.progress_at.max(now);
-            if let Some(sent_at) = newest_sent_at {
+            if let Some(sent_at) = newest.sent_once_at {
                 // Not earlier: where each packet is probed too soon, no sample would ever
                 // come that says so (Karn's algorithm; RFC 6298, section 5).
                 self.probes = 0;
@@ -252,7 +260,7 @@ impl<T> SendLane<T> {
         now: Instant,
         rtt: &Rtt,
         outcome: &mut Acked,
-        newest_sent_at: &mut Option<Instant>,
+        newest: &mut Newest,
     ) {
         let Some(packet) = self.packet_mut(number) else { return };
         if packet.state == State::Acked {
@@ -261,11 +269,18 @@ impl<T> SendLane<T> {
         let was_flying = packet.state == State::Flying;
         packet.state = State::Acked;
         // Too early for an answer to what was sent again, it answers what was sent first,
-        // and says nothing about what went in between (RFC 8985, section 6.2, step 2).
-        let is_of_first = packet.retransmitted && now - packet.sent_at < rtt.smoothed() * 3 / 4;
-        // Otherwise a packet sent twice does not say which one was acknowledged (Karn's rule).
-        if is_of_first || !packet.retransmitted {
-            *newest_sent_at = Some(packet.first_sent_at).max(*newest_sent_at);
+        // and says nothing about what went in between (RFC 8985, section 6.2, step 2). Too
+        // early is sooner than the shortest way ever seen: by the smoothed round trip, one late
+        // answer would make the next ones look as late.
+        let way = Duration::from_nanos(u64::from(rtt.way_ns()));
+        let is_of_first = packet.retransmitted && now - packet.sent_at < way * 3 / 4;
+        // A packet sent twice does not say which one was acknowledged (Karn's rule). Nor do those
+        // that were sent before it: their acknowledgements may have been lost, and this one
+        // called for by the probe. Samples of them would grow with the probe timeout, and it
+        // with them.
+        if packet.transmission >= newest.transmission {
+            newest.transmission = packet.transmission;
+            newest.sent_once_at = (!packet.retransmitted).then_some(packet.first_sent_at);
         }
         let transmission = packet.transmission;
         if !is_of_first {
