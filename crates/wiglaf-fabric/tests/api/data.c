@@ -400,7 +400,7 @@ static void gone(void)
     int refused = 0;
     GIVES(0, fi_trecv(b.ep, in, 10, NULL, 0, 3, 0, in));
     GIVES(0, fi_tinject(b.ep, out, 10, 0, 3));
-    GIVES(0, fi_tsend(b.ep, out, 50000, NULL, 0, 3, out));
+    GIVES(0, fi_tsend(b.ep, out, sizeof out, NULL, 0, 3, out));
     failure = failed(b.tx, out, FI_ECONNRESET);
     CHECK(failure.flags == (FI_SEND | FI_TAGGED));
     failed(b.rx, in, FI_ECONNRESET);
