@@ -298,6 +298,33 @@ fn reset_finds_what_was_left_and_leaves_alone_what_runs() {
 }
 
 #[test]
+fn a_daemon_that_stands_still_is_ended() {
+    let Some(site) = Site::up(&[]) else { return };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi/stuck.c");
+    let start = |name: &str| {
+        let built = Command::new("cc").arg("-o").arg(site.work().join(name)).arg(&source).status();
+        assert!(built.unwrap().success());
+        let program = format!("./{name}");
+        let args = ["run", "--mpi", "none", "-n", "1", "-w", "node2", "--", &program];
+        let streams = (Stdio::piped(), Stdio::piped());
+        let mut job = site.command(&args).stdout(streams.0).stderr(streams.1).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(job.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "runs\n");
+        job
+    };
+    // Any other program may do the same, and for good reasons.
+    let mut patient = start("patient");
+    let daemon: Said = start("orted").wait_with_output().unwrap().into();
+    assert_eq!(daemon.status, Some(137), "{daemon:?}");
+    assert!(daemon.stderr.contains("orted") && daemon.stderr.contains("stood still"), "{daemon:?}");
+    assert!(patient.try_wait().unwrap().is_none(), "it was ended, too");
+    patient.kill().unwrap();
+    patient.wait().unwrap();
+    expect_nothing_to_reset(&site);
+}
+
+#[test]
 fn what_a_job_left_beside_another_goes_with_the_other() {
     let Some(site) = Site::up(&[]) else { return };
     let start = |file: &str| {

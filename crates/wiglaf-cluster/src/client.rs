@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::error::{Context, Error, Result};
 use crate::fault::{PortFaults, PortReport};
 use crate::init::{SOCKET, clone_tree};
-use crate::proto::{self, End, FDS_MAX, Hello, Remains, Reply, Request, Spawn};
+use crate::proto::{self, End, FDS_MAX, Hello, Remains, Reply, Request, Spawn, StuckDaemon};
 use crate::state::{StateDir, VERSION};
 
 /// Folders that must stay each node's own, however they are asked for.
@@ -321,14 +321,18 @@ impl Running {
 }
 
 impl Lease {
-    /// Ends all processes of the job on the node, and waits until they have.
+    /// Ends all processes of the job on the node, and waits until they have. Says
+    /// which of its MPI's daemons were stuck before.
     ///
     /// # Errors
     /// When the node has gone down, and the processes with it.
-    pub fn release(self) -> Result<()> {
+    pub(crate) fn release(self) -> Result<Vec<StuckDaemon>> {
         let reply = proto::send(&self.stream, &Request::Release, &[])
             .and_then(|()| proto::recv(&self.stream));
-        done(&self.node, reply.map_err(|error| lost(&self.node, &error))?.0)
+        match reply.map_err(|error| lost(&self.node, &error))?.0 {
+            Reply::Released(stuck) => Ok(stuck),
+            other => Err(unexpected(&self.node, other)),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::fortran::{self, FortranTrue};
 use crate::hostlist::HostList;
 pub use crate::mpi::Deal;
 use crate::mpi::{self, Choice, Family, Installation, Link, Placement, Settings, Transport};
-use crate::proto::{End, JOB_VAR, NODE_VAR};
+use crate::proto::{End, JOB_VAR, NODE_VAR, StuckDaemon};
 use crate::shape::{INTERFACE, NodeShape};
 use crate::state::{Record, StateDir};
 use crate::user::User;
@@ -355,7 +355,7 @@ impl RunningJob {
     /// worst end of all ranks counts.
     ///
     /// # Errors
-    /// When a node goes down first.
+    /// When a node goes down first, or a daemon of the MPI had to be ended.
     pub fn wait(self) -> Result<End> {
         let Self { commands, leases, stop, complaints } = self;
         let (ended, ends) = mpsc::channel();
@@ -377,13 +377,22 @@ impl RunningJob {
         }
         stop.signal(signals::KILL);
         // All of them, also when a node is gone: the others must be clean when we return.
-        let released: Vec<Result<()>> = leases.into_iter().map(Lease::release).collect();
+        let released: Vec<Result<Vec<StuckDaemon>>> =
+            leases.into_iter().map(Lease::release).collect();
         // Now that nobody is left to complain.
         if let Some(Err(_)) = complaints.map(JoinHandle::join) {
             return Err(Error::new("a thread panicked"));
         }
-        released.into_iter().collect::<Result<()>>()?;
-        worst
+        let stuck = released.into_iter().collect::<Result<Vec<_>>>()?.concat();
+        match (worst, stuck.first()) {
+            (Ok(end), Some(daemon)) if end != End::Status(0) => Err(Error::new(format!(
+                "a rank ended early, and {} (pid {}) stood still ever since: a defect of this MPI; \
+                 the job was ended",
+                daemon.name, daemon.pid
+            ))
+            .with_status(end.code())),
+            (worst, _) => worst,
+        }
     }
 }
 

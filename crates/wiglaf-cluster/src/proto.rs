@@ -103,6 +103,9 @@ pub(crate) enum Reply {
     Ended(End),
     /// It is done.
     Done,
+    /// The answer to [`Request::Release`]: the job has no processes left, and
+    /// these had to be ended before.
+    Released(Vec<StuckDaemon>),
     /// The answer to [`Request::Faults`].
     Faults(Vec<PortReport>),
     /// The answer to [`Request::Reset`].
@@ -145,6 +148,15 @@ pub struct RemainingProcess {
     pub pid: i32,
     /// Its command line.
     pub command: String,
+}
+
+/// A daemon of an MPI that stood still when all of its ranks had ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StuckDaemon {
+    /// Its pid on the node.
+    pub(crate) pid: i32,
+    /// Its name.
+    pub(crate) name: String,
 }
 
 /// How a command ended.

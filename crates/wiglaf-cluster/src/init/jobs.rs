@@ -67,7 +67,7 @@ fn shm_files() -> BTreeSet<OsString> {
 /// Kills everything that carries the job's mark and belongs to `uid`, and waits
 /// until it has ended.
 fn sweep(job: &str, uid: u32) {
-    let mark = format!("{JOB_VAR}={job}");
+    let mark = mark(job);
     for _ in 0..PASSES_MAX {
         let mut is_clean = true;
         for pid in pids() {
@@ -87,9 +87,14 @@ fn sweep(job: &str, uid: u32) {
     }
 }
 
+/// What stands in the environment of all processes of a job.
+pub(super) fn mark(job: &str) -> String {
+    format!("{JOB_VAR}={job}")
+}
+
 /// What a process turns out to be.
 #[derive(Debug, PartialEq, Eq)]
-enum Look {
+pub(super) enum Look {
     /// One of the job's.
     Marked,
     /// On its way out, or about to become another program: look again.
@@ -98,7 +103,7 @@ enum Look {
     Other,
 }
 
-fn look(pid: Pid, mark: &str, uid: u32) -> Look {
+pub(super) fn look(pid: Pid, mark: &str, uid: u32) -> Look {
     let dir = format!("/proc/{}", pid.as_raw_nonzero());
     let owned = uid == 0 || fs::metadata(&dir).is_ok_and(|meta| meta.uid() == uid);
     let Some(stat) = Stat::read(pid).filter(|stat| owned && !stat.has_ended) else {

@@ -17,6 +17,7 @@ mod jobs;
 mod remains;
 mod root;
 mod server;
+mod stuck;
 
 use std::fs;
 use std::io::BufRead;

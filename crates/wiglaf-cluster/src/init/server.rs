@@ -18,6 +18,7 @@ use super::faults::Ports;
 use super::jobs::{self, Jobs};
 use super::remains;
 use super::root;
+use super::stuck;
 use crate::error::{Context, Error, Result};
 use crate::fault::PortFaults;
 use crate::proto::{self, Hello, NodeConfig, Reply, Request, Spawn};
@@ -264,10 +265,11 @@ impl Node {
     fn lease(&self, stream: &UnixStream, caller: &Caller, job: &str) -> io::Result<()> {
         self.jobs.lease(job);
         let mut outcome = reply(stream, Ok(()));
+        let ended = stuck::watch(stream, job, caller.uid);
         let released = matches!(proto::recv::<Request>(stream), Ok((Request::Release, _)));
         self.jobs.end(job, caller.uid);
         if released {
-            outcome = outcome.and(reply(stream, Ok(())));
+            outcome = outcome.and(proto::send(stream, &Reply::Released(ended), &[]));
         }
         outcome
     }
