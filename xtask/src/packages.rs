@@ -18,7 +18,8 @@ pub(crate) enum Purpose {
     Conformance,
 }
 
-/// Compiler, MPI, network tools, and a font for pictures.
+/// Compiler, MPI, network tools, a font for pictures, and what examples/transformation is built with
+/// and compared to.
 const TEST: &[&str] = &[
     "gcc",
     "gfortran",
@@ -39,6 +40,10 @@ const TEST: &[&str] = &[
     "tcpdump",
     "tshark",
     "fonts-dejavu-core",
+    "libopenblas-dev",
+    "libnfs-dev",
+    "pkg-config",
+    "nwchem-openmpi",
 ];
 /// Besides, the programs that the demonstration runs.
 const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-openmpi"];
@@ -53,7 +58,6 @@ const CONFORMANCE: &[&str] = &[
     "clang",
     "flang-16",
     "flang-19",
-    "libopenblas-dev",
     "libscalapack-openmpi-dev",
     "libscalapack-mpich-dev",
 ];

