@@ -20,7 +20,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let (host, command) = split(&args.words)
         .ok_or_else(|| Error::new("agent needs a host and a command: agent HOST COMMAND..."))?;
-    let home = std::env::var("HOME").unwrap_or_else(|_| "/".to_owned());
+    // As sshd has it: users like `nobody` have no home folder, and start at the root.
+    let home = std::env::var("HOME").ok().filter(|home| std::path::Path::new(home).is_dir());
+    let home = home.unwrap_or_else(|| "/".to_owned());
     let command = NodeCommand::new(["/bin/sh", "-c", &command])
         .cwd(home)
         .retain_env(|name| !NOT_PASSED_ON.iter().any(|prefix| name.starts_with(prefix)));

@@ -60,6 +60,9 @@ struct Helper {
 /// A sentence, when it cannot listen, or cannot give its privileges up.
 pub fn serve(places: &Places) -> Result<(), String> {
     let listener = listen(places)?;
+    // Whoever connects now is served, and connecting to systemd is not possible later. Without
+    // this word systemd ends the service, so nothing is gained by ending it here.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     confine::give_up_privileges()?;
     let probe = std::net::UdpSocket::bind("0.0.0.0:0");
     let network = probe.and_then(|probe| sys::network_of(&probe));

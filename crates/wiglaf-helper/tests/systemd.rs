@@ -1,0 +1,141 @@
+//! The unit file under a real systemd: PID 1 of namespaces of its own, over a
+//! root folder that forgets what is written. Inside, an ordinary user asks the
+//! helper for a packet socket.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use wiglaf_helper::{LinkKind, ask, status};
+use wiglaf_link_udp::FrameSocket;
+
+const SYSTEMD: &str = "/lib/systemd/systemd";
+/// A boot that takes longer hangs.
+const BOOT_LIMIT: Duration = Duration::from_secs(60);
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+
+/// A machine within this one that systemd has booted.
+struct Machine {
+    unshare: Child,
+    /// Where systemd's root folder is made, seen by it alone.
+    _folder: TempDir,
+}
+
+impl Machine {
+    fn boot() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() || !Path::new(SYSTEMD).exists() {
+            eprintln!("skipped: takes root and systemd");
+            return None;
+        }
+        let folder = TempDir::new().unwrap();
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut command = Command::new("unshare");
+        command.args(["-m", "-p", "-u", "-i", "-n", "-C", "--fork", "--kill-child", "--", "sh"]);
+        command.arg(here.join("tests/systemd.sh")).arg(folder.path());
+        command.arg(env!("CARGO_BIN_EXE_wiglaf-helper"));
+        command.arg(here.join("../../share/systemd/wiglaf-helper.service"));
+        let unshare = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let machine = Self { unshare, _folder: folder };
+        machine.wait("systemd has not booted", |m| {
+            m.says("systemctl is-system-running").is_some_and(|state| state != "offline")
+        });
+        Some(machine)
+    }
+
+    /// What is true in the end.
+    #[track_caller]
+    fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let asked = Instant::now();
+        while !is_so(self) {
+            assert!(asked.elapsed() < BOOT_LIMIT, "{what}: {:?}", self.says(STATUS));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// systemd's pid: the one child of `unshare`.
+    fn pid(&self) -> Option<String> {
+        let pid = self.unshare.id();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        children.split_ascii_whitespace().next().map(str::to_owned)
+    }
+
+    /// What a command prints in there.
+    fn says(&self, script: &str) -> Option<String> {
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &self.pid()?, "-m", "-p", "-u", "-i", "-n", "-C", "-r", "-w"]);
+        let output = command.args(["sh", "-c", script]).stderr(Stdio::null()).output().unwrap();
+        Some(String::from_utf8(output.stdout).unwrap().trim_end().to_owned())
+    }
+
+    /// What [`client`] says as that user.
+    fn client(&self, uid: u32) -> String {
+        let exe = std::env::current_exe().unwrap();
+        let exe = exe.display();
+        self.says(&format!(
+            "setpriv --reuid {uid} --regid {uid} --clear-groups \
+             {exe} --exact client --ignored --nocapture"
+        ))
+        .unwrap()
+    }
+}
+
+const STATUS: &str = "systemctl status --no-pager --full wiglaf-helper";
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // Its child goes with it, all other processes with their PID 1, and then the mounts.
+        let _ = self.unshare.kill();
+        let _ = self.unshare.wait();
+    }
+}
+
+#[test]
+#[ignore = "what the other test runs inside, as an ordinary user"]
+fn client() {
+    println!("status: {}", status().unwrap());
+    let udp = FrameSocket::open(SocketAddrV4::new(ADDRESS, 0)).unwrap();
+    match ask(LinkKind::Packet, &udp) {
+        Ok(_) => println!("it has a packet socket"),
+        Err(why) => println!("it has none: {why}"),
+    }
+}
+
+#[test]
+fn the_unit_serves_under_systemd() {
+    let Some(machine) = Machine::boot() else { return };
+    let is_active = |m: &Machine| m.says("systemctl is-active wiglaf-helper").unwrap() == "active";
+    machine.wait("the unit is not active", is_active);
+
+    let ann = machine.client(61_001);
+    assert!(ann.contains("user 61001 is admitted to packet"), "{ann}");
+    assert!(ann.contains("it has a packet socket"), "{ann}\n{:?}", machine.says(STATUS));
+    let bob = machine.client(61_002);
+    assert!(bob.contains("it has none") && bob.contains("does not admit user 61002"), "{bob}");
+    let log = machine.says(STATUS).unwrap();
+    assert!(log.contains("user 61001 has a packet socket"), "{log}");
+
+    // Its only capability is CAP_NET_RAW (13), its user neither root nor nobody.
+    let main = "/proc/$(systemctl show --property MainPID --value wiglaf-helper)";
+    let held =
+        machine.says(&format!("grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):' {main}/status"));
+    let held = held.unwrap();
+    for line in
+        ["CapEff:\t0000000000002000", "CapBnd:\t0000000000002000", "NoNewPrivs:\t1", "Seccomp:\t2"]
+    {
+        assert!(held.contains(line), "{held}");
+    }
+    let user: u32 = held.lines().next().unwrap().split('\t').nth(1).unwrap().parse().unwrap();
+    assert!(user != 0 && user != 65_534, "{held}");
+
+    // Killed, it comes back; stopped, it leaves nothing.
+    let first =
+        machine.says(&format!("readlink -f {main}; kill -KILL $(basename {main})")).unwrap();
+    machine.wait("it did not come back", |m| {
+        is_active(m) && m.says(&format!("readlink -f {main}")).unwrap() != first
+    });
+    assert!(machine.client(61_001).contains("it has a packet socket"));
+    let left = machine.says("systemctl stop wiglaf-helper; ls -d /run/wiglaf-helper");
+    assert_eq!(left.as_deref(), Some(""));
+}

@@ -1,0 +1,41 @@
+#!/bin/sh
+# Boots systemd with nothing but the basics and wiglaf-helper.service, in the namespaces
+# that this was started in: systemd.sh FOLDER HELPER UNIT
+set -eu
+folder=$1 helper=$2 unit=$3
+mount --make-rprivate /
+mount -t tmpfs tmpfs "$folder"
+root=$folder/root
+mkdir "$folder/upper" "$folder/work" "$root"
+mount -t overlay -o "lowerdir=/,upperdir=$folder/upper,workdir=$folder/work" overlay "$root"
+mount -t proc proc "$root/proc"
+mount -t sysfs sysfs "$root/sys"
+mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
+mount -t tmpfs tmpfs "$root/run"
+mount -t tmpfs tmpfs "$root/tmp"
+mount -t tmpfs tmpfs "$root/dev"
+for device in null zero full random urandom tty; do
+    touch "$root/dev/$device"
+    mount --bind "/dev/$device" "$root/dev/$device"
+done
+# systemd gives PrivateDevices= these, too.
+mkdir "$root/dev/shm" "$root/dev/mqueue" "$root/dev/hugepages" "$root/dev/pts"
+mount -t devpts -o newinstance,ptmxmode=666 devpts "$root/dev/pts"
+ln -s pts/ptmx "$root/dev/ptmx"
+
+# Where the unit has it, and nothing else that the machine would start.
+install -D -m 755 "$helper" "$root/usr/local/sbin/wiglaf-helper"
+rm -rf "$root/etc/systemd/system"
+install -D -m 644 "$unit" "$root/etc/systemd/system/wiglaf-helper.service"
+mkdir "$root/etc/systemd/system/multi-user.target.wants"
+ln -s ../wiglaf-helper.service "$root/etc/systemd/system/multi-user.target.wants/"
+mkdir -p "$root/etc/wiglaf"
+printf "[[admit]]\nusers = [61001]\nlinks = ['packet']\n" > "$root/etc/wiglaf/helper.toml"
+
+ip link set lo up
+ip link add wl0 type veth peer name wl1
+ip address add 10.77.0.1/24 dev wl0
+ip link set wl0 up
+ip link set wl1 up
+exec chroot "$root" /usr/bin/env -i container=wiglaf-test PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+    /lib/systemd/systemd --system --unit=multi-user.target --log-level=warning
