@@ -15,6 +15,7 @@ use wiglaf_endpoint::{
 };
 use wiglaf_link::Link;
 use wiglaf_link_shm::ShmLink;
+use wiglaf_link_udp::UdpLink;
 
 /// A hang becomes a failure after so long.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -275,6 +276,65 @@ fn endpoints_of_two_nodes_share_nothing() {
     let b = open_at(other, fresh_epoch(), true);
     let to_b = a.insert(b.name());
     assert_eq!(send(&mut a, &send_op(to_b, 1), &mut [0; 8]), Err(PostError::PeerGone));
+}
+
+/// Endpoints that a segment has slots for.
+const SLOTS: u16 = 64;
+
+/// An endpoint that is reached over loopback, too, where shared memory cannot be had.
+fn open_with_udp() -> Endpoint {
+    let epoch = fresh_epoch();
+    let udp = UdpLink::open(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let shm = ShmLink::open(udp.local(), epoch).expect("shared memory");
+    Endpoint::new(Setup {
+        epoch: Epoch(epoch),
+        key: JobKey([9; 16]),
+        links: vec![Box::new(udp), Box::new(shm)],
+        silence_limit: Duration::from_secs(60),
+        flow_control: true,
+    })
+}
+
+#[test]
+fn who_could_not_be_answered_is_not_written_to() {
+    let mut a = open_at(at(1), fresh_epoch(), true);
+    let mut others: Vec<Endpoint> =
+        (0..=SLOTS).map(|n| open_at(at(2 + n), fresh_epoch(), true)).collect();
+    for other in &mut others {
+        other.insert(a.name());
+    }
+    // It has a slot for us, and none of ours is left for it.
+    let last = others.pop().expect("one too many");
+    let to_last = a.insert(last.name());
+    let mut long = vec![1; 100_000];
+    assert_eq!(send(&mut a, &send_op(to_last, 1), &mut long), Err(PostError::PeerGone));
+    let to_first = a.insert(others[0].name());
+    assert_eq!(send(&mut a, &send_op(to_first, 1), &mut [0; 8]), Ok(()));
+}
+
+#[test]
+fn who_finds_no_slot_is_reached_otherwise() {
+    let mut a = open_with_udp();
+    let mut others: Vec<Endpoint> = (0..=SLOTS).map(|_| open_with_udp()).collect();
+    for other in &mut others {
+        other.insert(a.name());
+    }
+    let mut b = others.pop().expect("one too many");
+    let (to_b, to_a) = (a.insert(b.name()), b.insert(a.name()));
+    let mut from = pattern(100_000);
+    let mut into = vec![0; from.len()];
+    recv(&mut b, &recv_op(Some(to_a), 1), &mut into);
+    send(&mut a, &send_op(to_b, 1), &mut from).expect("another link is there");
+    assert_eq!(completion(&mut b, Side::Recv, Some(&mut a)).outcome, Outcome::Done);
+    assert_eq!(completion(&mut a, Side::Send, Some(&mut b)).outcome, Outcome::Done);
+    assert_eq!(into, from);
+    into.fill(0);
+    recv(&mut a, &recv_op(Some(to_b), 2), &mut into);
+    send(&mut b, &send_op(to_a, 2), &mut from).expect("another link is there");
+    assert_eq!(completion(&mut a, Side::Recv, Some(&mut b)).outcome, Outcome::Done);
+    assert_eq!(completion(&mut b, Side::Send, Some(&mut a)).outcome, Outcome::Done);
+    assert_eq!(into, from);
+    assert_eq!((a.near_stats().announced, b.near_stats().announced), (0, 0));
 }
 
 /// A process that runs [`child_process`].

@@ -172,7 +172,13 @@ impl ShmLink {
         if at.ip() != self.local.ip() || epoch == 0 {
             return false;
         }
-        let Some(peer) = Peer::meet(&self.folder, self.epoch, at, epoch) else { return false };
+        // A second claim of the same slot would be given back with the first one.
+        if self.peers.iter().any(|peer| peer.epoch == epoch) {
+            return false;
+        }
+        let Some(peer) = Peer::meet(&self.folder, (self.epoch, &self.own), at, epoch) else {
+            return false;
+        };
         self.part_from(at);
         self.peers.push(peer);
         // What was found of an earlier incarnation is not true of this one.
@@ -365,11 +371,21 @@ impl Link for ShmLink {
 }
 
 impl Peer {
-    /// Maps the segment of `epoch` and claims a slot in it.
-    fn meet(folder: &Path, own_epoch: u64, at: SocketAddrV4, epoch: u64) -> Option<Self> {
+    /// Maps the segment of `epoch` and claims a slot in it, once the answer has one in ours.
+    fn meet(
+        folder: &Path,
+        (own_epoch, own): (u64, &OwnSegment),
+        at: SocketAddrV4,
+        epoch: u64,
+    ) -> Option<Self> {
         let segment = PeerSegment::open(folder, epoch).ok()?;
         let bell = Arc::new(wake::name(epoch).ok()?);
         if segment.is_dead() {
+            return None;
+        }
+        //= docs/protocol.md#11-the-near-lane
+        //# An endpoint MUST NOT write to a peer on the near lane unless a slot of its own segment is kept for that peer.
+        if !own.keep_slot(folder, epoch) {
             return None;
         }
         let index = segment.claim(folder, own_epoch)?;

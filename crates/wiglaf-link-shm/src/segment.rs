@@ -34,7 +34,7 @@ pub(crate) struct OwnSegment {
     pub(crate) map: Mapping,
     path: PathBuf,
     /// Holds the lock.
-    _file: OwnedFd,
+    file: OwnedFd,
 }
 
 /// A segment that this process sends through.
@@ -78,7 +78,14 @@ impl OwnSegment {
         fallocate(&file, FallocateFlags::empty(), 0, HEAD_LEN as u64)?;
         let map = Mapping::new(file.as_fd())?;
         map.word(AT_MAGIC).store(MAGIC, Ordering::Release);
-        Ok(Self { map, path, _file: file })
+        Ok(Self { map, path, file })
+    }
+
+    /// Keeps a slot for the sender `epoch`, which finds it when it claims one; says whether there is
+    /// one. It is not taken back, since that sender may use it from now on; once that is dead,
+    /// others inherit it.
+    pub(crate) fn keep_slot(&self, folder: &Path, epoch: u64) -> bool {
+        claim(&self.map, &self.file, folder, epoch).is_some()
     }
 }
 
@@ -113,40 +120,51 @@ impl PeerSegment {
         is_unlocked(&self.file)
     }
 
-    /// Takes a slot for the sender `epoch`: a free one, or one of a sender
-    /// that is dead. `None` when all are in use, or memory is short.
+    /// Takes a slot for the sender `epoch`. `None` when all are in use, or memory is short.
     pub(crate) fn claim(&self, folder: &Path, epoch: u64) -> Option<usize> {
-        let index = (0..SLOTS)
-            .find(|&index| self.try_claim(index, 0, epoch))
-            .or_else(|| (0..SLOTS).find(|&index| self.try_inherit(folder, index, epoch)))?;
-        let room = (slot(index) as u64, SLOT_LEN as u64);
-        if fallocate(&self.file, FallocateFlags::empty(), room.0, room.1).is_err() {
-            self.release(index);
-            return None;
-        }
-        self.map.word(AT_CLAIMED).fetch_or(1 << index, Ordering::AcqRel);
-        Some(index)
-    }
-
-    fn try_claim(&self, index: usize, expected: u64, epoch: u64) -> bool {
-        let owner = self.map.word(slot(index) + AT_OWNER);
-        owner.compare_exchange(expected, epoch, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    fn try_inherit(&self, folder: &Path, index: usize, epoch: u64) -> bool {
-        let owner = self.map.word(slot(index) + AT_OWNER).load(Ordering::Acquire);
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let is_dead = match open(folder.join(file_name(owner)), flags, Mode::empty()) {
-            Ok(file) => is_unlocked(&file),
-            Err(error) => error == rustix::io::Errno::NOENT,
-        };
-        is_dead && self.try_claim(index, owner, epoch)
+        claim(&self.map, &self.file, folder, epoch)
     }
 
     /// Gives a slot back: the next sender goes on where this one stopped.
     pub(crate) fn release(&self, index: usize) {
-        self.map.word(slot(index) + AT_OWNER).store(0, Ordering::Release);
+        release(&self.map, index);
     }
+}
+
+/// Takes a slot of a segment for the sender `epoch`: the one that is kept for it, a free one, or one
+/// of a sender that is dead. `None` when all are in use, or memory is short.
+fn claim(map: &Mapping, file: &OwnedFd, folder: &Path, epoch: u64) -> Option<usize> {
+    let owner = |index: usize| map.word(slot(index) + AT_OWNER).load(Ordering::Acquire);
+    let index = (0..SLOTS)
+        .find(|&index| owner(index) == epoch)
+        .or_else(|| (0..SLOTS).find(|&index| try_claim(map, index, 0, epoch)))
+        .or_else(|| (0..SLOTS).find(|&index| try_inherit(map, folder, index, epoch)))?;
+    let room = (slot(index) as u64, SLOT_LEN as u64);
+    if fallocate(file, FallocateFlags::empty(), room.0, room.1).is_err() {
+        release(map, index);
+        return None;
+    }
+    map.word(AT_CLAIMED).fetch_or(1 << index, Ordering::AcqRel);
+    Some(index)
+}
+
+fn try_claim(map: &Mapping, index: usize, expected: u64, epoch: u64) -> bool {
+    let owner = map.word(slot(index) + AT_OWNER);
+    owner.compare_exchange(expected, epoch, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+}
+
+fn try_inherit(map: &Mapping, folder: &Path, index: usize, epoch: u64) -> bool {
+    let owner = map.word(slot(index) + AT_OWNER).load(Ordering::Acquire);
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let is_dead = match open(folder.join(file_name(owner)), flags, Mode::empty()) {
+        Ok(file) => is_unlocked(&file),
+        Err(error) => error == rustix::io::Errno::NOENT,
+    };
+    is_dead && try_claim(map, index, owner, epoch)
+}
+
+fn release(map: &Mapping, index: usize) {
+    map.word(slot(index) + AT_OWNER).store(0, Ordering::Release);
 }
 
 /// Removes the segments of this user's dead processes; says how many.
