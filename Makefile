@@ -28,10 +28,12 @@ bench: linker
 	cargo build --release --quiet --package wiglaf-cli --package wiglaf-fabric
 	$(SUDO) target/release/wiglaf bench pingpong --output bench/results
 
-# The test suites of others, over Wiglaf and over TCP, into docs/conformance.md. libfabric's own
-# tests are not packaged: FABTESTS is the folder where they are installed.
+# The test suites of others, over Wiglaf and over TCP, into docs/conformance.md: those that fit half
+# an hour, or with CONFORMANCE=all every one. libfabric's own tests are not packaged: FABTESTS is the
+# folder where they are installed.
 conformance: linker
-	cargo run --quiet --package xtask -- conformance $(if $(FABTESTS),--fabtests $(FABTESTS))
+	cargo run --quiet --package xtask -- conformance $(if $(FABTESTS),--fabtests $(FABTESTS)) \
+		$(if $(filter all,$(CONFORMANCE)),--all)
 
 # Command, provider, interposer, C library, header and dissector under PREFIX.
 install:

@@ -27,9 +27,12 @@ use verdict::Findings;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The suites to run [default: all]
+    /// The suites to run [default: those that together take less than half an hour]
     #[arg(value_enum)]
     suites: Vec<Suite>,
+    /// Run all suites
+    #[arg(long, conflicts_with = "suites")]
+    all: bool,
     /// Where fabtests is installed: the folder above its bin and share
     #[arg(long, value_name = "DIR")]
     fabtests: Option<PathBuf>,
@@ -76,6 +79,10 @@ impl Suite {
         Self::Mpis,
         Self::Fortran,
     ];
+
+    /// What runs unless asked otherwise: half an hour of two cores, and no MPI from elsewhere.
+    const SHORT: [Self; 5] =
+        [Self::Fabtests, Self::Mpi4py, Self::Netpipe, Self::Hpcc, Self::Applications];
 
     /// As it is written on the command line.
     fn name(self) -> &'static str {
@@ -138,7 +145,11 @@ impl Context<'_> {
 /// Runs the suites and writes the document; an error where one is held against us.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
-    let suites = if arguments.suites.is_empty() { &Suite::ALL } else { &*arguments.suites };
+    let suites: &[Suite] = match &*arguments.suites {
+        _ if arguments.all => &Suite::ALL,
+        [] => &Suite::SHORT,
+        chosen => chosen,
+    };
     let needs_mpis = suites.iter().any(|s| matches!(s, Suite::Mpis | Suite::Mpi4pyPypi));
     let install = if needs_mpis { packages::install } else { packages::install_programs };
     install(packages::Purpose::Conformance)?;

@@ -11,9 +11,11 @@ const HEAD: &str = "\
 # Conformance
 
 What test suites of others say about Wiglaf, between emulated nodes, beside what they say about TCP on the same
-nodes. `make conformance` runs all of it and writes this file; `cargo xtask conformance SUITE` runs one suite and
-replaces its section. Nothing here is written by hand. *skip* means that the test itself says it cannot run
-there. A run fails where a test fails over Wiglaf and passes over the rival.
+nodes. `make conformance` runs fabtests (where `FABTESTS` names the folder in which they are installed), Debian's mpi4py,
+NetPIPE, HPC Challenge and the applications in less than 30 minutes, `make conformance CONFORMANCE=all` all of it;
+`cargo xtask conformance SUITE` runs one suite. Each replaces the sections of what it ran in this file: nothing
+here is written by hand. *skip* means that the test itself says it cannot run there. A run fails where a test
+fails over Wiglaf and passes over the rival.
 ";
 
 /// Replaces the sections of the suites that ran, and leaves the others.
