@@ -13,7 +13,7 @@ use std::process::Command;
 use common::{Said, Site, wheel_prefixes, wheels};
 
 /// Programs that check their own results, of those of the provider's tests.
-const PROGRAMS: [&str; 4] = ["collectives", "probe", "sizes", "wildcard"];
+const PROGRAMS: [&str; 5] = ["collectives", "probe", "probe_self", "sizes", "wildcard"];
 
 /// Says which library it runs on, and where.
 const WHO: &str = r#"

@@ -323,7 +323,14 @@ impl Books {
     fn keep(&mut self, peer: PeerId, envelope: &Envelope, total: u64, payload: Payload) -> u64 {
         self.serial += 1;
         let serial = self.serial;
-        self.matching.keep(Unexpected { serial, peer, envelope: *envelope, total, payload });
+        self.matching.keep(Unexpected {
+            serial,
+            peer,
+            envelope: *envelope,
+            total,
+            payload,
+            overlooked: false,
+        });
         serial
     }
 

@@ -83,6 +83,7 @@ pub struct Endpoint {
     look_due: u32,
     near_looks: u32,
     pub(crate) watch: Watch,
+    late_peeks: bool,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -133,6 +134,7 @@ impl Endpoint {
             look_due: 0,
             near_looks: 0,
             watch: Watch::default(),
+            late_peeks: false,
         }
     }
 
@@ -300,7 +302,7 @@ impl Endpoint {
 
     /// Gives an unexpected message to its receive.
     fn receive(&mut self, posted: Posted, message: Unexpected) {
-        let Unexpected { serial, peer, envelope, total, payload } = message;
+        let Unexpected { serial, peer, envelope, total, payload, .. } = message;
         let posted = self.books.place(posted, total);
         let receiving = Receiving { posted, peer, envelope, total };
         match payload {

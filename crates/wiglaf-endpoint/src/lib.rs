@@ -244,6 +244,8 @@ pub struct Config {
     pub memory_access: bool,
     /// Whether what is counted can be seen from outside (`wiglaf stats`).
     pub publish: bool,
+    /// See [`Endpoint::set_late_peeks`].
+    pub late_peeks: bool,
 }
 
 /// Longest active message, in bytes: its receiver allocates it unasked.

@@ -43,6 +43,8 @@ pub(crate) struct Unexpected {
     pub(crate) envelope: Envelope,
     pub(crate) total: u64,
     pub(crate) payload: Payload,
+    /// The last late peek for it has passed over it.
+    pub(crate) overlooked: bool,
 }
 
 /// What a receive or a peek looks for.
@@ -112,6 +114,13 @@ impl Matching {
     /// The first message that `op` would receive.
     pub(crate) fn find(&self, op: &RecvOp) -> Option<&Unexpected> {
         self.unexpected.iter().find(|m| matches(op, m.peer, &m.envelope))
+    }
+
+    /// The same, every second time only: see [`crate::Endpoint::set_late_peeks`].
+    pub(crate) fn find_late(&mut self, op: &RecvOp) -> Option<&Unexpected> {
+        let message = self.unexpected.iter_mut().find(|m| matches(op, m.peer, &m.envelope))?;
+        message.overlooked = !message.overlooked;
+        (!message.overlooked).then_some(message)
     }
 
     pub(crate) fn take_unexpected(&mut self, op: &RecvOp) -> Option<Unexpected> {
@@ -193,7 +202,14 @@ mod tests {
 
     fn message(serial: u64, peer: u32, tag: u64) -> Unexpected {
         let payload = Payload::Here(Vec::new());
-        Unexpected { serial, peer: PeerId(peer), envelope: envelope(tag), total: 0, payload }
+        Unexpected {
+            serial,
+            peer: PeerId(peer),
+            envelope: envelope(tag),
+            total: 0,
+            payload,
+            overlooked: false,
+        }
     }
 
     #[test]
@@ -236,6 +252,18 @@ mod tests {
         assert_eq!(m.take_unexpected(&op(Some(1), 8, 0, 0)).map(|u| u.serial), Some(3));
         assert_eq!(m.take_unexpected(&op(None, 0, 0xf, 0)).map(|u| u.serial), Some(1));
         assert_eq!(m.take_unexpected(&op(None, 7, 0, 0)).map(|u| u.serial), None);
+    }
+
+    #[test]
+    fn a_late_peek_passes_over_each_message_once() {
+        let mut m = Matching::default();
+        m.keep(message(1, 1, 7));
+        m.keep(message(2, 2, 8));
+        let mut late = |tag| m.find_late(&op(None, tag, 0, 0)).map(|u| u.serial);
+        // Two that take turns do not hold each other up.
+        assert_eq!([late(7), late(8), late(7), late(8)], [None, None, Some(1), Some(2)]);
+        assert_eq!([late(7), late(7)], [None, Some(1)]);
+        assert_eq!(late(9), None);
     }
 
     #[test]

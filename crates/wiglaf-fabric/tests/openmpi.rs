@@ -52,6 +52,7 @@ judged! {
     exchange,
     outstanding,
     probe,
+    probe_self,
     sizes,
     split,
     ssend,

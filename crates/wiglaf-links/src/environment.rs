@@ -43,6 +43,7 @@ impl std::error::Error for VariableError {}
 /// | `WIGLAF_FLOW_CONTROL` | `on` or `off` | `on` |
 /// | `WIGLAF_CMA` | `on` or `off` | `on` |
 /// | `WIGLAF_STATS` | `on` or `off` | `on` |
+/// | `WIGLAF_LATE_PEEKS` | `on` or `off` | `off` |
 ///
 /// # Errors
 /// When a variable holds something that cannot be meant.
@@ -81,6 +82,7 @@ pub fn config_from(look_up: impl Fn(&str) -> Option<OsString>) -> Result<Config,
         flow_control: read.parse("WIGLAF_FLOW_CONTROL", "give on or off", switch)?.unwrap_or(true),
         memory_access: read.parse("WIGLAF_CMA", "give on or off", switch)?.unwrap_or(true),
         publish: read.parse("WIGLAF_STATS", "give on or off", switch)?.unwrap_or(true),
+        late_peeks: read.parse("WIGLAF_LATE_PEEKS", "give on or off", switch)?.unwrap_or(false),
     })
 }
 

@@ -52,6 +52,7 @@ pub fn open_noting(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Endpoi
         silence_limit: config.silence_limit,
         flow_control: config.flow_control,
     });
+    endpoint.set_late_peeks(config.late_peeks);
     if config.publish {
         published::publish(&mut endpoint);
     }

@@ -24,7 +24,11 @@ pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>
             // one's messages.
             match mpi.family {
                 Family::Intel => table.default("I_MPI_FABRICS", "ofi"),
-                _ => table.default("MPIR_CVAR_NOLOCAL", "1"),
+                _ => {
+                    table.default("MPIR_CVAR_NOLOCAL", "1");
+                    // Its probes of any source miss what a rank has sent itself (docs/mpis.md).
+                    table.default("WIGLAF_LATE_PEEKS", "on");
+                }
             }
         }
         Transport::Tcp => over_tcp(settings, mpi, table, "tcp"),

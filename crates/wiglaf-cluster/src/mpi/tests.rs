@@ -76,6 +76,7 @@ fn mpich_sends_everything_through_the_provider_unless_told_otherwise() {
     assert_eq!(get(&vars, "FI_PROVIDER"), Some("wiglaf"));
     assert_eq!(get(&vars, "MPIR_CVAR_CH4_NETMOD"), Some("ofi"));
     assert_eq!(get(&vars, "MPIR_CVAR_NOLOCAL"), Some("1"));
+    assert_eq!(get(&vars, "WIGLAF_LATE_PEEKS"), Some("on"));
     let user = |name: &str| (name == "MPIR_CVAR_NOLOCAL").then(|| "0".to_owned());
     let vars = over_wiglaf().environment(&mpich, &user).unwrap();
     assert_eq!(get(&vars, "MPIR_CVAR_NOLOCAL"), None);

@@ -9,6 +9,16 @@ use crate::memory::{Region, Regions};
 use crate::{Completion, Outcome, PostError, RecvOp, Side};
 
 impl Endpoint {
+    /// Whether a peek without a claim passes over a message once before it finds it.
+    ///
+    /// MPICH keeps messages of a rank to itself apart, and looks for them first. One that was sent
+    /// before a probe of any source may only be seen after that look; if the probe then finds
+    /// another rank's message here, the receive behind it takes the rank's own. A probe that is told
+    /// "none" first looks there again before it asks anew.
+    pub fn set_late_peeks(&mut self, late: bool) {
+        self.late_peeks = late;
+    }
+
     /// Looks for a message without receiving it. A completion tells whether
     /// there is one, with `op.context`. With `claim` it is set aside for
     /// [`Endpoint::post_claimed`] with the same context.
@@ -16,7 +26,10 @@ impl Endpoint {
         if self.books.matching.find(op).is_none() {
             self.progress();
         }
-        let found = self.books.matching.find(op).map(|m| (m.peer, m.envelope, m.total));
+        let matching = &mut self.books.matching;
+        let message =
+            if self.late_peeks && !claim { matching.find_late(op) } else { matching.find(op) };
+        let found = message.map(|m| (m.peer, m.envelope, m.total));
         let nothing = Envelope::new(op.class, op.tag, None);
         let (source, envelope, len, outcome) = match found {
             Some((peer, envelope, total)) => (Some(peer), envelope, total, Outcome::Done),
