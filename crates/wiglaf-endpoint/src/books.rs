@@ -323,14 +323,7 @@ impl Books {
     fn keep(&mut self, peer: PeerId, envelope: &Envelope, total: u64, payload: Payload) -> u64 {
         self.serial += 1;
         let serial = self.serial;
-        self.matching.keep(Unexpected {
-            serial,
-            peer,
-            envelope: *envelope,
-            total,
-            payload,
-            overlooked: false,
-        });
+        self.matching.keep(Unexpected::new(serial, peer, *envelope, total, payload));
         serial
     }
 

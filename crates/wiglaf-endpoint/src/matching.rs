@@ -47,6 +47,18 @@ pub(crate) struct Unexpected {
     pub(crate) overlooked: bool,
 }
 
+impl Unexpected {
+    pub(crate) fn new(
+        serial: u64,
+        peer: PeerId,
+        envelope: Envelope,
+        total: u64,
+        payload: Payload,
+    ) -> Self {
+        Self { serial, peer, envelope, total, payload, overlooked: false }
+    }
+}
+
 /// What a receive or a peek looks for.
 pub(crate) fn matches(op: &RecvOp, peer: PeerId, envelope: &Envelope) -> bool {
     //= docs/protocol.md#12-collective-operations
@@ -202,14 +214,7 @@ mod tests {
 
     fn message(serial: u64, peer: u32, tag: u64) -> Unexpected {
         let payload = Payload::Here(Vec::new());
-        Unexpected {
-            serial,
-            peer: PeerId(peer),
-            envelope: envelope(tag),
-            total: 0,
-            payload,
-            overlooked: false,
-        }
+        Unexpected::new(serial, PeerId(peer), envelope(tag), 0, payload)
     }
 
     #[test]
