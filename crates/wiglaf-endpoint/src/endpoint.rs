@@ -257,7 +257,14 @@ impl Endpoint {
             }
             Ok(Taken::Pending) => {}
         }
-        self.flush(self.now());
+        let now = self.now();
+        // Who awaits its completion calls again; who does not may be away for long.
+        let is_awaited = op.report && !op.inject;
+        let is_plain = matches!(op.class, Class::Tagged | Class::Untagged);
+        if is_awaited && is_plain && len <= self.inject_len_max / 2 {
+            self.transport.linger(op.peer, now);
+        }
+        self.flush(now);
         self.tell_sleepers();
         Ok(())
     }
@@ -364,6 +371,7 @@ impl Endpoint {
     }
 
     fn progress_links(&mut self, near: bool) -> bool {
+        self.transport.end_lingering();
         let (clock, pulling) = (self.clock, self.transport.is_pulling());
         let (mut arrived_at, mut failed) = (None, None);
         for (path, link) in self.links.iter_mut().enumerate() {

@@ -168,6 +168,8 @@ impl Endpoint {
     /// when something has arrived in the meantime.
     pub fn lie_down(&mut self, limit: Duration) -> Option<Nap> {
         let now = self.now();
+        self.transport.end_lingering();
+        self.flush(now);
         let mut limit = limit.min(SLEEP_MAX);
         if let Some(at) = self.transport.poll_timeout() {
             limit = limit.min(at.since(now));

@@ -15,6 +15,11 @@ pub const BITMAP_BITS: u64 = 64 * wiglaf_wire::BITMAP_WORDS_MAX as u64;
 pub const REORDER_THRESHOLD: u64 = 3;
 /// So many ordered datagrams that wait together go as a train.
 pub const ORDERED_TRAIN_MIN: usize = 3;
+/// So many ordered datagrams on their way make a burst: a body that is not full may then wait for
+/// more messages.
+pub const BURST_MIN: u32 = 4;
+/// What was sent longer ago is not part of a burst.
+pub const BURST_GAP: Duration = Duration::from_micros(10);
 /// Congestion window to begin with, in packets.
 pub const CWND_INITIAL: u32 = 64;
 /// Congestion windows are counted in such parts of a packet.

@@ -82,7 +82,7 @@ impl Transport {
     fn transmit_ordered(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {
         let session = &self.sessions[index as usize];
         let path = self.config.paths[session.path];
-        let ready = session.queue.len().min(session.ordered.room() as usize);
+        let ready = session.due().min(session.ordered.room() as usize);
         let behind = session.ordered_on_bulk_below > session.ordered.base();
         let by_bulk =
             session.bulk_port != 0 && (ready >= ORDERED_TRAIN_MIN || (behind && ready > 0));
@@ -139,7 +139,7 @@ impl Transport {
             session.traffic.retransmitted += 1;
             (number, len)
         } else {
-            if session.ordered.room() == 0 {
+            if session.ordered.room() == 0 || session.due() == 0 {
                 return None;
             }
             let body = session.queue.pop_front()?;

@@ -114,6 +114,11 @@ impl<T> SendLane<T> {
         self.packets.is_empty()
     }
 
+    /// When something was sent last, or the peer was heard to have got something.
+    pub(crate) fn progress_at(&self) -> Instant {
+        self.progress_at
+    }
+
     /// Packets in flight, lost ones not counted.
     pub(crate) fn flying(&self) -> u32 {
         self.flying

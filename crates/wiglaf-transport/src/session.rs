@@ -141,6 +141,10 @@ pub(crate) struct Session {
     pub(crate) heard_at: Instant,
     pub(crate) traffic: Traffic,
     pub(crate) in_ready: bool,
+    /// The last body that has no number yet waits for more messages.
+    pub(crate) lingers: bool,
+    /// It is in the list of those who do, or did.
+    pub(crate) in_lingering: bool,
     /// The link has no room for it.
     pub(crate) is_held: bool,
     /// Earliest entry of this session in the timer heap.
@@ -179,6 +183,8 @@ impl Session {
             heard_at: Instant::ZERO,
             traffic: Traffic::default(),
             in_ready: false,
+            lingers: false,
+            in_lingering: false,
             is_held: false,
             timer_queued_at: None,
         }
@@ -200,6 +206,11 @@ impl Session {
         self.bulk_in.rest();
         release(&mut self.queue);
         release(&mut self.jobs);
+    }
+
+    /// Bodies that may go now.
+    pub(crate) fn due(&self) -> usize {
+        self.queue.len().saturating_sub(usize::from(self.lingers))
     }
 
     /// The credit limit to tell the peer.

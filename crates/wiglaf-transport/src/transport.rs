@@ -8,7 +8,8 @@ use std::time::Duration;
 use wiglaf_wire::{Envelope, Epoch, HEADER_LEN, JobKey, Pull, Record};
 
 use crate::limits::{
-    CREDIT_PER_MESSAGE, EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX, START_LIMIT,
+    BURST_GAP, BURST_MIN, CREDIT_PER_MESSAGE, EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX,
+    START_LIMIT,
 };
 use crate::session::{Body, Session, State};
 use crate::slab::Slab;
@@ -130,6 +131,8 @@ pub struct Transport {
     pub(crate) pulling_peers: usize,
     /// Sessions that have something to send.
     pub(crate) ready: VecDeque<u32>,
+    /// Sessions whose last body may wait for more messages.
+    pub(crate) lingering: Vec<u32>,
     pub(crate) timers: BinaryHeap<Timer>,
     pub(crate) pool: Vec<Vec<u8>>,
     /// Tokens to be reported after an acknowledgement.
@@ -162,6 +165,7 @@ impl Transport {
             pulls: Slab::default(),
             pulling_peers: 0,
             ready: VecDeque::new(),
+            lingering: Vec::new(),
             timers: BinaryHeap::new(),
             pool: Vec::new(),
             reports: Vec::new(),
@@ -269,6 +273,34 @@ impl Transport {
         self.send_request(peer.0, envelope, len as u64, token)
     }
 
+    /// Lets what was taken last for `peer` wait for more messages in the same datagram, if it was
+    /// sent a burst of datagrams just now. Until it is full, until something is sent to the peer
+    /// that is not to wait, or until [`Transport::end_lingering`].
+    pub fn linger(&mut self, peer: PeerId, now: Instant) {
+        let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return };
+        let lane = &session.ordered;
+        if lane.flying() < BURST_MIN || now - lane.progress_at() >= BURST_GAP {
+            return;
+        }
+        session.lingers = true;
+        if !session.in_lingering {
+            session.in_lingering = true;
+            self.lingering.push(peer.0);
+        }
+    }
+
+    /// Nothing waits for more messages any longer.
+    #[inline]
+    pub fn end_lingering(&mut self) {
+        while let Some(index) = self.lingering.pop() {
+            let session = &mut self.sessions[index as usize];
+            session.in_lingering = false;
+            if std::mem::take(&mut session.lingers) {
+                self.wake(index);
+            }
+        }
+    }
+
     fn send_request(
         &mut self,
         index: u32,
@@ -373,7 +405,7 @@ impl Transport {
     /// Whether there may be something to send.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        !self.ready.is_empty()
+        !self.ready.is_empty() || !self.lingering.is_empty()
     }
 
     /// Whether bytes that were asked for are still to come.
@@ -476,6 +508,7 @@ impl Transport {
         let room = self.body_len_max(index);
         let len = record.len() + more;
         let session = &mut self.sessions[index as usize];
+        session.lingers = false;
         let fits = session.queue.back().is_some_and(|body| body.len + len <= room);
         if !fits {
             let room = self.pool.pop().unwrap_or_default();

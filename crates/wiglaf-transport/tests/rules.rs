@@ -7,7 +7,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use wiglaf_transport::limits::{
-    CREDIT_INITIAL, CREDIT_PER_MESSAGE, EAGER_LEN_MAX, ORDERED_WINDOW, PTO_MIN,
+    BURST_GAP, BURST_MIN, CREDIT_INITIAL, CREDIT_PER_MESSAGE, EAGER_LEN_MAX, ORDERED_WINDOW,
+    PTO_MIN,
 };
 use wiglaf_transport::{
     Config, Gone, Instant, Path, PeerId, Posted, SendError, Sink, Source, Transport, Wanted,
@@ -232,6 +233,33 @@ fn messages_that_queue_share_a_datagram() {
     assert_eq!(datagrams.len(), 1);
     net.deliver(1, &datagrams);
     assert_eq!(net.sides[1].app.tags, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn messages_of_a_burst_share_datagrams_and_lone_ones_never_wait() {
+    let mut net = Net::new();
+    let post = |net: &mut Net, tag| {
+        net.send(0, tag, 8).unwrap();
+        let (peer, now) = (net.sides[0].peer, net.now);
+        net.sides[0].transport.linger(peer, now);
+        net.outgoing(0)
+    };
+    let at_once: Vec<_> = (0..u64::from(BURST_MIN)).flat_map(|tag| post(&mut net, tag)).collect();
+    assert_eq!(at_once.len(), BURST_MIN as usize, "the first do not wait");
+    let waiting: Vec<_> = (0..100).flat_map(|n| post(&mut net, 100 + n)).collect();
+    let full: usize = waiting.iter().map(|datagram| records_of(datagram).len()).sum();
+    assert_eq!(waiting.len(), 2, "full datagrams go, whatever waits");
+    assert!(net.sides[0].transport.is_ready());
+    net.sides[0].transport.end_lingering();
+    let rest = net.outgoing(0);
+    assert_eq!((rest.len(), full + records_of(&rest[0]).len()), (1, 100));
+    // What may not wait takes along what does.
+    assert!(post(&mut net, 200).is_empty());
+    net.send(0, 201, 8).unwrap();
+    assert_eq!(records_of(&net.outgoing(0)[0]).len(), 2);
+    // Later, the burst is over, although no acknowledgement has come.
+    net.now = net.now + BURST_GAP;
+    assert_eq!(post(&mut net, 202).len(), 1);
 }
 
 #[test]
