@@ -38,12 +38,14 @@ conformance: linker
 # Command, provider, interposer, C library, header and dissector under PREFIX.
 install:
 	cargo build --release --package wiglaf-cli --package wiglaf-fabric --package wiglaf-logical \
-		--package wiglaf-am --package wiglaf-helper
+		--package wiglaf-am --package wiglaf-files --package wiglaf-helper
 	install -D -m 755 target/release/wiglaf $(DESTDIR)$(PREFIX)/bin/wiglaf
 	install -D -m 644 target/release/libwiglaf_fabric.so $(DESTDIR)$(PREFIX)/lib/wiglaf/libwiglaf-fi.so
 	install -D -m 644 target/release/libwiglaf_logical.so $(DESTDIR)$(PREFIX)/lib/wiglaf/libwiglaf-logical.so
 	install -D -m 644 target/release/libwiglaf.so $(DESTDIR)$(PREFIX)/lib/libwiglaf.so
 	install -D -m 644 crates/wiglaf-am/include/wiglaf.h $(DESTDIR)$(PREFIX)/include/wiglaf.h
+	install -D -m 755 target/release/libwiglaf_files.so $(DESTDIR)$(PREFIX)/lib/libwiglaf_files.so
+	install -D -m 644 crates/wiglaf-files/include/wiglaf_files.h $(DESTDIR)$(PREFIX)/include/wiglaf_files.h
 	install -D -m 755 target/release/wiglaf-helper $(DESTDIR)$(PREFIX)/sbin/wiglaf-helper
 	install -D -m 644 share/systemd/wiglaf-helper.service \
 		$(DESTDIR)$(PREFIX)/lib/systemd/system/wiglaf-helper.service

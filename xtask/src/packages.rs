@@ -18,8 +18,8 @@ pub(crate) enum Purpose {
     Conformance,
 }
 
-/// Compiler, MPI, network tools, a font for pictures, and what examples/transformation is built with
-/// and compared to.
+/// Compiler, MPI, network tools, a font for pictures, what examples/transformation is built with and
+/// compared to, and rivals in moving files.
 const TEST: &[&str] = &[
     "gcc",
     "gfortran",
@@ -44,6 +44,9 @@ const TEST: &[&str] = &[
     "libnfs-dev",
     "pkg-config",
     "nwchem-openmpi",
+    "sshfs",
+    "nfs-ganesha",
+    "nfs-ganesha-vfs",
 ];
 /// Besides, the programs that the demonstration runs.
 const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-openmpi"];

@@ -1,9 +1,11 @@
-//! Builds the measuring programs with the user's own `mpicc`.
+//! Builds the measuring programs with the user's own `mpicc`, or `cc` where no
+//! message is passed.
 //!
-//! They are plain MPI and shipped as source, so they are linked against
-//! whatever MPI the user measures, exactly like the user's own programs.
+//! They are plain C and shipped as source, so they are linked against whatever
+//! the user measures, exactly like the user's own programs.
 
 use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsString;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -52,13 +54,44 @@ impl MeasuringProgram {
             program: "mpicc".into(),
             package: "libopenmpi-dev",
         })?;
+        let line = Command::new(&mpicc).arg("-show").output().map(|o| o.stdout).unwrap_or_default();
+        let file = format!("{}.c", self.name());
+        Recipe {
+            name: self.name(),
+            compiler: mpicc,
+            arguments: vec![],
+            sources: &[(&file, self.source()), ("common.h", COMMON)],
+            // The line behind the wrapper names the MPI's own folders.
+            besides: line,
+        }
+        .build(cache)
+    }
+}
+
+/// A program that a C compiler makes of one source file and its headers.
+#[derive(Debug)]
+pub(crate) struct Recipe<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) compiler: PathBuf,
+    /// Behind the source, so that libraries are found.
+    pub(crate) arguments: Vec<OsString>,
+    /// Names and texts; the first one is compiled.
+    pub(crate) sources: &'a [(&'a str, &'a str)],
+    /// What else the program changes with.
+    pub(crate) besides: Vec<u8>,
+}
+
+impl Recipe<'_> {
+    /// Builds it into `cache`, or finds what an earlier call built there from
+    /// the same.
+    pub(crate) fn build(&self, cache: &Path) -> Result<PathBuf> {
         fs::create_dir_all(cache).map_err(file_error(cache))?;
-        let program = cache.join(format!("{}-{:016x}", self.name(), self.key(&mpicc)));
+        let program = cache.join(format!("{}-{:016x}", self.name, self.key()));
         if program.is_file() {
             return Ok(program);
         }
-        let work = cache.join(format!("build-{}-{}", self.name(), std::process::id()));
-        let built = self.build_in(&work, &mpicc);
+        let work = cache.join(format!("build-{}-{}", self.name, std::process::id()));
+        let built = self.build_in(&work);
         let placed =
             built.and_then(|from| fs::rename(&from, &program).map_err(file_error(&program)));
         // Whatever became of the build, its folder must not stay.
@@ -66,35 +99,36 @@ impl MeasuringProgram {
         placed.map(|()| program)
     }
 
-    /// Changes with the source, the wrapper and the compiler line behind it,
-    /// which names the MPI's own folders.
-    fn key(self, mpicc: &Path) -> u64 {
-        let line = Command::new(mpicc).arg("-show").output().map(|o| o.stdout).unwrap_or_default();
+    fn key(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (COMMON, self.source(), mpicc, line).hash(&mut hasher);
+        (self.sources, &self.compiler, &self.arguments, &self.besides).hash(&mut hasher);
         hasher.finish()
     }
 
-    fn build_in(self, work: &Path, mpicc: &Path) -> Result<PathBuf> {
+    fn build_in(&self, work: &Path) -> Result<PathBuf> {
         fs::create_dir_all(work).map_err(file_error(work))?;
-        let source = work.join(format!("{}.c", self.name()));
-        let header = work.join("common.h");
-        fs::write(&header, COMMON).map_err(file_error(&header))?;
-        fs::write(&source, self.source()).map_err(file_error(&source))?;
-        let program = work.join(self.name());
+        for (name, text) in self.sources {
+            let source = work.join(name);
+            fs::write(&source, text).map_err(file_error(&source))?;
+        }
+        let program = work.join(self.name);
+        let compiler = self.compiler.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let program_name = self.name.to_owned();
         let compile_error =
-            |detail| BenchError::Compile { program: self.name().to_owned(), detail };
-        let output = Command::new(mpicc)
+            |detail| BenchError::Compile { compiler, program: program_name, detail };
+        let output = Command::new(&self.compiler)
             .args(["-O2", "-o"])
             .arg(&program)
-            .arg(&source)
-            .output()
-            .map_err(|e| compile_error(e.to_string()))?;
-        if !output.status.success() {
-            let text = String::from_utf8_lossy(&output.stderr);
-            let line = text.lines().find(|l| l.contains("error")).or(text.lines().next());
-            return Err(compile_error(line.unwrap_or("no message").to_owned()));
-        }
-        Ok(program)
+            .args(self.sources.first().map(|(name, _)| work.join(name)))
+            .args(&self.arguments)
+            .output();
+        let output = match output {
+            Ok(output) if output.status.success() => return Ok(program),
+            Ok(output) => output,
+            Err(error) => return Err(compile_error(error.to_string())),
+        };
+        let text = String::from_utf8_lossy(&output.stderr);
+        let line = text.lines().find(|l| l.contains("error")).or(text.lines().next());
+        Err(compile_error(line.unwrap_or("no message").to_owned()))
     }
 }

@@ -19,6 +19,8 @@ pub enum BenchError {
     },
     /// A compiler refused one of the measuring programs.
     Compile {
+        /// Which compiler.
+        compiler: String,
         /// Which program.
         program: String,
         /// The compiler's last words.
@@ -64,8 +66,8 @@ impl fmt::Display for BenchError {
             Self::ProgramMissing { program, package } => {
                 write!(f, "{program} was not found; install it with `apt-get install {package}`")
             }
-            Self::Compile { program, detail } => {
-                write!(f, "mpicc could not build the measuring program {program}: {detail}")
+            Self::Compile { compiler, program, detail } => {
+                write!(f, "{compiler} could not build the measuring program {program}: {detail}")
             }
             Self::Run { what, detail } => write!(f, "{what} failed: {detail}"),
             Self::Output { what, detail } => {

@@ -80,7 +80,7 @@ fn first_line(program: &str, argument: &str) -> Option<String> {
     text.lines().find(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned())
 }
 
-fn debian_version(package: &str) -> Option<String> {
+pub(crate) fn debian_version(package: &str) -> Option<String> {
     let query = find_program("dpkg-query")?;
     let output = Command::new(query).args(["-W", "-f", "${Version}", package]).output().ok()?;
     let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();

@@ -163,7 +163,7 @@ fn describe(job: &Job<'_>) -> String {
 
 /// The most telling line of a failed run: the last that says "error" or the
 /// like, else the last at all.
-fn last_words(output: &Output) -> String {
+pub(crate) fn last_words(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> =
         text.lines().map(str::trim).filter(|l| l.chars().any(char::is_alphanumeric)).collect();
@@ -207,7 +207,7 @@ fn named(command: &Command, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{} could not be started: {error}", program.display()))
 }
 
-fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+pub(crate) fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
@@ -238,7 +238,10 @@ fn wait(
 }
 
 /// SIGTERM first, so that a launcher can end its ranks; SIGKILL if it does not.
-fn end(child: &mut Child) -> io::Result<()> {
+pub(crate) fn end(child: &mut Child) -> io::Result<()> {
+    if child.try_wait()?.is_some() {
+        return Ok(()); // its number may be another's by now
+    }
     if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }

@@ -7,6 +7,9 @@
 //! machine drifts; nobody should always run on the cold core), and the result
 //! records every setting that was given to each.
 //!
+//! Remote files are compared in the same way ([`files`]), by whatever reaches
+//! them.
+//!
 //! The crate starts programs only through the launcher it is given: the
 //! command line gives one for its cluster of nodes, [`local::LocalMpirun`]
 //! runs all ranks on this machine over loopback.
@@ -20,6 +23,7 @@ pub mod contender;
 mod course;
 mod error;
 pub mod facts;
+pub mod files;
 pub mod floor;
 pub mod interleave;
 pub mod launch;

@@ -1,5 +1,6 @@
 //! From measurements to what people read: JSON files, tables, pictures.
 
+mod files;
 mod json;
 mod plot;
 mod scale;
@@ -13,8 +14,9 @@ use serde::Serialize;
 use crate::error::{Result, file_error};
 use crate::{bandwidth, pingpong};
 
+pub use files::{files_markdown, files_table};
 pub use json::{read, write};
-pub use plot::{FONT_PACKAGE, Picture, draw_png, draw_svg};
+use plot::{Bars, Draw, Picture, draw_png, draw_svg};
 pub use table::{
     applications_table, bandwidth_markdown, bandwidth_table, length, pingpong_markdown,
     pingpong_table, ring_table,
@@ -47,10 +49,18 @@ pub fn write_bandwidth(report: &bandwidth::Report, folder: &Path) -> Result<Writ
     write_all(report, &bandwidth_markdown(report), &picture, folder, "bandwidth")
 }
 
+/// The same about remote files: `files.json`, `.md`, `.svg` and `.png`.
+///
+/// # Errors
+/// When the folder cannot be written to.
+pub fn write_files(report: &crate::files::Report, folder: &Path) -> Result<Written> {
+    write_all(report, &files_markdown(report), &Bars::of_files(report), folder, "files")
+}
+
 fn write_all(
     report: &impl Serialize,
     markdown: &str,
-    picture: &Picture,
+    picture: &impl Draw,
     folder: &Path,
     name: &str,
 ) -> Result<Written> {

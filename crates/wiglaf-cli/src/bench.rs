@@ -1,5 +1,6 @@
 //! `wiglaf bench`.
 
+mod files;
 pub(crate) mod interrupt;
 pub(crate) mod launcher;
 pub(crate) mod nodes;
@@ -36,6 +37,7 @@ Examples:
                                          way and both ways; rate of short ones
   wiglaf bench ring --ranks 4 --nodes 4  ranks that share cores
   wiglaf bench applications              whole programs, serial, TCP, Wiglaf
+  wiglaf bench files --quick             remote files: Wiglaf, sshfs, NFS
 
 Wiglaf and every TCP rival that is installed take turns with the same program on
 the same nodes and cores. A cluster that is up is used if it is as the options
@@ -60,6 +62,8 @@ enum What {
     Ring(RingArgs),
     /// Quantum ESPRESSO and NWChem, serial, over TCP and over Wiglaf
     Applications(ApplicationsArgs),
+    /// Files of another node, beside sshfs, NFS, a TCP stream and the local disk
+    Files(files::FilesArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -153,7 +157,7 @@ struct ApplicationsArgs {
 
 #[derive(Debug, clap::Args)]
 struct Common {
-    /// How often each contender runs [default: 5; 1 for applications]
+    /// How often each contender runs [default: 5; 1 for applications; 3 for files]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     repeats: Option<u16>,
 
@@ -269,6 +273,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         What::Bandwidth(args) => run_bandwidth(args, global)?,
         What::Ring(args) => run_ring(args, global)?,
         What::Applications(args) => run_applications(args, global)?,
+        What::Files(args) => files::run(args, global)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -89,6 +89,46 @@ fn streams_are_measured_both_ways() {
 }
 
 #[test]
+fn remote_files_are_measured_beside_their_rivals() {
+    let Some(site) = Site::up(&[]) else { return };
+    if !Path::new("/usr/bin/cc").exists() {
+        return eprintln!("skipped: no C compiler");
+    }
+    let args = ["bench", "files", "--stream", "2M", "--small-files", "30", "--repeats", "1"];
+    let said = site.wiglaf(&[&args[..], &["--output", "out"]].concat()).expect_success();
+    assert!(said.stdout.contains("read 4 KiB"), "{said:?}");
+    let report = report(&site, "files.json");
+    let here = names(&report["contenders"], "way");
+    let has = |file: &str| Path::new(file).exists();
+    let mut wanted = vec!["local", "tcp", "wiglaf", "wiglaf-buffered"];
+    if has("/usr/bin/sshfs") && has("/usr/sbin/sshd") && has("/dev/fuse") {
+        wanted.extend(["sshfs", "sshfs-fast", "sshfs-direct"]);
+    }
+    if has("/usr/bin/ganesha.nfsd") && has("/usr/include/nfsc/libnfs.h") {
+        wanted.push("nfs");
+    }
+    for way in wanted {
+        assert!(here.iter().any(|one| one == way), "{way} is absent: {}", report["absent"]);
+    }
+    assert_eq!(here.len() + names(&report["absent"], "way").len(), 9);
+    for contender in report["contenders"].as_array().unwrap() {
+        let rows = ["write", "read", "read-4k", "small-files"];
+        let rows = if contender["way"] == "tcp" { &rows[..3] } else { &rows[..] };
+        assert_eq!(names(&contender["points"], "row"), rows);
+    }
+    for ending in ["md", "svg"] {
+        assert!(site.work().join("out/files").with_extension(ending).is_file());
+    }
+    // Neither servers nor mounts nor files stay.
+    assert_eq!(site.strays(), 0);
+    for node in ["node1", "node2"] {
+        let left =
+            site.sh(node, "ls /scratch; ls /tmp | grep bench-files; mount | grep fuse; true");
+        assert_eq!(left, "", "{node}");
+    }
+}
+
+#[test]
 fn a_cluster_of_another_shape_is_left_alone() {
     if !has_openmpi() {
         return;

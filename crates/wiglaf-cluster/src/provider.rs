@@ -64,6 +64,22 @@ fn find_in(dirs: &[PathBuf]) -> Result<Provider> {
     Err(missing("libfabric provider", INSTALLED, "wiglaf-fabric", dirs))
 }
 
+/// The folder of the C library of remote files that belongs to the executable
+/// `exe`.
+///
+/// # Errors
+/// When there is none.
+pub fn files_library(exe: &Path) -> Result<PathBuf> {
+    const FILE: &str = "libwiglaf_files.so";
+    let mut dirs = folders(exe);
+    // Installed; built as a part of something else.
+    let besides: Vec<PathBuf> = dirs.iter().flat_map(|d| [d.join(".."), d.join("deps")]).collect();
+    dirs.extend(besides);
+    let found =
+        dirs.iter().find(|dir| dir.join(FILE).is_file()).and_then(|d| d.canonicalize().ok());
+    found.ok_or_else(|| missing("library of remote files", FILE, "wiglaf-files", &folders(exe)))
+}
+
 /// The sentence for a library of ours that is in none of the folders.
 pub(crate) fn missing(what: &str, file: &str, package: &str, dirs: &[PathBuf]) -> Error {
     let looked: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();

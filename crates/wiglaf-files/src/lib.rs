@@ -31,6 +31,9 @@ pub mod server;
 mod setup;
 mod wire;
 
+/// The C interface, for who compiles programs against it.
+pub const C_HEADER: &str = include_str!("../include/wiglaf_files.h");
+
 pub use error::{Error, Reason, Result};
 pub use file::{File, ReadRequest, SeekFrom};
 pub use launch::SERVER_VAR;

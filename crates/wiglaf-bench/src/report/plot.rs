@@ -5,6 +5,8 @@
 //! charting layout: that needs no font metrics, so the SVG can be drawn on a
 //! machine without fonts, and nothing can overlap that was not put there.
 
+mod bars;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -26,9 +28,10 @@ use crate::error::{BenchError, Result, file_error};
 use crate::facts::Facts;
 use crate::launch::Transport;
 use crate::pingpong::Report;
+pub(super) use bars::Bars;
 
 /// The Debian package with the font that the PNG needs.
-pub const FONT_PACKAGE: &str = "fonts-dejavu-core";
+pub(super) const FONT_PACKAGE: &str = "fonts-dejavu-core";
 
 const FONT_FILE: &str = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf";
 const FONT_NAME: &str = "DejaVu Sans";
@@ -52,7 +55,7 @@ const GRID: RGBColor = RGBColor(226, 226, 226);
 
 /// What to draw: curves with their names.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Picture {
+pub(super) struct Picture {
     subtitle: String,
     curves: Vec<Curve>,
     /// The panels, upper one first.
@@ -127,7 +130,7 @@ fn floor_look(place: usize) -> Look {
 
 impl Picture {
     /// The picture of a ping-pong.
-    pub fn of(report: &Report) -> Self {
+    pub(super) fn of(report: &Report) -> Self {
         let mut curves: Vec<Curve> = report
             .contenders
             .iter()
@@ -168,7 +171,7 @@ impl Picture {
     }
 
     /// The picture of streams.
-    pub fn of_bandwidth(report: &bandwidth::Report) -> Self {
+    pub(super) fn of_bandwidth(report: &bandwidth::Report) -> Self {
         let curve = |c: &bandwidth::Contender| {
             let of = |ways: Ways| {
                 let points = c.points.iter().filter(|p| p.ways == ways && p.len > 0);
@@ -218,10 +221,11 @@ fn small_times(times: impl Iterator<Item = (u64, f64)>) -> Points {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn draw_svg(picture: &Picture, path: &Path) -> Result<()> {
+pub(super) fn draw_svg(picture: &impl Draw, path: &Path) -> Result<()> {
     let mut text = String::new();
     {
-        let area = SVGBackend::with_string(&mut text, size(1)).into_drawing_area();
+        let size = size(picture.height(), 1);
+        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
         draw(picture, &area, 1)?;
     }
     fs::write(path, text).map_err(file_error(path))
@@ -231,14 +235,15 @@ pub fn draw_svg(picture: &Picture, path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// When there is no font or the file cannot be written.
-pub fn draw_png(picture: &Picture, path: &Path) -> Result<()> {
+pub(super) fn draw_png(picture: &impl Draw, path: &Path) -> Result<()> {
     load_font()?;
-    let area = BitMapBackend::new(path, size(PNG_ZOOM)).into_drawing_area();
+    let size = size(picture.height(), PNG_ZOOM);
+    let area = BitMapBackend::new(path, size).into_drawing_area();
     draw(picture, &area, PNG_ZOOM)
 }
 
-fn size(zoom: i32) -> (u32, u32) {
-    ((WIDTH * zoom).unsigned_abs(), (HEIGHT * zoom).unsigned_abs())
+fn size(height: i32, zoom: i32) -> (u32, u32) {
+    ((WIDTH * zoom).unsigned_abs(), (height * zoom).unsigned_abs())
 }
 
 fn load_font() -> Result<()> {
@@ -255,16 +260,35 @@ fn load_font() -> Result<()> {
 
 type Area<B> = DrawingArea<B, Shift>;
 
-fn draw<B: DrawingBackend>(picture: &Picture, area: &Area<B>, zoom: i32) -> Result<()> {
+fn draw<B: DrawingBackend>(picture: &impl Draw, area: &Area<B>, zoom: i32) -> Result<()> {
     let pen = Pen { area, zoom };
-    let painted = pen.paint(picture);
+    let painted = picture.paint(&pen);
     let done = painted.and_then(|()| area.present().map_err(|e| e.to_string()));
     done.map_err(BenchError::Picture)
 }
 
-type Painted = std::result::Result<(), String>;
+pub(super) type Painted = std::result::Result<(), String>;
 
-struct Pen<'a, B: DrawingBackend> {
+/// What is drawn: it knows how to lay itself out.
+pub(super) trait Draw {
+    /// Its height in the layout's units; all are equally wide.
+    fn height(&self) -> i32;
+
+    /// Paints itself; an error is in the drawing library's words.
+    fn paint<B: DrawingBackend>(&self, pen: &Pen<'_, B>) -> Painted;
+}
+
+impl Draw for Picture {
+    fn height(&self) -> i32 {
+        HEIGHT
+    }
+
+    fn paint<B: DrawingBackend>(&self, pen: &Pen<'_, B>) -> Painted {
+        pen.paint(self)
+    }
+}
+
+pub(super) struct Pen<'a, B: DrawingBackend> {
     area: &'a Area<B>,
     /// Device pixels for each unit of the layout.
     zoom: i32,

@@ -21,7 +21,7 @@ pub fn length(len: u64) -> String {
 }
 
 /// Three significant digits, as much as such figures are good for.
-fn figure(value: f64) -> String {
+pub(super) fn figure(value: f64) -> String {
     match value {
         v if v >= 99.95 => format!("{v:.0}"),
         v if v >= 9.995 => format!("{v:.1}"),
@@ -141,7 +141,7 @@ fn push_absent(text: &mut String, absent: &[Absent]) {
 }
 
 /// Breaks a sentence so that it fits a terminal.
-fn fold(text: &str) -> String {
+pub(super) fn fold(text: &str) -> String {
     let mut out = String::new();
     let mut column = 0;
     for word in text.split_whitespace() {

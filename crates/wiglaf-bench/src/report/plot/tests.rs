@@ -91,3 +91,17 @@ fn the_png_is_one_or_says_why_not() {
         }
     }
 }
+
+#[test]
+fn bars_have_a_name_and_a_figure_each() {
+    let report = crate::report::files::tests::sample_files();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f.svg");
+    draw_svg(&Bars::of_files(&report), &path).unwrap();
+    let svg = fs::read_to_string(path).unwrap();
+    assert_well_formed(&svg);
+    for contender in &report.contenders {
+        assert_eq!(svg.matches(&format!("\n{}\n", contender.label)).count(), 4, "{svg}");
+    }
+    assert!(svg.contains("Sequential read, 1 MiB calls") && svg.contains("1000 small files"));
+}

@@ -56,7 +56,7 @@ pub(in crate::report) fn sample_report() -> Report {
     }
 }
 
-fn sample_facts() -> Facts {
+pub(in crate::report) fn sample_facts() -> Facts {
     Facts {
         date: "2026-01-31T12:00:00Z".to_owned(),
         command_line: vec!["wiglaf".to_owned(), "bench".to_owned()],
@@ -96,7 +96,7 @@ pub(super) fn sample_application() -> Application {
 }
 
 /// Compares with a committed file; `WIGLAF_BLESS=1` writes it anew.
-fn assert_golden(name: &str, text: &str) {
+pub(in crate::report) fn assert_golden(name: &str, text: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("WIGLAF_BLESS").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
