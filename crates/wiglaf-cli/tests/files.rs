@@ -3,20 +3,22 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 use common::{Site, eventually};
 
-/// The C example, compiled, or nothing where there is no compiler.
-fn example(site: &Site) -> Option<PathBuf> {
-    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wiglaf-files");
+/// A C program of the file library, compiled, or nothing where there is no compiler.
+fn compiled(site: &Site, source: &str) -> Option<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-    let program = site.work().join("remote");
+    let program = site.work().join(Path::new(source).file_stem().unwrap());
     let compiled = Command::new("cc")
         .arg("-I")
-        .arg(files.join("include"))
-        .arg(files.join("examples/remote.c"))
+        .arg(here.join("../wiglaf-files/include"))
+        .arg(here.join(source))
         .arg("-o")
         .arg(&program)
         .arg("-L")
@@ -24,13 +26,69 @@ fn example(site: &Site) -> Option<PathBuf> {
         .args(["-lwiglaf_files", &format!("-Wl,-rpath,{}", deps.display())])
         .status();
     match compiled {
-        Ok(status) => assert!(status.success(), "remote.c does not compile"),
+        Ok(status) => assert!(status.success(), "{source} does not compile"),
         Err(why) => {
             println!("skipped: no C compiler ({why})");
             return None;
         }
     }
     Some(program)
+}
+
+fn example(site: &Site) -> Option<PathBuf> {
+    compiled(site, "../wiglaf-files/examples/remote.c")
+}
+
+/// Runs tests/files/fsx.c against node2 for so long, lets `trouble` do something once it is
+/// under way, and compares what is on node2's disk in the end.
+fn exercise(site: &Site, seconds: u64, trouble: impl FnOnce()) {
+    let Some(program) = compiled(site, "tests/files/fsx.c") else { return };
+    let program = program.to_str().unwrap();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let seed = std::env::var("WIGLAF_SEED").unwrap_or(now.subsec_nanos().to_string());
+    println!("WIGLAF_SEED={seed}");
+    let seconds = seconds.to_string();
+    let words = [program, "node2", "/scratch/file", "/scratch/copy", &seconds, &seed];
+    let mut command = site.command(&[&["exec", "-w", "node1", "--"], &words[..]].concat());
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "running");
+    trouble();
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(child.wait().unwrap().success(), "it failed");
+    assert!(rest.len() == 1 && rest[0].starts_with("passed "), "{rest:?}");
+    println!("{}", rest[0]);
+    let sum = |node, file| site.sh(node, &format!("sha256sum < /scratch/{file}"));
+    assert_eq!(sum("node2", "file"), sum("node1", "copy"));
+    eventually("no server is left", || site.strays() == 0);
+}
+
+#[test]
+fn every_byte_is_right_over_a_faulty_wire() {
+    let Some(site) = Site::up(&[]) else { return };
+    let faults = ["--drop", "1%", "--duplicate", "1%", "--corrupt", "1%", "--reorder", "1%"];
+    site.wiglaf(&[&["fault", "set", "node1"], &faults[..]].concat()).expect_success();
+    exercise(&site, 3, || {});
+    let said = site.wiglaf(&["fault", "show", "node1", "--json"]).expect_success();
+    let report: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    for way in ["from", "to"] {
+        for what in ["dropped", "duplicated", "corrupted", "reordered"] {
+            assert!(report[0][way]["counts"][what].as_u64().unwrap() > 0, "{way} {what}: {report}");
+        }
+    }
+}
+
+#[test]
+fn open_files_survive_a_link_that_flaps() {
+    let Some(site) = Site::up(&[]) else { return };
+    exercise(&site, 4, || {
+        for _ in 0..3 {
+            site.wiglaf(&["fault", "set", "node1", "--down"]).expect_success();
+            std::thread::sleep(Duration::from_millis(700));
+            site.wiglaf(&["fault", "clear"]).expect_success();
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    });
 }
 
 #[test]
