@@ -83,6 +83,9 @@ impl Transport {
         let session = &self.sessions[index as usize];
         let path = self.config.paths[session.path];
         let ready = session.due().min(session.ordered.room() as usize);
+        if ready == 0 && !session.ordered.has_lost() {
+            return None;
+        }
         let behind = session.ordered_on_bulk_below > session.ordered.base();
         let by_bulk =
             session.bulk_port != 0 && (ready >= ORDERED_TRAIN_MIN || (behind && ready > 0));
@@ -101,34 +104,44 @@ impl Transport {
     }
 
     /// Writes up to `count_max` datagrams one behind the other, as long as
-    /// `put`, which answers the length of one, has any; answers their length.
+    /// `put`, which answers the length of one and its header, has any; answers their length.
+    ///
+    /// Each is sealed only when the next one is written: the checksum reads in other steps than
+    /// the copy wrote, and would wait for bytes that are still on their way to the cache.
     fn put_train(
         &mut self,
         count_max: usize,
         segment_len: usize,
         out: &mut [u8],
-        mut put: impl FnMut(&mut Self, &mut [u8]) -> Option<usize>,
+        mut put: impl FnMut(&mut Self, &mut [u8]) -> Option<(usize, Header)>,
     ) -> Option<usize> {
-        let mut len = 0;
+        let (mut at, mut len) = (0, 0);
+        let mut unsealed = None;
         for _ in 0..count_max.min(out.len() / segment_len).max(1) {
-            let Some(datagram_len) = put(self, &mut out[len..]) else { break };
+            let Some((datagram_len, header)) = put(self, &mut out[len..]) else { break };
             self.stats.datagrams_sent += 1;
+            if let Some(header) = unsealed.replace(header) {
+                seal(&header, &self.config.key, &mut out[at..len]);
+            }
+            at = len;
             len += datagram_len;
             if datagram_len < segment_len {
                 break; // only the last of a train may be shorter
             }
         }
-        (len > 0).then_some(len)
+        let header = unsealed?;
+        seal(&header, &self.config.key, &mut out[at..len]);
+        Some(len)
     }
 
-    /// Writes the next ordered datagram, lost ones first; answers its length.
+    /// Writes the body of the next ordered datagram, lost ones first; answers its length and header.
     fn put_ordered(
         &mut self,
         index: u32,
         now: Instant,
         path: &Path,
         out: &mut [u8],
-    ) -> Option<usize> {
+    ) -> Option<(usize, Header)> {
         let session = &mut self.sessions[index as usize];
         let (number, len) = if session.ordered.has_lost() {
             // Acknowledgements go in a datagram of their own: the body may be full.
@@ -139,7 +152,7 @@ impl Transport {
             session.traffic.retransmitted += 1;
             (number, len)
         } else {
-            if session.ordered.room() == 0 || session.due() == 0 {
+            if session.ordered.room() == 0 {
                 return None;
             }
             let body = session.queue.pop_front()?;
@@ -148,8 +161,7 @@ impl Transport {
             out[at..len].copy_from_slice(body.bytes());
             (session.ordered.push(now, &session.rtt, body), len)
         };
-        session.seal(&self.config, now, Kind::Ordered, number, &mut out[..len]);
-        Some(len)
+        Some((len, session.header(&self.config, now, Kind::Ordered, number)))
     }
 
     fn transmit_control(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {
@@ -159,7 +171,8 @@ impl Transport {
         }
         let frame_len_max = self.config.paths[session.path].frame_len_max;
         let len = HEADER_LEN + session.put_acks(now, frame_len_max, 0, out);
-        session.seal(&self.config, now, Kind::Control, 0, &mut out[..len]);
+        let header = session.header(&self.config, now, Kind::Control, 0);
+        seal(&header, &self.config.key, &mut out[..len]);
         // Even an acknowledgement that did not fit is not tried again without news.
         session.ordered_debt.now = false;
         session.bulk_debt.now = false;
@@ -191,7 +204,7 @@ impl Transport {
         Some(transmit)
     }
 
-    /// Writes the next bulk datagram; answers its length.
+    /// Writes the body of the next bulk datagram; answers its length and header.
     fn put_segment(
         &mut self,
         index: u32,
@@ -199,7 +212,7 @@ impl Transport {
         path: &Path,
         source: &dyn Source,
         out: &mut [u8],
-    ) -> Option<usize> {
+    ) -> Option<(usize, Header)> {
         let (number, piece) = self.next_piece(index, now, path)?;
         let len = HEADER_LEN + SEGMENT_PREFIX_LEN + piece.len as usize;
         let datagram = &mut out[..len];
@@ -209,8 +222,7 @@ impl Transport {
             source.read(send.token, piece.offset, payload);
         }
         let session = &mut self.sessions[index as usize];
-        session.seal(&self.config, now, Kind::Bulk, number, datagram);
-        Some(len)
+        Some((len, session.header(&self.config, now, Kind::Bulk, number)))
     }
 
     /// The next segment, lost ones first.
@@ -256,23 +268,15 @@ impl Session {
         Transmit { peer, to, path, bulk, len, segment_len }
     }
 
-    /// Writes header, checksum and proof; what the header acknowledges is no
-    /// longer owed.
-    fn seal(
-        &mut self,
-        config: &Config,
-        now: Instant,
-        kind: Kind,
-        number: u64,
-        datagram: &mut [u8],
-    ) {
+    /// The header of what is sent now; what it acknowledges is no longer owed.
+    fn header(&mut self, config: &Config, now: Instant, kind: Kind, number: u64) -> Header {
         self.used = true;
         self.credit_told = self.credit_to_tell();
         let held = held_us(&self.ordered_debt, now);
         if !self.ordered_in.has_gap() {
             self.ordered_debt.clear();
         }
-        let header = Header {
+        Header {
             kind,
             source: config.epoch,
             destination: self.epoch,
@@ -281,8 +285,7 @@ impl Session {
             credit: self.credit_told as u32,
             ack_delay_us: held,
             bulk_port: config.paths[self.path].bulk_port,
-        };
-        seal(&header, &config.key, datagram);
+        }
     }
 
     /// Writes the acknowledgement records that are owed behind the header, if
