@@ -242,6 +242,7 @@ impl Endpoint {
         let envelope = Envelope::new(op.class, op.tag, op.data);
         let len = regions.len();
         let taken = self.transport.send(op.peer, envelope, len, token, report, &self.books);
+        let is_taken = taken == Ok(Taken::Buffered);
         match taken {
             Err(why) => {
                 self.books.abort_send(token);
@@ -261,8 +262,8 @@ impl Endpoint {
         // Who awaits its completion calls again; who does not may be away for long.
         let is_awaited = op.report && !op.inject;
         let is_plain = matches!(op.class, Class::Tagged | Class::Untagged);
-        if is_awaited && is_plain && len <= self.inject_len_max / 2 {
-            self.transport.linger(op.peer, now);
+        if is_awaited && is_plain && is_taken {
+            self.transport.linger(op.peer, len, now);
         }
         self.flush(now);
         self.tell_sleepers();

@@ -141,8 +141,9 @@ pub(crate) struct Session {
     pub(crate) heard_at: Instant,
     pub(crate) traffic: Traffic,
     pub(crate) in_ready: bool,
-    /// The last body that has no number yet waits for more messages.
-    pub(crate) lingers: bool,
+    /// If not 0, the last body that has no number yet waits for more messages, and those before
+    /// it go so many at a time.
+    pub(crate) linger_unit: usize,
     /// It is in the list of those who do, or did.
     pub(crate) in_lingering: bool,
     /// The link has no room for it.
@@ -183,7 +184,7 @@ impl Session {
             heard_at: Instant::ZERO,
             traffic: Traffic::default(),
             in_ready: false,
-            lingers: false,
+            linger_unit: 0,
             in_lingering: false,
             is_held: false,
             timer_queued_at: None,
@@ -210,7 +211,11 @@ impl Session {
 
     /// Bodies that may go now.
     pub(crate) fn due(&self) -> usize {
-        self.queue.len().saturating_sub(usize::from(self.lingers))
+        let waiting = self.queue.len();
+        match self.linger_unit {
+            0 => waiting,
+            unit => waiting.saturating_sub(1) / unit * unit,
+        }
     }
 
     /// The credit limit to tell the peer.

@@ -273,16 +273,23 @@ impl Transport {
         self.send_request(peer.0, envelope, len as u64, token)
     }
 
-    /// Lets what was taken last for `peer` wait for more messages in the same datagram, if it was
-    /// sent a burst of datagrams just now. Until it is full, until something is sent to the peer
-    /// that is not to wait, or until [`Transport::end_lingering`].
-    pub fn linger(&mut self, peer: PeerId, now: Instant) {
+    /// Lets the message of `len` bytes that was taken last for `peer` wait for more: a short one in
+    /// the same datagram, a longer one in the same train, if the peer was sent a burst of datagrams
+    /// just now. Until that is full, until something is sent to the peer that is not to wait, or
+    /// until [`Transport::end_lingering`].
+    pub fn linger(&mut self, peer: PeerId, len: usize, now: Instant) {
         let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return };
+        let path = &self.config.paths[session.path];
+        let unit = match len {
+            _ if 2 * len <= path.frame_len_max => 1,
+            _ if len <= path.frame_len_max => return, // alone in its datagram, and soon there
+            _ => path.bulk_train_max,
+        };
         let lane = &session.ordered;
         if lane.flying() < BURST_MIN || now - lane.progress_at() >= BURST_GAP {
             return;
         }
-        session.lingers = true;
+        session.linger_unit = unit;
         if !session.in_lingering {
             session.in_lingering = true;
             self.lingering.push(peer.0);
@@ -295,7 +302,7 @@ impl Transport {
         while let Some(index) = self.lingering.pop() {
             let session = &mut self.sessions[index as usize];
             session.in_lingering = false;
-            if std::mem::take(&mut session.lingers) {
+            if std::mem::take(&mut session.linger_unit) > 0 {
                 self.wake(index);
             }
         }
@@ -332,7 +339,10 @@ impl Transport {
         let first = Record::First { envelope: *envelope, total: len as u64, payload: &[] };
         let (mut record, mut at) = (first, 0);
         while at < len {
-            let part = (len - at).min(room - record.len());
+            // Also what is left of a body that waits: trains are of full ones.
+            let left = self.sessions[index as usize].queue.back().map_or(0, |body| room - body.len);
+            let space = if left > record.len() { left } else { room };
+            let part = (len - at).min(space - record.len());
             self.append_with(index, &record, part, |out| source.read(token, at as u64, out));
             at += part;
             record = Record::Next(&[]);
@@ -508,7 +518,7 @@ impl Transport {
         let room = self.body_len_max(index);
         let len = record.len() + more;
         let session = &mut self.sessions[index as usize];
-        session.lingers = false;
+        session.linger_unit = 0;
         let fits = session.queue.back().is_some_and(|body| body.len + len <= room);
         if !fits {
             let room = self.pool.pop().unwrap_or_default();

@@ -241,7 +241,7 @@ fn messages_of_a_burst_share_datagrams_and_lone_ones_never_wait() {
     let post = |net: &mut Net, tag| {
         net.send(0, tag, 8).unwrap();
         let (peer, now) = (net.sides[0].peer, net.now);
-        net.sides[0].transport.linger(peer, now);
+        net.sides[0].transport.linger(peer, 8, now);
         net.outgoing(0)
     };
     let at_once: Vec<_> = (0..u64::from(BURST_MIN)).flat_map(|tag| post(&mut net, tag)).collect();
@@ -260,6 +260,28 @@ fn messages_of_a_burst_share_datagrams_and_lone_ones_never_wait() {
     // Later, the burst is over, although no acknowledgement has come.
     net.now = net.now + BURST_GAP;
     assert_eq!(post(&mut net, 202).len(), 1);
+}
+
+#[test]
+fn longer_messages_of_a_burst_share_trains() {
+    let mut net = Net::new();
+    net.exchange(0, Duration::from_micros(10)); // from now on the port for trains is known
+    let post = |net: &mut Net, tag| {
+        net.send(0, tag, 4000).unwrap();
+        let (peer, now) = (net.sides[0].peer, net.now);
+        net.sides[0].transport.linger(peer, 4000, now);
+        let out = net.outgoing(0);
+        net.deliver(1, &out);
+        out.len()
+    };
+    // 3 datagrams each; trains of 8 (`transport`).
+    let sent: Vec<_> = (1..10).map(|tag| post(&mut net, tag)).collect();
+    assert_eq!(sent[0], 3, "the first does not wait");
+    assert!(sent[2..].iter().all(|count| count % 8 == 0), "{sent:?}");
+    assert!(sent[2..].contains(&8), "full trains go, whatever waits");
+    net.sides[0].transport.end_lingering();
+    net.settle();
+    assert_eq!(net.sides[1].app.tags[1..], (1..10).collect::<Vec<_>>());
 }
 
 #[test]
