@@ -47,6 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-am", &["wiglaf-endpoint", "wiglaf-links"]),
     ("wiglaf-counters", &[]),
     ("wiglaf-files", &["wiglaf-cluster", "wiglaf-endpoint", "wiglaf-links"]),
+    ("wiglaf-mount", &["wiglaf-cluster", "wiglaf-files"]),
     ("wiglaf-helper", &["wiglaf-link-packet", "wiglaf-link-udp"]),
     ("wiglaf-testnet", &[]),
     ("wiglaf-logical", &[]),

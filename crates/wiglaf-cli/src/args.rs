@@ -9,8 +9,8 @@ use wiglaf_cluster::StateDir;
 use wiglaf_cluster::proto::STATE_VAR;
 
 use crate::{
-    agent, bench, capture, cp, demo, doctor, down, env, exec, fault, floor, links, manual, reset,
-    run, serve_files, stats, status, up,
+    agent, bench, capture, cp, demo, doctor, down, env, exec, fault, floor, links, manual, mount,
+    reset, run, serve_files, stats, status, up,
 };
 
 const EXAMPLES: &str = "\
@@ -117,6 +117,8 @@ pub(crate) enum Command {
     Run(run::Args),
     Exec(exec::Args),
     Cp(cp::Args),
+    Mount(mount::Args),
+    Umount(mount::UmountArgs),
     Fault(fault::Args),
     Stats(stats::Args),
     Capture(capture::Args),

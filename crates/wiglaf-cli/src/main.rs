@@ -17,6 +17,7 @@ mod fault;
 mod floor;
 mod links;
 mod manual;
+mod mount;
 mod output;
 mod reset;
 mod run;
@@ -45,6 +46,8 @@ fn main() -> ExitCode {
         Command::Reset(args) => reset::run(args, &state),
         Command::Exec(args) => exec::run(args, &state),
         Command::Cp(args) => cp::run(args, &state),
+        Command::Mount(args) => mount::run(args, &state),
+        Command::Umount(args) => mount::umount(args),
         Command::Fault(args) => fault::run(args, &state),
         Command::Capture(args) => capture::run(args, &state),
         Command::Stats(args) => stats::run(args, &state),

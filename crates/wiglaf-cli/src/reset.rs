@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use wiglaf_cluster::proto::Remains;
-use wiglaf_cluster::{Error, HostList, Node, Result, StateDir, launch};
+use wiglaf_cluster::{Error, HostList, Node, Result, StateDir, launch, mounts};
 
 use crate::output;
 use crate::run::parse_hosts;
@@ -16,7 +16,8 @@ Examples:
   wiglaf reset --json          for programs
 
 It is never needed after a job of `wiglaf run`, however that ended. It is for
-what escaped from its job, and for programs of an mpirun of your own.
+what escaped from its job, and for programs of an mpirun of your own. Mounts of
+`wiglaf mount` go whose server has died, on the nodes and on this machine.
 
 Left is a process that no `wiglaf run`, `wiglaf exec` or such waits for. What an
 mpirun of your own runs on other nodes than its own looks the same and is ended,
@@ -59,10 +60,12 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
             Report { node: shape.name.clone(), up, remains: found.unwrap_or_default() }
         })
         .collect();
+    let here = mounts::remove_dead();
     if args.json {
         output::print_json(&reports)?;
     } else {
-        output::print(&reports.iter().map(show).collect::<String>())?;
+        let here = here.iter().map(|dir| format!("here: unmounted {}\n", dir.display()));
+        output::print(&reports.iter().map(show).chain(here).collect::<String>())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -78,6 +81,8 @@ fn show(report: &Report) -> String {
         .map(|p| format!("{node}: ended process {}: {}\n", p.pid, p.command));
     let removed =
         remains.shared_memory.iter().map(|file| format!("{node}: removed /dev/shm/{file}\n"));
-    let text: String = ended.chain(removed).collect();
+    let unmounted =
+        remains.mounts.iter().map(|dir| format!("{node}: unmounted {}\n", dir.display()));
+    let text: String = ended.chain(removed).chain(unmounted).collect();
     if text.is_empty() { format!("{node}: nothing was left\n") } else { text }
 }

@@ -59,6 +59,8 @@ fn help() {
         "run",
         "exec",
         "cp",
+        "mount",
+        "umount",
         "fault",
         "links",
         "stats",

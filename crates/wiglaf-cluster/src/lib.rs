@@ -14,6 +14,7 @@ pub mod fortran;
 pub mod hostlist;
 pub mod init;
 pub mod launch;
+pub mod mounts;
 pub mod mpi;
 pub mod process;
 pub mod proto;

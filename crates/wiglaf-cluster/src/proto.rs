@@ -139,6 +139,8 @@ pub struct Remains {
     pub processes: Vec<RemainingProcess>,
     /// The files that were removed from the node's /dev/shm.
     pub shared_memory: Vec<String>,
+    /// Where mounts of `wiglaf mount` were taken away whose server had died.
+    pub mounts: Vec<PathBuf>,
 }
 
 /// A process that nobody waited for.

@@ -17,6 +17,7 @@ use rustix::thread::{UnshareFlags, sched_getaffinity};
 use crate::client::{Node, may_be_shared};
 use crate::error::{Context, Error, Result};
 use crate::init::{GO, READY};
+use crate::mounts;
 use crate::process::Process;
 use crate::proto::NodeConfig;
 use crate::shape::{Draft, NodeShape, SWITCH, Shape, Wire};
@@ -110,6 +111,8 @@ pub fn down(state: &StateDir) -> Result<bool> {
     }
     let found = record.is_some() || state.nodes_dir().exists();
     state.remove(&lock)?;
+    // What was mounted on the machine has lost its server now.
+    let _ = mounts::remove_dead();
     Ok(found)
 }
 

@@ -54,6 +54,8 @@ struct Call {
     into: Option<Lent>,
     /// The head of a request that is sent from where it is.
     head: Option<Lent>,
+    /// Nobody waits for it.
+    is_forgotten: bool,
 }
 
 #[derive(Debug)]
@@ -143,6 +145,15 @@ impl Client {
         // SAFETY: no memory of ours is lent.
         let call = unsafe { self.start(server, request, &[], &[]) }?;
         self.wait(call)
+    }
+
+    /// Sends a request whose outcome nobody wants to know.
+    pub(crate) fn tell(&self, server: ServerId, request: &Request<'_>) {
+        let mut inner = self.lock();
+        // SAFETY: no memory of ours is lent.
+        if let Ok(call) = unsafe { inner.start(server, request, &[], &[]) } {
+            inner.forget(call);
+        }
     }
 
     /// Reads into `into`.
@@ -241,8 +252,13 @@ impl Inner {
         let slot = self.free_slot();
         let context = slot + 1;
         let answer_buffer = into.is_empty().then(|| self.buffer());
-        let mut call =
-            Call { left: 1, answer: None, into: answer_buffer.map(Lent::new), head: None };
+        let mut call = Call {
+            left: 1,
+            answer: None,
+            into: answer_buffer.map(Lent::new),
+            head: None,
+            is_forgotten: false,
+        };
         let own = call.into.as_mut().map(|lent| lent.region(ANSWER_LEN_MAX));
         let into = own.as_ref().map_or(into, std::slice::from_ref);
         // SAFETY: our caller keeps `into` until the call has ended; a buffer of
@@ -251,13 +267,14 @@ impl Inner {
             return Err(Error::gone());
         }
         let label = Label { to: peer, is_request: true, tag: request.tag(), data: id };
+        // Kept from here on: whatever ends while it is sent is noted.
+        self.calls[slot] = Some(call);
         // SAFETY: as for `into`.
-        let sent = unsafe { self.send(label, request, content, context, &mut call) };
+        let sent = unsafe { self.send(label, request, content, slot) };
         if sent.is_err() {
             // The receive ends now, and with it the call.
             self.port.endpoint.cancel(context);
         }
-        self.calls[slot] = Some(call);
         Ok(CallId(slot))
     }
 
@@ -270,10 +287,10 @@ impl Inner {
         label: Label,
         request: &Request<'_>,
         content: &[Region],
-        context: usize,
-        call: &mut Call,
+        slot: usize,
     ) -> std::result::Result<(), PostError> {
         let mut head = request.head();
+        let context = slot + 1;
         let is_inline = matches!(request, Request::Write { .. });
         if let (Request::Write { bytes, .. }, true) = (
             request,
@@ -288,7 +305,7 @@ impl Inner {
                 let label = Label { is_request: false, tag: label.data, data: 0, ..label };
                 // SAFETY: our caller keeps the content until the call has ended.
                 self.again(|port| unsafe { port.send(label, content, context) })?;
-                call.left += 1;
+                self.also(slot, None);
             }
             return Ok(());
         }
@@ -296,11 +313,19 @@ impl Inner {
         let mut lent = Lent::new(head);
         let regions: Vec<Region> =
             std::iter::once(lent.region(len)).chain(content.iter().copied()).collect();
-        call.head = Some(lent);
-        // SAFETY: the head stays in `call`, the content with our caller.
+        // SAFETY: the head is kept in the call below, or here if nothing was sent;
+        // the content stays with our caller.
         self.again(|port| unsafe { port.send(label, &regions, context) })?;
-        call.left += 1;
+        self.also(slot, Some(lent));
         Ok(())
+    }
+
+    /// A call has one post more, which may need its head.
+    fn also(&mut self, slot: usize, head: Option<Lent>) {
+        if let Some(Some(call)) = self.calls.get_mut(slot) {
+            call.left += 1;
+            call.head = head;
+        }
     }
 
     /// Posts, and waits for room while there is none.
@@ -320,8 +345,6 @@ impl Inner {
     }
 
     fn free_slot(&mut self) -> usize {
-        // A call that is being started has no entry yet, but nobody else starts
-        // one meanwhile.
         match self.calls.iter().position(Option::is_none) {
             Some(slot) => slot,
             None => {
@@ -356,6 +379,18 @@ impl Inner {
         call.left = call.left.saturating_sub(1);
         if ended.is_receive && ended.ok {
             call.answer = Some((ended.data, ended.len));
+        }
+        if call.left == 0 && call.is_forgotten {
+            let _ = self.finish(CallId(ended.context - 1));
+        }
+    }
+
+    /// The call ends by itself, when its answer comes.
+    fn forget(&mut self, call: CallId) {
+        if self.has_ended(call) {
+            let _ = self.finish(call);
+        } else if let Some(Some(call)) = self.calls.get_mut(call.0) {
+            call.is_forgotten = true;
         }
     }
 

@@ -330,6 +330,17 @@ impl File {
         self.end()
     }
 
+    /// Closes the file without waiting for the server to have done so. Later
+    /// calls come to it in their order.
+    pub fn close_soon(mut self) {
+        if let Side::Remote(file) = self.side()
+            && self.at().buffering.finish().is_ok()
+        {
+            file.remote.client.tell(file.remote.server, &Request::Close { handle: file.handle });
+            self.closed = true;
+        }
+    }
+
     fn end(&mut self) -> Result<()> {
         let outcome = match self.side() {
             Side::Local(_) => Ok(()),

@@ -60,8 +60,8 @@ pub(crate) enum Target {
     Command(String),
 }
 
-/// What a host's name means.
-pub(crate) fn resolve(host: &str) -> Result<Target> {
+/// What a host's name means; the own node is a node like others if `even_own`.
+pub(crate) fn resolve(host: &str, even_own: bool) -> Result<Target> {
     let own = std::env::var(NODE_VAR).ok().filter(|name| !name.is_empty());
     if let Ok(template) = std::env::var(SERVER_VAR)
         && !template.is_empty()
@@ -70,7 +70,7 @@ pub(crate) fn resolve(host: &str) -> Result<Target> {
     }
     let host_name = rustix::system::uname();
     let host_name = host_name.nodename().to_str().unwrap_or_default();
-    if host == "localhost" || host == own.as_deref().unwrap_or(host_name) {
+    if !even_own && (host == "localhost" || host == own.as_deref().unwrap_or(host_name)) {
         return Ok(Target::Local);
     }
     let path = std::env::var_os(STATE_VAR).filter(|v| !v.is_empty()).map(PathBuf::from);

@@ -91,13 +91,24 @@ impl Files {
         {
             return Ok(node);
         }
-        let place = match launch::resolve(host)? {
+        let place = match launch::resolve(host, false)? {
             Target::Local => Place::Local(Mutex::default()),
             target => Place::Remote(self.start(&target)?),
         };
         let inner = Arc::new(Inner { name: host.to_owned(), place });
         nodes.insert(host.to_owned(), Arc::downgrade(&inner));
         Ok(Node(inner))
+    }
+
+    /// The same, but with a server on the own node as well, so that its
+    /// exports hold and every call is there. The node is not shared with
+    /// others who attach it.
+    ///
+    /// # Errors
+    /// As for [`Files::attach`].
+    pub fn attach_served(&self, host: &str) -> Result<Node> {
+        let place = Place::Remote(self.start(&launch::resolve(host, true)?)?);
+        Ok(Node(Arc::new(Inner { name: host.to_owned(), place })))
     }
 
     fn start(&self, target: &Target) -> Result<Remote> {
@@ -250,14 +261,34 @@ impl Node {
     /// # Errors
     /// As for [`Node::open`].
     pub fn open_unmasked(&self, path: impl AsRef<OsStr>, flags: i32, mode: u32) -> Result<File> {
-        let Place::Remote(remote) = &self.0.place else { return self.open(path, flags, mode) };
+        Ok(self.open_known(path, flags, mode)?.0)
+    }
+
+    /// The same; answers also what was known of the file when it had been
+    /// opened.
+    ///
+    /// # Errors
+    /// As for [`Node::open`].
+    pub fn open_known(
+        &self,
+        path: impl AsRef<OsStr>,
+        flags: i32,
+        mode: u32,
+    ) -> Result<(File, Attributes)> {
+        let Place::Remote(remote) = &self.0.place else {
+            let file = self.open(path, flags, mode)?;
+            let found = file.attributes()?;
+            return Ok((file, found));
+        };
         let flags = wire_flags(flags)?;
         let path = remote.absolute(path.as_ref().as_bytes())?;
         let answer = remote.call(&Request::Open { flags, mode, path: &path })?;
         let handle =
             u32::try_from(answer.count).map_err(|_| Error::new(Errno::PROTO, Reason::BadAnswer))?;
         let appends = flags.has(OpenFlags::APPEND);
-        Ok(File::new(self.clone(), Handle::Remote { handle, appends }))
+        // From here on dropping it closes it.
+        let file = File::new(self.clone(), Handle::Remote { handle, appends });
+        Ok((file, parse_attributes(&answer)?))
     }
 
     /// What is known of a file; of a symbolic link itself unless `follow`.

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::children::Children;
 use super::helper;
 use super::jobs::{Jobs, PASS_PAUSE, PASSES_MAX, SHM, Stat, pids};
+use crate::mounts;
 use crate::proto::{JOB_VAR, RemainingProcess, Remains};
 
 /// Ends and removes what is left, of the user `uid` or, for root, of everybody.
@@ -25,6 +26,9 @@ pub(super) fn remove(children: &Children, jobs: &Jobs, uid: u32) -> Remains {
     // A running job may have made a file that it has not opened yet.
     if jobs.names().is_empty() {
         remains.shared_memory = remove_unused_files(uid);
+    }
+    if uid == 0 {
+        remains.mounts = mounts::remove_dead();
     }
     remains
 }

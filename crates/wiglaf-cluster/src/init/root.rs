@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD};
@@ -17,6 +16,7 @@ use rustix::mount::{
 };
 
 use crate::error::{Context, Result};
+use crate::mounts::{self, Mounted};
 use crate::proto::NodeConfig;
 
 /// Where the `wiglaf` of this cluster is found on every node.
@@ -132,6 +132,7 @@ pub(super) fn enter(config: &NodeConfig) -> Result<Vec<PathBuf>> {
     name_hosts(&root, config)?;
     write_agent(&root)?;
     pivot(&root)?;
+    shared.iter().for_each(|path| mounts::detach_copies(path));
     Ok(shared)
 }
 
@@ -228,8 +229,11 @@ impl Mounts {
         let text = fs::read("/proc/self/mountinfo").cannot(|| "read the mounts".to_owned())?;
         let mounted = text
             .split(|b| *b == b'\n')
-            .filter_map(|line| line.split(|b| *b == b' ').nth(4).map(unescape));
-        let points = mounted.chain(top_data()).collect();
+            .filter_map(|line| line.split(|b| *b == b' ').nth(4).map(mounts::unescape));
+        // Not another node's folder that is mounted on the machine.
+        let ours = Mounted::all().cannot(|| "read the mounts".to_owned())?;
+        let points = mounted.filter(|dir| !ours.iter().any(|mounted| mounted.dir == *dir));
+        let points = points.chain(top_data()).collect();
         Ok(Self::sort(points, state, Path::is_dir))
     }
 
@@ -271,21 +275,6 @@ fn top_data() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Mountinfo writes blanks and the like as `\040`.
-fn unescape(field: &[u8]) -> PathBuf {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&first, tail)) = rest.split_first() {
-        let octal = (first == b'\\').then(|| tail.get(..3)).flatten();
-        let value = octal
-            .and_then(|o| std::str::from_utf8(o).ok())
-            .and_then(|o| u8::from_str_radix(o, 8).ok());
-        bytes.push(value.unwrap_or(first));
-        rest = if value.is_some() { &tail[3..] } else { tail };
-    }
-    std::ffi::OsString::from_vec(bytes).into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,12 +310,5 @@ mod tests {
             scratch,
             [("/run", "mode=0755"), ("/tmp", "mode=1777"), ("/var/tmp", "mode=1777")]
         );
-    }
-
-    #[test]
-    fn mountinfo_is_unescaped() {
-        assert_eq!(unescape(br"/a\040b\134"), Path::new(r"/a b\"));
-        assert_eq!(unescape(br"/a\9"), Path::new(r"/a\9"));
-        assert_eq!(unescape(br"/a\04"), Path::new(r"/a\04"));
     }
 }

@@ -21,6 +21,7 @@ use super::root;
 use super::stuck;
 use crate::error::{Context, Error, Result};
 use crate::fault::PortFaults;
+use crate::mounts;
 use crate::proto::{self, Hello, NodeConfig, Reply, Request, Spawn};
 use crate::provider::LIBDIR_VAR;
 use crate::state::VERSION;
@@ -239,6 +240,7 @@ impl Node {
         for (path, tree) in paths.iter().zip(trees) {
             if path.is_absolute() && !shared.iter().any(|s| path.starts_with(s)) {
                 root::attach(tree, path)?;
+                mounts::detach_copies(path);
                 shared.push(path.clone());
             }
         }

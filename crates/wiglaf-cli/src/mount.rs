@@ -1,0 +1,315 @@
+//! `wiglaf mount` and `wiglaf umount`.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::Errno;
+use wiglaf_cluster::mounts::Mounted;
+use wiglaf_cluster::proto::NODE_VAR;
+use wiglaf_cluster::{Error, Node, NodeCommand, Result, StateDir, Streams, launch, signals};
+use wiglaf_files::Files;
+use wiglaf_mount::{Options, Unmounted, connect, serve, unmount};
+
+use crate::output;
+
+const HELP: &str = "\
+Examples:
+  wiglaf mount node2:/scratch /mnt/scratch2        until Ctrl-C
+  wiglaf mount --background node2:/scratch /mnt/scratch2
+  wiglaf exec -w node1 -- wiglaf mount node2:/scratch /mnt
+  wiglaf umount /mnt/scratch2
+
+The mount is where the command is called: on this machine, or on a node. It says
+so on standard output when it can be used. Ctrl-C, `wiglaf umount`, `fusermount3
+-u` or umount(8) take it away. Only root can mount, and only root sees what is
+mounted. What another node writes is seen at once.
+
+When the file server dies, the command ends, and the folder gives ENOTCONN
+(Transport endpoint is not connected) rather than what lies below it, until it is
+taken away or mounted again.
+
+Locks are refused (ENOLCK), as other nodes would not know of them. With
+--local-locks this machine keeps them: right as long as everybody who locks
+those files does so through this mount.";
+
+/// Mount a node's folder, for programs that know nothing of Wiglaf
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// What to mount
+    #[arg(value_name = "NODE:PATH")]
+    from: String,
+
+    /// Where: an existing folder
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+
+    /// Return when it is mounted, and serve it in the background
+    #[arg(short, long)]
+    background: bool,
+
+    /// Keep locks on this machine, for this mount alone
+    #[arg(long)]
+    local_locks: bool,
+
+    /// Serve in a session of its own
+    #[arg(long, hide = true)]
+    detached: bool,
+
+    /// The mount is made already; its requests come on standard input
+    #[arg(long, hide = true)]
+    connected: bool,
+}
+
+/// Take away what `wiglaf mount` has mounted
+#[derive(Debug, clap::Args)]
+#[command(after_help = UMOUNT_HELP)]
+pub(crate) struct UmountArgs {
+    /// Where it is mounted
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+
+    /// Also while it is in use
+    #[arg(long)]
+    lazy: bool,
+}
+
+const UMOUNT_HELP: &str = "\
+Examples:
+  wiglaf umount /mnt/scratch2
+  wiglaf umount --lazy /mnt/scratch2     also while files are open in it
+
+It works also when the node or its file server has gone. With --lazy, calls on
+files that are open fail from then on.";
+
+/// The type in a mode, and a folder's, as stat(2) has them.
+const S_IFMT: u32 = 0o170_000;
+const S_IFDIR: u32 = 0o040_000;
+/// The exit status of the process on the node when the file server has died.
+const LOST: u8 = 3;
+
+pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
+    let (name, path) = args
+        .from
+        .split_once(':')
+        .filter(|(name, path)| !name.is_empty() && path.starts_with('/'))
+        .ok_or_else(|| {
+            Error::new(format!("`{}` is not NODE:/PATH, such as node2:/scratch", args.from))
+        })?;
+    if args.connected {
+        let fuse = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
+        // Nothing else reads it, and the mount ends with the last copy.
+        rustix::stdio::dup2_stdin(&wiglaf_cluster::client::null()?).map_err(failed)?;
+        return here(args, (name, path), fuse);
+    }
+    let dir = prepared(&args.dir)?;
+    if args.background {
+        return in_background(args, state);
+    }
+    if args.detached {
+        rustix::process::setsid().map_err(failed)?;
+    }
+    let held = signals::Held::new(&signals::ENDING);
+    match std::env::var_os(NODE_VAR) {
+        Some(_) => on_this_node(args, (name, path), &dir, held),
+        None => through_node(args, state, name, &dir, held),
+    }
+}
+
+/// The folder to mount on, free of what an earlier mount left there.
+fn prepared(dir: &Path) -> Result<PathBuf> {
+    let shown = dir.display();
+    if let Ok(Some(mounted)) = Mounted::at(dir) {
+        if !mounted.is_dead() {
+            return Err(Error::new(format!(
+                "something is mounted on {shown} already; take it away with `wiglaf umount {shown}`"
+            )));
+        }
+        mounted.detach().map_err(failed)?;
+    }
+    if !dir.is_dir() {
+        return Err(Error::new(format!("{shown} is not a folder; make it with mkdir")));
+    }
+    dir.canonicalize().map_err(failed)
+}
+
+/// Has a process of its own serve the mount, and returns when it works.
+fn in_background(args: &Args, state: &StateDir) -> Result<ExitCode> {
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    command.arg("--state").arg(state.path()).args(["mount", "--detached"]);
+    command.args(args.local_locks.then_some("--local-locks"));
+    command.arg("--").arg(&args.from).arg(&args.dir);
+    // Not this process's stderr, whose end somebody may wait for, and not a pipe
+    // that nobody reads later on: all that serve the mount have it.
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    let mut complaints = File::from(rustix::fs::memfd_create("complaints", flags).map_err(failed)?);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command.stderr(complaints.try_clone().map_err(failed)?);
+    let mut child = command.spawn().map_err(failed)?;
+    let mut line = String::new();
+    if let Some(out) = child.stdout.take() {
+        BufReader::new(out).read_line(&mut line).map_err(failed)?;
+    }
+    if line.is_empty() {
+        let status = child.wait().map_err(failed)?;
+        complaints.rewind().map_err(failed)?;
+        let mut text = String::new();
+        complaints.read_to_string(&mut text).map_err(failed)?;
+        eprint!("{text}");
+        return Ok(ExitCode::from(status.code().map_or(1, |code| code as u8)));
+    }
+    output::print(&line)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Mounts and serves on the node that this process is on.
+fn on_this_node(
+    args: &Args,
+    from: (&str, &str),
+    dir: &Path,
+    held: signals::Held,
+) -> Result<ExitCode> {
+    let fuse = connect(&args.from, dir).map_err(Error::new)?;
+    let watched = whole(dir)?;
+    end_with_signals(held, dir.to_owned())?;
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let knows = Arc::clone(&has_ended);
+    std::thread::spawn(move || {
+        // A copy of the mount in another namespace would keep it alive.
+        if watched.wait_until_gone().is_ok() && !knows.load(Ordering::Relaxed) {
+            std::process::exit(0);
+        }
+    });
+    let outcome = here(args, from, fuse);
+    has_ended.store(true, Ordering::Relaxed);
+    let _ = unmount(dir, true);
+    outcome
+}
+
+fn whole(dir: &Path) -> Result<Mounted> {
+    Mounted::at(dir).map_err(failed)?.ok_or_else(|| failed("the mount has gone again"))
+}
+
+/// Serves the mount in this process.
+fn here(args: &Args, (name, path): (&str, &str), fuse: OwnedFd) -> Result<ExitCode> {
+    let cannot =
+        |why: &dyn std::fmt::Display| Error::new(format!("cannot mount {}: {why}", args.from));
+    let node = Files::new().attach_served(name).map_err(|error| cannot(&error))?;
+    let found = node.attributes(path, true).map_err(|error| cannot(&error))?;
+    if found.mode & S_IFMT != S_IFDIR {
+        return Err(cannot(&"it is not a folder"));
+    }
+    let root = match path.trim_end_matches('/') {
+        "" => "/",
+        root => root,
+    };
+    let options = Options { local_locks: args.local_locks };
+    let ready = || {
+        let mut out = io::stdout().lock();
+        // Who does not listen may use it all the same.
+        let _ = writeln!(out, "{} is mounted on {}", args.from, args.dir.display());
+        let _ = out.flush();
+    };
+    let connected = args.connected;
+    let (what, dir) = (name.to_owned(), args.dir.display().to_string());
+    let lost = move || {
+        eprintln!(
+            "wiglaf: the file server on {what} has ended; {dir} gives ENOTCONN until it is mounted \
+             again or taken away with `wiglaf umount {dir}`"
+        );
+        std::process::exit(if connected { LOST.into() } else { 1 });
+    };
+    serve(node, OsStr::new(root), fuse, options, ready, lost).map_err(|error| cannot(&error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// This machine has no wire to the nodes: it mounts, and the requests go to a
+/// process on the node.
+fn through_node(
+    args: &Args,
+    state: &StateDir,
+    name: &str,
+    dir: &Path,
+    held: signals::Held,
+) -> Result<ExitCode> {
+    let record = state
+        .record()?
+        .ok_or_else(|| Error::new("no cluster is up; start one with `wiglaf up`"))?;
+    launch::select(&record, &std::iter::once(name).collect())?;
+    let fuse = connect(&args.from, dir).map_err(Error::new)?;
+    let watched = whole(dir)?;
+    let mut argv = vec!["wiglaf".into(), "mount".into(), "--connected".into()];
+    argv.extend(args.local_locks.then(|| "--local-locks".into()));
+    argv.extend(["--".into(), args.from.clone().into(), args.dir.clone().into_os_string()]);
+    // In a folder that every node has.
+    let command = NodeCommand::new(argv).cwd("/");
+    // The process on the node alone holds the connection: the mount dies with it.
+    let started = Streams::inherit().and_then(|streams| {
+        Node::new(state, name).spawn(&command, Streams { stdin: fuse, ..streams })
+    });
+    let running = match started {
+        Ok(running) => running,
+        Err(error) => {
+            let _ = unmount(dir, true);
+            return Err(error);
+        }
+    };
+    end_with_signals(held, dir.to_owned())?;
+    let (server, taken) = (running.try_clone()?, Arc::new(AtomicBool::new(false)));
+    let noted = Arc::clone(&taken);
+    std::thread::spawn(move || {
+        if watched.wait_until_gone().is_ok() {
+            noted.store(true, Ordering::Relaxed);
+            server.signal(signals::KILL);
+        }
+    });
+    let ended = running.wait();
+    if taken.load(Ordering::Relaxed) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let code = ended?.code();
+    if code == LOST {
+        return Ok(ExitCode::FAILURE);
+    }
+    // It never worked, or has been taken away.
+    let _ = unmount(dir, true);
+    Ok(ExitCode::from(code))
+}
+
+/// A signal takes the mount away; that ends who serves it.
+fn end_with_signals(held: signals::Held, dir: PathBuf) -> Result<()> {
+    held.pass_on(move |_| {
+        if let Ok(Unmounted::WhenUnused) = unmount(&dir, true) {
+            let shown = dir.display();
+            eprintln!("wiglaf: {shown} was in use; files that are open in it fail from now on");
+        }
+    })
+}
+
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::new(format!("cannot mount: {error}"))
+}
+
+pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode> {
+    let shown = args.dir.display();
+    let cannot = |error: io::Error| Error::new(format!("cannot unmount {shown}: {error}"));
+    if Mounted::at(&args.dir).map_err(cannot)?.is_none() {
+        return Err(Error::new(format!("nothing of Wiglaf's is mounted on {shown}")));
+    }
+    match unmount(&args.dir, args.lazy) {
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
+            Err(Error::new(format!(
+                "{shown} is in use; end the programs that use it (`fuser -vm {shown}` lists \
+                 them), or call `wiglaf umount --lazy {shown}`"
+            )))
+        }
+        Err(error) => Err(cannot(error)),
+    }
+}

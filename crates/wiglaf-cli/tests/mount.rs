@@ -1,0 +1,333 @@
+//! A node's folder, mounted: programs that know nothing of Wiglaf work on it.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use common::{Site, eventually, processes_with};
+
+/// A mount on this machine, whose process is ours.
+struct Mount<'a> {
+    site: &'a Site,
+    dir: PathBuf,
+    process: Child,
+}
+
+impl<'a> Mount<'a> {
+    fn new(site: &'a Site, what: &str, args: &[&str]) -> Self {
+        let dir = site.work().join(format!("mnt-{}", what.replace([':', '/'], "-")));
+        // A dead mount may be there.
+        let _ = fs::create_dir(&dir);
+        let args = [&["mount", what, dir.to_str().unwrap()], args].concat();
+        let mut process = site.command(&args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let out = process.stdout.take().unwrap();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        assert!(line.contains(&format!("{what} is mounted on ")), "it said `{line}`");
+        Self { site, dir, process }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    fn umount(&mut self) {
+        self.site.wiglaf(&["umount", self.dir.to_str().unwrap()]).expect_success();
+        assert!(self.process.wait().unwrap().success());
+        assert_eq!(fs::read_dir(&self.dir).unwrap().count(), 0);
+    }
+}
+
+impl Drop for Mount<'_> {
+    fn drop(&mut self) {
+        let _ = self.site.wiglaf(&["umount", "--lazy", self.dir.to_str().unwrap()]);
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A cluster, where mounts can be had.
+fn site() -> Option<Site> {
+    if let Err(why) = fs::File::options().read(true).write(true).open("/dev/fuse") {
+        eprintln!("skipped: /dev/fuse: {why}");
+        return None;
+    }
+    Site::up(&[])
+}
+
+/// Ends the file servers of a node.
+const KILL_SERVER: &str = "kill -9 $(pgrep -x -f '/usr/bin/wiglaf serve-files')";
+
+/// What a script says that must go well.
+#[track_caller]
+fn sh(dir: &Path, script: &str) -> String {
+    let out = Command::new("sh").args(["-ec", script]).current_dir(dir).output().unwrap();
+    let (said, complaint) =
+        (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{script}: {said}{complaint}");
+    said.into_owned()
+}
+
+#[test]
+fn unmodified_programs_work_on_it() {
+    let Some(site) = site() else { return };
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    let dir = mount.dir.clone();
+
+    // A tree goes there and comes back.
+    let tree = site.work().join("tree");
+    fs::create_dir_all(tree.join("a/b")).unwrap();
+    sh(&tree, "head -c 3000000 /dev/urandom > a/big; echo needle > a/b/small; : > empty");
+    sh(&tree, "ln -s b/small a/link; ln a/big a/b/other; chmod 640 a/big; chmod 500 a/b");
+    sh(&tree, "touch -d '2001-02-03 04:05:06.789' a/b/small");
+    sh(&dir, "tar --format=posix -cf - -C ../tree . | (mkdir t; tar -xpf - -C t)");
+    let sums =
+        "find . -type f | sort | xargs sha256sum; find . | sort | xargs stat -c '%n %f %h %s'";
+    let times = "stat -c '%n %.9Y' a/b/small";
+    for script in [sums, times] {
+        // Folders count their space as each file system likes.
+        let clean = |said: String| {
+            let lines = said.lines().map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
+                [name, mode @ "41ed", links, _] => format!("{name} {mode} {links}"),
+                [name, mode @ "4140", links, _] => format!("{name} {mode} {links}"),
+                _ => line.to_owned(),
+            });
+            lines.collect::<Vec<_>>()
+        };
+        assert_eq!(clean(sh(&dir.join("t"), script)), clean(sh(&tree, script)));
+    }
+    let there = site.sh("node2", "cd /scratch/t && find . -type f | sort | xargs sha256sum");
+    assert_eq!(there, sh(&tree, "find . -type f | sort | xargs sha256sum"));
+    assert_eq!(sh(&dir, "grep -rl needle t | sort"), "t/a/b/small\n");
+    sh(&dir, "cp -a t u; diff -r t u; test \"$(readlink u/a/link)\" = b/small; rm -r t u");
+    assert_eq!(site.sh("node2", "ls /scratch"), "");
+
+    if Command::new("git").arg("--version").output().is_ok() {
+        let git = "git -c user.name=n -c user.email=e@x -c safe.directory='*'";
+        sh(&dir, &format!("{git} init -q r; cd r; seq 1000 > f; {git} add f; {git} commit -qm 1"));
+        sh(
+            &dir,
+            &format!("cd r; seq 900 > f; {git} commit -qam 2; {git} gc -q; {git} fsck --full"),
+        );
+        assert_eq!(
+            sh(&dir, &format!("cd r; {git} status --short; {git} log --oneline | wc -l")),
+            "2\n"
+        );
+    } else {
+        println!("not tried: there is no git");
+    }
+    mount.umount();
+}
+
+#[test]
+fn files_outlive_their_names_and_renames_replace() {
+    let Some(site) = site() else { return };
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    let mut file = fs::File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(mount.path("f"));
+    let file = file.as_mut().unwrap();
+    file.write_all(b"first").unwrap();
+    fs::remove_file(mount.path("f")).unwrap();
+    assert!(!mount.path("f").exists());
+    fs::write(mount.path("f"), "another").unwrap();
+    file.write_all(b" and more").unwrap();
+    file.seek(SeekFrom::Start(0)).unwrap();
+    let mut text = String::new();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "first and more");
+    assert_eq!(file.metadata().unwrap().len(), 14);
+    file.set_len(5).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 5);
+
+    // As an editor saves: what was open keeps what it had.
+    let mut old = fs::File::open(mount.path("f")).unwrap();
+    fs::write(mount.path("f~"), "saved").unwrap();
+    fs::rename(mount.path("f~"), mount.path("f")).unwrap();
+    assert_eq!(fs::read_to_string(mount.path("f")).unwrap(), "saved");
+    text.clear();
+    old.read_to_string(&mut text).unwrap();
+    assert_eq!((text.as_str(), old.metadata().unwrap().len()), ("another", 7));
+
+    // What is open in a folder goes on when the folder is renamed.
+    fs::create_dir_all(mount.path("d/e")).unwrap();
+    fs::write(mount.path("d/e/g"), "deep").unwrap();
+    let deep = fs::File::open(mount.path("d/e/g")).unwrap();
+    fs::rename(mount.path("d"), mount.path("h")).unwrap();
+    deep.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    assert_eq!(site.sh("node2", "stat -c %a /scratch/h/e/g"), "600\n");
+    let error = fs::remove_dir(mount.path("h")).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(39), "{error}");
+
+    let busy = site.wiglaf(&["umount", mount.dir.to_str().unwrap()]);
+    busy.expect_sentence(1, "is in use");
+    drop((deep, old));
+    fs::remove_dir_all(mount.path("h")).unwrap();
+    let script = "import mmap,os,sys\n\
+        f=open(sys.argv[1],'r+b'); m=mmap.mmap(f.fileno(),0)\n\
+        assert m[:5]==b'saved',m[:]; m[0:1]=b'S'; m.flush(); m.close(); f.close()\n\
+        assert open(sys.argv[1],'rb').read()==b'Saved'";
+    if let Ok(done) = Command::new("python3").args(["-c", script]).arg(mount.path("f")).output() {
+        assert!(done.status.success(), "{done:?}");
+        assert_eq!(site.sh("node2", "cat /scratch/f"), "Saved");
+    } else {
+        println!("not tried: mapped files (there is no python3)");
+    }
+    file.sync_all().unwrap();
+    text.clear();
+    file.seek(SeekFrom::Start(0)).unwrap();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "first");
+    let _ = file;
+    mount.site.wiglaf(&["umount", "--lazy", mount.dir.to_str().unwrap()]).expect_success();
+    let _ = mount.process.kill();
+}
+
+#[test]
+fn two_nodes_see_each_others_writes() {
+    let Some(site) = site() else { return };
+    let mount = Mount::new(&site, "node2:/scratch", &[]);
+    let name = mount.path("f");
+    fs::write(&name, "one").unwrap();
+    let mut open = fs::File::open(&name).unwrap();
+    for round in 0..20 {
+        // The same length each time, and no time between.
+        let said =
+            site.sh("node2", &format!("cat /scratch/f; printf 'r%02d' {round} > /scratch/f"));
+        assert_eq!(said, if round == 0 { "one".into() } else { format!("w{:02}", round - 1) });
+        let mut text = String::new();
+        open.seek(SeekFrom::Start(0)).unwrap();
+        open.read_to_string(&mut text).unwrap();
+        assert_eq!(text, format!("r{round:02}"));
+        fs::write(&name, format!("w{round:02}")).unwrap();
+    }
+    site.sh("node2", "mv /scratch/f /scratch/g; mkdir /scratch/f; echo x > /scratch/f/x");
+    // That a file has become a folder may take the time that names are believed.
+    eventually("f is a folder", || fs::read_to_string(mount.path("f/x")).is_ok());
+    assert_eq!(fs::read_to_string(mount.path("g")).unwrap(), "w19");
+
+    // A mount on a node, of another node's folder.
+    site.sh("node1", "mkdir -p /tmp/m");
+    let args = ["exec", "-w", "node1", "--", "wiglaf", "mount", "node2:/scratch", "/tmp/m"];
+    let mut inside = site.command(&args).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(inside.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "node2:/scratch is mounted on /tmp/m\n");
+    site.sh("node1", "echo from-node1 >> /tmp/m/g");
+    assert_eq!(fs::read_to_string(mount.path("g")).unwrap(), "w19from-node1\n");
+    site.sh("node1", "wiglaf umount /tmp/m");
+    assert!(inside.wait().unwrap().success());
+}
+
+#[test]
+fn locks_are_refused_or_right() {
+    let Some(site) = site() else { return };
+    if Command::new("sqlite3").arg("--version").output().is_err() {
+        println!("skipped: there is no sqlite3");
+        return;
+    }
+    let sql = |path: &Path, text: &str| {
+        let out = Command::new("sqlite3").arg(path).arg(text).output().unwrap();
+        (out.status.success(), String::from_utf8_lossy(&out.stdout).into_owned())
+    };
+    let make = "create table t(n); insert into t values(1),(2); select sum(n) from t;";
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    assert!(!sql(&mount.path("db"), make).0, "a database without locks");
+    mount.umount();
+    let mut mount = Mount::new(&site, "node2:/scratch", &["--local-locks"]);
+    assert_eq!(sql(&mount.path("db2"), make), (true, "3\n".to_owned()));
+    let check = sql(&mount.path("db2"), "pragma integrity_check; select count(*) from t;");
+    assert_eq!(check, (true, "ok\n2\n".to_owned()));
+    mount.umount();
+}
+
+#[test]
+fn a_dead_server_is_an_error_and_the_mount_ends() {
+    let Some(site) = site() else { return };
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    fs::write(mount.path("f"), "kept").unwrap();
+    let mut open = fs::File::open(mount.path("f")).unwrap();
+    site.sh("node2", KILL_SERVER);
+    // EIO for what was under way, ENOTCONN when the connection has ended.
+    let is_over = |error: std::io::Error| {
+        assert!([5, 103, 107].contains(&error.raw_os_error().unwrap()), "{error}");
+    };
+    is_over(fs::read(mount.path("f")).unwrap_err());
+    is_over(open.read(&mut [0; 4]).unwrap_err());
+    drop(open);
+    assert_eq!(mount.process.wait().unwrap().code(), Some(1));
+    // Nothing is written below it meanwhile.
+    is_over(fs::write(mount.path("g"), "lost").unwrap_err());
+    assert_eq!(site.sh("node2", "cd /scratch; cat *"), "kept");
+    let mut again = Mount::new(&site, "node2:/scratch", &[]);
+    assert_eq!(fs::read_to_string(again.path("f")).unwrap(), "kept");
+
+    // Its own death, and the broom.
+    site.sh("node2", "kill -9 $(pgrep -f '[w]iglaf mount --connected')");
+    again.process.wait().unwrap();
+    let said = site.wiglaf(&["reset"]).expect_success().stdout;
+    let _ = said;
+    assert_eq!(fs::read_dir(&again.dir).unwrap().count(), 0);
+
+    for (what, why) in [
+        ("node2:/etc", "the path is in no folder that its node exports"),
+        ("node2:/scratch/no", "No such file or directory"),
+        ("node2:/scratch/f", "it is not a folder"),
+        ("node9:/scratch", "the cluster `default` has no node node9"),
+        ("node2", "is not NODE:/PATH"),
+    ] {
+        let said = site.wiglaf(&["mount", what, again.dir.to_str().unwrap()]);
+        said.expect_sentence(1, why);
+    }
+    let refused = site.wiglaf(&["umount", again.dir.to_str().unwrap()]);
+    refused.expect_sentence(1, "nothing of Wiglaf's is mounted on");
+    eventually("no server is left", || site.strays() == 0);
+    assert!(processes_with(&again.dir).is_empty());
+}
+
+#[test]
+fn every_way_to_end_a_mount_ends_it() {
+    let Some(site) = site() else { return };
+    let is_empty = |dir: &Path| fs::read_dir(dir).unwrap().count() == 0;
+    // A signal.
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    fs::write(mount.path("f"), "f").unwrap();
+    sh(&site.work(), &format!("kill -INT {}", mount.process.id()));
+    assert!(mount.process.wait().unwrap().success());
+    assert!(is_empty(&mount.dir));
+    // The usual command, also where there is only umount(8).
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    let dir = mount.dir.to_str().unwrap();
+    sh(
+        &site.work(),
+        &format!("if which fusermount3; then fusermount3 -u {dir}; else umount {dir}; fi"),
+    );
+    assert!(mount.process.wait().unwrap().success());
+    // In the background, with a copy of the mount in another namespace.
+    let said = site.wiglaf(&["mount", "--background", "node2:/scratch", dir]).expect_success();
+    assert!(said.stdout.contains("is mounted on"), "{said:?}");
+    let mut copy = Command::new("unshare").args(["-m", "sleep", "60"]).spawn().unwrap();
+    eventually("the copy is made", || {
+        let table = format!("/proc/{}/mountinfo", copy.id());
+        fs::read_link(format!("/proc/{}/ns/mnt", copy.id())).ok()
+            != fs::read_link("/proc/self/ns/mnt").ok()
+            && fs::read_to_string(table).is_ok_and(|table| table.contains(dir))
+    });
+    let again = site.wiglaf(&["mount", "node2:/scratch", dir]);
+    again.expect_sentence(1, "something is mounted on");
+    site.wiglaf(&["umount", dir]).expect_success();
+    eventually("its process has ended", || processes_with(&mount.dir).is_empty());
+    copy.kill().unwrap();
+    copy.wait().unwrap();
+    // With the cluster.
+    site.wiglaf(&["mount", "--background", "node2:/scratch", dir]).expect_success();
+    site.wiglaf(&["down"]).expect_success();
+    assert!(is_empty(&mount.dir));
+    eventually("its process has ended", || processes_with(&mount.dir).is_empty());
+}

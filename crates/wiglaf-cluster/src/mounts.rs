@@ -1,0 +1,186 @@
+//! The mounts that `wiglaf mount` has made, as the kernel's table has them.
+//!
+//! Here and not with who serves them, as the cluster's brooms find and remove
+//! those whose server has died: a mount whose server is gone fails every call
+//! with ENOTCONN until somebody takes it away.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+
+/// What the kernel's table calls them.
+pub const KIND: &str = "fuse.wiglaf";
+/// The table of this process's mount namespace; see proc_pid_mountinfo(5).
+const TABLE: &str = "/proc/self/mountinfo";
+/// A mount that does not answer for so long lives, but is slow.
+const ANSWER_LIMIT: Duration = Duration::from_secs(1);
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mounted {
+    /// Where.
+    pub dir: PathBuf,
+    /// Its number, which no later mount has while this one is used.
+    device: Vec<u8>,
+}
+
+impl Mounted {
+    /// Those in this process's mount namespace, where one hides another the
+    /// last alone.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub fn all() -> io::Result<Vec<Self>> {
+        Ok(parse(&fs::read(TABLE)?))
+    }
+
+    /// The one at `dir`, found without looking into it, so that a dead one is
+    /// found as well.
+    ///
+    /// # Errors
+    /// When the folder above it, or the table, cannot be read.
+    pub fn at(dir: &Path) -> io::Result<Option<Self>> {
+        let dir = resolved(dir)?;
+        Ok(Self::all()?.into_iter().find(|mounted| mounted.dir == dir))
+    }
+
+    /// Whether its server has gone. One that is merely slow has not.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        let (tell, told) = mpsc::channel();
+        let dir = self.dir.clone();
+        // Who asks may hang with it: then the thread does so alone.
+        let asked = std::thread::Builder::new().spawn(move || {
+            let dead = matches!(rustix::fs::statfs(&dir), Err(Errno::NOTCONN | Errno::CONNABORTED));
+            let _ = tell.send(dead);
+        });
+        asked.is_ok() && told.recv_timeout(ANSWER_LIMIT) == Ok(true)
+    }
+
+    /// Takes it away at once; what is open in it fails from then on if it is dead.
+    ///
+    /// # Errors
+    /// Those of umount2(2).
+    pub fn detach(&self) -> io::Result<()> {
+        Ok(unmount(&self.dir, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?)
+    }
+
+    /// Returns when it is no longer in this process's mount namespace.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub fn wait_until_gone(&self) -> io::Result<()> {
+        let table = File::open(TABLE)?;
+        // The kernel says when the table has changed; the limit is for a change
+        // between reading it and waiting.
+        let limit = Timespec { tv_sec: 1, tv_nsec: 0 };
+        while Self::all()?.contains(self) {
+            let _ = poll(&mut [PollFd::new(&table, PollFlags::PRI)], Some(&limit));
+        }
+        Ok(())
+    }
+}
+
+/// Takes away the dead ones in this process's mount namespace; answers where
+/// they were.
+#[must_use]
+pub fn remove_dead() -> Vec<PathBuf> {
+    let all = Mounted::all().unwrap_or_default();
+    let dead = all.into_iter().filter(|mounted| mounted.is_dead() && mounted.detach().is_ok());
+    dead.map(|mounted| mounted.dir).collect()
+}
+
+/// Takes away what lies below `dir`, alive or not: a copy of the machine's
+/// mounts that came with a shared folder. It would keep a mount alive that
+/// its owner has taken away.
+pub(crate) fn detach_copies(dir: &Path) {
+    for mounted in Mounted::all().unwrap_or_default() {
+        if mounted.dir.starts_with(dir) {
+            let _ = mounted.detach();
+        }
+    }
+}
+
+fn parse(table: &[u8]) -> Vec<Mounted> {
+    let mut found: Vec<Mounted> = Vec::new();
+    for line in table.split(|b| *b == b'\n') {
+        let mut fields = line.split(|b| *b == b' ');
+        let (Some(device), Some(dir)) = (fields.nth(2), fields.nth(1)) else { continue };
+        let dir = unescape(dir);
+        // The last of several mounts at one place is the one that is seen.
+        found.retain(|earlier| earlier.dir != dir);
+        if fields.skip_while(|field| *field != b"-").nth(1) == Some(KIND.as_bytes()) {
+            found.push(Mounted { dir, device: device.to_vec() });
+        }
+    }
+    found
+}
+
+/// The path without links, which does not look at what it names.
+fn resolved(dir: &Path) -> io::Result<PathBuf> {
+    let path: PathBuf = std::path::absolute(dir)?.components().collect();
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) if name.as_bytes() != b".." => {
+            Ok(parent.canonicalize()?.join(name))
+        }
+        _ => path.canonicalize(),
+    }
+}
+
+/// The table has blanks and the like as three octal digits.
+pub(crate) fn unescape(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, tail)) = rest.split_first() {
+        let octal = (first == b'\\').then(|| tail.get(..3)).flatten();
+        let value = octal
+            .and_then(|o| std::str::from_utf8(o).ok())
+            .and_then(|o| u8::from_str_radix(o, 8).ok());
+        bytes.push(value.unwrap_or(first));
+        rest = if value.is_some() { &tail[3..] } else { tail };
+    }
+    OsString::from_vec(bytes).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: &[u8] = b"\
+22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw
+40 22 0:51 / /mnt/a\\040b rw,nosuid - fuse.wiglaf node2:/scratch rw,user_id=0
+41 22 0:52 / /mnt/c rw shared:2 master:3 - fuse.wiglaf node3:/scratch rw
+42 22 0:53 / /mnt/c rw - tmpfs tmpfs rw
+43 22 0:54 / /mnt/d rw - fuse.sshfs node3:/scratch rw
+44 22 0:55 / /mnt/a\\040b rw - fuse.wiglaf node3:/scratch rw
+";
+
+    #[test]
+    fn ours_are_found_in_the_table_and_hidden_ones_are_not() {
+        let found = parse(SAMPLE);
+        let expected = Mounted { dir: "/mnt/a b".into(), device: b"0:55".to_vec() };
+        assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn mountinfo_is_unescaped() {
+        assert_eq!(unescape(br"/a\040b\134"), Path::new(r"/a b\"));
+        assert_eq!(unescape(br"/a\9"), Path::new(r"/a\9"));
+        assert_eq!(unescape(br"/a\04"), Path::new(r"/a\04"));
+    }
+
+    #[test]
+    fn a_common_folder_is_no_mount_of_ours() {
+        assert_eq!(Mounted::at(Path::new("/")).unwrap(), None);
+        assert_eq!(Mounted::at(Path::new("/proc")).unwrap(), None);
+        assert!(Mounted::at(Path::new("/no/such")).is_err());
+    }
+}

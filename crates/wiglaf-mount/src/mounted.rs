@@ -1,0 +1,326 @@
+//! What a mount knows, and the calls to the node's server that answer a
+//! request.
+//!
+//! The kernel may believe a name for [`NAME_TTL`], which spares a path's
+//! folders and a stat before an open. What a name stands for may change at any
+//! time, as other nodes change it; so each call that goes by name compares what
+//! it found with what the kernel means. If that is another file the answer is
+//! ESTALE: the kernel then looks every name of the path up again and repeats the
+//! call, and the program sees what is there now.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use fuser::{FileHandle, FileType, INodeNo};
+use rustix::io::Errno;
+use wiglaf_files::{Attributes, Entry, File, NewTime, Node, Result};
+
+use crate::convert::kind;
+use crate::handles::{Handles, Open};
+use crate::inodes::{Identity, Inodes, ROOT};
+use crate::serve::Options;
+
+/// How long the kernel may believe a name.
+pub(crate) const NAME_TTL: Duration = Duration::from_millis(100);
+/// How long the kernel may believe an attribute: not at all, as other nodes
+/// change them.
+pub(crate) const ATTR_TTL: Duration = Duration::ZERO;
+/// Flags of open(2) that mean something to the server.
+const OPEN_FLAGS: i32 =
+    libc::O_ACCMODE | libc::O_APPEND | libc::O_SYNC | libc::O_DSYNC | libc::O_TRUNC | libc::O_EXCL;
+
+/// The mounted folder. Dropping it ends the node's server.
+#[derive(Debug)]
+pub(crate) struct Mounted {
+    pub(crate) node: Node,
+    pub(crate) options: Options,
+    /// Reads and writes go past the page cache.
+    pub(crate) is_direct: bool,
+    inodes: Mutex<Inodes>,
+    handles: Mutex<Handles>,
+    /// Held for writing while names change, and for reading while a path is
+    /// under way to the server, so that none is outrun by a rename of ours.
+    moving: RwLock<()>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the kernel has to look up again is not there under that name, or not
+/// the same.
+fn stale(error: wiglaf_files::Error) -> wiglaf_files::Error {
+    match error.errno() {
+        libc::ENOENT | libc::ELOOP | libc::ENOTDIR => Errno::STALE.into(),
+        _ => error,
+    }
+}
+
+impl Mounted {
+    /// `root` is the absolute path of the folder on its node.
+    pub(crate) fn new(node: Node, root: &OsStr, options: Options) -> Self {
+        Self {
+            node,
+            options,
+            is_direct: false,
+            inodes: Mutex::new(Inodes::new(root)),
+            handles: Mutex::default(),
+            moving: RwLock::new(()),
+        }
+    }
+
+    pub(crate) fn inodes(&self) -> MutexGuard<'_, Inodes> {
+        locked(&self.inodes)
+    }
+
+    pub(crate) fn handles(&self) -> MutexGuard<'_, Handles> {
+        locked(&self.handles)
+    }
+
+    /// A call on the path of a number.
+    pub(crate) fn at<T>(&self, ino: INodeNo, call: impl FnOnce(&OsStr) -> Result<T>) -> Result<T> {
+        let _still = self.moving.read().unwrap_or_else(PoisonError::into_inner);
+        let path = self.inodes().path(ino.0).ok_or(Errno::STALE)?;
+        call(&path)
+    }
+
+    /// A call that changes the file of a number by its path, which must still
+    /// be that file's.
+    pub(crate) fn change_at(
+        &self,
+        ino: INodeNo,
+        call: impl FnOnce(&OsStr) -> Result<()>,
+    ) -> Result<()> {
+        self.at(ino, |path| {
+            let found = self.node.attributes(path, ino.0 == ROOT).map_err(stale)?;
+            self.check(ino, &found)?;
+            call(path)
+        })
+    }
+
+    /// A call that makes a name, or finds one; then what is there.
+    pub(crate) fn entry(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        call: impl FnOnce(&OsStr) -> Result<()>,
+    ) -> Result<Attributes> {
+        let _still = self.moving.read().unwrap_or_else(PoisonError::into_inner);
+        let path = self.inodes().path_in(parent.0, name).ok_or(Errno::STALE)?;
+        call(&path)?;
+        self.node.attributes(&path, false)
+    }
+
+    /// A call that takes names away or moves them; then `note` does so here.
+    pub(crate) fn change(
+        &self,
+        names: [(INodeNo, &OsStr); 2],
+        call: impl FnOnce(&OsStr, &OsStr) -> Result<()>,
+        note: impl FnOnce(&mut Inodes),
+    ) -> Result<()> {
+        let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
+        let paths = names.map(|(parent, name)| self.inodes().path_in(parent.0, name));
+        let [Some(from), Some(to)] = paths else { return Err(Errno::STALE.into()) };
+        call(&from, &to)?;
+        note(&mut self.inodes());
+        Ok(())
+    }
+
+    /// That this is the file that the kernel means.
+    fn check(&self, ino: INodeNo, found: &Attributes) -> Result<()> {
+        let mut inodes = self.inodes();
+        if inodes.is(ino.0, Identity::from(found)) {
+            return Ok(());
+        }
+        inodes.lose_name_of(ino.0);
+        Err(Errno::STALE.into())
+    }
+
+    /// What is known of a file, by its name while it has one.
+    pub(crate) fn attributes(
+        &self,
+        ino: INodeNo,
+        handle: Option<FileHandle>,
+    ) -> Result<Attributes> {
+        if let Some(file) = handle.and_then(|handle| self.handles().file(handle.0)) {
+            return file.attributes();
+        }
+        let by_name = self.at(ino, |path| self.node.attributes(path, ino.0 == ROOT));
+        let checked = by_name.map_err(stale).and_then(|found| {
+            self.check(ino, &found)?;
+            Ok(found)
+        });
+        let error = match checked {
+            Ok(found) => return Ok(found),
+            Err(error) => error,
+        };
+        let open = self.handles().any_of(ino.0);
+        match open {
+            Some(file) => file.attributes(),
+            None => Err(error),
+        }
+    }
+
+    /// The open file of a number, unless it has a name that can be used.
+    fn nameless(&self, ino: INodeNo) -> Option<Arc<File>> {
+        let path = self.inodes().path(ino.0);
+        if path.is_some() { None } else { self.handles().any_of(ino.0) }
+    }
+
+    pub(crate) fn file(&self, handle: FileHandle) -> Result<Arc<File>> {
+        self.handles().file(handle.0).ok_or_else(|| Errno::BADF.into())
+    }
+
+    /// Opens the file of a number.
+    pub(crate) fn open_file(&self, ino: INodeNo, flags: i32) -> Result<FileHandle> {
+        let flags = flags & (OPEN_FLAGS & !libc::O_EXCL) | libc::O_NOFOLLOW;
+        let (file, found) =
+            self.at(ino, |path| self.node.open_known(path, flags, 0)).map_err(stale)?;
+        if let Err(error) = self.check(ino, &found) {
+            file.close_soon();
+            return Err(error);
+        }
+        Ok(FileHandle(self.handles().add(ino.0, Open::File(Arc::new(file)))))
+    }
+
+    /// Makes a file, or opens it if it is there and may be, and tells its number.
+    pub(crate) fn create_file(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        flags: i32,
+        mode: u32,
+    ) -> Result<(u64, Attributes, FileHandle)> {
+        let flags = flags & OPEN_FLAGS | libc::O_CREAT | libc::O_NOFOLLOW;
+        let _still = self.moving.read().unwrap_or_else(PoisonError::into_inner);
+        let path = self.inodes().path_in(parent.0, name).ok_or(Errno::STALE)?;
+        let (file, found) = self.node.open_known(&path, flags, mode & 0o7777)?;
+        let ino = self.inodes().found(parent.0, name, Identity::from(&found));
+        let handle = self.handles().add(ino, Open::File(Arc::new(file)));
+        Ok((ino, found, FileHandle(handle)))
+    }
+
+    /// Whoever reads or writes it still keeps it open.
+    pub(crate) fn close_file(&self, ino: INodeNo, handle: FileHandle) {
+        let closed = self.handles().remove(ino.0, handle.0);
+        if let Some(Open::File(file)) = closed
+            && let Some(file) = Arc::into_inner(file)
+        {
+            file.close_soon();
+        }
+    }
+
+    pub(crate) fn list(&self, ino: INodeNo) -> Result<Vec<Entry>> {
+        self.at(ino, |path| {
+            let mut folder = self.node.list(path)?;
+            let mut entries = Vec::new();
+            while let Some(entry) = folder.next_entry()? {
+                entries.push(entry);
+            }
+            Ok(entries)
+        })
+    }
+
+    /// The names of an open folder, read again after a rewind.
+    pub(crate) fn listed(
+        &self,
+        ino: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+    ) -> Result<Arc<Vec<Entry>>> {
+        let open = self.handles().get(handle.0).cloned();
+        let Some(Open::Folder(mut entries, is_read)) = open else {
+            return Err(Errno::BADF.into());
+        };
+        if offset == 0 {
+            // A folder that is gone keeps what it had.
+            if is_read && let Ok(again) = self.list(ino) {
+                entries = Arc::new(again);
+            }
+            self.handles().replace(handle.0, Open::Folder(Arc::clone(&entries), true));
+        }
+        Ok(entries)
+    }
+
+    /// Some file systems do not tell the types of names.
+    pub(crate) fn kind_of(&self, folder: INodeNo, entry: &Entry) -> FileType {
+        if entry.kind != 0 {
+            return kind(u32::from(entry.kind) << 12);
+        }
+        let found = self.entry(folder, OsStr::from_bytes(&entry.name), |_| Ok(()));
+        found.map_or(FileType::RegularFile, |found| kind(found.mode))
+    }
+
+    /// Where a link leads.
+    pub(crate) fn read_link(&self, ino: INodeNo) -> Result<Vec<u8>> {
+        self.at(ino, |path| self.node.read_link(path)).map_err(|error| match error.errno() {
+            // What is there is no link any more.
+            libc::EINVAL => Errno::STALE.into(),
+            _ => stale(error),
+        })
+    }
+
+    pub(crate) fn change_owner(
+        &self,
+        ino: INodeNo,
+        handle: Option<FileHandle>,
+        owner: (Option<u32>, Option<u32>),
+    ) -> Result<()> {
+        if owner == (None, None) {
+            return Ok(());
+        }
+        let found = self.attributes(ino, handle)?;
+        // The server has no such request: it is the user's own.
+        let is_same = owner.0.is_none_or(|uid| uid == found.uid)
+            && owner.1.is_none_or(|gid| gid == found.gid);
+        if is_same { Ok(()) } else { Err(Errno::PERM.into()) }
+    }
+
+    pub(crate) fn resize(&self, ino: INodeNo, handle: Option<FileHandle>, size: u64) -> Result<()> {
+        let open = match handle {
+            Some(handle) => Some(self.file(handle)?),
+            None => self.nameless(ino),
+        };
+        match open {
+            Some(file) => file.truncate(size),
+            None => self.change_at(ino, |path| self.node.truncate(path, size)),
+        }
+    }
+
+    pub(crate) fn set_times(
+        &self,
+        ino: INodeNo,
+        accessed: Option<NewTime>,
+        modified: Option<NewTime>,
+    ) -> Result<()> {
+        self.change_at(ino, |path| self.node.set_times(path, accessed, modified))
+    }
+
+    /// Whether access(2) is granted, which asks but does not open: by the mode,
+    /// as the user whom both this process and the server run as.
+    pub(crate) fn access(&self, ino: INodeNo, wanted: i32) -> Result<()> {
+        let found = self.attributes(ino, None)?;
+        let class = if rustix::process::geteuid().as_raw() == found.uid {
+            6
+        } else if is_member(found.gid) {
+            3
+        } else {
+            0
+        };
+        let wanted = wanted as u32 & 7;
+        let granted = match rustix::process::geteuid().is_root() {
+            // Root may do all but run what nobody may.
+            true if found.mode & 0o111 == 0 && found.mode & libc::S_IFMT != libc::S_IFDIR => 6,
+            true => 7,
+            false => found.mode >> class & 7,
+        };
+        if wanted & !granted == 0 { Ok(()) } else { Err(Errno::ACCESS.into()) }
+    }
+}
+
+fn is_member(gid: u32) -> bool {
+    let groups = rustix::process::getgroups().unwrap_or_default();
+    rustix::process::getegid().as_raw() == gid || groups.iter().any(|group| group.as_raw() == gid)
+}
