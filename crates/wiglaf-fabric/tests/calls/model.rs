@@ -92,6 +92,8 @@ pub(crate) struct Receiver {
     pub(crate) wanted: HashMap<usize, VecDeque<Entry>>,
     /// What has arrived without an entry: context, offset, seed and length of the contents.
     pub(crate) silent: Vec<(usize, usize, usize, usize)>,
+    /// Receives that ended well, and those that did not. A peek is no receive.
+    pub(crate) counts: (u64, u64),
 }
 
 impl Receiver {
@@ -144,6 +146,7 @@ impl Receiver {
         message: Message,
     ) {
         let error = (message.len > len).then_some((fi::FI_ETRUNC, message.len - len));
+        *if error.is_none() { &mut self.counts.0 } else { &mut self.counts.1 } += 1;
         if !shown && error.is_none() {
             self.silent.push((context, offset, message.seed, len));
             return;
@@ -192,6 +195,7 @@ impl Receiver {
     pub(crate) fn cancel(&mut self, context: usize) -> bool {
         let Some(at) = self.posted.iter().position(|p| p.context == context) else { return false };
         let posted = self.posted.remove(at);
+        self.counts.1 += 1;
         self.want(context, missed(&posted.wish, fi::FI_ECANCELED));
         true
     }

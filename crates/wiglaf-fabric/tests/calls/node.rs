@@ -6,8 +6,10 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ptr;
 
+use crate::counters::{Counters, Counts};
 use crate::model::{Class, Entry, Receiver};
 use crate::ops::{self, Home, call, fi};
+use crate::remote::Exposed;
 
 pub(crate) struct Node {
     pub(crate) ep: *mut fi::fid_ep,
@@ -30,6 +32,14 @@ pub(crate) struct Node {
     pub(crate) marks: HashSet<usize>,
     /// What was read before its time.
     put_off: VecDeque<Result<Read, fi::fi_cq_err_entry>>,
+    exposed: Option<Exposed>,
+    /// One-sided operations whose entry must come, by context: its flags, or its error.
+    pub(crate) one_sided: HashMap<usize, (u64, Option<i32>)>,
+    /// Data and length of writes that must be told of.
+    pub(crate) remote_data: VecDeque<(u64, usize)>,
+    counters: Option<Counters>,
+    /// What they must say; the receives are the model's.
+    pub(crate) counts: Counts,
 }
 
 // SAFETY: the provider may be called by any thread.
@@ -42,13 +52,20 @@ struct Read {
 }
 
 impl Node {
-    pub(crate) fn open(home: &Home, format: fi::fi_cq_format, is_selective: bool) -> Self {
+    pub(crate) fn open(
+        home: &Home,
+        n: usize,
+        format: fi::fi_cq_format,
+        is_selective: bool,
+    ) -> Self {
         let (ep, tx, rx) = (home.ep(), home.cq(format), home.cq(format));
         let av = home.av();
         let selective = if is_selective { fi::FI_SELECTIVE_COMPLETION } else { 0 };
         assert_eq!(ops::bind(ep, av, 0), 0);
         assert_eq!(ops::bind(ep, tx, fi::FI_SEND | selective), 0);
         assert_eq!(ops::bind(ep, rx, fi::FI_RECV | selective), 0);
+        // Operations take other ways with counters than without.
+        let counters = (n != 1).then(|| Counters::bind(home, ep));
         assert_eq!(ops::enable(ep), 0);
         Self {
             ep,
@@ -64,7 +81,30 @@ impl Node {
             released: HashSet::new(),
             marks: HashSet::new(),
             put_off: VecDeque::new(),
+            exposed: Some(Exposed::open(home, n)),
+            one_sided: HashMap::new(),
+            remote_data: VecDeque::new(),
+            counters,
+            counts: Counts::default(),
         }
+    }
+
+    /// The memory that others may reach.
+    pub(crate) fn exposed(&mut self) -> &mut Exposed {
+        self.exposed.as_mut().expect("until it is closed")
+    }
+
+    pub(crate) fn is_memory_right(&self) -> bool {
+        self.exposed.as_ref().is_some_and(Exposed::is_right)
+    }
+
+    /// Whether the counters say what they must.
+    pub(crate) fn is_counted(&self) -> bool {
+        let mut counts = self.counts;
+        let (well, badly) = self.model.counts;
+        (0..well).for_each(|_| counts.received(true));
+        (0..badly).for_each(|_| counts.received(false));
+        self.counters.as_ref().is_none_or(|counters| counters.read() == counts)
     }
 
     pub(crate) fn close(self) {
@@ -72,6 +112,8 @@ impl Node {
         assert_eq!(ops::close(self.tx), 0, "tx");
         assert_eq!(ops::close(self.rx), 0, "rx");
         assert_eq!(ops::close(self.av), 0, "av");
+        self.counters.into_iter().for_each(Counters::close);
+        self.exposed.into_iter().for_each(Exposed::close);
     }
 
     /// A buffer for a receive with that context.
@@ -83,8 +125,16 @@ impl Node {
     /// Reads all that is there from both queues, and compares.
     pub(crate) fn read(&mut self) -> Result<(), String> {
         while let Some(read) = next(self.tx, self.format)? {
+            let context = match &read {
+                Ok(read) => read.entry.op_context.addr(),
+                Err(error) => error.op_context.addr(),
+            };
+            if let Some((flags, error)) = self.one_sided.remove(&context) {
+                let got = read.map(|read| read.entry.flags).map_err(|error| error.err);
+                compare("a one-sided operation", got, error.map_or(Ok(flags), Err))?;
+                continue;
+            }
             let read = read.map_err(|error| format!("a send has failed: {}", error.err))?;
-            let context = read.entry.op_context.addr();
             let Some(class) = self.sending.remove(&context) else {
                 return Err(format!("send {context:#x} has completed and was not to"));
             };
@@ -131,6 +181,9 @@ impl Node {
 
     fn received(&mut self, read: &Read) -> Result<(), String> {
         let context = read.entry.op_context.addr();
+        if read.entry.flags & fi::FI_REMOTE_WRITE != 0 {
+            return self.written(read);
+        }
         if context & 1 != 0 {
             self.marks.insert(context);
             return Ok(());
@@ -164,6 +217,19 @@ impl Node {
             Some((offset, seed, len)) => self.compare_contents(context, offset, seed, len),
             None => Ok(()),
         }
+    }
+
+    /// Somebody has written to the memory here, and said so.
+    fn written(&mut self, read: &Read) -> Result<(), String> {
+        let Some((data, len)) = self.remote_data.pop_front() else {
+            return Err("a write was told of and should not have been".to_owned());
+        };
+        let flags = fi::FI_RMA | fi::FI_REMOTE_WRITE | fi::FI_REMOTE_CQ_DATA;
+        compare("flags of a write that was told of", read.entry.flags, flags)?;
+        compare("its length", read.entry.len, len)?;
+        compare("its context", read.entry.op_context.addr(), 0)?;
+        let has_data = self.format >= fi::FI_CQ_FORMAT_DATA;
+        if has_data { compare("its data", read.entry.data, data) } else { Ok(()) }
     }
 
     /// The entry of the message that lies there in its buffer. Several do where some are empty.

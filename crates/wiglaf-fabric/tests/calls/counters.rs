@@ -1,0 +1,61 @@
+//! Counters of all kinds that an endpoint can have, and what they must say.
+
+use crate::ops::{self, Home, call, close, fi};
+
+/// What is counted, with the flag by which a counter is bound for it.
+const KINDS: [u64; 6] =
+    [fi::FI_SEND, fi::FI_RECV, fi::FI_READ, fi::FI_WRITE, fi::FI_REMOTE_READ, fi::FI_REMOTE_WRITE];
+
+/// How many operations of each kind ended well, and how many did not.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counts([(u64, u64); KINDS.len()]);
+
+impl Counts {
+    fn add(&mut self, kind: usize, well: bool) {
+        let (good, bad) = &mut self.0[kind];
+        *if well { good } else { bad } += 1;
+    }
+
+    pub(crate) fn sent(&mut self) {
+        self.add(0, true);
+    }
+
+    pub(crate) fn received(&mut self, well: bool) {
+        self.add(1, well);
+    }
+
+    pub(crate) fn local(&mut self, is_read: bool, well: bool) {
+        self.add(if is_read { 2 } else { 3 }, well);
+    }
+
+    /// The same at the target, which counts only what it has let happen.
+    pub(crate) fn remote(&mut self, is_read: bool) {
+        self.add(if is_read { 4 } else { 5 }, true);
+    }
+}
+
+/// One counter of each kind.
+pub(crate) struct Counters([*mut fi::fid_cntr; KINDS.len()]);
+
+impl Counters {
+    /// Bound to an endpoint that is not yet enabled.
+    pub(crate) fn bind(home: &Home, ep: *mut fi::fid_ep) -> Self {
+        Self(KINDS.map(|kind| {
+            let counter = home.cntr();
+            assert_eq!(ops::bind(ep, counter, kind), 0);
+            counter
+        }))
+    }
+
+    pub(crate) fn read(&self) -> Counts {
+        Counts(self.0.map(|counter| {
+            (call!(counter, ops.read(counter)), call!(counter, ops.readerr(counter)))
+        }))
+    }
+
+    pub(crate) fn close(self) {
+        for counter in self.0 {
+            assert_eq!(close(counter), 0, "cntr");
+        }
+    }
+}
