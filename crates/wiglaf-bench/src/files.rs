@@ -7,8 +7,8 @@
 //! client's cache is not asked for twice: mounts are made anew for each run,
 //! pages are read once after an open, and each small file is visited once.
 
-mod nodes;
-mod stage;
+pub(crate) mod nodes;
+pub(crate) mod stage;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

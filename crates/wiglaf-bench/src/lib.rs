@@ -32,6 +32,7 @@ pub mod pingpong;
 pub mod report;
 pub mod ring;
 pub mod stats;
+pub mod transformation;
 
 pub use error::{BenchError, Result};
 pub use launch::{Job, Launcher, Settings, Transport};

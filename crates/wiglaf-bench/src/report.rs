@@ -5,6 +5,7 @@ mod json;
 mod plot;
 mod scale;
 mod table;
+mod transformation;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,11 +17,12 @@ use crate::{bandwidth, pingpong};
 
 pub use files::{files_markdown, files_table};
 pub use json::{read, write};
-use plot::{Bars, Draw, Picture, draw_png, draw_svg};
+use plot::{Bars, Draw, Picture, SpeedUp, draw_png, draw_svg};
 pub use table::{
     applications_table, bandwidth_markdown, bandwidth_table, length, pingpong_markdown,
     pingpong_table, ring_table,
 };
+pub use transformation::{transformation_markdown, transformation_table};
 
 /// What became of a report on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +57,19 @@ pub fn write_bandwidth(report: &bandwidth::Report, folder: &Path) -> Result<Writ
 /// When the folder cannot be written to.
 pub fn write_files(report: &crate::files::Report, folder: &Path) -> Result<Written> {
     write_all(report, &files_markdown(report), &Bars::of_files(report), folder, "files")
+}
+
+/// The same about the transformation: `transformation.json`, `.md`, `.svg` and
+/// `.png`.
+///
+/// # Errors
+/// When the folder cannot be written to.
+pub fn write_transformation(
+    report: &crate::transformation::Report,
+    folder: &Path,
+) -> Result<Written> {
+    let picture = SpeedUp::of(report);
+    write_all(report, &transformation_markdown(report), &picture, folder, "transformation")
 }
 
 fn write_all(

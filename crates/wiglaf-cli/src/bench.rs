@@ -4,6 +4,7 @@ mod files;
 pub(crate) mod interrupt;
 pub(crate) mod launcher;
 pub(crate) mod nodes;
+mod transformation;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ Examples:
   wiglaf bench ring --ranks 4 --nodes 4  ranks that share cores
   wiglaf bench applications              whole programs, serial, TCP, Wiglaf
   wiglaf bench files --quick             remote files: Wiglaf, sshfs, NFS
+  wiglaf bench transformation            what they are worth to a program
 
 Wiglaf and every TCP rival that is installed take turns with the same program on
 the same nodes and cores. A cluster that is up is used if it is as the options
@@ -64,6 +66,8 @@ enum What {
     Applications(ApplicationsArgs),
     /// Files of another node, beside sshfs, NFS, a TCP stream and the local disk
     Files(files::FilesArgs),
+    /// A program with files on the disks of 1, 2 and 3 nodes, by every way to them
+    Transformation(transformation::TransformationArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -157,7 +161,7 @@ struct ApplicationsArgs {
 
 #[derive(Debug, clap::Args)]
 struct Common {
-    /// How often each contender runs [default: 5; 1 for applications; 3 for files]
+    /// How often each contender runs [default: 5; 1 for applications; 3 for files and transformation]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     repeats: Option<u16>,
 
@@ -274,6 +278,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         What::Ring(args) => run_ring(args, global)?,
         What::Applications(args) => run_applications(args, global)?,
         What::Files(args) => files::run(args, global)?,
+        What::Transformation(args) => transformation::run(args, global)?,
     }
     Ok(ExitCode::SUCCESS)
 }

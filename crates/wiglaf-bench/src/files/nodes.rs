@@ -27,10 +27,11 @@ pub struct Library {
     pub folder: PathBuf,
 }
 
-/// Two nodes with a folder `/scratch` each, of which the first reads the files
-/// of the second. A folder that the commands start in is shared by both.
+/// Nodes with a folder `/scratch` each. In the comparison of ways to files there
+/// are two, of which the first reads the files of the second. A folder that the
+/// commands start in is shared by all.
 pub trait Nodes {
-    /// Runs a command on the node with this place, 0 or 1. SIGTERM to it ends
+    /// Runs a command on the node with this place, from 0. SIGTERM to it ends
     /// the command there.
     fn command(&self, node: usize, argv: &[OsString], folder: &Path) -> Command;
 
@@ -57,9 +58,9 @@ pub trait Nodes {
 
 /// Nodes, and the folder of measuring programs that they share.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub(super) nodes: &'a dyn Nodes,
-    pub(super) shared: &'a Path,
+pub(crate) struct Place<'a> {
+    pub(crate) nodes: &'a dyn Nodes,
+    pub(crate) shared: &'a Path,
 }
 
 impl Place<'_> {
@@ -69,7 +70,7 @@ impl Place<'_> {
     }
 
     /// Runs a command to its end; answers what it printed, errors included.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         node: usize,
         what: &str,
@@ -99,19 +100,19 @@ impl Place<'_> {
     }
 
     /// A shell script, with arguments `$1` and so on.
-    pub(super) fn script(&self, node: usize, script: &str, arguments: &[&str]) -> Result<String> {
+    pub(crate) fn script(&self, node: usize, script: &str, arguments: &[&str]) -> Result<String> {
         let argv = [&["/bin/sh", "-ec", script, "sh"], arguments].concat();
         Ok(self.run(node, "the preparation", &argv, SCRIPT_TIME_MAX)?.0)
     }
 
     /// Removes a folder, also after an interrupt.
-    pub(super) fn remove(&self, node: usize, folder: &str) -> Result<()> {
+    pub(crate) fn remove(&self, node: usize, folder: &str) -> Result<()> {
         let argv = ["rm", "-rf", "--one-file-system", folder];
         self.run_unless(node, "cleaning up", &argv, SCRIPT_TIME_MAX, &|| false).map(drop)
     }
 
     /// Starts what goes on until it is dropped.
-    pub(super) fn start(&self, node: usize, argv: &[&str]) -> io::Result<Service> {
+    pub(crate) fn start(&self, node: usize, argv: &[&str]) -> io::Result<Service> {
         let mut command = self.command(node, argv);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
@@ -124,14 +125,14 @@ const SCRIPT_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A command that goes on. Dropping it ends it.
 #[derive(Debug)]
-pub(super) struct Service {
+pub(crate) struct Service {
     child: Child,
     said: Option<[JoinHandle<Vec<u8>>; 2]>,
 }
 
 impl Service {
     /// Ends it; answers the last line that it said.
-    pub(super) fn last_line(mut self) -> String {
+    pub(crate) fn last_line(mut self) -> String {
         let _ = end(&mut self.child);
         let said = self.said.take().into_iter().flatten();
         let said: Vec<u8> = said.flat_map(|one| one.join().unwrap_or_default()).collect();

@@ -17,26 +17,38 @@ use crate::launch::Settings;
 const SOURCE: &str = include_str!("../../files/files.c");
 /// For a run of the measuring program; who needs longer is stuck.
 const RUN_TIME_MAX: Duration = Duration::from_secs(1200);
-const WAIT_TIME_MAX: Duration = Duration::from_secs(30);
+pub(crate) const WAIT_TIME_MAX: Duration = Duration::from_secs(30);
 /// Where the other side of the raw stream listens; the program knows it, too.
 const TCP_PORT: &str = "7799";
-const SSH_PORT: &str = "2299";
-const NFS_PORT: &str = "2049";
-const SSHD: &str = "/usr/sbin/sshd";
-const SFTP_SERVER: &str = "/usr/lib/openssh/sftp-server";
+pub(crate) const SSH_PORT: &str = "2299";
+pub(crate) const NFS_PORT: &str = "2049";
+pub(crate) const SSHD: &str = "/usr/sbin/sshd";
+pub(crate) const SFTP_SERVER: &str = "/usr/lib/openssh/sftp-server";
 /// The cipher that OpenSSH moves most bytes with on processors with AES
 /// instructions.
-const FAST_CIPHER: &str = "aes128-gcm@openssh.com";
+pub(crate) const FAST_CIPHER: &str = "aes128-gcm@openssh.com";
 
 /// NFS 3, because libnfs 4.0.0 cannot encode a write of 64 KiB for NFS 4, and
 /// nothing else of the server that costs time.
-const GANESHA: &str = "\
+pub(crate) const GANESHA: &str = "\
 NFS_CORE_PARAM { Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; Enable_NLM = false;
     Enable_RQUOTA = false; Enable_UDP = false; }
 EXPORT { Export_Id = 1; Path = /scratch; Pseudo = /scratch; Access_Type = RW; Squash = None;
     SecType = sys; Protocols = 3; Transports = TCP; FSAL { Name = VFS; } }
 LOG { Default_Log_Level = WARN; }
 ";
+
+pub(crate) const RPCBIND_PORT: &str = "111";
+pub(crate) const START_RPCBIND: &str = "mkdir -p /run/rpcbind; exec rpcbind -f -w";
+/// With the run's own folder and the configuration.
+pub(crate) const START_GANESHA: &str = "\
+mkdir -p /run/ganesha /var/lib/nfs/ganesha; printf %s \"$2\" > \"$1/conf\"
+exec ganesha.nfsd -F -L STDERR -f \"$1/conf\" -p \"$1/pid\"";
+/// With the run's own folder, which has the keys, the port, and two programs.
+pub(crate) const START_SSHD: &str = "\
+mkdir -p /run/sshd
+exec \"$3\" -D -e -f /dev/null -p \"$2\" -h \"$1/host\" -o PidFile=none -o PasswordAuthentication=no \
+    -o StrictModes=no -o \"AuthorizedKeysFile=$1/authorized\" -o \"Subsystem=sftp $4\"";
 
 /// Programs, folders and services of one comparison. Dropping it takes all of
 /// it away.
@@ -63,12 +75,12 @@ pub(super) struct Ready {
     pub(super) evidence: Option<String>,
 }
 
-type Why<T> = std::result::Result<T, String>;
+pub(crate) type Why<T> = std::result::Result<T, String>;
 
 impl<'a> Stage<'a> {
     /// Prepares what all ways need: the measuring program and the small files.
     pub(super) fn set(nodes: &'a dyn Nodes, cache: &'a Path, sizes: Sizes) -> Result<Self> {
-        let plain = build(cache, "files", vec![], None)?;
+        let plain = build_plain(cache)?;
         let pid = std::process::id();
         let stage = Self {
             place: Place { nodes, shared: cache },
@@ -214,12 +226,9 @@ impl<'a> Stage<'a> {
         let arguments = vec!["-DWITH_NFS".into(), "-lnfs".into()];
         let program = build(self.place.shared, "files-nfs", arguments, None)
             .map_err(|why| format!("{why}; `apt-get install libnfs-dev`"))?;
-        let rpcbind = "mkdir -p /run/rpcbind; exec rpcbind -f -w";
-        self.serve(&["/bin/sh", "-ec", rpcbind], "111")?;
-        let ganesha = "mkdir -p /run/ganesha /var/lib/nfs/ganesha; printf %s \"$2\" > \"$1/conf\"; \
-                       exec ganesha.nfsd -F -L STDERR -f \"$1/conf\" -p \"$1/pid\"";
+        self.serve(&["/bin/sh", "-ec", START_RPCBIND], RPCBIND_PORT)?;
         let own = self.own.clone();
-        self.serve(&["/bin/sh", "-ec", ganesha, "sh", &own, GANESHA], NFS_PORT)?;
+        self.serve(&["/bin/sh", "-ec", START_GANESHA, "sh", &own, GANESHA], NFS_PORT)?;
         let settings = [
             ("server", GANESHA.to_owned()),
             (
@@ -309,10 +318,7 @@ impl<'a> Stage<'a> {
         let put = "printf %s \"$3\" > \"$1/$2\"";
         self.place.script(SERVER, put, &[&own, "authorized", &client]).map_err(say)?;
         self.place.script(CLIENT, put, &[&own, "known", &known]).map_err(say)?;
-        let sshd = "mkdir -p /run/sshd; exec \"$3\" -D -e -f /dev/null -p \"$2\" -h \"$1/host\" \
-                    -o PidFile=none -o PasswordAuthentication=no -o StrictModes=no \
-                    -o \"AuthorizedKeysFile=$1/authorized\" -o \"Subsystem=sftp $4\"";
-        let argv = ["/bin/sh", "-ec", sshd, "sh", &own, SSH_PORT, SSHD, SFTP_SERVER];
+        let argv = ["/bin/sh", "-ec", START_SSHD, "sh", &own, SSH_PORT, SSHD, SFTP_SERVER];
         self.serve(&argv, SSH_PORT)?;
         Ok(known)
     }
@@ -350,15 +356,21 @@ impl Drop for Stage<'_> {
     }
 }
 
-fn path(path: &Path) -> String {
+pub(crate) fn path(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn installed(what: &str, file: &str, packages: &str) -> Why<()> {
+pub(crate) fn installed(what: &str, file: &str, packages: &str) -> Why<()> {
     match Path::new(file).exists() {
         true => Ok(()),
         false => Err(format!("{what} is missing: `apt-get install {packages}`")),
     }
+}
+
+/// The measuring program for files that are in a file system; it also waits for
+/// ports and mounts.
+pub(crate) fn build_plain(cache: &Path) -> Result<PathBuf> {
+    build(cache, "files", vec![], None)
 }
 
 fn build(
@@ -381,7 +393,7 @@ fn build(
 }
 
 /// What was measured with, as Debian numbers it.
-pub(super) fn versions() -> BTreeMap<String, Option<String>> {
+pub(crate) fn versions() -> BTreeMap<String, Option<String>> {
     ["sshfs", "openssh-server", "nfs-ganesha", "libnfs13", "fuse3"]
         .map(|package| (package.to_owned(), crate::facts::debian_version(package)))
         .into()

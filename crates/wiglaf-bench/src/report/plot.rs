@@ -6,6 +6,7 @@
 //! machine without fonts, and nothing can overlap that was not put there.
 
 mod bars;
+mod speedup;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ use crate::facts::Facts;
 use crate::launch::Transport;
 use crate::pingpong::Report;
 pub(super) use bars::Bars;
+pub(super) use speedup::SpeedUp;
 
 /// The Debian package with the font that the PNG needs.
 pub(super) const FONT_PACKAGE: &str = "fonts-dejavu-core";

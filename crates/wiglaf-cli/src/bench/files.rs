@@ -88,11 +88,13 @@ impl From<WayArg> for Way {
     }
 }
 
-/// The first two nodes of a cluster.
-struct Emulated<'a> {
-    cluster: &'a Cluster,
-    exe: PathBuf,
-    link: &'static str,
+/// The first nodes of a cluster.
+pub(super) struct Emulated<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) exe: PathBuf,
+    pub(super) link: &'static str,
+    /// So many of them.
+    pub(super) nodes: usize,
 }
 
 impl Emulated<'_> {
@@ -130,7 +132,8 @@ impl Nodes for Emulated<'_> {
     fn facts(&self) -> BTreeMap<String, String> {
         let shape = &self.cluster.record.shape;
         let core = |core: Option<usize>| core.map_or("any".to_owned(), |core| core.to_string());
-        let cores: Vec<String> = shape.nodes.iter().take(2).map(|n| core(n.core)).collect();
+        let cores: Vec<String> =
+            shape.nodes.iter().take(self.nodes).map(|n| core(n.core)).collect();
         [
             ("nodes", "emulated, on one machine".to_owned()),
             ("cluster", shape.summary()),
@@ -138,7 +141,7 @@ impl Nodes for Emulated<'_> {
             ("mtu", shape.mtu.to_string()),
             ("core of each node", cores.join(", ")),
             ("link asked for", self.link.to_owned()),
-            ("disk", "the second node's /scratch: tmpfs, always in memory".to_owned()),
+            ("disk", "each node's /scratch: tmpfs, always in memory".to_owned()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()
@@ -155,7 +158,7 @@ pub(super) fn run(args: &FilesArgs, global: &Global) -> Result<()> {
     let cache = work_folder(&common.output)?;
     let cluster = Cluster::find_or_start(global, &common.wish(2))?;
     let link = wiglaf_cluster::mpi::Link::from(common.link).name();
-    let nodes = Emulated { cluster: &cluster, exe: this_exe()?, link };
+    let nodes = Emulated { cluster: &cluster, exe: this_exe()?, link, nodes: 2 };
     let usual = if common.quick { Sizes::QUICK } else { Sizes::FULL };
     let stream_bytes = args.stream.map_or(usual.stream_bytes, |len| len.max(1 << 20));
     let plan = Plan {

@@ -1,0 +1,131 @@
+//! Wall speed-up against the number of nodes, a curve for each way, under the
+//! line where twice the nodes take half the time.
+
+use plotters::backend::DrawingBackend;
+use plotters::style::text_anchor::{HPos, VPos};
+
+use super::super::scale::{Scale, round_ticks};
+use super::{
+    Draw, FAINT, GRID, INK, LEFT, Look, Marker, Painted, Pen, RGBColor, RIGHT, plain, subtitle,
+};
+use crate::transformation::{Report, Way};
+
+const TOP: i32 = 130;
+const BOTTOM: i32 = 560;
+const HEIGHT: i32 = 620;
+
+/// Curves of speed-up.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::report) struct SpeedUp {
+    title: String,
+    subtitle: String,
+    nodes_max: usize,
+    cores: usize,
+    /// Nodes and speed-up.
+    curves: Vec<(Way, Vec<(f64, f64)>)>,
+}
+
+impl SpeedUp {
+    /// The picture of a transformation.
+    pub(in crate::report) fn of(report: &Report) -> Self {
+        let curve = |way| {
+            let points = (1..=report.nodes_max())
+                .filter_map(|nodes| Some((nodes as f64, report.at(way, nodes)?.speed_up)));
+            (way, points.collect())
+        };
+        Self {
+            title: format!("Integral transformation of HCNO, {}: speed-up", report.basis),
+            subtitle: subtitle(&report.facts, report.rounds),
+            nodes_max: report.nodes_max(),
+            cores: report.facts.cores,
+            curves: report.ways().into_iter().map(curve).collect(),
+        }
+    }
+}
+
+fn look(way: Way) -> Look {
+    let (color, marker, width) = match way {
+        Way::Wiglaf => (RGBColor(0, 114, 178), Marker::Disc, 3),
+        Way::WiglafMount => (RGBColor(86, 180, 233), Marker::Ring, 2),
+        Way::Nfs => (RGBColor(213, 94, 0), Marker::Square, 2),
+        Way::Sshfs => (RGBColor(0, 158, 115), Marker::Triangle, 2),
+        Way::Local => (FAINT, Marker::OpenSquare, 1),
+    };
+    Look { color, marker, width }
+}
+
+impl Draw for SpeedUp {
+    fn height(&self) -> i32 {
+        HEIGHT
+    }
+
+    fn paint<B: DrawingBackend>(&self, pen: &Pen<'_, B>) -> Painted {
+        pen.area.fill(&RGBColor(255, 255, 255)).map_err(|e| e.to_string())?;
+        let upper_left = (HPos::Left, VPos::Top);
+        pen.text(&self.title, (LEFT, 12), 24, INK, upper_left)?;
+        pen.text(&self.subtitle, (LEFT, 42), 14, FAINT, upper_left)?;
+        if self.nodes_max > self.cores {
+            let words = format!("{} nodes share {} cores", self.nodes_max, self.cores);
+            pen.text(&words, (LEFT, 60), 14, FAINT, upper_left)?;
+        }
+        for ((way, _), x) in self.curves.iter().zip((LEFT..).step_by(200)) {
+            pen.line(&[(x, 100), (x + 34, 100)], look(*way).color, look(*way).width)?;
+            pen.marker((x + 17, 100), look(*way))?;
+            pen.text(way.label(), (x + 42, 100), 15, INK, (HPos::Left, VPos::Center))?;
+        }
+        pen.speed_up(self)
+    }
+}
+
+impl<B: DrawingBackend> Pen<'_, B> {
+    fn speed_up(&self, picture: &SpeedUp) -> Painted {
+        let most = picture.nodes_max as f64;
+        // Room at both sides of the first and the last number.
+        let x = Scale::linear((0.5, most + 0.5), (LEFT, RIGHT));
+        let ticks = round_ticks(most, 6);
+        let y = Scale::linear((0.0, ticks.last().copied().unwrap_or(1.0)), (BOTTOM, TOP));
+        for &tick in &ticks {
+            let at = y.pixel(tick);
+            self.line(&[(LEFT, at), (RIGHT, at)], GRID, 1)?;
+            self.text(&plain(tick), (LEFT - 10, at), 14, INK, (HPos::Right, VPos::Center))?;
+        }
+        for nodes in 1..=picture.nodes_max {
+            let at = (x.pixel(nodes as f64), BOTTOM + 8);
+            self.text(&nodes.to_string(), at, 14, INK, (HPos::Center, VPos::Top))?;
+        }
+        let ideal = [1.0, most].map(|n| (x.pixel(n), y.pixel(n)));
+        self.line(&ideal, FAINT, 1)?;
+        let above = (ideal[1].0 + 8, ideal[1].1);
+        self.text("one node's time / nodes", above, 13, FAINT, (HPos::Left, VPos::Center))?;
+        for (way, points) in picture.curves.iter().rev() {
+            let at: Vec<_> = points.iter().map(|(n, s)| (x.pixel(*n), y.pixel(*s))).collect();
+            self.line(&at, look(*way).color, look(*way).width)?;
+            at.iter().try_for_each(|point| self.marker(*point, look(*way)))?;
+        }
+        self.line(&[(LEFT, TOP), (LEFT, BOTTOM), (RIGHT, BOTTOM)], INK, 1)?;
+        let middle = i32::midpoint(LEFT, RIGHT);
+        self.text("nodes", (middle, BOTTOM + 30), 15, INK, (HPos::Center, VPos::Top))?;
+        self.upward("wall speed-up", (20, i32::midpoint(TOP, BOTTOM)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transformation::tests::sample;
+
+    #[test]
+    fn each_way_has_a_curve_from_one_node_on() {
+        let picture = SpeedUp::of(&sample());
+        let expected = vec![
+            (Way::Wiglaf, vec![(1.0, 1.0), (2.0, 2.0)]),
+            (Way::Nfs, vec![(1.0, 1.0), (2.0, 0.5)]),
+        ];
+        assert_eq!(picture.curves, expected);
+        let folder = tempfile::TempDir::new().unwrap();
+        let file = folder.path().join("picture.svg");
+        super::super::draw_svg(&picture, &file).unwrap();
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(text.contains("Wiglaf library") && text.contains("wall speed-up"));
+    }
+}
