@@ -33,7 +33,7 @@ f.checksum_status = ProtoField.uint8("wiglaf.checksum.status", "Checksum is", ba
 f.proof = ProtoField.uint64("wiglaf.proof", "Proof", base.HEX)
 f.source = ProtoField.uint64("wiglaf.source", "Source epoch", base.HEX)
 f.destination = ProtoField.uint64("wiglaf.destination", "Destination epoch", base.HEX)
-f.sequence = ProtoField.uint32("wiglaf.sequence", "Packet number")
+f.sequence = ProtoField.uint64("wiglaf.sequence", "Number")
 f.ack = ProtoField.uint32("wiglaf.ack", "First ordered packet not arrived")
 f.credit = ProtoField.uint32("wiglaf.credit", "Eager limit")
 f.ack_delay = ProtoField.uint16("wiglaf.ack_delay", "Ack delay in us")
@@ -230,6 +230,11 @@ local function segment(body, tree)
    payload_behind(body, 16, tree)
 end
 
+-- 32 bits behind, 8 more in front.
+local function number(buffer)
+   return UInt64.new(buffer(32, 4):le_uint(), buffer(3, 1):uint())
+end
+
 local function header(buffer, tree)
    tree:add(f.magic, buffer(0, 1))
    tree:add(f.version, buffer(1, 1))
@@ -238,7 +243,7 @@ local function header(buffer, tree)
    tree:add_le(f.proof, buffer(8, 8))
    tree:add_le(f.source, buffer(16, 8))
    tree:add_le(f.destination, buffer(24, 8))
-   tree:add_le(f.sequence, buffer(32, 4))
+   tree:add(f.sequence, buffer(32, 4), number(buffer))
    tree:add_le(f.ack, buffer(36, 4))
    tree:add_le(f.credit, buffer(40, 4))
    tree:add_le(f.ack_delay, buffer(44, 2))
@@ -269,8 +274,8 @@ function wiglaf.dissector(buffer, pinfo, root)
    elseif body then
       records(body, tree, names)
    end
-   local number = kind == 3 and "" or string.format(" %d", buffer(32, 4):le_uint())
-   local info = (kinds[kind] or "kind?") .. number .. " " .. table.concat(names, " ")
+   local info = (kinds[kind] or "kind?") .. " " .. tostring(number(buffer)) .. " "
+      .. table.concat(names, " ")
    pinfo.cols.info = info
    return buffer:len()
 end

@@ -390,10 +390,12 @@ impl Endpoint {
             if let Err(why) = received {
                 failed = Some((path, why));
             }
-            while let Some(at) = link.take_unreachable() {
+            while let Some(found) = link.take_unreachable() {
                 let now = *arrived_at.get_or_insert_with(|| tick(clock));
-                self.near.lose(at, books, transport);
-                transport.handle_unreachable(now, at, books);
+                if found.quoted.is_none() {
+                    self.near.lose(found.at, books, transport);
+                }
+                transport.handle_unreachable(now, found.at, found.quoted.as_deref(), books);
             }
         }
         if let Some((path, why)) = failed {

@@ -24,7 +24,7 @@ use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use wiglaf_link::frame::{self, HEADERS_LEN};
-use wiglaf_link::{Deliver, Drops, Lane, Limits, Link, Sent, Train};
+use wiglaf_link::{Deliver, Drops, Lane, Limits, Link, Sent, Train, Unreachable};
 use wiglaf_link_udp::{BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface, Routes, Way};
 
 use ring::{Ring, set_option};
@@ -310,7 +310,7 @@ impl Link for PacketLink {
         Ok(count)
     }
 
-    fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
+    fn take_unreachable(&mut self) -> Option<Unreachable> {
         if self.report_polls == 0 {
             self.report_polls = REPORT_STRIDE;
             self.plain.collect_refused();

@@ -39,7 +39,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use wiglaf_link::near::Near;
-use wiglaf_link::{Deliver, Drops, Limits, Link, Sent, Train};
+use wiglaf_link::{Deliver, Drops, Limits, Link, Sent, Train, Unreachable};
 
 use layout::{
     AT_ARMED, AT_CLAIMED, AT_TAKES_NEAR, FRAME_LEN_MAX, RING_LEN, SLOTS, TRAIN_MAX, slot,
@@ -336,10 +336,12 @@ impl Link for ShmLink {
         Ok(count)
     }
 
-    fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
+    fn take_unreachable(&mut self) -> Option<Unreachable> {
         self.find_deaths();
         self.deaths.settled = self.deaths.settled.checked_sub(1)?;
-        self.deaths.found.pop_front()
+        let at = self.deaths.found.pop_front()?;
+        // The lock tells, and only who may open the segment could take it.
+        Some(Unreachable { at, quoted: None })
     }
 
     fn drops(&self) -> Drops {

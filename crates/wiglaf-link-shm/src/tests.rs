@@ -346,7 +346,7 @@ fn processes_talk_and_a_killed_one_leaves_nothing_in_the_way() {
             }
             assert!(Instant::now() < give_up, "the death was not found");
         };
-        assert_eq!(found, at(2));
+        assert_eq!(found.at, at(2));
         assert!(!a.reaches(at(2)));
     }
     assert_eq!(a.broken(), 0);
@@ -387,6 +387,6 @@ fn a_death_is_told_after_the_last_words() {
     }
     assert_eq!(a.take_unreachable(), None, "words are still unread");
     assert_eq!(receive(&mut a), [(at(2), b"last".to_vec())]);
-    assert_eq!(a.take_unreachable(), Some(at(2)));
+    assert_eq!(a.take_unreachable().map(|found| found.at), Some(at(2)));
     assert_eq!(a.take_unreachable(), None);
 }

@@ -6,7 +6,7 @@ use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use wiglaf_link::{Deliver, Sent};
+use wiglaf_link::{Deliver, Sent, Unreachable};
 
 use crate::frame::{BATCH_MAX, local_v4, send_many};
 use crate::refused::Refused;
@@ -67,6 +67,7 @@ impl BulkSocket {
         let granted = sys::grow_recv_buffer(socket.as_fd(), RECV_BUFFER_LEN)?;
         sys::grow_send_buffer(socket.as_fd(), SEND_BUFFER_LEN)?;
         sys::set_int(socket.as_fd(), libc::SOL_IP, libc::IP_RECVERR, 1)?;
+        sys::ignore_path_mtu(socket.as_fd())?;
         // Kernels before 4.18 know neither; before 5.0 only the first.
         let offload = sys::set_int(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
         let _ = sys::set_int(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1);
@@ -124,7 +125,7 @@ impl BulkSocket {
     }
 
     /// A destination found to have no listener.
-    pub fn take_refused(&mut self) -> Option<SocketAddrV4> {
+    pub fn take_refused(&mut self) -> Option<Unreachable> {
         self.refused.take()
     }
 

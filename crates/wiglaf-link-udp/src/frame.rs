@@ -5,7 +5,7 @@ use std::mem;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use wiglaf_link::{Deliver, Sent};
+use wiglaf_link::{Deliver, Sent, Unreachable};
 
 use crate::refused::Refused;
 use crate::sys::{self, SOCKADDR_LEN, Trouble, trouble};
@@ -55,6 +55,7 @@ impl FrameSocket {
         sys::grow_recv_buffer(socket.as_fd(), RECV_BUFFER_LEN)?;
         sys::grow_send_buffer(socket.as_fd(), SEND_BUFFER_LEN)?;
         sys::set_int(socket.as_fd(), libc::SOL_IP, libc::IP_RECVERR, 1)?;
+        sys::ignore_path_mtu(socket.as_fd())?;
         Ok(Self {
             socket,
             local,
@@ -79,7 +80,7 @@ impl FrameSocket {
     }
 
     /// A destination found to have no listener.
-    pub fn take_refused(&mut self) -> Option<SocketAddrV4> {
+    pub fn take_refused(&mut self) -> Option<Unreachable> {
         self.refused.take()
     }
 

@@ -23,7 +23,7 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, RawFd};
 
-use wiglaf_link::{Deliver, Drops, Lane, Limits, Link, Sent, Train};
+use wiglaf_link::{Deliver, Drops, Lane, Limits, Link, Sent, Train, Unreachable};
 
 pub use bulk::BulkSocket;
 pub use frame::{BATCH_MAX, FrameSocket};
@@ -116,7 +116,7 @@ impl Link for UdpLink {
         Ok(count)
     }
 
-    fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
+    fn take_unreachable(&mut self) -> Option<Unreachable> {
         self.frames.take_refused().or_else(|| self.bulk.take_refused())
     }
 

@@ -1,8 +1,9 @@
 //! Destinations that answered with "port unreachable".
 
 use std::collections::VecDeque;
-use std::net::SocketAddrV4;
 use std::os::fd::BorrowedFd;
+
+use wiglaf_link::Unreachable;
 
 use crate::sys;
 
@@ -16,7 +17,7 @@ const REPORTS_MAX: usize = 64;
 /// The findings of one socket.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
-    found: VecDeque<SocketAddrV4>,
+    found: VecDeque<Unreachable>,
 }
 
 impl Refused {
@@ -24,7 +25,7 @@ impl Refused {
     pub(crate) fn collect(&mut self, socket: BorrowedFd<'_>) {
         for _ in 0..REPORTS_MAX {
             match sys::take_report(socket) {
-                Ok(Some((libc::ECONNREFUSED, to))) => self.add(to),
+                Ok(Some((libc::ECONNREFUSED, found))) => self.add(found),
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => break,
             }
@@ -32,17 +33,17 @@ impl Refused {
     }
 
     /// The oldest finding not yet asked for.
-    pub(crate) fn take(&mut self) -> Option<SocketAddrV4> {
+    pub(crate) fn take(&mut self) -> Option<Unreachable> {
         self.found.pop_front()
     }
 
-    fn add(&mut self, to: SocketAddrV4) {
-        if self.found.contains(&to) {
+    fn add(&mut self, found: Unreachable) {
+        if self.found.contains(&found) {
             return;
         }
         if self.found.len() == FINDINGS_MAX {
             self.found.pop_front();
         }
-        self.found.push_back(to);
+        self.found.push_back(found);
     }
 }

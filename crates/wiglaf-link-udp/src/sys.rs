@@ -5,6 +5,8 @@ use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use wiglaf_link::{QUOTED_LEN_MAX, Unreachable};
+
 /// Room for the control messages of one datagram, aligned for `cmsghdr`.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
@@ -43,6 +45,12 @@ pub(crate) fn set_int(
         )
     };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Frames are as long as the interface carries, whatever ICMP says about the way: anybody could
+/// make the kernel refuse them by a report that the way is narrower (ip(7), IP_MTU_DISCOVER).
+pub(crate) fn ignore_path_mtu(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_int(socket, libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT)
 }
 
 pub(crate) fn get_int(
@@ -116,14 +124,13 @@ pub(crate) fn trouble(error: &io::Error) -> Trouble {
 }
 
 /// Takes one report of the network from a socket's error queue: the errno,
-/// and the destination of the datagram that caused it. `None` when the queue
-/// is empty.
+/// and the datagram that caused it. `None` when the queue is empty.
 pub(crate) fn take_report(
     socket: BorrowedFd<'_>,
-) -> io::Result<Option<(libc::c_int, SocketAddrV4)>> {
+) -> io::Result<Option<(libc::c_int, Unreachable)>> {
     let mut name = to_sockaddr(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
     let mut control = Control([0; 128]);
-    let mut quoted = [0u8; 8];
+    let mut quoted = [0u8; QUOTED_LEN_MAX];
     let mut iov = libc::iovec { iov_base: quoted.as_mut_ptr().cast(), iov_len: quoted.len() };
     // SAFETY: all-zero bytes are a valid `msghdr`.
     let mut msg: libc::msghdr = unsafe { mem::zeroed() };
@@ -137,10 +144,10 @@ pub(crate) fn take_report(
     let status = unsafe {
         libc::recvmsg(socket.as_raw_fd(), &raw mut msg, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)
     };
-    if status < 0 {
+    let Ok(quoted_len) = usize::try_from(status) else {
         let error = io::Error::last_os_error();
         return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
-    }
+    };
     let mut errno = 0;
     // SAFETY: `msg` was filled by the kernel; the walk stays within its
     // control buffer, and each payload is read unaligned and only when the
@@ -160,5 +167,6 @@ pub(crate) fn take_report(
             at = libc::CMSG_NXTHDR(&raw const msg, at);
         }
     }
-    Ok(Some((errno, from_sockaddr(&name))))
+    let quoted = Some(quoted[..quoted_len].to_vec());
+    Ok(Some((errno, Unreachable { at: from_sockaddr(&name), quoted })))
 }

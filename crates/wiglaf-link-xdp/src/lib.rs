@@ -29,7 +29,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
 use wiglaf_link::frame::{self, HEADERS_LEN};
-use wiglaf_link::{Deliver, Drops, Lane, Limits, Link, Sent, Train};
+use wiglaf_link::{Deliver, Drops, Lane, Limits, Link, Sent, Train, Unreachable};
 use wiglaf_link_udp::{BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface, Routes, Way};
 
 use gate::Gate;
@@ -334,7 +334,7 @@ impl Link for XdpLink {
         Ok(count)
     }
 
-    fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
+    fn take_unreachable(&mut self) -> Option<Unreachable> {
         if self.report_polls == 0 {
             self.report_polls = REPORT_STRIDE;
             self.plain.collect_refused();

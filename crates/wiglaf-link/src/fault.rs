@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
 
-use crate::{Deliver, Drops, Lane, Limits, Link, Sent, Train};
+use crate::{Deliver, Drops, Lane, Limits, Link, Sent, Train, Unreachable};
 
 /// A datagram is overtaken by at most so many events (sends and receive
 /// polls) of its link.
@@ -189,7 +189,7 @@ impl<L: Link> Link for Fault<L> {
         self.inner.recv(deliver)
     }
 
-    fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
+    fn take_unreachable(&mut self) -> Option<Unreachable> {
         self.inner.take_unreachable()
     }
 

@@ -74,6 +74,20 @@ pub struct Drops {
     pub overflows: u64,
 }
 
+/// How much of a datagram a report of the network may quote.
+pub const QUOTED_LEN_MAX: usize = 64;
+
+/// A destination that was found to have no listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreachable {
+    /// Where was sent to: of a peer's bulk port, where a bulk train met no listener.
+    pub at: SocketAddrV4,
+    /// The front of the datagram that met none, as ICMP quotes it: anybody can write such a
+    /// report, but who does not see the traffic cannot quote it. `None` where the link knows
+    /// by itself.
+    pub quoted: Option<Vec<u8>>,
+}
+
 /// Takes the datagrams of a receive burst: the source address and the payload.
 pub type Deliver<'a> = dyn FnMut(SocketAddrV4, &[u8]) + 'a;
 
@@ -113,9 +127,8 @@ pub trait Link: Send {
     fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize>;
 
     /// A destination that was found to have no listener (ICMP port
-    /// unreachable), once per finding. It is the address that was sent to,
-    /// so that of a peer's bulk port where a bulk train met no listener.
-    fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
+    /// unreachable), once per finding.
+    fn take_unreachable(&mut self) -> Option<Unreachable> {
         None
     }
 
@@ -179,7 +192,7 @@ impl<L: Link + ?Sized> Link for Box<L> {
         (**self).recv(deliver)
     }
 
-    fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
+    fn take_unreachable(&mut self) -> Option<Unreachable> {
         (**self).take_unreachable()
     }
 

@@ -7,7 +7,7 @@ use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Deliver, Limits, Link, Sent, Train};
+use crate::{Deliver, Limits, Link, Sent, Train, Unreachable};
 
 /// Most datagrams of one receive burst.
 const BURST_MAX: usize = 32;
@@ -123,8 +123,8 @@ impl Link for LoopbackLink {
         Ok(burst.len())
     }
 
-    fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
-        self.unreachable.pop_front()
+    fn take_unreachable(&mut self) -> Option<Unreachable> {
+        self.unreachable.pop_front().map(|at| Unreachable { at, quoted: None })
     }
 
     /// None: there is nothing to block on.
@@ -171,6 +171,7 @@ mod tests {
         assert_eq!(got, expected.map(|bytes| (at(1), bytes.to_vec())));
         drop(b);
         assert_eq!(a.send(&train(at(2), b"")).expect("works"), Sent::All);
-        assert_eq!((a.take_unreachable(), a.take_unreachable()), (Some(at(2)), None));
+        let mut found = || a.take_unreachable().map(|found| found.at);
+        assert_eq!((found(), found()), (Some(at(2)), None));
     }
 }

@@ -11,7 +11,7 @@ use std::os::fd::RawFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::frame::{Ends, HEADERS_LEN, headers};
-use crate::{Deliver, Drops, Limits, Link, Sent, Train};
+use crate::{Deliver, Drops, Limits, Link, Sent, Train, Unreachable};
 
 /// Classic pcap, times in nanoseconds.
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
@@ -138,7 +138,7 @@ impl<L: Link, W: Write + Send> Link for Pcap<L, W> {
         })
     }
 
-    fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
+    fn take_unreachable(&mut self) -> Option<Unreachable> {
         self.inner.take_unreachable()
     }
 

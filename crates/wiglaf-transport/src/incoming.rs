@@ -10,7 +10,7 @@ use crate::limits::{
     ORDERED_WINDOW, POOL_MAX, SESSIONS_MAX,
 };
 use crate::receive_window::Arrival;
-use crate::sequence::expand;
+use crate::sequence::{expand, expand_number};
 use crate::session::{AckDebt, Job, Session, State};
 use crate::time::Instant;
 use crate::transport::{PeerId, Transport};
@@ -45,6 +45,10 @@ impl Transport {
             }
             return;
         }
+        //= docs/protocol.md#4-acknowledgement
+        //# A receiver MUST take from a datagram whose number it has seen nothing but that it shall be acknowledged.
+        let Some(packet) = self.take_number(index, &header, now) else { return };
+        let session = &mut self.sessions[index as usize];
         session.used = true;
         session.heard = true;
         session.heard_at = now;
@@ -55,11 +59,11 @@ impl Transport {
         session.credit_limit = session.credit_limit.max(credit);
         self.take_cumulative(index, &header, now, sink);
         match header.kind {
-            Kind::Bulk => self.take_bulk(index, &header, body, now, sink),
+            Kind::Bulk => self.take_bulk(index, packet, body, sink),
             Kind::Ordered | Kind::Control => {
                 let Some(rest) = self.take_acks(index, body, now, sink) else { return };
                 if header.kind == Kind::Ordered {
-                    self.take_ordered(index, &header, rest, now, sink);
+                    self.take_ordered(index, packet, rest, sink);
                 } else if !rest.is_empty() {
                     self.stats.drop_protocol += 1;
                 }
@@ -91,7 +95,7 @@ impl Transport {
             self.by_epoch.insert(header.source, index);
             return Some(index);
         }
-        let begins = header.kind == Kind::Ordered && u64::from(header.sequence) < ORDERED_WINDOW;
+        let begins = header.kind == Kind::Ordered && header.sequence < ORDERED_WINDOW;
         if !begins || self.sessions.len() >= SESSIONS_MAX {
             self.stats.drop_no_session += 1;
             return None;
@@ -176,37 +180,65 @@ impl Transport {
         }
     }
 
-    fn take_ordered(
-        &mut self,
-        index: u32,
-        header: &Header,
-        body: &[u8],
-        now: Instant,
-        sink: &mut dyn Sink,
-    ) {
+    /// Whether the datagram is new, and which packet it is; control datagrams are none, and their
+    /// number means nothing further.
+    ///
+    /// What was recorded and is sent again must not be believed: neither its acknowledgements and
+    /// credit, which 32 bits no longer tell from later ones, nor that its sender is alive.
+    fn take_number(&mut self, index: u32, header: &Header, now: Instant) -> Option<(u64, Arrival)> {
         let session = &mut self.sessions[index as usize];
-        let number = expand(header.sequence, session.ordered_in.next());
-        let arrival = session.ordered_in.classify(number, ORDERED_WINDOW);
-        session.ordered_debt.note(now, self.looked_before_at, arrival, ACK_EVERY_ORDERED);
+        let (window, debt, reach, every) = match header.kind {
+            Kind::Control => {
+                let number = expand_number(header.sequence, session.control_in.next());
+                let is_new = session.control_in.take(number);
+                self.stats.drop_replayed += u64::from(!is_new);
+                return is_new.then_some((number, Arrival::InOrder));
+            }
+            Kind::Ordered => (
+                &mut session.ordered_in,
+                &mut session.ordered_debt,
+                ORDERED_WINDOW,
+                ACK_EVERY_ORDERED,
+            ),
+            Kind::Bulk => {
+                let path = &self.config.paths[session.path];
+                let packets = (session.bulk_granted_len / path.frame_len_max) as u32;
+                let every = (packets / ACK_EVERY_BULK_DIVISOR).clamp(2, ACK_EVERY_BULK_MAX);
+                (&mut session.bulk_in, &mut session.bulk_debt, BULK_WINDOW, every)
+            }
+        };
+        let number = expand_number(header.sequence, window.next());
+        let arrival = window.classify(number, reach);
+        debt.note(now, self.looked_before_at, arrival, every);
         match arrival {
             Arrival::Duplicate => self.stats.duplicates += 1,
             Arrival::Beyond => self.stats.drop_beyond_window += 1,
-            Arrival::Ahead => {
-                session.ordered_in.insert(number);
-                let mut kept = self.pool.pop().unwrap_or_default();
-                kept.clear();
-                kept.extend_from_slice(body);
-                session.ahead.insert(number, kept);
-                self.stats.out_of_order += 1;
-            }
-            Arrival::InOrder => {
-                session.ordered_in.insert(number);
-                self.take_records(index, body, sink);
-                self.take_ahead(index, number + 1, sink);
-            }
+            Arrival::Ahead => self.stats.out_of_order += 1,
+            Arrival::InOrder => {}
         }
-        if self.sessions[index as usize].ordered_debt.now {
+        if debt.now {
             self.wake(index);
+        }
+        matches!(arrival, Arrival::InOrder | Arrival::Ahead).then_some((number, arrival))
+    }
+
+    fn take_ordered(
+        &mut self,
+        index: u32,
+        (number, arrival): (u64, Arrival),
+        body: &[u8],
+        sink: &mut dyn Sink,
+    ) {
+        let session = &mut self.sessions[index as usize];
+        session.ordered_in.insert(number);
+        if arrival == Arrival::Ahead {
+            let mut kept = self.pool.pop().unwrap_or_default();
+            kept.clear();
+            kept.extend_from_slice(body);
+            session.ahead.insert(number, kept);
+        } else {
+            self.take_records(index, body, sink);
+            self.take_ahead(index, number + 1, sink);
         }
     }
 
@@ -316,30 +348,16 @@ impl Transport {
     fn take_bulk(
         &mut self,
         index: u32,
-        header: &Header,
+        (number, _): (u64, Arrival),
         body: &[u8],
-        now: Instant,
         sink: &mut dyn Sink,
     ) {
-        let segment = match Segment::parse(body) {
-            Ok(segment) => segment,
-            Err(why) => return self.stats.refuse(why),
-        };
-        let session = &mut self.sessions[index as usize];
-        let path = &self.config.paths[session.path];
-        let number = expand(header.sequence, session.bulk_in.next());
-        let arrival = session.bulk_in.classify(number, BULK_WINDOW);
-        let window_packets = (session.bulk_granted_len / path.frame_len_max) as u32;
-        let every = (window_packets / ACK_EVERY_BULK_DIVISOR).clamp(2, ACK_EVERY_BULK_MAX);
-        session.bulk_debt.note(now, self.looked_before_at, arrival, every);
-        match arrival {
-            Arrival::Duplicate => self.stats.duplicates += 1,
-            Arrival::Beyond => self.stats.drop_beyond_window += 1,
-            Arrival::Ahead | Arrival::InOrder => {
-                self.stats.out_of_order += u64::from(arrival == Arrival::Ahead);
-                session.bulk_in.insert(number);
+        match Segment::parse(body) {
+            Ok(segment) => {
+                self.sessions[index as usize].bulk_in.insert(number);
                 self.take_segment(index, &segment, sink);
             }
+            Err(why) => self.stats.refuse(why),
         }
         if self.sessions[index as usize].bulk_debt.now {
             self.wake(index);

@@ -1,8 +1,8 @@
 //! What goes out: which session, which lane, which bytes.
 
 use wiglaf_wire::{
-    Ack, BITMAP_WORDS_MAX, HEADER_LEN, Header, Kind, Record, SEGMENT_PREFIX_LEN, Segment, lane,
-    seal,
+    Ack, BITMAP_WORDS_MAX, HEADER_LEN, Header, Kind, NUMBER_BITS, Record, SEGMENT_PREFIX_LEN,
+    Segment, lane, seal,
 };
 
 use crate::limits::ORDERED_TRAIN_MIN;
@@ -171,7 +171,9 @@ impl Transport {
         }
         let frame_len_max = self.config.paths[session.path].frame_len_max;
         let len = HEADER_LEN + session.put_acks(now, frame_len_max, 0, out);
-        let header = session.header(&self.config, now, Kind::Control, 0);
+        let number = session.control_next;
+        session.control_next += 1;
+        let header = session.header(&self.config, now, Kind::Control, number);
         seal(&header, &self.config.key, &mut out[..len]);
         // Even an acknowledgement that did not fit is not tried again without news.
         session.ordered_debt.now = false;
@@ -280,7 +282,7 @@ impl Session {
             kind,
             source: config.epoch,
             destination: self.epoch,
-            sequence: number as u32,
+            sequence: number % (1 << NUMBER_BITS),
             ack: self.ordered_in.next() as u32,
             credit: self.credit_told as u32,
             ack_delay_us: held,

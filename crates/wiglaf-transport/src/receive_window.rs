@@ -105,6 +105,37 @@ impl ReceiveWindow {
     }
 }
 
+/// The numbers of control datagrams that have come: one is taken once, and not at all when it is
+/// far older than others that have come (RFC 4303, section 3.4.3).
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct ReplayWindow {
+    /// One past the highest that has come.
+    next: u64,
+    /// Bit `i` stands for `next - 1 - i`.
+    seen: u64,
+}
+
+impl ReplayWindow {
+    /// Near it lies the number of the next one.
+    pub(crate) fn next(self) -> u64 {
+        self.next
+    }
+
+    /// Takes `number`, unless it has come before or is too old to tell.
+    pub(crate) fn take(&mut self, number: u64) -> bool {
+        if number >= self.next {
+            let step = u32::try_from(number - self.next + 1).unwrap_or(u32::MAX);
+            self.seen = self.seen.checked_shl(step).unwrap_or(0) | 1;
+            self.next = number + 1;
+            return true;
+        }
+        let bit = u32::try_from(self.next - 1 - number).ok().and_then(|i| 1_u64.checked_shl(i));
+        let is_new = bit.is_some_and(|bit| self.seen & bit == 0);
+        self.seen |= bit.unwrap_or(0);
+        is_new
+    }
+}
+
 fn word(number: u64) -> usize {
     (number % BITMAP_BITS / 64) as usize
 }
@@ -122,6 +153,29 @@ mod tests {
     use super::*;
 
     const WINDOW: u64 = 300;
+
+    #[test]
+    fn control_datagrams_are_taken_once() {
+        let mut window = ReplayWindow::default();
+        for (number, is_new) in [
+            (0, true),
+            (0, false),
+            (3, true),
+            (1, true),
+            (1, false),
+            (3, false),
+            (66, true),
+            (2, false), // too old to tell
+            (4, true),
+            (200, true),
+            (66, false),
+            (199, true),
+            (u64::MAX - 1, true),
+            (200, false),
+        ] {
+            assert_eq!(window.take(number), is_new, "{number}");
+        }
+    }
 
     proptest! {
         /// Against the plainest model: a set of numbers.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::congestion::Congestion;
 use crate::limits::{BULK_WINDOW, REORDER_THRESHOLD};
 use crate::rtt::Rtt;
+use crate::sequence::expand_number;
 use crate::session::release;
 use crate::time::Instant;
 
@@ -185,6 +186,12 @@ impl<T> SendLane<T> {
         packet.sent_at = now;
         packet.transmission = transmission;
         Some((number, &packet.payload))
+    }
+
+    /// Whether a packet whose number travelled as `low` was sent and is not acknowledged.
+    pub(crate) fn awaits(&self, low: u64) -> bool {
+        let number = expand_number(low, self.base);
+        self.packet(number).is_some_and(|packet| packet.state != State::Acked)
     }
 
     fn packet(&self, number: u64) -> Option<&Packet<T>> {

@@ -1,4 +1,6 @@
-//! 64-bit numbers from the 32 bits that travel.
+//! 64-bit numbers from the bits of them that travel.
+
+use wiglaf_wire::NUMBER_BITS;
 
 /// The number nearest to `near` whose low 32 bits are `low`.
 ///
@@ -8,6 +10,15 @@
 pub(crate) fn expand(low: u32, near: u64) -> u64 {
     let distance = low.wrapping_sub(near as u32) as i32;
     near.checked_add_signed(i64::from(distance)).unwrap_or(u64::from(low))
+}
+
+/// The same for numbers of datagrams, of which more bits travel: what was recorded is to be known
+/// for old as long as anybody keeps it, not until 2³¹ packets later.
+#[must_use]
+pub(crate) fn expand_number(low: u64, near: u64) -> u64 {
+    const UNSEEN: u32 = u64::BITS - NUMBER_BITS;
+    let distance = (low << UNSEEN).wrapping_sub(near << UNSEEN).cast_signed() >> UNSEEN;
+    near.checked_add_signed(distance).unwrap_or(low)
 }
 
 #[cfg(test)]
@@ -24,8 +35,15 @@ mod tests {
         }
 
         #[test]
+        fn numbers_come_back(near in 0u64..1 << 50, distance in -(1i64 << 38)..1 << 38) {
+            let Some(number) = near.checked_add_signed(distance) else { return Ok(()) };
+            prop_assert_eq!(expand_number(number % (1 << NUMBER_BITS), near), number);
+        }
+
+        #[test]
         fn never_panics(low: u32, near: u64) {
             let _ = expand(low, near);
+            let _ = expand_number(low.into(), near);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::net::SocketAddrV4;
 use wiglaf_wire::Epoch;
 
 use crate::limits::{CREDIT_INITIAL, KEPT_CAPACITY, ORDERED_WINDOW};
-use crate::receive_window::ReceiveWindow;
+use crate::receive_window::{ReceiveWindow, ReplayWindow};
 use crate::rtt::Rtt;
 use crate::send_lane::{BulkLane, SendLane};
 use crate::stats::Traffic;
@@ -115,6 +115,9 @@ pub(crate) struct Session {
 
     pub(crate) ordered_in: ReceiveWindow,
     pub(crate) bulk_in: ReceiveWindow,
+    pub(crate) control_in: ReplayWindow,
+    /// Number of the next control datagram to this peer.
+    pub(crate) control_next: u64,
     /// Ordered bodies that arrived ahead of a gap.
     pub(crate) ahead: BTreeMap<u64, Vec<u8>>,
     /// Length of the eager message that is arriving in parts, and what is here.
@@ -170,6 +173,8 @@ impl Session {
             ordered_on_bulk_below: 0,
             ordered_in: ReceiveWindow::default(),
             bulk_in: ReceiveWindow::default(),
+            control_in: ReplayWindow::default(),
+            control_next: 0,
             ahead: BTreeMap::new(),
             partial: None,
             ordered_debt: AckDebt::default(),

@@ -58,12 +58,16 @@ counters! {
         drop_stale_epoch,
         /// Refused: from a peer without a session that may not begin one.
         drop_no_session,
+        /// Refused: a control datagram that has come before, or is far older than others.
+        drop_replayed,
         /// Refused: a packet number beyond the window.
         drop_beyond_window,
         /// Refused: speaks of a transfer or send that does not exist.
         drop_no_transfer,
         /// Refused: from a peer that has closed or is gone.
         drop_peer_gone,
+        /// Refused: a report that nobody listens at a peer's port, without a sign that it is true.
+        drop_report,
         /// Refused: a record that breaks the rules of its lane.
         drop_protocol,
     }

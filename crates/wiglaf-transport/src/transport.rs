@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use wiglaf_wire::{Envelope, Epoch, HEADER_LEN, JobKey, Pull, Record};
+use wiglaf_wire::{Envelope, Epoch, HEADER_LEN, JobKey, Kind, Pull, Record, read_quoted};
 
 use crate::limits::{
     BURST_GAP, BURST_MIN, CREDIT_PER_MESSAGE, EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX,
@@ -193,8 +193,14 @@ impl Transport {
     /// Makes a peer known; the same peer gets the same number again.
     pub fn connect(&mut self, at: SocketAddrV4, epoch: Epoch, path: usize) -> PeerId {
         if epoch.is_known() {
-            if let Some(index) = self.by_epoch.get(&epoch) {
-                return PeerId(*index);
+            if let Some(index) = self.by_epoch.get(&epoch).copied() {
+                // It may have called before, and who repeats its datagrams writes what sender
+                // he likes. Whoever names the peer knows better.
+                if self.sessions[index as usize].at != at {
+                    self.sessions[index as usize].at = at;
+                    self.by_address.insert(at, index);
+                }
+                return PeerId(index);
             }
         } else if let Some(index) = self.by_address.get(&at) {
             return PeerId(*index);
@@ -424,9 +430,23 @@ impl Transport {
         self.pulls.len() > 0
     }
 
-    /// The link found nobody at `at`.
-    pub fn handle_unreachable(&mut self, now: Instant, at: SocketAddrV4, sink: &mut dyn Sink) {
-        let Some(index) = self.by_address.get(&at).copied() else { return };
+    /// The link found nobody at `at`; `quoted` is the front of the datagram that it is told of, or
+    /// `None` if nobody else needs to be believed.
+    pub fn handle_unreachable(
+        &mut self,
+        now: Instant,
+        at: SocketAddrV4,
+        quoted: Option<&[u8]>,
+        sink: &mut dyn Sink,
+    ) {
+        let index = match quoted {
+            None => self.by_address.get(&at).copied(),
+            Some(front) => self.refused_by(at, front),
+        };
+        let Some(index) = index else {
+            self.stats.drop_report += u64::from(quoted.is_some());
+            return;
+        };
         let session = &self.sessions[index as usize];
         if session.state != State::Open || !session.used {
             return;
@@ -436,6 +456,23 @@ impl Transport {
         if session.heard || now.since(session.heard_at) >= START_LIMIT {
             self.fail(index, Gone::Unreachable, sink);
         }
+    }
+
+    /// The session of a datagram that was refused at `at`, if it is still unanswered.
+    fn refused_by(&self, at: SocketAddrV4, front: &[u8]) -> Option<u32> {
+        let header = read_quoted(front).filter(|header| header.source == self.config.epoch)?;
+        let by_epoch = self.by_epoch.get(&header.destination);
+        let index = by_epoch.or_else(|| self.by_address.get(&at)).copied()?;
+        let session = &self.sessions[index as usize];
+        //= docs/protocol.md#8-ending
+        //# An endpoint MUST NOT believe a report of the network that does not quote an unacknowledged packet to that peer.
+        let is_to_it = at.ip() == session.at.ip() && header.destination == session.epoch;
+        let is_awaited = match header.kind {
+            Kind::Ordered => session.ordered.awaits(header.sequence),
+            Kind::Bulk => session.bulk.awaits(header.sequence),
+            Kind::Control => false,
+        };
+        (is_to_it && is_awaited).then_some(index)
     }
 
     /// `peer` was found to be gone by other means.

@@ -188,7 +188,7 @@ impl Net {
         datagram
     }
 
-    fn ordered(&self, to: usize, sequence: u32, record: &Record<'_>) -> Vec<u8> {
+    fn ordered(&self, to: usize, sequence: u64, record: &Record<'_>) -> Vec<u8> {
         let mut body = vec![0; record.len()];
         record.emit(&mut body);
         let header = Header {
@@ -475,7 +475,7 @@ fn a_segment_outside_its_pull_is_refused() {
     for (n, (transfer, offset)) in [(0, 9_999), (0, u64::MAX), (1, 0), (77, 0)].iter().enumerate() {
         let mut body = vec![0; SEGMENT_PREFIX_LEN + 2];
         Segment::emit_prefix(*transfer, *offset, &mut body);
-        let header = Header { kind: Kind::Bulk, sequence: n as u32, ..header_of(&request[0]) };
+        let header = Header { kind: Kind::Bulk, sequence: n as u64, ..header_of(&request[0]) };
         let forged = net.forge(1, header, &body);
         net.deliver(1, &[forged]);
         assert_eq!(net.sides[1].transport.stats().drop_no_transfer, n as u64 + 1);
@@ -524,7 +524,7 @@ fn strangers_cannot_begin_in_the_middle() {
         kind: Kind::Ordered,
         source: Epoch(5),
         destination: Epoch(11),
-        sequence: ORDERED_WINDOW as u32,
+        sequence: ORDERED_WINDOW,
         ack: 0,
         credit: 0,
         ack_delay_us: 0,
@@ -564,9 +564,9 @@ fn a_port_without_listener_ends_everything_pending() {
     net.settle(); // b was there once
     net.send(0, 1, 8).unwrap();
     net.send(0, 2, 100_000).unwrap();
-    net.outgoing(0);
+    let refused = net.outgoing(0);
     let a = &mut net.sides[0];
-    a.transport.handle_unreachable(net.now, address(1), &mut a.app);
+    a.transport.handle_unreachable(net.now, address(1), Some(&refused[0]), &mut a.app);
     assert_eq!(a.app.sent, [(1, false), (2, false)]);
     assert_eq!(a.app.gone, [Gone::Unreachable]);
     assert_eq!(net.send(0, 3, 8), Err(SendError::PeerGone));
@@ -607,10 +607,11 @@ fn an_idle_session_wants_nothing() {
 fn a_peer_that_has_not_started_yet_is_waited_for() {
     let mut net = Net::new();
     net.send(0, 1, 8).unwrap();
+    let mut refused = Vec::new();
     for _ in 0..9 {
-        net.outgoing(0);
+        refused.extend(net.outgoing(0));
         let a = &mut net.sides[0];
-        a.transport.handle_unreachable(net.now, address(1), &mut a.app);
+        a.transport.handle_unreachable(net.now, address(1), Some(&refused[0]), &mut a.app);
         assert!(a.app.gone.is_empty());
         net.advance(Duration::from_secs(1));
     }
@@ -620,7 +621,7 @@ fn a_peer_that_has_not_started_yet_is_waited_for() {
     // One that never comes is given up.
     net.advance(Duration::from_secs(1));
     let a = &mut net.sides[0];
-    a.transport.handle_unreachable(net.now, address(1), &mut a.app);
+    a.transport.handle_unreachable(net.now, address(1), Some(&refused[0]), &mut a.app);
     assert_eq!(a.app.gone, [Gone::Unreachable]);
 }
 
@@ -684,4 +685,91 @@ fn a_lost_last_packet_is_there_within_three_round_trips_or_200_us() {
         let took = net.now.since(sent_at);
         assert!(took <= (rtt * 3).max(Duration::from_micros(200)), "{took:?} at {rtt:?}");
     }
+}
+
+/// Everything that crossed the wire comes again, in every order of kinds, when 32 bits of credit
+/// and acknowledgements would mean something later.
+#[test]
+fn what_is_recorded_and_sent_again_changes_nothing() {
+    let mut net = Net::new();
+    let mut recorded = [Vec::new(), Vec::new()];
+    for tag in 0..40 {
+        net.send(0, tag, 8).unwrap();
+        net.send(1, tag, 100_000).unwrap();
+        for _ in 0..4 {
+            for from in 0..2 {
+                let datagrams = net.outgoing(from);
+                net.deliver(1 - from, &datagrams);
+                recorded[from].extend(datagrams);
+            }
+            net.advance(Duration::from_micros(100));
+        }
+    }
+    let kinds = |kind| recorded[1].iter().filter(|d| d[2] == kind).count();
+    assert!(kinds(1) > 0 && kinds(2) > 0 && recorded.iter().flatten().any(|d| d[2] == 3));
+    net.settle();
+    let seen = |net: &Net| {
+        net.sides.each_ref().map(|side| {
+            let peer = side.transport.peer(side.peer).unwrap();
+            let app = (side.app.tags.clone(), side.app.segments.len(), side.app.sent.clone());
+            (app, peer.credit_left, peer.in_flight, peer.traffic, side.app.gone.clone())
+        })
+    };
+    let before = seen(&net);
+    let refused = |net: &Net| {
+        let stats = net.sides.each_ref().map(|side| *side.transport.stats());
+        stats.map(|s| s.duplicates + s.drop_replayed)
+    };
+    let old = refused(&net);
+    net.deliver(1, &recorded[0]);
+    net.deliver(0, &recorded[1]);
+    let new = refused(&net);
+    assert_eq!(new[0] - old[0], recorded[1].len() as u64);
+    assert_eq!(new[1] - old[1], recorded[0].len() as u64);
+    assert_eq!(seen(&net), before);
+}
+
+#[test]
+fn a_forged_report_ends_nothing() {
+    let mut net = Net::new();
+    net.send(1, 9, 8).unwrap();
+    net.send(0, 9, 8).unwrap();
+    let old = net.outgoing(0);
+    net.deliver(1, &old);
+    net.settle();
+    net.send(0, 1, 8).unwrap();
+    let under_way = net.outgoing(0);
+    let mut report = |at: SocketAddrV4, quoted: &[u8]| {
+        let a = &mut net.sides[0];
+        a.transport.handle_unreachable(net.now, at, Some(quoted), &mut a.app);
+        (a.app.gone.len(), a.transport.stats().drop_report)
+    };
+    let changed = |at: usize| {
+        let mut front = under_way[0][..HEADER_LEN].to_vec();
+        front[at] ^= 1;
+        front
+    };
+    assert_eq!(report(address(1), &[]), (0, 1));
+    assert_eq!(report(address(1), &old[0]), (0, 2)); // acknowledged
+    assert_eq!(report(address(1), &changed(16)), (0, 3)); // not ours
+    assert_eq!(report(address(1), &changed(24)), (0, 4)); // not to it
+    assert_eq!(report(address(1), &changed(32)), (0, 5)); // not sent yet
+    assert_eq!(report(address(1), &changed(3)), (0, 6));
+    assert_eq!(report(address(1), &under_way[0][..HEADER_LEN - 1]), (0, 7));
+    assert_eq!(report("10.0.0.9:7000".parse().unwrap(), &under_way[0]), (0, 8));
+    assert_eq!(report(address(1), &under_way[0][..HEADER_LEN]), (1, 8));
+}
+
+/// Who repeats a peer's first datagram from elsewhere does not get what is meant for it.
+#[test]
+fn an_inserted_address_goes_over_that_of_a_repeated_datagram() {
+    let mut net = Net::new();
+    net.send(0, 1, 8).unwrap();
+    let first = net.outgoing(0);
+    let mut b = transport(11, Duration::from_secs(60));
+    let (mut app, elsewhere) = (App::default(), "10.0.0.9:9".parse().unwrap());
+    b.handle_datagram(net.now, elsewhere, 0, &first[0], &mut app);
+    let peer = b.connect(address(0), Epoch(10), 0);
+    assert_eq!(b.peer(peer).unwrap().at, address(0));
+    assert_eq!(app.tags, [1]);
 }

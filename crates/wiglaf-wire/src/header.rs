@@ -12,6 +12,9 @@ pub const VERSION: u8 = 1;
 /// Length of the header in bytes.
 pub const HEADER_LEN: usize = 48;
 
+/// How many bits of a datagram's number travel.
+pub const NUMBER_BITS: u32 = 40;
+
 const PROOF_AT: usize = 8;
 const PROOF_END: usize = 16;
 /// What the proof covers: the header without it.
@@ -56,8 +59,9 @@ pub struct Header {
     pub source: Epoch,
     /// Who is meant, or [`Epoch::UNKNOWN`].
     pub destination: Epoch,
-    /// Low 32 bits of the packet's number in its lane; 0 in control datagrams.
-    pub sequence: u32,
+    /// Low [`NUMBER_BITS`] bits of the datagram's number: the packet's in its
+    /// lane, or that of the control datagram.
+    pub sequence: u64,
     /// Low 32 bits of the next ordered packet number that the sender expects.
     pub ack: u32,
     /// Low 32 bits of the total of eager payload bytes that the receiver of
@@ -78,7 +82,8 @@ pub struct Header {
 pub fn seal(header: &Header, key: &JobKey, datagram: &mut [u8]) {
     let (head, body) = datagram.split_at_mut(HEADER_LEN);
     let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-    let first = u32::from_le_bytes([MAGIC, VERSION, header.kind.code(), 0]);
+    let number_high = (header.sequence >> 32) as u8;
+    let first = u32::from_le_bytes([MAGIC, VERSION, header.kind.code(), number_high]);
     let last = u32::from(header.ack_delay_us) | u32::from(header.bulk_port) << 16;
     // Whole words, as the proof reads them: shorter ones it would have to wait for.
     let words = [
@@ -87,7 +92,7 @@ pub fn seal(header: &Header, key: &JobKey, datagram: &mut [u8]) {
         pair(first, checksum(body)),
         header.source.0,
         header.destination.0,
-        pair(header.sequence, header.ack),
+        pair(header.sequence as u32, header.ack),
         pair(header.credit, last),
     ];
     let mut covered = [0; COVERED_LEN];
@@ -120,22 +125,13 @@ pub fn open<'a>(key: &JobKey, datagram: &'a [u8]) -> Result<(Header, &'a [u8]), 
     //= docs/protocol.md#22-integrity
     //# A receiver MUST drop a datagram whose `proof` does not match, before it touches any state.
     let kind = Kind::from_code(r.u8()?)?;
-    let _flags = r.u8()?;
+    let number_high = u64::from(r.u8()?);
     let checksum = r.u32()?;
     let claimed = r.u64()?;
     if proof(key, head) != claimed {
         return Err(WireError::Proof);
     }
-    let header = Header {
-        kind,
-        source: Epoch(r.u64()?),
-        destination: Epoch(r.u64()?),
-        sequence: r.u32()?,
-        ack: r.u32()?,
-        credit: r.u32()?,
-        ack_delay_us: r.u16()?,
-        bulk_port: r.u16()?,
-    };
+    let header = read_fields(kind, number_high, r)?;
     if !header.source.is_known() {
         return Err(WireError::Field("source epoch"));
     }
@@ -145,6 +141,33 @@ pub fn open<'a>(key: &JobKey, datagram: &'a [u8]) -> Result<(Header, &'a [u8]), 
         return Err(WireError::Checksum);
     }
     Ok((header, body))
+}
+
+/// The header of a datagram of which somebody quotes the front. It proves nothing.
+#[must_use]
+pub fn read_quoted(front: &[u8]) -> Option<Header> {
+    let mut r = Reader(front.get(..HEADER_LEN)?);
+    if r.u8().ok()? != MAGIC || r.u8().ok()? != VERSION {
+        return None;
+    }
+    let kind = Kind::from_code(r.u8().ok()?).ok()?;
+    let number_high = u64::from(r.u8().ok()?);
+    let (_checksum, _proof) = (r.u32().ok()?, r.u64().ok()?);
+    read_fields(kind, number_high, r).ok()
+}
+
+/// The fields behind the proof.
+fn read_fields(kind: Kind, number_high: u64, mut r: Reader<'_>) -> Result<Header, WireError> {
+    Ok(Header {
+        kind,
+        source: Epoch(r.u64()?),
+        destination: Epoch(r.u64()?),
+        sequence: number_high << 32 | u64::from(r.u32()?),
+        ack: r.u32()?,
+        credit: r.u32()?,
+        ack_delay_us: r.u16()?,
+        bulk_port: r.u16()?,
+    })
 }
 
 /// CRC-32C (Castagnoli; RFC 3720, appendix B.4).
@@ -194,6 +217,8 @@ mod tests {
     fn what_was_sealed_opens() {
         let datagram = sealed(b"hwaet");
         assert_eq!(open(&KEY, &datagram), Ok((header(), &b"hwaet"[..])));
+        assert_eq!(read_quoted(&datagram[..HEADER_LEN]), Some(header()));
+        assert_eq!(read_quoted(&datagram[..HEADER_LEN - 1]), None);
     }
 
     /// The check value of CRC-32C (RFC 3720, appendix B.4: 32 bytes of zeros).
@@ -235,7 +260,7 @@ mod tests {
 
         #[test]
         fn any_header_comes_back(
-            source in 1u64.., destination: u64, sequence: u32, ack: u32, credit: u32,
+            source in 1u64.., destination: u64, sequence in 0..1u64 << NUMBER_BITS, ack: u32, credit: u32,
             ack_delay_us: u16, bulk_port: u16, kind in 1u8..=3, body in proptest::collection::vec(any::<u8>(), 0..100),
         ) {
             let header = Header {
