@@ -50,6 +50,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-mount", &["wiglaf-cluster", "wiglaf-files"]),
     ("wiglaf-helper", &["wiglaf-link-packet", "wiglaf-link-udp"]),
     ("wiglaf-testnet", &[]),
+    ("wiglaf-hostile", &["wiglaf-wire"]),
     ("wiglaf-logical", &[]),
     ("wiglaf-cluster", &["wiglaf-bpf"]),
     ("wiglaf-bench", &[]),

@@ -9,8 +9,8 @@ use wiglaf_cluster::StateDir;
 use wiglaf_cluster::proto::STATE_VAR;
 
 use crate::{
-    agent, bench, capture, cp, demo, doctor, down, env, exec, fault, floor, links, manual, mount,
-    reset, run, serve_files, stats, status, up,
+    agent, bench, capture, cp, demo, doctor, down, env, exec, fault, floor, hostile, links, manual,
+    mount, reset, run, serve_files, stats, status, up,
 };
 
 const EXAMPLES: &str = "\
@@ -131,6 +131,8 @@ pub(crate) enum Command {
     Man(manual::ManArgs),
     #[command(hide = true)]
     Floor(floor::Args),
+    #[command(hide = true)]
+    Hostile(hostile::Args),
     /// Open packet sockets for users without privilege; started by `wiglaf up`
     #[command(hide = true)]
     Helper,

@@ -15,6 +15,7 @@ mod env;
 mod exec;
 mod fault;
 mod floor;
+mod hostile;
 mod links;
 mod manual;
 mod mount;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args, &cli.global),
         Command::Demo(args) => demo::run(args, &cli.global),
         Command::Floor(args) => floor::run(args),
+        Command::Hostile(args) => hostile::run(args),
         Command::Env(args) => env::run(args),
         Command::Doctor(args) => doctor::run(args, &state),
         Command::Links(args) => links::run(args, &cli.global),
