@@ -392,9 +392,7 @@ impl Endpoint {
             }
             while let Some(found) = link.take_unreachable() {
                 let now = *arrived_at.get_or_insert_with(|| tick(clock));
-                if found.quoted.is_none() {
-                    self.near.lose(found.at, books, transport);
-                }
+                self.near.lose(&found, books, transport);
                 transport.handle_unreachable(now, found.at, found.quoted.as_deref(), books);
             }
         }

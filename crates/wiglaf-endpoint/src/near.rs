@@ -10,6 +10,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddrV4;
 
+use wiglaf_link::Unreachable;
 use wiglaf_link::near::{Head, Near, NearId, Pushed, Remote};
 use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
 use wiglaf_transport::{Gone, PeerId, Traffic, Transport, Wanted};
@@ -456,9 +457,18 @@ impl NearSide {
     }
 
     /// Whoever was at `at` is dead: it has lived, or there would be no lane.
-    pub(crate) fn lose(&mut self, at: SocketAddrV4, books: &mut Books, transport: &mut Transport) {
+    pub(crate) fn lose(
+        &mut self,
+        found: &Unreachable,
+        books: &mut Books,
+        transport: &mut Transport,
+    ) {
+        // What a report of the network quotes was no record of this lane.
+        if found.quoted.is_some() {
+            return;
+        }
         for id in 0..self.peers.len() as u32 {
-            if self.peer(NearId(id)).is_some_and(|peer| peer.at == at) {
+            if self.peer(NearId(id)).is_some_and(|peer| peer.at == found.at) {
                 self.fail(NearId(id), Gone::Unreachable, books, transport);
             }
         }
