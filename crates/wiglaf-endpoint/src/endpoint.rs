@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
-use wiglaf_link::{Lane, Link, Sent, Train};
+use wiglaf_link::{Lane, Link, Sent, Train, Unreachable};
 use wiglaf_transport::{
     Config as TransportConfig, Gone, Instant as Tick, Path, PeerId, PeerView, Posted as Taken,
     SendError, Stats, Transmit, Transport,
@@ -546,7 +546,7 @@ impl Endpoint {
     /// waits for it ends now.
     pub fn give_up(&mut self, peer: PeerId) {
         if let Some(at) = self.transport.peer(peer).map(|view| view.at) {
-            self.near.lose(at, &mut self.books, &mut self.transport);
+            self.near.lose(&Unreachable { at, quoted: None }, &mut self.books, &mut self.transport);
         }
         self.transport.give_up(peer, Gone::Unreachable, &mut self.books);
         self.tell_sleepers();

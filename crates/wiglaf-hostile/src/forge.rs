@@ -247,7 +247,7 @@ fn envelopes(model: &Recorded) -> Vec<Vec<u8>> {
     for at in 12..HEADERS_LEN {
         for value in [0, 1, 0x45, 0x4f, 0x60, 0x80, 0xff] {
             push(&|f| f[at] = value, false);
-            push(&|f| f[at] = value, at < 24 || at > 25);
+            push(&|f| f[at] = value, !(24..=25).contains(&at));
         }
     }
     for len in ETHERNET_LEN..=HEADERS_LEN + 1 {

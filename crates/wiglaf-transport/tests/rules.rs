@@ -697,10 +697,10 @@ fn what_is_recorded_and_sent_again_changes_nothing() {
         net.send(0, tag, 8).unwrap();
         net.send(1, tag, 100_000).unwrap();
         for _ in 0..4 {
-            for from in 0..2 {
+            for (from, kept) in recorded.iter_mut().enumerate() {
                 let datagrams = net.outgoing(from);
                 net.deliver(1 - from, &datagrams);
-                recorded[from].extend(datagrams);
+                kept.extend(datagrams);
             }
             net.advance(Duration::from_micros(100));
         }
