@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -208,8 +209,13 @@ fn two_nodes_see_each_others_writes() {
         fs::write(&name, format!("w{round:02}")).unwrap();
     }
     site.sh("node2", "mv /scratch/f /scratch/g; mkdir /scratch/f; echo x > /scratch/f/x");
-    // That a file has become a folder may take the time that names are believed.
-    eventually("f is a folder", || fs::read_to_string(mount.path("f/x")).is_ok());
+    assert_eq!(fs::read_to_string(mount.path("f/x")).unwrap(), "x\n");
+    // A file that is open here and replaced there: each is found where it is.
+    let open = fs::File::open(mount.path("g")).unwrap();
+    site.sh("node2", "echo new > /scratch/n; mv /scratch/n /scratch/g");
+    assert_eq!(fs::metadata(mount.path("g")).unwrap().len(), 4);
+    assert_eq!(open.metadata().unwrap().len(), 3);
+    fs::write(mount.path("g"), "w19").unwrap();
     assert_eq!(fs::read_to_string(mount.path("g")).unwrap(), "w19");
 
     // A mount on a node, of another node's folder.
@@ -330,4 +336,153 @@ fn every_way_to_end_a_mount_ends_it() {
     site.wiglaf(&["down"]).expect_success();
     assert!(is_empty(&mount.dir));
     eventually("its process has ended", || processes_with(&mount.dir).is_empty());
+}
+
+#[test]
+fn editors_and_a_fortran_programs_scratch_files_work() {
+    let Some(site) = site() else { return };
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    let has = |tool: &str| {
+        let found = Command::new(tool).arg("--version").output().is_ok();
+        if !found {
+            println!("not tried: there is no {tool}");
+        }
+        found
+    };
+    fs::write(mount.path("text"), "one\ntwo\n").unwrap();
+    if has("vim") {
+        sh(&mount.dir, "vim -u NONE -N -es -c 'set backup' -c '%s/two/deux/' -c wq text");
+        assert_eq!(site.sh("node2", "cat /scratch/text"), "one\ndeux\n");
+    }
+    sh(&mount.dir, "sed -i s/one/un/ text");
+    assert!(site.sh("node2", "cat /scratch/text").starts_with("un\n"));
+    if has("gfortran") {
+        let source = "program p\n\
+            integer :: i, n\n\
+            real(8) :: x(100), y(100)\n\
+            open(10, status='scratch', form='unformatted', access='direct', recl=800)\n\
+            open(11, file='keep.dat', form='unformatted')\n\
+            do i = 1, 200\n x = i\n write(10, rec=i) x\n write(11) x\n end do\n\
+            rewind(11)\n n = 0\n\
+            do i = 200, 1, -1\n read(10, rec=i) x\n read(11) y\n\
+            if (any(x /= i) .or. any(y /= 201 - i)) n = n + 1\n end do\n\
+            print '(i0)', n\n end program\n";
+        fs::write(site.work().join("p.f90"), source).unwrap();
+        sh(&site.work(), "gfortran -o p p.f90");
+        let run = format!("TMPDIR={} ../p", mount.dir.display());
+        assert_eq!(sh(&mount.dir, &run).trim(), "0");
+        // The scratch file has no name any more.
+        assert_eq!(
+            site.sh("node2", "cd /scratch; ls | grep -v text; stat -c %s keep.dat"),
+            "keep.dat\n161600\n"
+        );
+    }
+    mount.umount();
+}
+
+#[test]
+fn what_is_refused_has_its_errno() {
+    let Some(site) = site() else { return };
+    let script = "cd /scratch; mkdir d full; echo s > d/f; mknod null c 1 3; mkfifo pipe; \
+                  ln -s ../etc/hostname out; mount -t tmpfs -o size=256k none full";
+    site.sh("node2", script);
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    let errno = |outcome: std::io::Result<()>| outcome.unwrap_err().raw_os_error().unwrap();
+
+    // A full disk: what was said to be written is there, and no more is said.
+    let mut file = fs::File::create(mount.path("full/f")).unwrap();
+    let mut said = 0;
+    let why = loop {
+        match file.write(&[b'x'; 40_000]) {
+            Ok(count) => said += count,
+            Err(why) => break why.raw_os_error(),
+        }
+    };
+    assert_eq!(why, Some(28));
+    let there = site.sh("node2", "tr -d x < /scratch/full/f | wc -c; stat -c %s /scratch/full/f");
+    assert_eq!(there, format!("0\n{said}\n"));
+    drop(file);
+
+    // Devices and pipes do nothing here, and cannot be made.
+    for name in ["null", "pipe"] {
+        let open = fs::File::options().write(true).custom_flags(0o4000).open(mount.path(name));
+        assert!([6, 13].contains(&errno(open.map(drop))), "{name}");
+    }
+    let made = Command::new("mknod").arg(mount.path("zero")).args(["c", "1", "5"]).output();
+    assert!(!made.unwrap().status.success());
+    assert_eq!(errno(std::os::unix::fs::chown(mount.path("d/f"), Some(7), None)), 1);
+
+    // A folder that one is in becomes a link that leads out of what is exported.
+    let mut inside = Command::new("sh")
+        .args(["-c", "read go; cat hostname; echo x > wiglaf-escape"])
+        .current_dir(mount.path("d"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    site.sh("node2", "cd /scratch; mv d e; ln -s /etc d");
+    inside.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let out = inside.wait_with_output().unwrap();
+    assert!(out.stdout.is_empty() && !out.status.success(), "{out:?}");
+    assert_eq!(site.sh("node2", "ls /etc | grep -c wiglaf-escape || true"), "0\n");
+    // A link is followed by who reads it, and on its own machine, as everywhere.
+    assert_eq!(fs::read_link(mount.path("out")).unwrap(), Path::new("../etc/hostname"));
+
+    // Another user's job.
+    let program = format!("cat {0}/e/f; ls {0}", mount.dir.display());
+    let other = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", &program])
+        .output()
+        .unwrap();
+    assert!(!other.status.success() && other.stdout.is_empty(), "{other:?}");
+    assert!(String::from_utf8_lossy(&other.stderr).contains("Permission denied"), "{other:?}");
+    mount.umount();
+    site.sh("node2", "umount /scratch/full");
+}
+
+#[test]
+fn two_writers_and_a_server_that_dies_under_one() {
+    let Some(site) = site() else { return };
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    // Each line is whole, though both append.
+    let append =
+        "i=0; while [ $i -lt 300 ]; do echo \"$0 $i of three hundred\"; i=$((i+1)); done >> log";
+    let here = Command::new("sh").args(["-c", append, "here"]).current_dir(&mount.dir).spawn();
+    let there = format!("cd /scratch; sh -c '{append}' there");
+    site.sh("node2", &there);
+    assert!(here.unwrap().wait().unwrap().success());
+    let log = fs::read_to_string(mount.path("log")).unwrap();
+    for who in ["here", "there"] {
+        let own: Vec<_> = log.lines().filter(|line| line.starts_with(who)).collect();
+        let wanted = (0..300).map(|i| format!("{who} {i} of three hundred"));
+        assert!(own.iter().copied().eq(wanted), "{own:?}");
+    }
+    assert_eq!(log.lines().count(), 600);
+
+    // What was on disk stays; the write that was under way is an error.
+    let mut file = fs::File::create(mount.path("big")).unwrap();
+    file.write_all(&[b'a'; 3 << 20]).unwrap();
+    file.sync_all().unwrap();
+    let writer = std::thread::spawn(move || {
+        let mut said: u64 = 3 << 20;
+        loop {
+            match file.write(&[b'b'; 1 << 20]) {
+                Ok(count) => said += count as u64,
+                Err(why) => return (said, why.raw_os_error()),
+            }
+            // It goes round, so that the disk is not filled.
+            if said > 64 << 20 {
+                file.seek(SeekFrom::Start(3 << 20)).unwrap();
+                said = 64 << 20;
+            }
+        }
+    });
+    eventually("it writes", || fs::metadata(mount.path("big")).unwrap().len() > 8 << 20);
+    site.sh("node2", KILL_SERVER);
+    let (_, why) = writer.join().unwrap();
+    assert!([5, 103, 107].contains(&why.unwrap()), "{why:?}");
+    assert_eq!(mount.process.wait().unwrap().code(), Some(1));
+    let kept = site.sh("node2", "head -c 3145728 /scratch/big | tr -d a | wc -c; tail -c +3145729 /scratch/big | tr -d b | wc -c");
+    assert_eq!(kept, "0\n0\n");
 }

@@ -21,7 +21,7 @@ use wiglaf_files::{Attributes, Result};
 use crate::convert::{attr, errno, new_time};
 use crate::handles::Open;
 use crate::inodes::Identity;
-use crate::mounted::{ATTR_TTL, Mounted, NAME_TTL};
+use crate::mounted::{ATTR_TTL, Mounted, name_ttl};
 
 /// Largest read or write that the kernel asks for, in bytes.
 const DATA_LEN_MAX: u32 = 1 << 20;
@@ -47,7 +47,12 @@ impl Mounted {
     fn tell(&self, parent: INodeNo, name: &OsStr, found: Result<Attributes>, reply: ReplyEntry) {
         answer!(reply, found, |found| {
             let ino = self.inodes().found(parent.0, name, Identity::from(&found));
-            reply.entry_with_ttls(&ATTR_TTL, &NAME_TTL, &entry_attr(ino, &found), Generation(0));
+            reply.entry_with_ttls(
+                &ATTR_TTL,
+                &name_ttl(&found),
+                &entry_attr(ino, &found),
+                Generation(0),
+            );
         });
     }
 

@@ -3,9 +3,9 @@
 //!
 //! The kernel asks, [`serve`] answers, and each answer comes from the node's
 //! file server at that time: content goes past the page cache
-//! (`FOPEN_DIRECT_IO`), attributes are asked for every time. Names alone are
-//! kept, for a moment; what they stand for is checked by every call that uses
-//! them (see `mounted`).
+//! (`FOPEN_DIRECT_IO`), attributes are asked for every time. Names of folders
+//! alone are kept, for a moment; what they stand for is checked by every call
+//! that uses them (see `mounted`).
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! What a mount knows, and the calls to the node's server that answer a
 //! request.
 //!
-//! The kernel may believe a name for [`NAME_TTL`], which spares a path's
-//! folders and a stat before an open. What a name stands for may change at any
+//! The kernel may believe the name of a folder for [`FOLDER_TTL`], which spares
+//! looking up all of a path again by each call. What a name stands for may change at any
 //! time, as other nodes change it; so each call that goes by name compares what
 //! it found with what the kernel means. If that is another file the answer is
 //! ESTALE: the kernel then looks every name of the path up again and repeats the
@@ -22,8 +22,10 @@ use crate::handles::{Handles, Open};
 use crate::inodes::{Identity, Inodes, ROOT};
 use crate::serve::Options;
 
-/// How long the kernel may believe a name.
-pub(crate) const NAME_TTL: Duration = Duration::from_millis(100);
+/// How long the kernel may believe the name of a folder. Names of files are
+/// looked up by every call: the kernel would go on with a file that another
+/// node has replaced, as long as that is open here.
+const FOLDER_TTL: Duration = Duration::from_millis(100);
 /// How long the kernel may believe an attribute: not at all, as other nodes
 /// change them.
 pub(crate) const ATTR_TTL: Duration = Duration::ZERO;
@@ -47,6 +49,14 @@ pub(crate) struct Mounted {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long the kernel may believe the name of what was found.
+pub(crate) fn name_ttl(found: &Attributes) -> Duration {
+    match found.mode & libc::S_IFMT {
+        libc::S_IFDIR => FOLDER_TTL,
+        _ => Duration::ZERO,
+    }
 }
 
 /// What the kernel has to look up again is not there under that name, or not
@@ -221,6 +231,7 @@ impl Mounted {
             }
             Ok(entries)
         })
+        .map_err(stale)
     }
 
     /// The names of an open folder, read again after a rewind.
