@@ -25,6 +25,10 @@ pub enum MeasuringProgram {
     Ring,
     /// Two ranks, windows of messages.
     Stream,
+    /// Two ranks, one way without pause.
+    Flow,
+    /// Any number of ranks, all patterns, every byte checked.
+    Soak,
 }
 
 impl MeasuringProgram {
@@ -33,6 +37,8 @@ impl MeasuringProgram {
             Self::Pingpong => "pingpong",
             Self::Ring => "ring",
             Self::Stream => "stream",
+            Self::Soak => "soak",
+            Self::Flow => "flow",
         }
     }
 
@@ -41,6 +47,8 @@ impl MeasuringProgram {
             Self::Pingpong => include_str!("../mpi/pingpong.c"),
             Self::Ring => include_str!("../mpi/ring.c"),
             Self::Stream => include_str!("../mpi/stream.c"),
+            Self::Soak => include_str!("../mpi/soak.c"),
+            Self::Flow => include_str!("../mpi/flow.c"),
         }
     }
 

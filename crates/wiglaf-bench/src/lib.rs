@@ -31,6 +31,7 @@ pub mod local;
 pub mod pingpong;
 pub mod report;
 pub mod ring;
+pub mod soak;
 pub mod stats;
 pub mod transformation;
 

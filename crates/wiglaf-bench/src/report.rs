@@ -4,6 +4,7 @@ mod files;
 mod json;
 mod plot;
 mod scale;
+mod soak;
 mod table;
 mod transformation;
 
@@ -18,6 +19,7 @@ use crate::{bandwidth, pingpong};
 pub use files::{files_markdown, files_table};
 pub use json::{read, write};
 use plot::{Bars, Draw, Picture, SpeedUp, draw_png, draw_svg};
+pub use soak::{draw_soak, soak_table};
 pub use table::{
     applications_table, bandwidth_markdown, bandwidth_table, length, pingpong_markdown,
     pingpong_table, ring_table,

@@ -10,7 +10,7 @@ use wiglaf_cluster::proto::STATE_VAR;
 
 use crate::{
     agent, bench, capture, cp, demo, doctor, down, env, exec, fault, floor, hostile, links, manual,
-    mount, reset, run, serve_files, stats, status, up,
+    mount, reset, run, serve_files, soak, stats, status, up,
 };
 
 const EXAMPLES: &str = "\
@@ -123,6 +123,7 @@ pub(crate) enum Command {
     Stats(stats::Args),
     Capture(capture::Args),
     Bench(bench::Args),
+    Soak(soak::Args),
     Demo(demo::Args),
     Env(env::Args),
     Doctor(doctor::Args),

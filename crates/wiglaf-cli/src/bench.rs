@@ -1,6 +1,7 @@
 //! `wiglaf bench`.
 
 mod files;
+mod hostile;
 pub(crate) mod interrupt;
 pub(crate) mod launcher;
 pub(crate) mod nodes;
@@ -37,6 +38,7 @@ Examples:
   wiglaf bench bandwidth                 windows of 64 messages, 8 B to 4 MiB, one
                                          way and both ways; rate of short ones
   wiglaf bench ring --ranks 4 --nodes 4  ranks that share cores
+  wiglaf bench hostile                   a stream under a stranger's flood
   wiglaf bench applications              whole programs, serial, TCP, Wiglaf
   wiglaf bench files --quick             remote files: Wiglaf, sshfs, NFS
   wiglaf bench transformation            what they are worth to a program
@@ -62,6 +64,8 @@ enum What {
     Bandwidth(BandwidthArgs),
     /// Ranks in a circle: what becomes of a transport when ranks share cores
     Ring(RingArgs),
+    /// A stream while a stranger on the network floods its receiver
+    Hostile(hostile::Args),
     /// Quantum ESPRESSO and NWChem, serial, over TCP and over Wiglaf
     Applications(ApplicationsArgs),
     /// Files of another node, beside sshfs, NFS, a TCP stream and the local disk
@@ -276,6 +280,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         What::Pingpong(args) => run_pingpong(args, global)?,
         What::Bandwidth(args) => run_bandwidth(args, global)?,
         What::Ring(args) => run_ring(args, global)?,
+        What::Hostile(args) => hostile::run(args, global)?,
         What::Applications(args) => run_applications(args, global)?,
         What::Files(args) => files::run(args, global)?,
         What::Transformation(args) => transformation::run(args, global)?,

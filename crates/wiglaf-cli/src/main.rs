@@ -23,6 +23,7 @@ mod output;
 mod reset;
 mod run;
 mod serve_files;
+mod soak;
 mod stats;
 mod status;
 mod toolchain;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Stats(args) => stats::run(args, &state),
         Command::Run(args) => run::run(args, &cli.global),
         Command::Bench(args) => bench::run(args, &cli.global),
+        Command::Soak(args) => soak::run(args, &cli.global),
         Command::Demo(args) => demo::run(args, &cli.global),
         Command::Floor(args) => floor::run(args),
         Command::Hostile(args) => hostile::run(args),

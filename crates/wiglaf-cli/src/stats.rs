@@ -64,12 +64,12 @@ pub(crate) struct Args {
 
 /// A snapshot and where it was taken.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Seen {
+pub(crate) struct Seen {
     node: String,
     /// Since it was written, in milliseconds.
     age_ms: u64,
     #[serde(flatten)]
-    snapshot: Snapshot,
+    pub(crate) snapshot: Snapshot,
 }
 
 fn interval(text: &str) -> Result<Duration> {
@@ -156,7 +156,7 @@ fn here() -> Vec<Seen> {
     wiglaf_counters::here().into_iter().map(with_node).collect()
 }
 
-fn ask(nodes: &[Node]) -> Result<Vec<Seen>> {
+pub(crate) fn ask(nodes: &[Node]) -> Result<Vec<Seen>> {
     let command = NodeCommand::new([EXE, "stats", "--here", "--json"]).cwd("/");
     let mut seen = Vec::new();
     for output in fanout::run(nodes, &command, &|_, _, _| {}) {
