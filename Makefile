@@ -22,11 +22,11 @@ test: linker
 	cargo run --quiet --package xtask -- packages test
 	cargo run --quiet --package xtask -- test
 
-# The ping-pong beside every rival, into bench/results/.
+# The whole set of benchmarks in at most 20 minutes, into bench/results/.
 bench: linker
-	cargo run --quiet --package xtask -- packages test
+	cargo run --quiet --package xtask -- packages demo
 	cargo build --release --quiet --package wiglaf-cli --package wiglaf-fabric
-	$(SUDO) target/release/wiglaf bench pingpong --output bench/results
+	$(SUDO) target/release/wiglaf bench all --minutes 20 --output bench/results
 
 # The test suites of others, over Wiglaf and over TCP, into docs/conformance.md: those that fit half
 # an hour, or with CONFORMANCE=all every one. libfabric's own tests are not packaged: FABTESTS is the

@@ -271,7 +271,7 @@ fn bad_output(detail: String) -> BenchError {
 }
 
 /// Reads the program's output; lines that others print are skipped.
-fn parse(text: &str) -> Result<BTreeMap<(u64, Ways), Samples>> {
+pub(crate) fn parse(text: &str) -> Result<BTreeMap<(u64, Ways), Samples>> {
     let mut found = BTreeMap::new();
     for line in text.lines().filter(|line| line.starts_with('{')) {
         let line: Line = serde_json::from_str(line).map_err(|e| bad_output(e.to_string()))?;

@@ -15,6 +15,7 @@ use crate::error::{BenchError, Result, file_error};
 use crate::facts::find_program;
 
 const COMMON: &str = include_str!("../mpi/common.h");
+const COUNTERS: &str = include_str!("../mpi/counters.h");
 
 /// One of the measuring programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +26,14 @@ pub enum MeasuringProgram {
     Ring,
     /// Two ranks, windows of messages.
     Stream,
+    /// Two ranks, messages after silence.
+    Echo,
+    /// Everybody sends to rank 0, for a while.
+    Incast,
+    /// Everybody sends to rank 0, a fixed number of messages.
+    Funnel,
+    /// Two ranks, what memory they hold.
+    Memory,
     /// Two ranks, one way without pause.
     Flow,
     /// Any number of ranks, all patterns, every byte checked.
@@ -39,6 +48,10 @@ impl MeasuringProgram {
             Self::Stream => "stream",
             Self::Soak => "soak",
             Self::Flow => "flow",
+            Self::Echo => "echo",
+            Self::Incast => "incast",
+            Self::Funnel => "funnel",
+            Self::Memory => "memory",
         }
     }
 
@@ -49,6 +62,10 @@ impl MeasuringProgram {
             Self::Stream => include_str!("../mpi/stream.c"),
             Self::Soak => include_str!("../mpi/soak.c"),
             Self::Flow => include_str!("../mpi/flow.c"),
+            Self::Echo => include_str!("../mpi/echo.c"),
+            Self::Incast => include_str!("../mpi/incast.c"),
+            Self::Funnel => include_str!("../mpi/funnel.c"),
+            Self::Memory => include_str!("../mpi/memory.c"),
         }
     }
 
@@ -68,7 +85,7 @@ impl MeasuringProgram {
             name: self.name(),
             compiler: mpicc,
             arguments: vec![],
-            sources: &[(&file, self.source()), ("common.h", COMMON)],
+            sources: &[(&file, self.source()), ("common.h", COMMON), ("counters.h", COUNTERS)],
             // The line behind the wrapper names the MPI's own folders.
             besides: line,
         }

@@ -27,7 +27,8 @@ pub fn talkative(transport: Transport) -> Settings {
         | Transport::WiglafPacket
         | Transport::WiglafXdp
         | Transport::WiglafXdpNative
-        | Transport::OfiTcp => &[("OMPI_MCA_mtl_ofi_verbose", "1")],
+        | Transport::OfiTcp
+        | Transport::OfiRxd => &[("OMPI_MCA_mtl_ofi_verbose", "1")],
     };
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
@@ -41,6 +42,7 @@ pub fn evidence(transport: Transport, said: &str) -> Option<String> {
         Transport::Vader => ("mca: bml: Using vader btl for send to", ""),
         Transport::UcxShm => ("ep_cfg[", "tag(sysv/"),
         Transport::OfiTcp => ("mtl:ofi:prov:", "tcp;ofi_rxm"),
+        Transport::OfiRxd => ("mtl:ofi:prov:", "udp;ofi_rxd"),
         Transport::Wiglaf
         | Transport::WiglafUdp
         | Transport::WiglafPacket

@@ -35,6 +35,8 @@ pub enum Transport {
     Ucx,
     /// Open MPI over libfabric's `tcp;ofi_rxm`.
     OfiTcp,
+    /// Open MPI over libfabric's `udp;ofi_rxd`.
+    OfiRxd,
     /// Open MPI's own shared memory (`btl/vader`), within a node.
     Vader,
     /// Open MPI over UCX's shared memory, within a node.
@@ -42,6 +44,11 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// Whether it is a rival that messages between nodes may take over TCP.
+    pub fn is_tcp_rival(self) -> bool {
+        matches!(self, Self::Tcp | Self::Ucx | Self::OfiTcp)
+    }
+
     /// The word that users write, as in `--transport tcp`.
     pub fn word(self) -> &'static str {
         match self {
@@ -54,6 +61,7 @@ impl Transport {
             Self::Tcp => "tcp",
             Self::Ucx => "ucx",
             Self::OfiTcp => "ofi-tcp",
+            Self::OfiRxd => "ofi-rxd",
             Self::Vader => "vader",
             Self::UcxShm => "ucx-shm",
         }
@@ -71,6 +79,7 @@ impl Transport {
             Self::Tcp => "Open MPI TCP",
             Self::Ucx => "UCX TCP",
             Self::OfiTcp => "libfabric TCP",
+            Self::OfiRxd => "libfabric rxd",
             Self::Vader => "Open MPI vader",
             Self::UcxShm => "UCX shared mem.",
         }

@@ -93,7 +93,8 @@ fn loopback(transport: Transport) -> Option<&'static [(&'static str, &'static st
             ("OMPI_MCA_mtl_ofi_provider_include", "tcp;ofi_rxm"),
             ("FI_TCP_IFACE", "lo"),
         ],
-        Transport::Wiglaf
+        Transport::OfiRxd
+        | Transport::Wiglaf
         | Transport::WiglafUdp
         | Transport::WiglafPacket
         | Transport::WiglafXdp

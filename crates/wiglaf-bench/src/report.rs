@@ -1,5 +1,6 @@
 //! From measurements to what people read: JSON files, tables, pictures.
 
+mod board;
 mod files;
 mod json;
 mod plot;
@@ -14,11 +15,13 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::{Result, file_error};
+use crate::outcome::Outcome;
 use crate::{bandwidth, pingpong};
 
+pub use board::{figures_markdown, figures_table, outcome_markdown, outcome_table};
 pub use files::{files_markdown, files_table};
 pub use json::{read, write};
-use plot::{Bars, Draw, Picture, SpeedUp, draw_png, draw_svg};
+use plot::{Bars, Cases, Draw, Picture, SpeedUp, draw_png, draw_svg};
 pub use soak::{draw_soak, soak_table};
 pub use table::{
     applications_table, bandwidth_markdown, bandwidth_table, length, pingpong_markdown,
@@ -72,6 +75,14 @@ pub fn write_transformation(
 ) -> Result<Written> {
     let picture = SpeedUp::of(report);
     write_all(report, &transformation_markdown(report), &picture, folder, "transformation")
+}
+
+/// The same about cases: `NAME.json`, `.md`, `.svg` and `.png`.
+///
+/// # Errors
+/// When the folder cannot be written to.
+pub fn write_outcome(outcome: &Outcome, folder: &Path) -> Result<Written> {
+    write_all(outcome, &outcome_markdown(outcome), &Cases::of(outcome), folder, &outcome.name)
 }
 
 fn write_all(

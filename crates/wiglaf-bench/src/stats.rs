@@ -55,6 +55,17 @@ impl Samples {
         None
     }
 
+    /// The same by nearest rank for any share of the samples, 0 to 1.
+    pub fn quantile_ns(&self, share: f64) -> Option<u64> {
+        let rank = ((self.count() as f64 * share).ceil() as u64).max(1);
+        let mut seen = 0u64;
+        let found = self.counts.iter().find(|(_, times)| {
+            seen = seen.saturating_add(**times);
+            seen >= rank
+        });
+        found.or(self.counts.iter().next_back()).map(|(value, _)| *value)
+    }
+
     /// What the reports say of them, every value multiplied by `scale`
     /// (one half turns round trips into half round trips).
     pub fn summary(&self, scale: f64) -> Option<Summary> {
@@ -120,6 +131,14 @@ mod tests {
     fn a_rank_that_floating_point_would_miss() {
         let samples = Samples::from_pairs((1..=125).map(|v| (v, 1)));
         assert_eq!(samples.percentile_ns(56), Some(70));
+    }
+
+    #[test]
+    fn quantiles_between_percents() {
+        let samples = Samples::from_pairs((1..=1000).map(|v| (v, 1)));
+        assert_eq!(samples.quantile_ns(0.995), Some(995));
+        assert_eq!((samples.quantile_ns(0.0), samples.quantile_ns(1.0)), (Some(1), Some(1000)));
+        assert_eq!(Samples::default().quantile_ns(0.5), None);
     }
 
     #[test]

@@ -1,12 +1,19 @@
 //! Launches the installed MPI over loopback and reads what really comes back.
 //! Where a program is not installed, its test says so and passes.
 
+use std::cell::Cell;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 use wiglaf_bench::applications::{self, ApplicationId};
 use wiglaf_bench::local::LocalMpirun;
-use wiglaf_bench::{BenchError, Launcher, Transport, bandwidth, pingpong, report, ring};
+use wiglaf_bench::outcome::Outcome;
+use wiglaf_bench::turns::Guard;
+use wiglaf_bench::{
+    BenchError, Launcher, Transport, bandwidth, incast, loss, memory, pingpong, report, ring,
+    shaped,
+};
 
 /// The value, or a line that says why the test is skipped.
 fn or_skip<T>(result: Result<T, BenchError>) -> Option<T> {
@@ -87,6 +94,93 @@ fn streams_go_one_way_and_both() {
     let written = report::write_bandwidth(&found, dir.path()).unwrap();
     assert!(written.files.iter().all(|file| file.is_file()));
     assert_eq!(report::read::<bandwidth::Report>(&written.files[0]).unwrap(), found);
+}
+
+#[test]
+fn shaped_ports_and_lossy_wires_are_cases() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(launcher) = or_skip(LocalMpirun::new()) else { return };
+    let contestants = vec![Transport::Tcp.into(), Transport::Wiglaf.into()];
+    let plan = shaped::Plan {
+        rounds: 2,
+        len: 4096,
+        window: 4,
+        contestants: contestants.clone(),
+        ..shaped::Plan::new(dir.path().to_owned())
+    };
+    let measured = shaped::measure(&[(1500, &launcher)], &plan, &mut |_| ());
+    let Some(found) = or_skip(measured) else { return };
+    assert_eq!((found.cases.len(), found.figures.len()), (2, 2));
+    for case in &found.cases {
+        assert_eq!((case.entries.len(), case.entries[0].rounds.len()), (1, 2));
+        assert!(case.entries[0].value > 0.0 && case.entries[0].evidence.is_some());
+    }
+    // This launcher has no Wiglaf, and nothing is claimed of it.
+    assert!(found.figures.iter().all(|figure| figure.is_met().is_none()));
+    assert_eq!(found.absent[0].who, "Wiglaf");
+
+    // The circumstance lasts as long as its tasks, and comes back each round.
+    let (begun, ended) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let lose = || {
+        begun.set(begun.get() + 1);
+        Ok(Box::new(Ends(Rc::clone(&ended))) as Guard)
+    };
+    let plan = loss::Plan {
+        rounds: 1,
+        len: 4096,
+        window: 4,
+        round_trips: 300,
+        contestants,
+        ..loss::Plan::new(dir.path().to_owned())
+    };
+    let Some(found) = or_skip(loss::measure(&launcher, &lose, &plan, &mut |_| ())) else { return };
+    assert_eq!((begun.get(), ended.get()), (2, 2));
+    assert_eq!(found.cases.len(), 5);
+    let recovery = found.case("recovery of a lost last packet").unwrap();
+    assert_eq!(recovery.entries[0].who, "Open MPI TCP");
+    let written = report::write_outcome(&found, dir.path()).unwrap();
+    assert!(written.files.iter().all(|file| file.is_file()));
+    assert_eq!(report::read::<Outcome>(&written.files[0]).unwrap(), found);
+}
+
+#[test]
+fn many_senders_and_many_messages_are_cases() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(launcher) = or_skip(LocalMpirun::new()) else { return };
+    let plan = incast::Plan {
+        rounds: 1,
+        senders: 2,
+        time: Duration::from_millis(50),
+        contestants: vec![Transport::Tcp.into()],
+        ..incast::Plan::new(dir.path().to_owned())
+    };
+    let measured = incast::measure(&launcher, &launcher, None, &plan, &mut |_| ());
+    let Some(found) = or_skip(measured) else { return };
+    let names: Vec<&str> = found.cases.iter().map(|case| case.name.as_str()).collect();
+    assert_eq!(names, ["1 sender", "2 senders", "fairness among the senders"]);
+    let both = &found.cases[1].entries[0];
+    assert!(both.value > 0.0 && both.counters.contains_key("segments_sent_again"), "{both:?}");
+    assert!((0.5..=1.0).contains(&found.cases[2].entries[0].value));
+
+    let plan = memory::Plan {
+        messages: 20_000,
+        unexpected: 100,
+        contestants: vec![Transport::Tcp.into()],
+        ..memory::Plan::new(1 << 20, dir.path().to_owned())
+    };
+    let Some(found) = or_skip(memory::measure(&launcher, Some(9.0), &plan, &mut |_| ())) else {
+        return;
+    };
+    assert!(found.cases[0].entries[0].counters["resident_KiB"] > 0.0);
+    assert_eq!(found.figures[0].is_met(), Some(true));
+}
+
+struct Ends(Rc<Cell<u32>>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! `wiglaf bench`.
 
+mod all;
 mod files;
 mod hostile;
 pub(crate) mod interrupt;
 pub(crate) mod launcher;
 pub(crate) mod nodes;
+mod set;
+mod strangers;
 mod transformation;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +17,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::Serialize;
 use wiglaf_bench::contender::SAME_NODE;
+use wiglaf_bench::outcome::Outcome;
 use wiglaf_bench::{BenchError, applications, bandwidth, pingpong, report, ring};
 use wiglaf_cluster::error::Context;
 use wiglaf_cluster::mpi::{self, Choice, Family, Link, Transport};
@@ -37,8 +41,16 @@ Examples:
   wiglaf bench pingpong --same-node      shared memory, beside vader and UCX
   wiglaf bench bandwidth                 windows of 64 messages, 8 B to 4 MiB, one
                                          way and both ways; rate of short ones
+  wiglaf bench shaped                    ports of 1 Gbit/s, MTU 1500 and 9000
+  wiglaf bench loss                      the same with 1 % of the frames lost
+  wiglaf bench incast                    eight senders to one receiver
+  wiglaf bench flow-control              what happens without it
+  wiglaf bench oversubscribed            4 and 8 ranks, also beside strangers
+  wiglaf bench idle                      what waiting for long costs
+  wiglaf bench memory                    of peers, and of unexpected messages
   wiglaf bench ring --ranks 4 --nodes 4  ranks that share cores
   wiglaf bench hostile                   a stream under a stranger's flood
+  wiglaf bench all --minutes 20          everything, and one table of all figures
   wiglaf bench applications              whole programs, serial, TCP, Wiglaf
   wiglaf bench files --quick             remote files: Wiglaf, sshfs, NFS
   wiglaf bench transformation            what they are worth to a program
@@ -62,10 +74,26 @@ enum What {
     Pingpong(PingpongArgs),
     /// Streams between two nodes, one way and both ways at once
     Bandwidth(BandwidthArgs),
+    /// Ports shaped to a rate: goodput against what the headers leave
+    Shaped(set::ShapedArgs),
+    /// A wire that loses frames: goodput, and recovery of the last packet
+    Loss(set::LossArgs),
+    /// Many senders to one receiver: use of its line, fairness, overruns
+    Incast(set::IncastArgs),
+    /// The same work with flow control and without it
+    FlowControl(set::FlowControlArgs),
+    /// More ranks than cores, alone and beside strangers
+    Oversubscribed(set::OversubscribedArgs),
+    /// What waiting for long costs, and how soon it ends
+    Idle(set::IdleArgs),
+    /// Memory of idle peers, of many messages, of unexpected ones
+    Memory(set::MemoryArgs),
     /// Ranks in a circle: what becomes of a transport when ranks share cores
     Ring(RingArgs),
     /// A stream while a stranger on the network floods its receiver
     Hostile(hostile::Args),
+    /// The whole set, within a given time
+    All(all::AllArgs),
     /// Quantum ESPRESSO and NWChem, serial, over TCP and over Wiglaf
     Applications(ApplicationsArgs),
     /// Files of another node, beside sshfs, NFS, a TCP stream and the local disk
@@ -253,6 +281,14 @@ impl Common {
         self.repeats.map_or(if self.quick { quick } else { usual }, usize::from)
     }
 
+    /// Writes cases and shows them.
+    fn publish(&self, outcome: &Outcome) -> Result<()> {
+        let written = report::write_outcome(outcome, &self.output).map_err(plain)?;
+        self.show(outcome, &report::outcome_table(outcome), &written.files)?;
+        written.notes.iter().for_each(|note| eprintln!("wiglaf: {note}"));
+        Ok(())
+    }
+
     /// Prints the result and says where its files are.
     fn show(&self, report: &impl Serialize, table: &str, files: &[PathBuf]) -> Result<()> {
         match self.json {
@@ -279,8 +315,16 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     match &args.what {
         What::Pingpong(args) => run_pingpong(args, global)?,
         What::Bandwidth(args) => run_bandwidth(args, global)?,
+        What::Shaped(args) => set::shaped(args, global)?,
+        What::Loss(args) => set::loss(args, global)?,
+        What::Incast(args) => set::incast(args, global)?,
+        What::FlowControl(args) => set::flow_control(args, global)?,
+        What::Oversubscribed(args) => set::oversubscribed(args, global)?,
+        What::Idle(args) => set::idle(args, global)?,
+        What::Memory(args) => set::memory(args, global)?,
         What::Ring(args) => run_ring(args, global)?,
         What::Hostile(args) => hostile::run(args, global)?,
+        What::All(args) => all::run(args, global)?,
         What::Applications(args) => run_applications(args, global)?,
         What::Files(args) => files::run(args, global)?,
         What::Transformation(args) => transformation::run(args, global)?,

@@ -103,6 +103,8 @@ pub(crate) enum TransportArg {
     Ucx,
     /// libfabric's own TCP (tcp;ofi_rxm)
     OfiTcp,
+    /// libfabric's own reliable datagrams (udp;ofi_rxd)
+    OfiRxd,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -141,6 +143,7 @@ impl From<TransportArg> for Transport {
             TransportArg::Tcp => Self::Tcp,
             TransportArg::Ucx => Self::Ucx,
             TransportArg::OfiTcp => Self::OfiTcp,
+            TransportArg::OfiRxd => Self::OfiRxd,
         }
     }
 }

@@ -61,6 +61,12 @@ impl Probability {
         self.threshold
     }
 
+    /// As a number from 0 to 1.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        f64::from(self.threshold) / 4_294_967_296.0
+    }
+
     /// Whether it never happens.
     #[must_use]
     pub fn is_never(self) -> bool {
@@ -70,7 +76,7 @@ impl Probability {
 
 impl fmt::Display for Probability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = f64::from(self.threshold) / 4_294_967_296.0 * 100.0;
+        let percent = self.share() * 100.0;
         // Six digits are more than anybody writes; the zeros behind them go.
         let text = format!("{percent:.6}");
         write!(f, "{}%", text.trim_end_matches('0').trim_end_matches('.'))

@@ -128,6 +128,63 @@ impl Star {
         }
     }
 
+    /// Memory of a hub for each of `count` peers that have exchanged a short message with it and
+    /// are silent since, in bytes. `resident` reads what the process holds.
+    ///
+    /// # Errors
+    /// When a message or an answer did not come.
+    pub fn idle_peer_bytes(count: usize, resident: &mut dyn FnMut() -> u64) -> Result<f64, String> {
+        let mut star = Self::new(1, 0);
+        let epoch = Epoch(star.random.bits() | 1);
+        star.hub = transport(epoch);
+        let before = resident();
+        for node in 1..=count {
+            let own = Epoch(star.random.bits() | 1);
+            let peer = star.hub.connect(address(node), own, 0);
+            // It lives for one exchange: what stays is the hub's.
+            let mut spoke = transport(own);
+            spoke.connect(address(0), epoch, 0);
+            star.meet(node, peer, &mut spoke)?;
+        }
+        Ok(resident().saturating_sub(before) as f64 / count.max(1) as f64)
+    }
+
+    /// A message to a spoke of this address, and its answer.
+    fn meet(&mut self, node: usize, peer: PeerId, spoke: &mut Transport) -> Result<(), String> {
+        let came_before = self.app.messages;
+        post(&mut self.hub, peer, &self.app)?;
+        for _ in 0..2 {
+            self.now = self.now + TURN;
+            self.wire.clear();
+            self.datagrams.clear();
+            flush(&mut self.hub, self.now, &mut self.out, &mut self.wire, &mut self.datagrams);
+            let mut at = 0;
+            for &(to, len) in self.datagrams.iter() {
+                let datagram = &self.wire[at..at + len];
+                at += len;
+                if to == node {
+                    spoke.handle_datagram(self.now, address(0), 0, datagram, &mut self.app);
+                }
+            }
+            if self.app.messages - came_before == 1 {
+                post(spoke, PeerId(0), &self.app)?;
+            }
+            self.wire.clear();
+            self.datagrams.clear();
+            flush(spoke, self.now, &mut self.out, &mut self.wire, &mut self.datagrams);
+            let mut at = 0;
+            for &(_, len) in self.datagrams.iter() {
+                let datagram = &self.wire[at..at + len];
+                at += len;
+                self.hub.handle_datagram(self.now, address(node), 0, datagram, &mut self.app);
+            }
+        }
+        match self.app.messages - came_before {
+            2 => Ok(()),
+            came => Err(format!("{came} of a message and its answer came")),
+        }
+    }
+
     /// The hub's transport.
     #[must_use]
     pub fn hub(&self) -> &Transport {

@@ -6,6 +6,7 @@
 //! machine without fonts, and nothing can overlap that was not put there.
 
 mod bars;
+mod cases;
 mod speedup;
 
 use std::fs;
@@ -30,6 +31,7 @@ use crate::facts::Facts;
 use crate::launch::Transport;
 use crate::pingpong::Report;
 pub(super) use bars::Bars;
+pub(super) use cases::Cases;
 pub(super) use speedup::SpeedUp;
 
 /// The Debian package with the font that the PNG needs.
@@ -114,6 +116,7 @@ fn look(transport: Transport) -> Look {
         Transport::Tcp | Transport::Vader => (RGBColor(213, 94, 0), Marker::Square, 2),
         Transport::Ucx | Transport::UcxShm => (RGBColor(0, 158, 115), Marker::Triangle, 2),
         Transport::OfiTcp => (RGBColor(204, 121, 167), Marker::Diamond, 2),
+        Transport::OfiRxd => (RGBColor(230, 159, 0), Marker::OpenTriangle, 2),
         Transport::Serial => (RGBColor(86, 180, 233), Marker::Ring, 2),
     };
     Look { color, marker, width }

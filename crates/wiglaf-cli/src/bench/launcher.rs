@@ -7,6 +7,7 @@ use std::process::Command;
 
 use wiglaf_bench::floor::FloorCommand;
 use wiglaf_bench::{Job, Launcher, Settings, Transport};
+use wiglaf_cluster::init::EXE;
 use wiglaf_cluster::mpi::{self, Choice, Family, Link};
 use wiglaf_cluster::shape::INTERFACE;
 use wiglaf_cluster::{HostList, Result, provider, up};
@@ -104,6 +105,7 @@ fn of_cluster(transport: Transport) -> mpi::Transport {
         Transport::Tcp | Transport::Vader | Transport::Serial => mpi::Transport::Tcp,
         Transport::Ucx | Transport::UcxShm => mpi::Transport::Ucx,
         Transport::OfiTcp => mpi::Transport::OfiTcp,
+        Transport::OfiRxd => mpi::Transport::OfiRxd,
     }
 }
 
@@ -113,6 +115,7 @@ fn word(transport: Transport) -> &'static str {
         mpi::Transport::Tcp => "tcp",
         mpi::Transport::Ucx => "ucx",
         mpi::Transport::OfiTcp => "ofi-tcp",
+        mpi::Transport::OfiRxd => "ofi-rxd",
     }
 }
 
@@ -158,6 +161,8 @@ impl Launcher for Emulated<'_> {
             "--",
         ]);
         command.arg(job.program).args(job.args).current_dir(job.dir);
+        // For the programs that report counters.
+        command.env("WIGLAF_BENCH_STATS", format!("{EXE} stats --here --json"));
         command.envs(job.settings).envs(job.env.iter().map(|(name, value)| (name, value)));
         Ok(command)
     }

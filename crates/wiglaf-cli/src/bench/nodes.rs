@@ -5,7 +5,7 @@ use std::path::Path;
 
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::{Draft, Nodes, Shape, Wire};
-use wiglaf_cluster::{Node, Record, Result, StateDir, up};
+use wiglaf_cluster::{Error, Node, Record, Result, StateDir, up};
 
 use super::interrupt;
 use crate::args::Global;
@@ -53,8 +53,28 @@ impl Cluster {
     /// The user's cluster if it is up and as wished, else one of our own; says
     /// which. From now on a signal is a wish to stop, see [`interrupt`].
     pub(crate) fn find_or_start(global: &Global, wish: &Wish) -> Result<Self> {
-        let state = global.state_dir();
+        let [cluster] = Self::find_or_start_all(global, [wish])?;
+        Ok(cluster)
+    }
+
+    /// The same for several clusters at once: once signals are listened to,
+    /// none can be started any more.
+    pub(crate) fn find_or_start_all<const N: usize>(
+        global: &Global,
+        wishes: [&Wish; N],
+    ) -> Result<[Self; N]> {
         remove_orphans();
+        let mut clusters = Vec::with_capacity(N);
+        for (place, wish) in wishes.into_iter().enumerate() {
+            clusters.push(Self::find_or_start_one(global, wish, place)?);
+        }
+        // Only now: what an emulated node starts would inherit a blocked signal.
+        interrupt::listen()?;
+        clusters.try_into().map_err(|_| Error::new("a cluster is missing"))
+    }
+
+    fn find_or_start_one(global: &Global, wish: &Wish, place: usize) -> Result<Self> {
+        let state = global.state_dir();
         let users = state.record()?.filter(up::is_whole);
         let cluster = match users {
             Some(record) if wish.is_met_by(&record.shape) => Self { state, record, is_own: false },
@@ -65,22 +85,23 @@ impl Cluster {
                         record.shape.summary()
                     );
                 }
-                Self::start(wish)?
+                Self::start(wish, place)?
             }
         };
         // One sentence now rather than one for each contender later.
         for node in &cluster.record.shape.nodes {
             Node::new(&cluster.state, &node.name).hello()?;
         }
-        // Only now: what an emulated node starts would inherit a blocked signal.
-        interrupt::listen()?;
         let how = if cluster.is_own { "a cluster of its own" } else { "the cluster that is up" };
         eprintln!("wiglaf: using {how}: {}", cluster.record.shape.summary());
         Ok(cluster)
     }
 
-    fn start(wish: &Wish) -> Result<Self> {
-        let name = format!("{OWN_PREFIX}{}", std::process::id());
+    fn start(wish: &Wish, place: usize) -> Result<Self> {
+        let mut name = format!("{OWN_PREFIX}{}", std::process::id());
+        if place > 0 {
+            name = format!("{name}-{place}");
+        }
         let state = StateDir::new(None, &name);
         let draft = Draft {
             name: Some(name),
@@ -111,7 +132,8 @@ fn remove_orphans() {
     let any = StateDir::new(None, OWN_PREFIX);
     let Some(Ok(entries)) = any.path().parent().map(std::fs::read_dir) else { return };
     for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
-        let pid = name.strip_prefix(OWN_PREFIX).filter(|pid| pid.parse::<u32>().is_ok());
+        let pid = name.strip_prefix(OWN_PREFIX).and_then(|rest| rest.split('-').next());
+        let pid = pid.filter(|pid| pid.parse::<u32>().is_ok());
         if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
             // Another user's, perhaps; it is not in our way.
             let _ = up::down(&StateDir::new(None, &name));

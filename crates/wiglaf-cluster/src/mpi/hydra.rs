@@ -33,6 +33,7 @@ pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>
         }
         Transport::Tcp => over_tcp(settings, mpi, table, "tcp"),
         Transport::OfiTcp => over_tcp(settings, mpi, table, "tcp;ofi_rxm"),
+        Transport::OfiRxd => over_tcp(settings, mpi, table, "udp;ofi_rxd"),
         Transport::Ucx => {
             table.choose("MPIR_CVAR_CH4_NETMOD", "ucx");
             settings.ucx_over_tcp(table);
@@ -81,7 +82,8 @@ fn libfabric(mpi: &Installation, table: &mut Table<'_>, provider: &str) {
 
 fn over_tcp(settings: &Settings, mpi: &Installation, table: &mut Table<'_>, provider: &str) {
     libfabric(mpi, table, provider);
+    let name = if provider.starts_with("udp") { "FI_UDP_IFACE" } else { "FI_TCP_IFACE" };
     if let Some(interface) = &settings.interface {
-        table.default("FI_TCP_IFACE", interface);
+        table.default(name, interface);
     }
 }

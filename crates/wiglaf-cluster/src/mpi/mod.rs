@@ -35,6 +35,8 @@ pub enum Transport {
     Ucx,
     /// Over libfabric's own `tcp;ofi_rxm`.
     OfiTcp,
+    /// Over libfabric's own reliable datagrams, `udp;ofi_rxd`.
+    OfiRxd,
 }
 
 /// Which of Wiglaf's links to use.

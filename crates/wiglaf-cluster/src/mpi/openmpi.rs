@@ -41,6 +41,12 @@ pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>
                 table.default("FI_TCP_IFACE", interface);
             }
         }
+        Transport::OfiRxd => {
+            libfabric(table, "udp;ofi_rxd", prrte);
+            if let Some(interface) = &settings.interface {
+                table.default("FI_UDP_IFACE", interface);
+            }
+        }
     }
     Ok(())
 }

@@ -108,7 +108,7 @@ impl Draw for Bars {
 }
 
 impl<B: DrawingBackend> Pen<'_, B> {
-    fn bar(&self, from: (i32, i32), to: (i32, i32), color: RGBColor) -> Painted {
+    pub(super) fn bar(&self, from: (i32, i32), to: (i32, i32), color: RGBColor) -> Painted {
         let bar = Rectangle::new([self.zoomed(from), self.zoomed(to)], color.filled());
         self.area.draw(&bar).map_err(|e| e.to_string())
     }

@@ -105,3 +105,18 @@ fn bars_have_a_name_and_a_figure_each() {
     }
     assert!(svg.contains("Sequential read, 1 MiB calls") && svg.contains("1000 small files"));
 }
+
+#[test]
+fn everybody_has_a_bar_in_every_case() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("o.svg");
+    let outcome = crate::report::board::tests::sample_outcome();
+    draw_svg(&Cases::of(&outcome), &path).unwrap();
+    let svg = fs::read_to_string(path).unwrap();
+    assert_well_formed(&svg);
+    for words in ["MTU 1500, one way: goodput", "ceiling 120", "blocking sockets", "Open MPI TCP"] {
+        assert!(svg.contains(words), "{words}");
+    }
+    // The white ground is a rectangle, too.
+    assert_eq!(svg.matches("<rect").count(), 1 + 4);
+}

@@ -106,7 +106,7 @@ pub(in crate::report) fn assert_golden(name: &str, text: &str) {
     assert_eq!(text, golden, "{} differs; WIGLAF_BLESS=1 accepts it", path.display());
 }
 
-fn assert_narrow(text: &str) {
+pub(in crate::report) fn assert_narrow(text: &str) {
     for line in text.lines() {
         assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
     }

@@ -1,0 +1,142 @@
+/* Echo: rank 0 is silent for a while, then sends a message and takes the answer; again and again.
+ *
+ *   echo LEN COUNT PAUSE_US [COUNT PAUSE_US]...
+ *
+ * Without a pause this is a ping-pong of COUNT round trips, however long they take: on a wire that
+ * loses frames the long ones are those that a loss struck. With a pause it shows what waiting costs
+ * rank 1, and how soon it wakes up. With WIGLAF_BENCH_SOCKETS in the environment the messages go over a plain TCP
+ * connection whose ends block in read(2), and MPI only tells rank 0 the port.
+ *
+ * One JSON line for each COUNT and PAUSE_US from rank 0: every round trip in nanoseconds, and the
+ * processor time of rank 1 from its first wait to its last answer. */
+#include "common.h"
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { COUNT_MAX = 1000000, TAG = 1, WARM_UP = 20 };
+
+static int rank, len, peer_socket = -1;
+static unsigned char *buffer;
+
+static int64_t cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* The address of the node's interface: what its own host name stands for. */
+static struct sockaddr_in own_address(void) {
+    char name[256] = {0};
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    FILE *hosts = fopen("/etc/hosts", "r");
+    char line[512], ip[64], word[256];
+    gethostname(name, sizeof name - 1);
+    while (hosts && fgets(line, sizeof line, hosts))
+        if (sscanf(line, "%63s %255s", ip, word) == 2 && !strcmp(word, name)) {
+            struct in_addr found;
+            if (inet_pton(AF_INET, ip, &found) == 1) address.sin_addr = found;
+        }
+    if (hosts) fclose(hosts);
+    if (!address.sin_addr.s_addr) address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+}
+
+static void connect_sockets(void) {
+    struct sockaddr_in address = own_address();
+    socklen_t size = sizeof address;
+    int one = 1;
+    if (rank == 1) {
+        int listener = socket(AF_INET, SOCK_STREAM, 0);
+        if (bind(listener, (void *)&address, size) || listen(listener, 1)) fail("cannot listen");
+        getsockname(listener, (void *)&address, &size);
+        MPI_Send(&address, sizeof address, MPI_BYTE, 0, TAG, MPI_COMM_WORLD);
+        peer_socket = accept(listener, NULL, NULL);
+        close(listener);
+    } else {
+        MPI_Recv(&address, sizeof address, MPI_BYTE, 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        peer_socket = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(peer_socket, (void *)&address, size)) fail("cannot connect");
+    }
+    if (peer_socket < 0) fail("no connection");
+    setsockopt(peer_socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+}
+
+static void put(void) {
+    if (peer_socket < 0) {
+        MPI_Send(buffer, len, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD);
+    } else if (write(peer_socket, buffer, (size_t)len) != len) {
+        fail("cannot write to the socket");
+    }
+}
+
+static void get(void) {
+    if (peer_socket < 0) {
+        MPI_Recv(buffer, len, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        return;
+    }
+    for (ssize_t at = 0, more; at < len; at += more)
+        if ((more = read(peer_socket, buffer + at, (size_t)(len - at))) <= 0) fail("cannot read");
+}
+
+static void step(int64_t token, long pause_us, int64_t *round_trip_ns) {
+    int64_t got;
+    if (rank == 0) {
+        struct timespec pause = {pause_us / 1000000, pause_us % 1000000 * 1000};
+        if (pause_us) nanosleep(&pause, NULL);
+        memcpy(buffer, &token, sizeof token);
+        int64_t before = now_ns();
+        put();
+        get();
+        *round_trip_ns = now_ns() - before;
+        memcpy(&got, buffer, sizeof got);
+        if (got != token + 1) fail("the echo is a wrong one");
+    } else {
+        get();
+        memcpy(&got, buffer, sizeof got);
+        got++;
+        memcpy(buffer, &got, sizeof got);
+        put();
+    }
+}
+
+static void measure(int count, long pause_us, int64_t *round_trip_ns) {
+    for (int i = 0; i < WARM_UP; i++) step(i, 0, round_trip_ns);
+    int64_t wall = now_ns(), cpu = cpu_ns();
+    for (int i = 0; i < count; i++) step(i, pause_us, &round_trip_ns[i]);
+    wall = now_ns() - wall;
+    cpu = cpu_ns() - cpu;
+    if (rank == 1) {
+        MPI_Send(&cpu, 1, MPI_INT64_T, 0, TAG + 1, MPI_COMM_WORLD);
+        return;
+    }
+    MPI_Recv(&cpu, 1, MPI_INT64_T, 1, TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    printf("{\"count\":%d,\"pause_us\":%ld,\"wall_ns\":%lld,\"waiter_cpu_ns\":%lld,\"round_trip_ns\":",
+           count, pause_us, (long long)wall, (long long)cpu);
+    print_histogram(round_trip_ns, count);
+    puts("}");
+    fflush(stdout);
+}
+
+int main(int argc, char **argv) {
+    int ranks;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    keep_to_core(rank);
+    if (argc < 4 || argc % 2 || ranks != 2)
+        fail("usage: echo LEN COUNT PAUSE_US..., on exactly two ranks");
+    len = (int)number(argv[1], sizeof(int64_t), 1 << 24);
+    buffer = need((size_t)len);
+    memset(buffer, 0, (size_t)len);
+    int64_t *round_trip_ns = need(COUNT_MAX * sizeof *round_trip_ns);
+    if (getenv("WIGLAF_BENCH_SOCKETS")) connect_sockets();
+    for (int a = 2; a + 1 < argc; a += 2)
+        measure((int)number(argv[a], 1, COUNT_MAX), number(argv[a + 1], 0, 10000000),
+                round_trip_ns);
+    if (peer_socket >= 0) close(peer_socket);
+    MPI_Finalize();
+    return 0;
+}

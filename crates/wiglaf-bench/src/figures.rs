@@ -1,0 +1,81 @@
+//! The figures that are wanted of the curves and of whole programs; cases
+//! bring their own.
+
+use crate::applications::{self, ApplicationId};
+use crate::bandwidth::{self, Ways};
+use crate::launch::Transport;
+use crate::outcome::{Figure, Wanted};
+use crate::pingpong;
+
+/// Of a ping-pong between nodes on a cable (`direct`) or on a switch.
+pub fn of_pingpong(report: &pingpong::Report, direct: bool) -> Vec<Figure> {
+    let at = |len| report.comparison.iter().find(|c| c.len == len);
+    let short = at(8);
+    let (place, most) = if direct { ("a cable", 0.45) } else { ("a bridge", 0.5) };
+    let rival = short.map_or("the best over TCP", |c| c.best_rival.label());
+    let mut figures = vec![Figure::ratio(
+        &format!("Open MPI 8 B, half round trip, nodes on {place}"),
+        Wanted::AtMost(most),
+        short.map(|c| c.time_ratio),
+        format!("of {rival}"),
+    )];
+    let ours = report.contenders.iter().find(|c| c.transport == Transport::Wiglaf);
+    let trip = ours.and_then(|c| c.at(8)).map(|p| p.half_round_trip);
+    figures.push(Figure::ratio(
+        &format!("Open MPI 8 B, p99, nodes on {place}"),
+        Wanted::AtMost(2.0),
+        trip.map(|t| t.p99_us / t.p50_us),
+        "of its own p50".to_owned(),
+    ));
+    if report.comparison.len() > 1 {
+        let worst = report.comparison.iter().filter(|c| c.len > 0);
+        let worst = worst.max_by(|a, b| a.time_ratio.total_cmp(&b.time_ratio));
+        let detail = worst.map_or(String::new(), |c| {
+            format!("of the time of {} at {} bytes, the worst size", c.best_rival.label(), c.len)
+        });
+        figures.push(Figure::ratio(
+            "every size from 1 B to 4 MiB",
+            Wanted::AtMost(1.0),
+            worst.map(|c| c.time_ratio),
+            detail,
+        ));
+    }
+    figures
+}
+
+/// Of streams; `place` says what is particular about the nodes.
+pub fn of_bandwidth(report: &bandwidth::Report, place: &str) -> Vec<Figure> {
+    let figure = |name: &str, len: u64, ways: Ways, least: f64| {
+        let found = report.comparison.iter().find(|c| c.len == len && c.ways == ways);
+        let rival = found.map_or("the best over TCP", |c| c.best_rival.label());
+        let reached = found.map(|c| c.rate_ratio);
+        let name = format!("{name}{place}");
+        Figure::ratio(&name, Wanted::AtLeast(least), reached, format!("of {rival}"))
+    };
+    vec![
+        figure("message rate 8 B, window 64", 8, Ways::One, 3.0),
+        figure("bandwidth 1 MiB, one way", 1 << 20, Ways::One, 1.7),
+        figure("bandwidth 1 MiB, both ways at once", 1 << 20, Ways::Both, 1.5),
+    ]
+}
+
+/// Of whole programs on two nodes.
+pub fn of_applications(report: &applications::Report) -> Vec<Figure> {
+    let runs = |id: ApplicationId| {
+        let application = report.applications.iter().find(|a| a.id == id)?;
+        let run = |t| application.runs.iter().find(|r| r.transport == t);
+        Some((run(Transport::Wiglaf)?, run(Transport::Tcp)?))
+    };
+    let ratio = |id, of: fn(&applications::Run) -> f64| runs(id).map(|(w, tcp)| of(w) / of(tcp));
+    let most = |name: &str, reached| {
+        let detail = format!("of that over {}", Transport::Tcp.label());
+        Figure::ratio(name, Wanted::AtMost(0.5), reached, detail)
+    };
+    vec![
+        most("NWChem SCF, 2 nodes, wall", ratio(ApplicationId::Nwchem, |r| r.wall_s)),
+        most(
+            "Quantum ESPRESSO, 2 nodes, wall - CPU",
+            ratio(ApplicationId::Espresso, |r| r.wall_s - r.cpu_s),
+        ),
+    ]
+}

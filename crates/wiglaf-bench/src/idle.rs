@@ -1,0 +1,127 @@
+//! A rank that waits for long: what it takes of its core meanwhile, and how
+//! soon it is awake when the message comes.
+//!
+//! Both against TCP sockets that block in read(2). What waiting costs is taken
+//! from two kinds of silence, long and short: their difference is what the end
+//! of the long one cost, whatever a transport does at the beginning.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::Progress;
+use crate::compile::MeasuringProgram;
+use crate::contender::CONTENDERS;
+use crate::error::{BenchError, Result};
+use crate::facts::Facts;
+use crate::grid::Grid;
+use crate::launch::{Launcher, Transport};
+use crate::outcome::{Better, Case, Figure, Limit, Outcome, Wanted};
+use crate::stats::Samples;
+use crate::turns::{Contestant, Task, Turns, results};
+
+const RUN_TIME_MAX: Duration = Duration::from_secs(60);
+/// Bytes of a message.
+const LEN: u64 = 8;
+/// Counts of silences, and how long each is.
+const SHORT: (u64, Duration) = (60, Duration::from_millis(5));
+const LONG: (u64, Duration) = (10, Duration::from_millis(105));
+const SOCKETS: &str = "blocking sockets";
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Rounds; each contender runs once in each.
+    pub rounds: usize,
+    /// Who takes part, besides the sockets.
+    pub contestants: Vec<Contestant>,
+    /// Where the measuring program is built and kept.
+    pub cache: PathBuf,
+}
+
+impl Plan {
+    /// Everybody, ten rounds.
+    pub fn new(cache: PathBuf) -> Self {
+        Self { rounds: 10, contestants: CONTENDERS.map(Contestant::from).to_vec(), cache }
+    }
+}
+
+#[derive(Deserialize)]
+struct Line {
+    count: u64,
+    waiter_cpu_ns: u64,
+    round_trip_ns: Vec<(u64, u64)>,
+}
+
+impl Line {
+    fn cpu_ns_a_wait(&self) -> f64 {
+        self.waiter_cpu_ns as f64 / self.count.max(1) as f64
+    }
+}
+
+/// Runs the plan.
+///
+/// # Errors
+/// When nobody can take part.
+pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> Result<Outcome> {
+    let sockets = Contestant {
+        label: SOCKETS.to_owned(),
+        transport: Transport::Tcp,
+        env: vec![("WIGLAF_BENCH_SOCKETS".to_owned(), "1".to_owned())],
+    };
+    let contestants: Vec<Contestant> = plan.contestants.iter().cloned().chain([sockets]).collect();
+    let mut turns = Turns::gather(launcher, &contestants, plan.rounds, &plan.cache, progress)?;
+    let program = MeasuringProgram::Echo.build(&plan.cache)?;
+    let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let args = vec![LEN, SHORT.0, us(SHORT.1), LONG.0, us(LONG.1)];
+    let name = "silence";
+    let tasks = [Task::of_two(name.to_owned(), launcher, &program, args, RUN_TIME_MAX)];
+    let mut grid = Grid::new(2, turns.runners.len());
+    turns.run(&tasks, progress, &mut |_, runner, text| {
+        let lines: Vec<Line> = results("the echo program", text)?;
+        let [short, long] = lines.as_slice() else {
+            let detail = format!("{} results", lines.len());
+            return Err(BenchError::Output { what: "the echo program".to_owned(), detail });
+        };
+        let more_ns = (LONG.1 - SHORT.1).as_nanos() as f64;
+        let share = (long.cpu_ns_a_wait() - short.cpu_ns_a_wait()) / more_ns;
+        grid.at(0, runner).push(100.0 * share);
+        let samples = Samples::from_pairs(long.round_trip_ns.iter().copied());
+        let p50 = samples.summary(1.0).map_or(f64::NAN, |s| s.p50_us);
+        grid.at(1, runner).push(p50).merge(&samples);
+        Ok(())
+    })?;
+    let after = format!("after {} ms of silence", SHORT.1.as_millis());
+    let mut busy = Case::new(&after, "processor time of the waiting rank", "%", Better::Less);
+    let long = format!("after {} ms of silence", LONG.1.as_millis());
+    let mut wake = Case::new(&long, "message and answer", "us", Better::Less);
+    for (number, case) in [&mut busy, &mut wake].into_iter().enumerate() {
+        grid.fill(number, &turns, name, case);
+        // They are no MPI.
+        for entry in case.entries.iter_mut().filter(|entry| entry.who == SOCKETS) {
+            (entry.transport, entry.evidence) = (None, None);
+        }
+    }
+    wake.limit = wake.who(SOCKETS).map(|e| Limit { name: "sockets".to_owned(), value: e.value });
+    let facts = Facts::gather(launcher.facts());
+    let mut outcome = Outcome::new("idle", "Waiting for long", facts, plan.rounds);
+    outcome.figures = vec![
+        Figure {
+            name: format!("idle {after}, blocking wait"),
+            wanted: Wanted::AtMost(2.0),
+            unit: "%".to_owned(),
+            reached: busy.ours().map(|entry| entry.value),
+            detail: "of a core".to_owned(),
+        },
+        Figure::ratio(
+            "wake-up after silence",
+            Wanted::AtMost(1.2),
+            wake.ratio_to_limit(),
+            "of the round trip of sockets that block".to_owned(),
+        ),
+    ];
+    outcome.cases = vec![busy, wake];
+    outcome.absent = turns.missing;
+    Ok(outcome)
+}

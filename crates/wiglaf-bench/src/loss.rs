@@ -1,0 +1,205 @@
+//! A wire that loses one frame in a hundred in either direction: what is left
+//! of the goodput, and how soon a message is sent again whose last packet was
+//! lost.
+//!
+//! The second is measured with messages of one packet, each of which is the
+//! last of its message: no later one tells the receiver that something is
+//! missing. With a share p lost each way, 1 - (1 - p)^2 of the round trips are
+//! struck. They are the longest, so their median is a percentile of all.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::Progress;
+use crate::bandwidth::{self, Ways};
+use crate::compile::MeasuringProgram;
+use crate::contender::CONTENDERS;
+use crate::error::Result;
+use crate::facts::Facts;
+use crate::grid::Grid;
+use crate::launch::{Launcher, Transport};
+use crate::outcome::{Better, Case, Entry, Figure, Outcome, Wanted};
+use crate::stats::Samples;
+use crate::turns::{Around, Contestant, Task, Turns, results};
+
+/// Who needs longer under loss has collapsed.
+const RUN_TIME_MAX: Duration = Duration::from_secs(60);
+/// Bytes of a message of one packet.
+const SHORT_LEN: u64 = 8;
+/// Recovery is wanted within so many smoothed round trips ...
+const ROUND_TRIPS: f64 = 3.0;
+/// ... or within this, whichever is more.
+const RECOVERY_US: f64 = 200.0;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Rounds; each contender runs once in each.
+    pub rounds: usize,
+    /// Bytes of a long message.
+    pub len: u64,
+    /// Long messages that are under way at once.
+    pub window: u64,
+    /// Share of the frames that is lost each way.
+    pub share: f64,
+    /// Round trips of a short message in each run.
+    pub round_trips: u64,
+    /// Who takes part.
+    pub contestants: Vec<Contestant>,
+    /// Where the measuring programs are built and kept.
+    pub cache: PathBuf,
+}
+
+impl Plan {
+    /// Everybody and `udp;ofi_rxd`, one per cent, ten rounds.
+    pub fn new(cache: PathBuf) -> Self {
+        let all = CONTENDERS.into_iter().chain([Transport::OfiRxd]);
+        Self {
+            rounds: 10,
+            len: 256 << 10,
+            window: 32,
+            share: 0.01,
+            round_trips: 2000,
+            contestants: all.map(Contestant::from).collect(),
+            cache,
+        }
+    }
+}
+
+const SOUND: &str = "sound wire";
+const LOSSY: &str = "lossy wire";
+const SOUND_SHORT: &str = "short messages, sound wire";
+const LOSSY_SHORT: &str = "short messages, lossy wire";
+const RECOVERY: &str = "recovery of a lost last packet";
+
+/// Runs the plan; `lose` makes the wire lossy for as long as its guard lives.
+///
+/// # Errors
+/// When nobody can take part, or the wire cannot be made lossy.
+pub fn measure(
+    launcher: &dyn Launcher,
+    lose: Around<'_>,
+    plan: &Plan,
+    progress: Progress<'_>,
+) -> Result<Outcome> {
+    let mut turns = Turns::gather(launcher, &plan.contestants, plan.rounds, &plan.cache, progress)?;
+    let stream = MeasuringProgram::Stream.build(&plan.cache)?;
+    let echo = MeasuringProgram::Echo.build(&plan.cache)?;
+    let windows = || vec![1, plan.window, plan.len];
+    let trips = || vec![SHORT_LEN, plan.round_trips, 0];
+    let task = |name: &str, program, args| {
+        Task::of_two(name.to_owned(), launcher, program, args, RUN_TIME_MAX)
+    };
+    let tasks = [
+        task(SOUND, &stream, windows()),
+        Task { around: Some(lose), ..task(LOSSY, &stream, windows()) },
+        task(SOUND_SHORT, &echo, trips()),
+        Task { around: Some(lose), ..task(LOSSY_SHORT, &echo, trips()) },
+    ];
+    let mut grid = Grid::new(tasks.len(), turns.runners.len());
+    turns.run(&tasks, progress, &mut |task, runner, text| {
+        if task < 2 {
+            let found = bandwidth::parse(text)?;
+            let Some(samples) = found.get(&(plan.len, Ways::One)) else { return Ok(()) };
+            let bytes = (plan.len * plan.window) as f64;
+            // The mean: a collapse now and then is what loss does to some.
+            let mean = samples.summary(1.0).map(|s| bytes / s.mean_us);
+            grid.at(task, runner).push(mean.unwrap_or(f64::NAN)).merge(samples);
+        } else {
+            let line: Line = results("the echo program", text)?.remove(0);
+            let samples = Samples::from_pairs(line.round_trip_ns);
+            let p50 = samples.summary(1.0).map(|s| s.p50_us);
+            grid.at(task, runner).push(p50.unwrap_or(f64::NAN)).merge(&samples);
+        }
+        Ok(())
+    })?;
+    let mut cases = [
+        Case::new(SOUND, "goodput", "MB/s", Better::More),
+        Case::new(LOSSY, "goodput", "MB/s", Better::More),
+        Case::new(SOUND_SHORT, "round trip", "us", Better::Less),
+        Case::new(LOSSY_SHORT, "round trip", "us", Better::Less),
+    ];
+    for (number, case) in cases.iter_mut().enumerate() {
+        grid.fill(number, &turns, &tasks[number].name, case);
+    }
+    let mut recovery = Case::new(RECOVERY, "time beyond a round trip", "us", Better::Less);
+    for runner in 0..turns.runners.len() {
+        let who = &turns.runners[runner].contestant.label;
+        if let (Some(sound), Some(entry)) = (cases[2].who(who), cases[3].who(who)) {
+            let struck = grid.at(3, runner).samples();
+            recovery.entries.push(recovered(entry, sound.value, struck, plan.share));
+        }
+    }
+    let mut outcome = Outcome::new(
+        "loss",
+        "A wire that loses frames in both directions",
+        Facts::gather(launcher.facts()),
+        plan.rounds,
+    );
+    outcome.figures = figures(&cases, &recovery, plan.share);
+    outcome.cases = cases.into_iter().chain([recovery]).collect();
+    outcome.absent = turns.missing;
+    outcome.notes.push(format!(
+        "lossy: each frame for either node is lost with probability {} %; a train that crosses \
+         whole (GSO, TSO) is one frame",
+        plan.share * 100.0
+    ));
+    outcome.notes.push(format!(
+        "recovery: the median (p99: the 9th decile) of the round trips that a loss struck, without \
+         the {SOUND_SHORT}'s median"
+    ));
+    Ok(outcome)
+}
+
+#[derive(serde::Deserialize)]
+struct Line {
+    round_trip_ns: Vec<(u64, u64)>,
+}
+
+/// The entry of the lossy round trips as one of recovery times.
+fn recovered(lossy: &Entry, sound_us: f64, samples: &Samples, share: f64) -> Entry {
+    let struck = 1.0 - (1.0 - share).powi(2);
+    let at = |quantile: f64| {
+        let ns = samples.quantile_ns(1.0 - struck * (1.0 - quantile));
+        ns.map_or(f64::NAN, |ns| ns as f64 / 1000.0 - sound_us)
+    };
+    let mut entry = lossy.clone();
+    entry.value = at(0.5);
+    entry.rounds = Vec::new();
+    entry.times = None;
+    entry.counters =
+        [("p90_us".to_owned(), at(0.9)), ("round_trip_us".to_owned(), sound_us)].into();
+    entry
+}
+
+fn figures(cases: &[Case; 4], recovery: &Case, share: f64) -> Vec<Figure> {
+    let [sound, lossy, ..] = cases;
+    let percent = share * 100.0;
+    let kept = lossy.ours().zip(sound.ours()).map(|(lossy, sound)| lossy.value / sound.value);
+    let rxd = Transport::OfiRxd.label();
+    let against = lossy.ours().zip(lossy.who(rxd)).map(|(ours, rxd)| ours.value / rxd.value);
+    let limit = |entry: &Entry| {
+        let round_trip = entry.counters.get("round_trip_us").copied().unwrap_or(0.0);
+        (ROUND_TRIPS * round_trip).max(RECOVERY_US)
+    };
+    let ours = recovery.ours();
+    let least = |name: String, wanted, reached, detail: &str| {
+        Figure::ratio(&name, Wanted::AtLeast(wanted), reached, detail.to_owned())
+    };
+    vec![
+        least(format!("{percent} % loss both ways, goodput"), 0.9, kept, "of loss-free"),
+        least(
+            format!("{percent} % loss both ways, goodput against udp;ofi_rxd"),
+            10.0,
+            against,
+            "of libfabric's reliable datagrams under the same loss",
+        ),
+        Figure {
+            name: "last packet of a message lost, recovery".to_owned(),
+            wanted: Wanted::AtMost(ours.map_or(RECOVERY_US, limit)),
+            unit: "us".to_owned(),
+            reached: ours.map(|entry| entry.value),
+            detail: "median; the limit is max(3 x smoothed round trip, 200 us)".to_owned(),
+        },
+    ]
+}

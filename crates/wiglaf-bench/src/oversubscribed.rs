@@ -1,0 +1,162 @@
+//! More ranks than cores, and strangers on the cores: what becomes of a
+//! transport whose way of waiting takes the core from those it waits for.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::Progress;
+use crate::applications::{self, ApplicationId};
+use crate::compile::MeasuringProgram;
+use crate::contender::CONTENDERS;
+use crate::error::{BenchError, Result};
+use crate::facts::Facts;
+use crate::grid::Grid;
+use crate::launch::{Launcher, Transport};
+use crate::outcome::{Better, Case, Entry, Figure, Missing, Outcome, Wanted};
+use crate::stats::Samples;
+use crate::turns::{Around, Contestant, Task, Turns, results};
+
+const RUN_TIME_MAX: Duration = Duration::from_secs(60);
+/// Bytes of a token, and for each rank of an all-to-all.
+const LEN: u64 = 8;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Rounds; each contender runs once in each.
+    pub rounds: usize,
+    /// Rounds of the application.
+    pub application_rounds: usize,
+    /// Time for each run of a ring or an all-to-all.
+    pub budget: Duration,
+    /// Who takes part.
+    pub contestants: Vec<Contestant>,
+    /// Where the measuring programs are built and kept.
+    pub cache: PathBuf,
+}
+
+impl Plan {
+    /// Everybody, ten rounds of 300 ms.
+    pub fn new(cache: PathBuf) -> Self {
+        Self {
+            rounds: 10,
+            application_rounds: 3,
+            budget: Duration::from_millis(300),
+            contestants: CONTENDERS.map(Contestant::from).to_vec(),
+            cache,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Line {
+    loop_ns: u64,
+    step_ns: Vec<(u64, u64)>,
+}
+
+/// Who else wants the cores.
+const COMPANY: [&str; 2] = ["alone", "beside strangers"];
+
+/// Runs the plan with as many ranks as each launcher is for; `strangers` keeps
+/// every core busy for as long as its guard lives.
+///
+/// # Errors
+/// When nobody can take part.
+pub fn measure(
+    jobs: &[(usize, &dyn Launcher)],
+    strangers: Around<'_>,
+    plan: &Plan,
+    progress: Progress<'_>,
+) -> Result<Outcome> {
+    let first = jobs.first().ok_or_else(|| BenchError::NoContender("no ranks".to_owned()))?.1;
+    let mut turns = Turns::gather(first, &plan.contestants, plan.rounds, &plan.cache, progress)?;
+    let program = MeasuringProgram::Ring.build(&plan.cache)?;
+    let budget_ms = u64::try_from(plan.budget.as_millis()).unwrap_or(u64::MAX);
+    let mut tasks = Vec::new();
+    for company in COMPANY {
+        for &(ranks, launcher) in jobs {
+            for (to_all, what) in ["ring", "all-to-all"].into_iter().enumerate() {
+                let name = format!("{what}, {ranks} ranks, {company}");
+                let args = vec![budget_ms, LEN, to_all as u64];
+                let around = (company != COMPANY[0]).then_some(strangers);
+                let two = Task::of_two(name, launcher, &program, args, RUN_TIME_MAX);
+                tasks.push(Task { ranks, around, ..two });
+            }
+        }
+    }
+    let mut grid = Grid::new(tasks.len(), turns.runners.len());
+    turns.run(&tasks, progress, &mut |task, runner, text| {
+        let line: Line = results("the ring program", text)?.remove(0);
+        let samples = Samples::from_pairs(line.step_ns);
+        // A median of steps does not see a collapse that comes and goes.
+        let mean_us = line.loop_ns as f64 / samples.count().max(1) as f64 / 1000.0;
+        grid.at(task, runner).push(mean_us).merge(&samples);
+        Ok(())
+    })?;
+    let title = "More ranks than cores, alone and beside a busy stranger on each core";
+    let mut outcome =
+        Outcome::new("oversubscribed", title, Facts::gather(first.facts()), plan.rounds);
+    for (number, task) in tasks.iter().enumerate() {
+        let mut case = Case::new(&task.name, "mean time of a step", "us", Better::Less);
+        grid.fill(number, &turns, &task.name, &mut case);
+        outcome.figures.push(figure(&case, 0.7));
+        outcome.cases.push(case);
+    }
+    outcome.absent = turns.missing;
+    for company in COMPANY {
+        let guard = (company != COMPANY[0]).then(strangers).transpose()?;
+        espresso(first, jobs[0].0, company, plan, &mut outcome, progress);
+        drop(guard);
+    }
+    Ok(outcome)
+}
+
+fn figure(case: &Case, most: f64) -> Figure {
+    let rival = case.best_rival().map_or("", |rival| rival.who.as_str());
+    let detail = format!("of the time of the best over TCP, {rival}");
+    Figure::ratio(&case.name, Wanted::AtMost(most), case.ratio_to_best(), detail)
+}
+
+/// The application, unless it is not installed.
+fn espresso(
+    launcher: &dyn Launcher,
+    ranks: usize,
+    company: &str,
+    plan: &Plan,
+    outcome: &mut Outcome,
+    progress: Progress<'_>,
+) {
+    let name = format!("Quantum ESPRESSO, {ranks} ranks, {company}");
+    if plan.application_rounds == 0 || launcher.is_interrupted() {
+        return;
+    }
+    let transports: Vec<Transport> = plan.contestants.iter().map(|c| c.transport).collect();
+    let of_application = applications::Plan {
+        applications: vec![ApplicationId::Espresso],
+        transports,
+        ranks,
+        rounds: plan.application_rounds,
+        work: plan.cache.clone(),
+    };
+    match applications::measure(launcher, &of_application, progress) {
+        Ok(report) => {
+            let mut case = Case::new(&name, "wall time", "s", Better::Less);
+            let runs = report.applications.into_iter().flat_map(|application| application.runs);
+            case.entries = runs
+                .map(|run| Entry {
+                    settings: run.settings,
+                    ..Entry::of_rounds(&run.label, Some(run.transport), run.round_wall_s)
+                })
+                .collect();
+            outcome.figures.push(figure(&case, 1.0));
+            outcome.cases.push(case);
+        }
+        Err(error) => outcome.absent.push(Missing {
+            who: "everybody".to_owned(),
+            case: Some(name),
+            reason: error.to_string(),
+        }),
+    }
+}

@@ -1,0 +1,186 @@
+//! Tables of cases and figures, for terminals (at most 80 columns) and for
+//! Markdown.
+
+use std::fmt::Write as _;
+
+use super::table::{figure, fold};
+use crate::outcome::{Case, Entry, Figure, Missing, Outcome, Wanted};
+
+/// Longer names of figures get a line of their own.
+const NAME_WIDTH: usize = 46;
+
+/// The cases and figures for a terminal.
+pub fn outcome_table(outcome: &Outcome) -> String {
+    let mut text = format!("{}, {} rounds\n", outcome.title, outcome.rounds);
+    for case in &outcome.cases {
+        text.push('\n');
+        push_case(&mut text, case);
+    }
+    if !outcome.figures.is_empty() {
+        text.push('\n');
+        text.push_str(&figures_table(&outcome.figures));
+    }
+    if !outcome.absent.is_empty() || !outcome.notes.is_empty() {
+        text.push('\n');
+    }
+    let absent = outcome.absent.iter().map(absent_words);
+    for line in absent.chain(outcome.notes.iter().map(|note| fold(note))) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+fn push_case(text: &mut String, case: &Case) {
+    let limit = case.limit.as_ref();
+    let bound = limit.map(|l| format!(" ({} {})", l.name, figure(l.value))).unwrap_or_default();
+    let of_limit = limit.map_or(String::new(), |l| format!("of {}", l.name));
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{}: {}, {}{bound}", case.name, case.what, case.unit);
+    let _ = writeln!(
+        text,
+        "  {:<26} {:>9} {:>9} {:>9} {of_limit:>10} {:>8}",
+        "", "median", "least", "most", "vs TCP"
+    );
+    for entry in &case.entries {
+        let [least, most] = range(entry);
+        let of_limit = limit.map_or(String::new(), |l| format!("{:.2}", entry.value / l.value));
+        let _ = writeln!(
+            text,
+            "  {:<26} {:>9} {least:>9} {most:>9} {of_limit:>10} {:>8}",
+            entry.who,
+            figure(entry.value),
+            against_best(case, entry),
+        );
+        for line in counters(entry) {
+            let _ = writeln!(text, "    {line}");
+        }
+    }
+}
+
+/// The value by that of the best over TCP.
+fn against_best(case: &Case, entry: &Entry) -> String {
+    case.best_rival().map_or("-".into(), |best| format!("{:.2}", entry.value / best.value))
+}
+
+/// The worst and the best round.
+fn range(entry: &Entry) -> [String; 2] {
+    if entry.rounds.is_empty() {
+        return ["-"; 2].map(str::to_owned);
+    }
+    let least = entry.rounds.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = entry.rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    [figure(least), figure(most)]
+}
+
+/// Percentiles and what was counted, a few to a line.
+fn counters(entry: &Entry) -> Vec<String> {
+    let p99 =
+        entry.times.map(|t| format!("p50 {} us, p99 {} us", figure(t.p50_us), figure(t.p99_us)));
+    let counted = entry
+        .counters
+        .iter()
+        .map(|(name, value)| format!("{} {}", name.replace('_', " "), figure(*value)));
+    let mut lines: Vec<String> = Vec::new();
+    for word in p99.into_iter().chain(counted) {
+        match lines.last_mut() {
+            Some(line) if line.len() + word.len() < 72 => {
+                line.push_str(", ");
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
+/// What was wanted and what was reached, for a terminal.
+pub fn figures_table(figures: &[Figure]) -> String {
+    let mut text = format!("{:<NAME_WIDTH$} {:>9} {:>9}\n", "figure", "wanted", "reached");
+    for one in figures {
+        let (wanted, reached, met) = words(one);
+        let mut name = one.name.clone();
+        if name.chars().count() > NAME_WIDTH {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name}");
+            name = String::new();
+        }
+        let _ = writeln!(text, "{name:<NAME_WIDTH$} {wanted:>9} {reached:>9} {met}");
+    }
+    text
+}
+
+/// The same for a document.
+pub fn figures_markdown(figures: &[Figure]) -> String {
+    let mut text = String::from("| what | wanted | reached | |\n|---|---:|---:|---|\n");
+    for one in figures {
+        let (wanted, reached, met) = words(one);
+        let detail =
+            if one.detail.is_empty() { String::new() } else { format!(" ({})", one.detail) };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "| {}{detail} | {wanted} | {reached} | {met} |", one.name);
+    }
+    text
+}
+
+fn words(one: &Figure) -> (String, String, &'static str) {
+    let unit = if one.unit == "x" { String::new() } else { format!(" {}", one.unit) };
+    let wanted = match one.wanted {
+        Wanted::AtLeast(least) => format!("≥ {}{unit}", figure(least)),
+        Wanted::AtMost(most) => format!("≤ {}{unit}", figure(most)),
+    };
+    let reached = one.reached.map_or("-".to_owned(), |value| format!("{}{unit}", figure(value)));
+    let met = match one.is_met() {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "not measured",
+    };
+    (wanted, reached, met)
+}
+
+fn absent_words(missing: &Missing) -> String {
+    let place = missing.case.as_ref().map(|case| format!(" in \"{case}\"")).unwrap_or_default();
+    fold(&format!("{} did not take part{place}: {}", missing.who, missing.reason))
+}
+
+/// The cases for a document.
+pub fn outcome_markdown(outcome: &Outcome) -> String {
+    let mut text = format!("## {}\n\n", outcome.title);
+    text.push_str(
+        "| case | who | value | least round | most | of the limit | against the best over TCP |\n\
+         |---|---|---:|---:|---:|---:|---:|\n",
+    );
+    for case in &outcome.cases {
+        for entry in &case.entries {
+            let [least, most] = range(entry);
+            let of_limit = case.limit.as_ref().map_or(String::new(), |l| {
+                format!("{:.2} of {} {}", entry.value / l.value, figure(l.value), case.unit)
+            });
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "| {}: {} | {} | {} {} | {least} | {most} | {of_limit} | {} |",
+                case.name,
+                case.what,
+                entry.who,
+                figure(entry.value),
+                case.unit,
+                against_best(case, entry)
+            );
+        }
+    }
+    text.push('\n');
+    text.push_str(&figures_markdown(&outcome.figures));
+    if !outcome.absent.is_empty() || !outcome.notes.is_empty() {
+        text.push('\n');
+    }
+    let absent = outcome.absent.iter().map(absent_words);
+    for line in absent.chain(outcome.notes.iter().cloned()) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "- {}", line.replace('\n', " ").replace('|', "/"));
+    }
+    text
+}
+
+#[cfg(test)]
+pub(in crate::report) mod tests;

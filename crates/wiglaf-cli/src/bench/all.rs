@@ -1,0 +1,287 @@
+//! The whole set within a given time: every benchmark as a command of its own,
+//! with as many rounds as the time allows, and one table of all figures.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use wiglaf_bench::facts::Facts;
+use wiglaf_bench::outcome::{Figure, Outcome, Wanted};
+use wiglaf_bench::{applications, bandwidth, figures, pingpong, report};
+use wiglaf_cluster::error::Context;
+use wiglaf_cluster::{Error, Result};
+use wiglaf_sim::Star;
+
+use super::{make_folder, need_openmpi, plain, progress};
+use crate::args::Global;
+use crate::output;
+use crate::up::this_exe;
+
+const HELP: &str = "\
+Examples:
+  wiglaf bench all                     everything, in at most 20 minutes
+  wiglaf bench all --minutes 8 --output bench/results
+
+The time is shared out: where it is short, there are fewer repeats, and what
+does not fit is left out and said to be not measured. Results of an earlier run
+in the folder are replaced one by one.";
+
+/// The whole set, within a given time
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct AllArgs {
+    /// How long it may take
+    #[arg(long, default_value_t = 20, value_name = "MINUTES",
+          value_parser = clap::value_parser!(u64).range(2..=600))]
+    minutes: u64,
+
+    /// Folder for the results
+    #[arg(long, short, value_name = "DIR", default_value = "wiglaf-bench")]
+    output: PathBuf,
+
+    /// Print JSON instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+/// One benchmark of the set.
+struct Step {
+    /// The command's word and its arguments.
+    args: &'static [&'static str],
+    /// Where its results go, below the folder.
+    place: &'static str,
+    /// What a run takes besides its rounds, and each round, on two cores.
+    fixed_s: f64,
+    round_s: f64,
+    /// How many rounds it has where there is time.
+    rounds: u32,
+    figures: fn(&Path) -> Result<Vec<Figure>>,
+}
+
+const STEPS: [Step; 11] = [
+    Step {
+        args: &["pingpong"],
+        place: "",
+        fixed_s: 14.0,
+        round_s: 18.0,
+        rounds: 10,
+        figures: |dir| of_pingpong(dir, false),
+    },
+    Step {
+        args: &["pingpong", "--wire", "direct", "--sizes", "8"],
+        place: "direct",
+        fixed_s: 14.0,
+        round_s: 5.0,
+        rounds: 10,
+        figures: |dir| of_pingpong(dir, true),
+    },
+    Step {
+        args: &["bandwidth", "--sizes", "8,64,1K,64K,1M"],
+        place: "",
+        fixed_s: 7.0,
+        round_s: 13.0,
+        rounds: 10,
+        figures: |dir| Ok(figures::of_bandwidth(&read::<bandwidth::Report>(dir, "bandwidth")?, "")),
+    },
+    Step { args: &["shaped"], place: "", fixed_s: 8.0, round_s: 26.0, rounds: 5, figures: of::<0> },
+    Step { args: &["loss"], place: "", fixed_s: 8.0, round_s: 70.0, rounds: 2, figures: of::<1> },
+    Step {
+        args: &["incast"],
+        place: "",
+        fixed_s: 10.0,
+        round_s: 24.0,
+        rounds: 4,
+        figures: of::<2>,
+    },
+    Step {
+        args: &["flow-control"],
+        place: "",
+        fixed_s: 8.0,
+        round_s: 10.0,
+        rounds: 5,
+        figures: of::<3>,
+    },
+    Step {
+        args: &["oversubscribed"],
+        place: "",
+        fixed_s: 50.0,
+        round_s: 50.0,
+        rounds: 3,
+        figures: of::<4>,
+    },
+    Step { args: &["idle"], place: "", fixed_s: 6.0, round_s: 14.0, rounds: 5, figures: of::<5> },
+    Step {
+        args: &["memory"],
+        place: "",
+        fixed_s: 10.0,
+        round_s: 30.0,
+        rounds: 1,
+        figures: of::<6>,
+    },
+    Step {
+        args: &["applications"],
+        place: "",
+        fixed_s: 3.0,
+        round_s: 10.0,
+        rounds: 5,
+        figures: |dir| {
+            Ok(figures::of_applications(&read::<applications::Report>(dir, "applications")?))
+        },
+    },
+];
+
+/// The benchmarks with cases, in the order of their steps.
+const OUTCOMES: [&str; 7] =
+    ["shaped", "loss", "incast", "flow-control", "oversubscribed", "idle", "memory"];
+
+fn of<const N: usize>(dir: &Path) -> Result<Vec<Figure>> {
+    Ok(read::<Outcome>(dir, OUTCOMES[N])?.figures)
+}
+
+fn of_pingpong(dir: &Path, direct: bool) -> Result<Vec<Figure>> {
+    Ok(figures::of_pingpong(&read::<pingpong::Report>(dir, "pingpong")?, direct))
+}
+
+fn read<R: serde::de::DeserializeOwned>(dir: &Path, name: &str) -> Result<R> {
+    report::read(&dir.join(format!("{name}.json"))).map_err(plain)
+}
+
+/// What came of it all, as it is written down.
+#[derive(Debug, Serialize)]
+struct All {
+    schema: &'static str,
+    facts: Facts,
+    seconds: f64,
+    figures: Vec<Figure>,
+    /// Benchmarks without a result, and why.
+    absent: Vec<String>,
+}
+
+pub(super) fn run(args: &AllArgs, global: &Global) -> Result<()> {
+    need_openmpi()?;
+    make_folder(&args.output)?;
+    let began = Instant::now();
+    let deadline = began + Duration::from_secs(60 * args.minutes);
+    let (mut found, mut absent) = (Vec::new(), Vec::new());
+    for (number, step) in STEPS.iter().enumerate() {
+        let name = step.args.join(" ");
+        let dir = args.output.join(step.place);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Some(rounds) = rounds(&STEPS[number..], left) else {
+            absent.push(format!("{name}: there was no time left"));
+            continue;
+        };
+        progress(&format!(
+            "{} of {}: bench {name}, {rounds} rounds; {:.1} minutes left",
+            number + 1,
+            STEPS.len(),
+            left.as_secs_f64() / 60.0
+        ));
+        let made = one(step, rounds, &dir, global).and_then(|()| (step.figures)(&dir));
+        match made {
+            Ok(figures) => found.extend(figures),
+            Err(error) if error.exit_status() > 128 => return Err(error),
+            Err(error) => absent.push(format!("{name}: {error}")),
+        }
+    }
+    progress("simulating 10,000 peers");
+    found.extend(scale().map_err(|why| absent.push(format!("10,000 peers: {why}"))).ok());
+    let seconds = began.elapsed().as_secs_f64();
+    let facts = Facts::gather(std::collections::BTreeMap::new());
+    let all = All { schema: "wiglaf-bench/figures/1", facts, seconds, figures: found, absent };
+    write(&all, args)
+}
+
+/// How many rounds the first of these steps gets: the time that is left is
+/// shared out among all of them. None if there is not time for one.
+fn rounds(steps: &[Step], left: Duration) -> Option<u32> {
+    let first = steps.first()?;
+    let left_s = left.as_secs_f64();
+    let fixed: f64 = steps.iter().map(|step| step.fixed_s).sum();
+    let wanted: f64 = steps.iter().map(|step| step.round_s * f64::from(step.rounds)).sum();
+    let share = ((left_s - fixed) / wanted).clamp(0.0, 1.0);
+    let rounds = ((f64::from(first.rounds) * share) as u32).max(1);
+    (first.fixed_s + first.round_s <= left_s).then_some(rounds)
+}
+
+fn one(step: &Step, rounds: u32, dir: &Path, global: &Global) -> Result<()> {
+    make_folder(dir)?;
+    let mut command = Command::new(this_exe()?);
+    command.arg("--state").arg(global.state_dir().path()).arg("bench").args(step.args);
+    command.args(["--repeats", &rounds.to_string(), "--output"]).arg(dir);
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .cannot(|| format!("run bench {}", step.args.join(" ")))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(code) => Err(Error::new(format!("it ended with status {code}, see above"))
+            .with_status(u8::try_from(code).unwrap_or(1))),
+        None => Err(Error::new("it was killed").with_status(137)),
+    }
+}
+
+/// Host time of the transport for a message, among many peers and among two.
+fn scale() -> std::result::Result<Figure, String> {
+    const PEERS: usize = 10_000;
+    const ROUNDS: usize = 5;
+    const CONVERSATIONS: u64 = 2000;
+    const IN_A_ROW: u64 = 16;
+    let began = Instant::now();
+    let mut clock = || began.elapsed().as_nanos() as u64;
+    let mut stars = [Star::new(1, 2), Star::new(1, PEERS)];
+    let mut ratios = Vec::new();
+    for _ in 0..=ROUNDS {
+        let [few, many] = &mut stars;
+        let few = few.run(CONVERSATIONS, IN_A_ROW, &mut clock)?.host_per_message;
+        let many = many.run(CONVERSATIONS, IN_A_ROW, &mut clock)?.host_per_message;
+        ratios.push(many / few);
+    }
+    // The first round only warms up.
+    let reached = wiglaf_bench::stats::median(&ratios[1..]);
+    let detail = format!("of that with 2 peers, {IN_A_ROW} messages in a row with each");
+    let name = "10,000 simulated peers, host cost of a message";
+    Ok(Figure::ratio(name, Wanted::AtMost(1.2), reached, detail))
+}
+
+fn write(all: &All, args: &AllArgs) -> Result<()> {
+    let folder = &args.output;
+    report::write(all, &folder.join("figures.json")).map_err(plain)?;
+    let met = all.figures.iter().filter(|figure| figure.is_met() == Some(true)).count();
+    let heading = format!(
+        "{} in {:.1} minutes: {met} of {} figures reached. Medians of interleaved rounds, {} cores, {}.\n\n",
+        all.facts.date,
+        all.seconds / 60.0,
+        all.figures.len(),
+        all.facts.cores,
+        all.facts.kernel
+    );
+    let mut text = heading + &report::figures_markdown(&all.figures);
+    for line in &all.absent {
+        text.push_str(&format!("\nNot measured: {}\n", line.replace('|', "/")));
+    }
+    let file = folder.join("figures.md");
+    std::fs::write(&file, text).cannot(|| format!("write {}", file.display()))?;
+    match args.json {
+        true => output::print_json(all)?,
+        false => output::print(&report::figures_table(&all.figures))?,
+    }
+    all.absent.iter().for_each(|line| eprintln!("wiglaf: not measured: {line}"));
+    eprintln!("wiglaf: written {}", file.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twenty_minutes_are_enough_and_little_time_means_few_rounds() {
+        let of = |minutes: u64| rounds(&STEPS, Duration::from_secs(60 * minutes));
+        assert!(of(20) >= Some(8), "{:?}", of(20));
+        assert_eq!((of(60), of(4), rounds(&STEPS, Duration::ZERO)), (Some(10), Some(1), None));
+        assert_eq!(rounds(&[], Duration::from_secs(1000)), None);
+    }
+}
