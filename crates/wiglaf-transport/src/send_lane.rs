@@ -22,8 +22,8 @@ enum State {
 #[derive(Debug)]
 struct Packet<T> {
     payload: T,
+    /// When it was sent last.
     sent_at: Instant,
-    first_sent_at: Instant,
     /// Which transmission of the lane sent it last.
     transmission: u64,
     retransmitted: bool,
@@ -158,7 +158,6 @@ impl<T> SendLane<T> {
         self.packets.push_back(Packet {
             payload,
             sent_at: now,
-            first_sent_at: now,
             transmission: self.transmissions,
             retransmitted: false,
             state: State::Flying,
@@ -292,7 +291,7 @@ impl<T> SendLane<T> {
         // with them.
         if packet.transmission >= newest.transmission {
             newest.transmission = packet.transmission;
-            newest.sent_once_at = (!packet.retransmitted).then_some(packet.first_sent_at);
+            newest.sent_once_at = (!packet.retransmitted).then_some(packet.sent_at);
         }
         let transmission = packet.transmission;
         if !is_of_first {
