@@ -4,6 +4,7 @@
 
 mod ci;
 mod conformance;
+mod fuzz;
 mod packages;
 mod sim;
 mod tidy;
@@ -35,6 +36,8 @@ enum Task {
     Conformance(conformance::Arguments),
     /// Run the provider's threads, and the shared-memory ring, under ThreadSanitizer.
     Tsan,
+    /// Fuzz the parsers and the state machines (takes cargo-fuzz).
+    Fuzz(fuzz::Arguments),
     /// Simulate the transport under faults.
     Sim(sim::Arguments),
     /// Install the Debian packages and wheels that are missing.
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Conformance(arguments) => conformance::run(&arguments),
         Task::Tsan => tsan::run(),
+        Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Sim(arguments) => sim::run(&arguments),
         Task::Packages { purpose } => packages::install(purpose),
     };

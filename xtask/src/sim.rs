@@ -2,22 +2,39 @@
 
 use std::time::{Duration, Instant};
 
-use wiglaf_sim::{Faults, Load, Random, Star, World};
+use wiglaf_sim::{Faults, Load, Scenario, Star, Stats};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The seed; network and load follow from it.
+    /// The seed; network, load and mishaps follow from it.
     #[arg(default_value_t = 0)]
     seed: u64,
     /// Go on with the next seeds for so long, such as 30s or 10m.
     #[arg(long = "for", value_parser = duration)]
     time: Option<Duration>,
+    /// With so many endpoints in place of what follows from the seed; these options are what a
+    /// failure is shrunk to.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(2..=64))]
+    endpoints: Option<u64>,
+    /// With so many messages from each endpoint to each.
+    #[arg(long)]
+    messages: Option<u64>,
+    /// With messages of at most so many bytes.
+    #[arg(long)]
+    len_max: Option<u64>,
+    /// Without these: drop, duplicate, corrupt, reorder, burst, skew, or numbers of mishaps.
+    #[arg(long, value_delimiter = ',')]
+    without: Vec<String>,
+    /// Instead: so many messages at 30 % loss, 5 % duplication, 10 % reordering and 1 % corruption.
+    #[arg(long, conflicts_with_all = ["time", "endpoints", "messages", "without"], value_name = "N")]
+    trial: Option<u64>,
     /// Instead: what a message costs an endpoint with so many peers, and with 2.
-    #[arg(long, conflicts_with_all = ["seed", "time"], value_name = "N")]
+    #[arg(long, conflicts_with_all = ["seed", "time", "trial"], value_name = "N")]
     peers: Option<usize>,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// Reads a time such as 30s or 10m.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = text.split_at(text.len().saturating_sub(1));
     let number: u64 = number.parse().map_err(|_| "give a time such as 30s or 10m".to_owned())?;
     match unit {
@@ -32,12 +49,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     if let Some(peers) = arguments.peers {
         return scale(peers);
     }
+    if let Some(messages) = arguments.trial {
+        return trial(arguments, messages);
+    }
     let began = Instant::now();
     let mut seed = arguments.seed;
     let mut messages = 0;
     loop {
-        messages +=
-            one(seed).map_err(|why| format!("{why}; replay with: cargo xtask sim {seed}"))?;
+        let scenario = arguments.scenario(seed)?;
+        messages += scenario.run().map_err(|why| shrunk(scenario, why))?.messages;
         seed += 1;
         if arguments.time.is_none_or(|limit| began.elapsed() >= limit) {
             break;
@@ -50,23 +70,57 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// Everything about the run follows from the seed.
-fn one(seed: u64) -> Result<u64, String> {
-    let mut random = Random::new(seed ^ 0x57);
-    let mut up_to = |limit: f64| limit * random.below(1000) as f64 / 1000.0;
+impl Arguments {
+    fn scenario(&self, seed: u64) -> Result<Scenario, String> {
+        let mut scenario = Scenario::from_seed(seed);
+        for part in &self.without {
+            scenario = scenario.without(part)?;
+        }
+        scenario.endpoints = self.endpoints.map_or(scenario.endpoints, |n| n as usize);
+        let load = &mut scenario.load;
+        load.messages_per_pair = self.messages.unwrap_or(load.messages_per_pair);
+        load.len_max = self.len_max.unwrap_or(load.len_max);
+        Ok(scenario)
+    }
+}
+
+/// How long a failure is made smaller.
+const SHRINK_FOR: Duration = Duration::from_secs(60);
+
+fn shrunk(scenario: Scenario, why: String) -> String {
+    let began = Instant::now();
+    eprintln!("{why}\nreplay with: cargo xtask sim {}\nnow shrinking it", scenario.seed);
+    let (options, why) = scenario.shrink(why, || began.elapsed() < SHRINK_FOR);
+    format!("{why}; replay the smallest with: cargo xtask sim {options}")
+}
+
+/// Runs of 16 endpoints under heavy faults until so many messages have arrived.
+fn trial(arguments: &Arguments, messages: u64) -> Result<(), String> {
+    const ENDPOINTS: usize = 16;
+    const PER_PAIR: u64 = 1000;
     let faults = Faults {
-        drop: up_to(0.35),
-        duplicate: up_to(0.2),
-        corrupt: up_to(0.05),
-        reorder: up_to(0.3),
-        latency: Duration::from_nanos(1000 + up_to(50_000.0) as u64),
-        jitter: Duration::from_nanos(1 + up_to(2_000_000.0) as u64),
+        drop: 0.3,
+        duplicate: 0.05,
+        reorder: 0.1,
+        corrupt: 0.01,
+        jitter: Duration::from_millis(1),
+        ..Faults::NONE
     };
-    let endpoints = 2 + random.below(5) as usize;
-    let load =
-        Load { messages_per_pair: 50 + random.below(400), len_max: 1 << (6 + random.below(13)) };
-    let report = World::new(seed, endpoints, faults).run(load, Duration::from_secs(3600))?;
-    Ok(report.messages)
+    let load = Load { messages_per_pair: PER_PAIR, len_max: arguments.len_max.unwrap_or(8192) };
+    let (mut seed, mut arrived, mut stats) = (arguments.seed, 0, Stats::default());
+    while arrived < messages {
+        let report = Scenario::plain(seed, ENDPOINTS, faults, load).run()?;
+        arrived += report.messages;
+        stats = stats.plus(&report.stats);
+        seed += 1;
+    }
+    println!(
+        "{arrived} messages arrived, none lost, doubled, reordered or altered, of all endpoints:"
+    );
+    for (name, value) in stats.iter().filter(|(_, value)| *value > 0) {
+        println!("  {name}: {value}");
+    }
+    Ok(())
 }
 
 /// Host time of a message with many peers and with 2, in turns. Conversations of one message

@@ -29,7 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-link-shm", &["wiglaf-link"]),
     ("wiglaf-bpf", &[]),
     ("wiglaf-link-xdp", &["wiglaf-bpf", "wiglaf-link", "wiglaf-link-udp"]),
-    ("wiglaf-sim", &["wiglaf-transport", "wiglaf-wire"]),
+    ("wiglaf-sim", &["wiglaf-endpoint", "wiglaf-transport", "wiglaf-wire"]),
     ("wiglaf-endpoint", &["wiglaf-link", "wiglaf-transport", "wiglaf-wire"]),
     (
         "wiglaf-links",
@@ -52,11 +52,25 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-testnet", &[]),
     ("wiglaf-hostile", &["wiglaf-wire"]),
     ("wiglaf-logical", &[]),
+    (
+        "wiglaf-fuzz",
+        &[
+            "wiglaf-cluster",
+            "wiglaf-counters",
+            "wiglaf-endpoint",
+            "wiglaf-files",
+            "wiglaf-helper",
+            "wiglaf-link",
+            "wiglaf-links",
+            "wiglaf-transport",
+            "wiglaf-wire",
+        ],
+    ),
     ("wiglaf-cluster", &["wiglaf-bpf"]),
     ("wiglaf-bench", &[]),
 ];
 /// Nothing depends on these.
-const FINAL: &[&str] = &["wiglaf-cli", "wiglaf-fabric", "wiglaf-logical", "xtask"];
+const FINAL: &[&str] = &["wiglaf-cli", "wiglaf-fabric", "wiglaf-fuzz", "wiglaf-logical", "xtask"];
 /// The documents with numbered rules, and the letter of their rules.
 const PROTOCOLS: [(&str, char); 2] = [("docs/protocol.md", 'R'), ("docs/files-protocol.md", 'F')];
 /// What would make the transport impure.

@@ -11,6 +11,8 @@ pub mod error;
 pub mod fanout;
 pub mod fault;
 pub mod fortran;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod hostlist;
 pub mod init;
 pub mod launch;

@@ -26,7 +26,7 @@ const CMSG_LEN: usize = 64;
 
 /// What the kernel says about a frame that is still to be cut or summed
 /// (`struct virtio_net_hdr`).
-const OFFLOAD_LEN: usize = 10;
+pub(crate) const OFFLOAD_LEN: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_UDP_L4: u8 = 5;
 
@@ -206,7 +206,7 @@ fn receive_one(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, Durati
 
 /// The datagrams of a frame, as a card would put them on the wire: a train is
 /// cut, and a UDP checksum that nobody has computed yet is left out.
-fn datagrams(offload: &[u8], frame: &[u8]) -> Vec<Vec<u8>> {
+pub(crate) fn datagrams(offload: &[u8], frame: &[u8]) -> Vec<Vec<u8>> {
     let &[flags, gso, _, _, size_low, size_high, ..] = offload else { return Vec::new() };
     let Some((headers, payload)) = frame.split_at_checked(HEADERS_LEN) else { return Vec::new() };
     let size = usize::from(u16::from_ne_bytes([size_low, size_high]));

@@ -121,6 +121,17 @@ fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
+/// Gives bytes the length and checksum of a snapshot, if they are long enough.
+pub(crate) fn check(bytes: &mut [u8]) {
+    let len = bytes.len();
+    if let Some(body) = bytes.get(AT_BODY..) {
+        let checksum = crc32c(body);
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..12].copy_from_slice(&(len as u32).to_le_bytes());
+        bytes[12..AT_BODY].copy_from_slice(&checksum.to_le_bytes());
+    }
+}
+
 /// What the bytes of a file mean; `None` while they are half written, or when
 /// they are no snapshot of this version. Nothing in them is believed.
 pub(crate) fn parse(uid: u32, bytes: &[u8]) -> Option<Snapshot> {

@@ -14,6 +14,8 @@
 #![forbid(unsafe_code)]
 
 mod file;
+#[doc(hidden)]
+pub mod fuzzing;
 mod layout;
 
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -15,6 +15,8 @@ mod exposed;
 mod matching;
 mod memory;
 mod near;
+#[doc(hidden)]
+pub mod queues;
 mod remote;
 mod scratch;
 mod seen;

@@ -23,6 +23,8 @@ mod error;
 #[expect(unreachable_pub, reason = "C reaches them by symbol")]
 mod ffi;
 mod file;
+#[doc(hidden)]
+pub mod fuzzing;
 mod launch;
 mod node;
 mod port;

@@ -10,6 +10,8 @@
 
 mod client;
 mod confine;
+#[doc(hidden)]
+pub mod fuzzing;
 #[forbid(unsafe_code)]
 pub mod policy;
 #[forbid(unsafe_code)]

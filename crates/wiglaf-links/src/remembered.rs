@@ -107,7 +107,15 @@ pub fn read(folder: &Path) -> io::Result<Vec<Remembered>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         text => text?,
     };
-    let file: File = serde_json::from_slice(&text)?;
+    parse(&text)
+}
+
+/// What such a file says.
+///
+/// # Errors
+/// When it makes no sense, or is of another version.
+pub fn parse(text: &[u8]) -> io::Result<Vec<Remembered>> {
+    let file: File = serde_json::from_slice(text)?;
     if file.schema != SCHEMA {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "another version has written it"));
     }

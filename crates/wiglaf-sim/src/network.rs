@@ -17,6 +17,10 @@ pub struct Faults {
     pub duplicate: f64,
     /// Delivered with a flipped bit.
     pub corrupt: f64,
+    /// Lost, and with it what the same endpoint sends for the next [`Faults::burst_time`].
+    pub burst: f64,
+    /// How long a burst lasts.
+    pub burst_time: Duration,
     /// Held back by up to [`Faults::jitter`].
     pub reorder: f64,
     /// Time of flight.
@@ -31,6 +35,8 @@ impl Faults {
         drop: 0.0,
         duplicate: 0.0,
         corrupt: 0.0,
+        burst: 0.0,
+        burst_time: Duration::from_micros(200),
         reorder: 0.0,
         latency: Duration::from_micros(5),
         jitter: Duration::from_micros(100),
@@ -55,6 +61,23 @@ impl Switch {
     fn time_of(&self, datagram_len: usize) -> Duration {
         let bits = 8 * (datagram_len as u64 + FRAME_OVERHEAD);
         Duration::from_nanos(bits * 1_000_000_000 / self.bits_per_s)
+    }
+}
+
+/// A partition: the endpoints of a set do not reach the others, nor are they reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// The set, by bits.
+    pub(crate) set: u64,
+    /// They are reached all the same.
+    pub(crate) one_way: bool,
+    pub(crate) until: Instant,
+}
+
+impl Cut {
+    fn separates(&self, from: usize, to: usize) -> bool {
+        let is_in = |node: usize| self.set >> node & 1 == 1;
+        is_in(from) != is_in(to) && (is_in(from) || !self.one_way)
     }
 }
 
@@ -84,6 +107,10 @@ pub(crate) struct Network {
     faults: Faults,
     switch: Option<Switch>,
     cables: Vec<Cable>,
+    /// Until when each endpoint's burst of losses lasts.
+    bursts: Vec<Instant>,
+    /// What passes from which endpoint to which.
+    cuts: Vec<Cut>,
     /// Datagrams that found a full queue.
     pub(crate) overflowed: u64,
 }
@@ -92,13 +119,37 @@ impl Network {
     /// Everybody reaches everybody, without any limit.
     pub(crate) fn new(faults: Faults) -> Self {
         let flights = BinaryHeap::new();
-        Self { flights, serial: 0, faults, switch: None, cables: Vec::new(), overflowed: 0 }
+        let (cables, bursts, cuts) = (Vec::new(), Vec::new(), Vec::new());
+        Self { flights, serial: 0, faults, switch: None, cables, bursts, cuts, overflowed: 0 }
     }
 
     /// Everything passes a switch.
     pub(crate) fn with_switch(faults: Faults, switch: Switch, endpoints: usize) -> Self {
         let cables = vec![Cable::default(); endpoints];
         Self { switch: Some(switch), cables, ..Self::new(faults) }
+    }
+
+    /// Nothing that `cut` names passes before it ends.
+    pub(crate) fn cut(&mut self, cut: Cut) {
+        self.cuts.push(cut);
+    }
+
+    /// Whether a cut, a burst or chance keeps a datagram from passing.
+    fn loses(&mut self, now: Instant, from: usize, to: usize, random: &mut Random) -> bool {
+        self.cuts.retain(|cut| cut.until > now);
+        if self.cuts.iter().any(|cut| cut.separates(from, to)) {
+            return true;
+        }
+        if self.faults.burst > 0.0 {
+            self.bursts.resize(self.bursts.len().max(from + 1), Instant::ZERO);
+            if random.chance(self.faults.burst) {
+                self.bursts[from] = now + self.faults.burst_time;
+            }
+            if self.bursts[from] > now {
+                return true;
+            }
+        }
+        random.chance(self.faults.drop)
     }
 
     pub(crate) fn send(
@@ -109,7 +160,7 @@ impl Network {
         bytes: &[u8],
         random: &mut Random,
     ) {
-        if random.chance(self.faults.drop) {
+        if self.loses(now, from, to, random) {
             return;
         }
         let copies = 1 + usize::from(random.chance(self.faults.duplicate));

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 
-use wiglaf_transport::{Gone, PeerId, Sink, Source, Wanted};
-use wiglaf_wire::Envelope;
+use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
+use wiglaf_transport::{Gone, PeerId, Sink, Source, Transport, Wanted};
+use wiglaf_wire::{Class, Envelope};
 
+use crate::matched::Matched;
 use crate::random::Random;
 
-/// Byte `at` of message `number` from endpoint `from` to endpoint `to`.
+/// Byte `at` of message `number` from incarnation `from` to incarnation `to`.
 fn byte(from: usize, to: usize, number: u64, at: u64) -> u8 {
     let x = (from as u64).wrapping_mul(0x9e37_79b9)
         ^ (to as u64).wrapping_mul(0x85eb_ca6b)
@@ -16,45 +18,68 @@ fn byte(from: usize, to: usize, number: u64, at: u64) -> u8 {
     (x ^ (x >> 17)) as u8
 }
 
+/// The envelope of message `number`: few tags, so that receives have a choice.
+pub(crate) fn envelope(number: u64) -> Envelope {
+    Envelope::new(Class::Tagged, number % 4, Some(number))
+}
+
 /// A message that arrives in pieces.
 #[derive(Debug)]
 struct Arriving {
     from: usize,
     number: u64,
     bytes: Vec<u8>,
-    /// Bytes that came, to find any that come twice.
+    /// Bytes that came, to find any that come twice; of an eager message, its length.
     got: u64,
+    serial: u64,
 }
 
 /// What an unexpected message waits for.
 #[derive(Debug)]
-pub(crate) enum Later {
+enum Later {
+    /// The rest of it.
+    Parts,
     /// Its credit to be given back.
     Consume { peer: PeerId, len: u64 },
     /// To be pulled.
     Pull { peer: PeerId, send_id: u32, len: u64, token: u64 },
 }
 
-/// Sends patterned messages and checks those that arrive.
+/// A send that has not been reported.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sending {
+    /// The incarnation that it is for.
+    pub(crate) to: usize,
+    number: u64,
+}
+
+/// Sends patterned messages, receives those that arrive, and checks them.
 #[derive(Debug)]
 pub struct Peer {
-    me: usize,
-    /// Which simulated endpoint a transport's peer is.
+    /// Which incarnation of all this is.
+    pub(crate) me: usize,
+    /// Which incarnation a transport's peer is.
     pub(crate) names: HashMap<PeerId, usize>,
     /// Number of the message that must come next, by sender.
     expected: HashMap<usize, u64>,
+    /// Messages that came whole, by sender.
+    pub(crate) whole: HashMap<usize, u64>,
+    /// Charges of eager messages that are here and not consumed.
+    unread: HashMap<PeerId, u64>,
+    matched: Matched,
     eager: HashMap<PeerId, Arriving>,
     pulls: HashMap<u64, Arriving>,
+    /// Unexpected messages by their number.
+    later: HashMap<u64, Later>,
     next_token: u64,
-    pub(crate) sends: HashMap<u64, (usize, u64)>,
-    pub(crate) later: Vec<Later>,
+    pub(crate) sends: HashMap<u64, Sending>,
     random: Random,
     /// Messages that arrived whole.
     pub received: u64,
     /// Sends that were reported.
     pub reported: u64,
-    /// Peers that are gone.
-    pub gone: u64,
+    /// Incarnations that are gone, as the transport says.
+    pub(crate) gone: Vec<usize>,
     /// The first thing that was wrong.
     pub error: Option<String>,
 }
@@ -65,47 +90,104 @@ impl Peer {
             me,
             names: HashMap::new(),
             expected: HashMap::new(),
+            whole: HashMap::new(),
+            unread: HashMap::new(),
+            matched: Matched::default(),
             eager: HashMap::new(),
             pulls: HashMap::new(),
+            later: HashMap::new(),
             next_token: 0,
             sends: HashMap::new(),
-            later: Vec::new(),
             random: Random::new(seed),
             received: 0,
             reported: 0,
-            gone: 0,
+            gone: Vec::new(),
             error: None,
         }
     }
 
-    /// Names the send of message `number` to endpoint `to`.
+    /// Names the send of message `number` to incarnation `to`.
     pub(crate) fn register_send(&mut self, to: usize, number: u64) -> u64 {
         self.next_token += 1;
-        self.sends.insert(self.next_token, (to, number));
+        self.sends.insert(self.next_token, Sending { to, number });
         self.next_token
+    }
+
+    /// Whether messages wait for a receive.
+    pub(crate) fn has_unexpected(&self) -> bool {
+        !self.later.is_empty()
+    }
+
+    /// Whether anything of incarnation `who` is still awaited, or to be reported.
+    pub(crate) fn waits_for(&self, who: usize) -> bool {
+        self.sends.values().any(|send| send.to == who)
+            || self.eager.values().chain(self.pulls.values()).any(|a| a.from == who)
     }
 
     fn wrong(&mut self, what: String) {
         self.error.get_or_insert(what);
     }
 
-    /// Checks that the announced message is the next of its sender.
-    fn begin(&mut self, peer: PeerId, envelope: &Envelope) -> (usize, u64) {
+    /// Posts a receive at random: from somebody or anybody, of one tag or any.
+    pub(crate) fn post_receive(&mut self, transport: &mut Transport) {
+        let Some(serial) = self.matched.post(&mut self.random, &self.names) else { return };
+        match self.later.remove(&serial) {
+            // The rest of it was lost with its sender, or is still coming.
+            None | Some(Later::Parts) => {}
+            Some(Later::Consume { peer, len }) => {
+                self.consumed(peer, len);
+                transport.consume(peer, len);
+            }
+            Some(Later::Pull { peer, send_id, len, token }) => {
+                let pulls = transport.pull(peer, send_id, len, token);
+                if !pulls || len == 0 {
+                    self.pulled(token, pulls);
+                }
+            }
+        }
+        if let Some(what) = self.matched.error.take() {
+            self.wrong(what);
+        }
+    }
+
+    /// Checks that the announced message is the next of its sender, and offers it to the
+    /// receives; its number of arrival, and whether a receive took it.
+    fn begin(&mut self, peer: PeerId, envelope: &Envelope) -> (usize, u64, u64, bool) {
         let from = self.names.get(&peer).copied().unwrap_or(usize::MAX);
         let expected = self.expected.entry(from).or_default();
         let wanted = *expected;
         *expected += 1;
-        if envelope.tag != wanted || envelope.data != Some(wanted ^ 0x5a) {
+        if *envelope != self::envelope(wanted) {
             self.wrong(format!(
-                "endpoint {} expected message {wanted} of {from} and got {envelope:?}",
+                "incarnation {} expected message {wanted} of {from} and got {envelope:?}",
                 self.me
             ));
         }
-        (from, wanted)
+        let (serial, is_taken) = self.matched.arrive(peer, *envelope);
+        if let Some(what) = self.matched.error.take() {
+            self.wrong(what);
+        }
+        (from, wanted, serial, is_taken)
+    }
+
+    /// Notes an eager message of `len` bytes: no more than credit allows may lie here.
+    fn charge(&mut self, peer: PeerId, len: u64) {
+        let unread = self.unread.entry(peer).or_default();
+        *unread += len + CREDIT_PER_MESSAGE;
+        if *unread > CREDIT_INITIAL {
+            let unread = *unread;
+            self.wrong(format!("{unread} bytes of one peer lie unread at {}", self.me));
+        }
+    }
+
+    fn consumed(&mut self, peer: PeerId, len: u64) {
+        let unread = self.unread.entry(peer).or_default();
+        *unread = unread.saturating_sub(len + CREDIT_PER_MESSAGE);
     }
 
     fn check(&mut self, from: usize, number: u64, bytes: &[u8]) {
         self.received += 1;
+        *self.whole.entry(from).or_default() += 1;
         let bad = (0..).zip(bytes).find(|(at, b)| **b != byte(from, self.me, number, *at));
         if let Some((at, _)) = bad {
             let len = bytes.len();
@@ -115,11 +197,21 @@ impl Peer {
             ));
         }
     }
+
+    /// An eager message is here: consumed at once if a receive has it.
+    fn keep(&mut self, peer: PeerId, len: u64, serial: u64, is_taken: bool) -> bool {
+        if is_taken {
+            self.consumed(peer, len);
+        } else {
+            self.later.insert(serial, Later::Consume { peer, len });
+        }
+        is_taken
+    }
 }
 
 impl Source for Peer {
     fn read(&self, token: u64, offset: u64, out: &mut [u8]) {
-        let (to, number) = self.sends[&token];
+        let Sending { to, number } = self.sends[&token];
         for (at, b) in (offset..).zip(out) {
             *b = byte(self.me, to, number, at);
         }
@@ -128,20 +220,21 @@ impl Source for Peer {
 
 impl Sink for Peer {
     fn message(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> bool {
-        let (from, number) = self.begin(peer, envelope);
+        let (from, number, serial, is_taken) = self.begin(peer, envelope);
+        self.charge(peer, payload.len() as u64);
         self.check(from, number, payload);
-        let at_once = self.random.chance(0.5);
-        if !at_once {
-            self.later.push(Later::Consume { peer, len: payload.len() as u64 });
-        }
-        at_once
+        self.keep(peer, payload.len() as u64, serial, is_taken)
     }
 
     fn first(&mut self, peer: PeerId, envelope: &Envelope, total: u64, payload: &[u8]) {
-        let (from, number) = self.begin(peer, envelope);
+        let (from, number, serial, is_taken) = self.begin(peer, envelope);
+        self.charge(peer, total);
+        if !is_taken {
+            self.later.insert(serial, Later::Parts);
+        }
         let mut bytes = payload.to_vec();
         bytes.reserve(total as usize);
-        self.eager.insert(peer, Arriving { from, number, bytes, got: total });
+        self.eager.insert(peer, Arriving { from, number, bytes, got: total, serial });
     }
 
     fn next(&mut self, peer: PeerId, payload: &[u8], last: bool) -> bool {
@@ -154,11 +247,14 @@ impl Sink for Peer {
             self.eager.insert(peer, arriving);
             return true;
         }
-        if arriving.got != arriving.bytes.len() as u64 {
-            self.wrong(format!("{} bytes of {} came", arriving.bytes.len(), arriving.got));
+        let len = arriving.bytes.len() as u64;
+        if arriving.got != len {
+            self.wrong(format!("{len} bytes of {} came", arriving.got));
         }
         self.check(arriving.from, arriving.number, &arriving.bytes);
-        true
+        // A receive may have taken it meanwhile.
+        let is_taken = self.later.remove(&arriving.serial).is_none();
+        self.keep(peer, len, arriving.serial, is_taken)
     }
 
     fn request(
@@ -168,15 +264,15 @@ impl Sink for Peer {
         total: u64,
         send_id: u32,
     ) -> Option<Wanted> {
-        let (from, number) = self.begin(peer, envelope);
+        let (from, number, serial, is_taken) = self.begin(peer, envelope);
         self.next_token += 1;
         let token = self.next_token;
         let bytes = vec![0; total as usize];
-        self.pulls.insert(token, Arriving { from, number, bytes, got: 0 });
-        if self.random.chance(0.5) {
+        self.pulls.insert(token, Arriving { from, number, bytes, got: 0, serial });
+        if is_taken {
             return Some(Wanted { len: total, token });
         }
-        self.later.push(Later::Pull { peer, send_id, len: total, token });
+        self.later.insert(serial, Later::Pull { peer, send_id, len: total, token });
         None
     }
 
@@ -208,7 +304,9 @@ impl Sink for Peer {
         self.reported += 1;
     }
 
-    fn gone(&mut self, _peer: PeerId, _why: Gone) {
-        self.gone += 1;
+    fn gone(&mut self, peer: PeerId, _why: Gone) {
+        self.eager.remove(&peer);
+        let who = self.names.get(&peer).copied().unwrap_or(usize::MAX);
+        self.gone.push(who);
     }
 }

@@ -1,20 +1,32 @@
 //! Endpoints, their network and the virtual clock.
 
+use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use wiglaf_transport::{Config, Instant, Path, PeerId, Posted, SendError, Sink, Stats, Transport};
-use wiglaf_wire::{Class, Envelope, Epoch, JobKey};
+use wiglaf_transport::limits::ORDERED_WINDOW;
+use wiglaf_transport::{Config, Instant, Path, PeerId, Posted, SendError, Stats, Transport};
+use wiglaf_wire::{Epoch, JobKey};
 
-use crate::network::{Faults, Network};
-use crate::peer::{Later, Peer};
+use crate::clock::Clock;
+use crate::network::{Cut, Faults, Network};
+use crate::peer::{Peer, envelope};
 use crate::random::Random;
+use crate::scenario::{Mishap, Scenario, What};
 
 const FRAME_LEN: usize = 1472;
 const PORT: u16 = 7;
+/// Datagrams that wait for a process that does not run; more are lost.
+const SOCKET_ROOM: usize = 512;
+/// How long an endpoint waits for a peer that owes an answer.
+const SILENCE_LIMIT: Duration = Duration::from_secs(20);
+/// By then whoever waits for a dead peer must have been told, skewed clocks and mishaps included.
+const DEADLINE: Duration = Duration::from_secs(35);
+/// Events without a single message that comes whole: then there is no progress.
+const IDLE_EVENTS_MAX: u64 = 1_000_000;
 
 /// How much is sent.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     /// Messages from each endpoint to each other one.
     pub messages_per_pair: u64,
@@ -36,11 +48,17 @@ pub struct Report {
 struct Node {
     transport: Transport,
     peer: Peer,
+    epoch: Epoch,
+    clock: Clock,
     /// Transport numbers of the other endpoints.
     peers: Vec<Option<PeerId>>,
     /// Messages still to be sent, by receiver.
     todo: Vec<u64>,
+    /// Messages sent to the receiver's present incarnation.
     done: Vec<u64>,
+    paused_until: Instant,
+    /// What came while it was paused.
+    socket: VecDeque<(SocketAddrV4, Vec<u8>)>,
 }
 
 /// A simulated cluster.
@@ -51,6 +69,14 @@ pub struct World {
     random: Random,
     len_max: u64,
     seed: u64,
+    mishaps: VecDeque<Mishap>,
+    /// Incarnations that died, until when anybody may wait for them.
+    dead: Vec<(usize, Instant)>,
+    next_incarnation: usize,
+    /// Of incarnations that have died.
+    received_before: u64,
+    stats_before: Stats,
+    idle_events: u64,
 }
 
 impl std::fmt::Debug for World {
@@ -67,46 +93,92 @@ fn node_at(address: SocketAddrV4) -> usize {
     (u32::from(*address.ip()) - 0x0a00_0001) as usize
 }
 
-impl World {
-    /// `endpoints` endpoints that know each other's addresses and epochs.
-    #[must_use]
-    pub fn new(seed: u64, endpoints: usize, faults: Faults) -> Self {
-        let mut random = Random::new(seed);
+impl Node {
+    fn new(who: usize, random: &mut Random, clock: Clock, endpoints: usize) -> Self {
         let path = Path {
             frame_len_max: FRAME_LEN,
             bulk_train_max: 16,
             bulk_window_len: 512 * 1024,
             bulk_port: PORT,
         };
-        let epochs: Vec<Epoch> = (0..endpoints).map(|_| Epoch(random.bits() | 1)).collect();
-        let nodes = (0..endpoints)
+        let epoch = Epoch(random.bits() | 1);
+        let transport = Transport::new(Config {
+            epoch,
+            key: JobKey([3; 16]),
+            paths: vec![path],
+            silence_limit: SILENCE_LIMIT,
+            flow_control: true,
+        });
+        Self {
+            transport,
+            peer: Peer::new(who, random.bits()),
+            epoch,
+            clock,
+            peers: vec![None; endpoints],
+            todo: vec![0; endpoints],
+            done: vec![0; endpoints],
+            paused_until: Instant::ZERO,
+            socket: VecDeque::new(),
+        }
+    }
+
+    fn meet(&mut self, other: usize, who: usize, epoch: Epoch) {
+        let id = self.transport.connect(address(other), epoch, 0);
+        self.peers[other] = Some(id);
+        self.peer.names.insert(id, who);
+        self.done[other] = 0;
+    }
+}
+
+impl World {
+    /// `endpoints` endpoints that know each other's addresses and epochs.
+    #[must_use]
+    pub fn new(seed: u64, endpoints: usize, faults: Faults) -> Self {
+        let load = Load { messages_per_pair: 0, len_max: 0 };
+        Self::of(&Scenario::plain(seed, endpoints, faults, load))
+    }
+
+    /// The world of a scenario.
+    #[must_use]
+    pub fn of(scenario: &Scenario) -> Self {
+        let mut random = Random::new(scenario.seed);
+        let endpoints = scenario.endpoints;
+        let mut nodes: Vec<Node> = (0..endpoints)
             .map(|me| {
-                let mut transport = Transport::new(Config {
-                    epoch: epochs[me],
-                    key: JobKey([3; 16]),
-                    paths: vec![path],
-                    silence_limit: Duration::from_secs(600),
-                    flow_control: true,
-                });
-                let mut peer = Peer::new(me, random.bits());
-                let mut peers = vec![None; endpoints];
-                for other in (0..endpoints).filter(|other| *other != me) {
-                    let id = transport.connect(address(other), epochs[other], 0);
-                    peers[other] = Some(id);
-                    peer.names.insert(id, other);
-                }
-                Node { transport, peer, peers, todo: vec![0; endpoints], done: vec![0; endpoints] }
+                let clock = clock(&mut random, scenario.skew_ppm);
+                Node::new(me, &mut random, clock, endpoints)
             })
             .collect();
-        let network = Network::new(faults);
-        Self { now: Instant::from_nanos(1), nodes, network, random, len_max: 0, seed }
+        let epochs: Vec<Epoch> = nodes.iter().map(|node| node.epoch).collect();
+        for (me, node) in nodes.iter_mut().enumerate() {
+            for other in (0..endpoints).filter(|other| *other != me) {
+                node.meet(other, other, epochs[other]);
+            }
+        }
+        let mut mishaps = scenario.mishaps.clone();
+        mishaps.sort_by_key(|mishap| mishap.after);
+        Self {
+            now: Instant::from_nanos(1),
+            nodes,
+            network: Network::new(scenario.faults),
+            random,
+            len_max: 0,
+            seed: scenario.seed,
+            mishaps: mishaps.into(),
+            dead: Vec::new(),
+            next_incarnation: endpoints,
+            received_before: 0,
+            stats_before: Stats::default(),
+            idle_events: 0,
+        }
     }
 
     /// Runs `load` to its end.
     ///
     /// # Errors
     /// What was wrong, with the seed: a message lost, doubled, out of order or
-    /// altered, or no progress within `limit` of virtual time.
+    /// altered, a wrong match, too much memory, an error that comes too late, or no progress
+    /// within `limit` of virtual time.
     pub fn run(&mut self, load: Load, limit: Duration) -> Result<Report, String> {
         self.len_max = load.len_max;
         for me in 0..self.nodes.len() {
@@ -116,16 +188,17 @@ impl World {
                 }
             }
         }
-        let pairs = (self.nodes.len() * (self.nodes.len() - 1)) as u64;
-        let expected = pairs * load.messages_per_pair;
         let end = self.now + limit;
         let started = self.now;
-        while !self.is_done(expected) {
+        while !self.is_done() {
             self.step();
-            if let Some(error) = self.nodes.iter().find_map(|n| n.peer.error.clone()) {
+            if let Some(error) = self.wrong() {
                 return Err(self.fault(&error));
             }
             let Some(next) = self.next_event() else {
+                if self.is_done() {
+                    break;
+                }
                 return Err(self.fault("nothing will ever happen again"));
             };
             self.now = self.now.max(next);
@@ -133,61 +206,182 @@ impl World {
                 return Err(self.fault("the time limit has passed"));
             }
         }
-        Ok(Report { messages: expected, elapsed: self.now - started, stats: self.stats() })
+        let (messages, elapsed) = (self.received(), self.now - started);
+        Ok(Report { messages, elapsed, stats: self.stats() })
     }
 
     fn fault(&self, what: &str) -> String {
-        let received: u64 = self.nodes.iter().map(|n| n.peer.received).sum();
         format!(
-            "seed {}: {what} (virtual time {:?}, {received} messages received, {:?})",
+            "seed {}: {what} (virtual time {:?}, {} messages received, {:?})",
             self.seed,
             self.now,
+            self.received(),
             self.stats(),
         )
     }
 
-    fn is_done(&self, expected: u64) -> bool {
-        self.nodes.iter().map(|n| n.peer.received).sum::<u64>() == expected
-            && self.nodes.iter().all(|n| n.transport.is_drained() && n.peer.sends.is_empty())
+    fn received(&self) -> u64 {
+        self.received_before + self.nodes.iter().map(|n| n.peer.received).sum::<u64>()
+    }
+
+    /// The first thing that somebody noticed.
+    fn wrong(&mut self) -> Option<String> {
+        if self.idle_events > IDLE_EVENTS_MAX {
+            return Some("much happens, and nothing comes of it".to_owned());
+        }
+        let living: Vec<usize> = self.nodes.iter().map(|node| node.peer.me).collect();
+        let late: Vec<usize> =
+            self.dead.extract_if(.., |(_, until)| *until <= self.now).map(|(who, _)| who).collect();
+        for node in &mut self.nodes {
+            if node.peer.error.is_some() {
+                return node.peer.error.take();
+            }
+            let me = node.peer.me;
+            if let Some(who) = node.peer.gone.iter().find(|who| living.contains(who)) {
+                return Some(format!("{me} has given up {who}, who lives"));
+            }
+            if let Some(who) = late.iter().find(|who| node.peer.waits_for(**who)) {
+                return Some(format!("{me} still waits for {who}, who died {DEADLINE:?} ago"));
+            }
+            let views = node.peers.iter().flatten().filter_map(|id| node.transport.peer(*id));
+            if let Some(view) = views.into_iter().find(|v| u64::from(v.in_flight) > ORDERED_WINDOW)
+            {
+                return Some(format!("{} packets of {me} are in flight", view.in_flight));
+            }
+        }
+        None
+    }
+
+    fn is_done(&self) -> bool {
+        // What is cheap to see comes first.
+        self.nodes.iter().all(|n| n.todo.iter().all(|left| *left == 0))
+            && self.nodes.iter().all(|n| n.peer.sends.is_empty() && n.transport.is_drained())
+            && self.mishaps.is_empty()
+            && self.dead.is_empty()
+            && self.nodes.iter().enumerate().all(|(from, sender)| {
+                self.nodes.iter().enumerate().all(|(to, receiver)| {
+                    let whole = receiver.peer.whole.get(&sender.peer.me).copied();
+                    from == to || whole.unwrap_or(0) == sender.done[to]
+                })
+            })
     }
 
     fn next_event(&self) -> Option<Instant> {
-        let timers = self.nodes.iter().filter_map(|n| n.transport.poll_timeout());
-        let later = self.nodes.iter().any(|n| !n.peer.later.is_empty());
-        let soon = later.then(|| self.now + Duration::from_micros(20));
-        timers.chain(self.network.next_at()).chain(soon).min()
+        let now = self.now;
+        let timers = self.nodes.iter().filter_map(|n| {
+            let timer = n.transport.poll_timeout().map(|at| n.clock.reaches(at));
+            let waits = n.peer.has_unexpected() || !n.socket.is_empty();
+            let soon = waits.then(|| now + Duration::from_micros(20));
+            // Nothing happens to a process that does not run before it runs again.
+            [timer, soon].into_iter().flatten().min().map(|at| at.max(n.paused_until))
+        });
+        let mishap = self.mishaps.front().map(|mishap| Instant::from_nanos(1) + mishap.after);
+        let deadline = self.dead.first().map(|(_, until)| *until);
+        timers.chain(self.network.next_at()).chain(mishap).chain(deadline).min()
     }
 
     /// Everything that happens at this instant.
     fn step(&mut self) {
+        let before = self.received();
+        while self.mishaps.front().is_some_and(|m| Instant::from_nanos(1) + m.after <= self.now) {
+            if let Some(mishap) = self.mishaps.pop_front() {
+                self.befall(mishap);
+            }
+        }
         while let Some((from, to, bytes)) = self.network.arrive(self.now) {
             let node = &mut self.nodes[to];
-            node.transport.handle_datagram(self.now, address(from), 0, &bytes, &mut node.peer);
+            if node.paused_until <= self.now {
+                node.receive(self.now, address(from), &bytes);
+            } else if node.socket.len() < SOCKET_ROOM {
+                node.socket.push_back((address(from), bytes));
+            }
         }
         for me in 0..self.nodes.len() {
             let node = &mut self.nodes[me];
-            node.transport.handle_timeout(self.now, &mut node.peer);
+            if node.paused_until > self.now {
+                continue;
+            }
+            while let Some((from, bytes)) = node.socket.pop_front() {
+                node.receive(self.now, from, &bytes);
+            }
+            node.transport.handle_timeout(node.clock.shows(self.now), &mut node.peer);
             for _ in 0..4 {
                 post_one(node, &mut self.random, self.len_max);
+                if self.random.chance(0.5) {
+                    node.peer.post_receive(&mut node.transport);
+                }
             }
-            settle(node, &mut self.random);
             self.transmit(me);
         }
+        self.idle_events = if self.received() > before { 0 } else { self.idle_events + 1 };
     }
 
     fn transmit(&mut self, me: usize) {
         let mut out = vec![0; 16 * FRAME_LEN];
         let node = &mut self.nodes[me];
-        while let Some(t) = node.transport.poll_transmit(self.now, &node.peer, &mut out) {
+        let shown = node.clock.shows(self.now);
+        while let Some(t) = node.transport.poll_transmit(shown, &node.peer, &mut out) {
             for datagram in out[..t.len].chunks(t.segment_len) {
                 self.network.send(self.now, me, node_at(t.to), datagram, &mut self.random);
             }
         }
     }
 
-    fn stats(&self) -> Stats {
-        self.nodes.iter().fold(Stats::default(), |sum, n| sum.plus(n.transport.stats()))
+    fn befall(&mut self, mishap: Mishap) {
+        let until = self.now + mishap.lasts;
+        match mishap.what {
+            What::Partition { set, one_way } => self.network.cut(Cut { set, one_way, until }),
+            What::Pause { node } if node < self.nodes.len() => {
+                self.nodes[node].paused_until = self.nodes[node].paused_until.max(until);
+            }
+            What::Restart { node } if node < self.nodes.len() => self.restart(node),
+            What::Pause { .. } | What::Restart { .. } => {}
+        }
     }
+
+    /// Another incarnation at the same address; everybody is told of it, and nobody of the end
+    /// of the one before.
+    fn restart(&mut self, me: usize) {
+        let (who, endpoints) = (self.next_incarnation, self.nodes.len());
+        self.next_incarnation += 1;
+        let clock = self.nodes[me].clock;
+        let mut node = Node::new(who, &mut self.random, clock, endpoints);
+        node.todo.clone_from(&self.nodes[me].todo);
+        let epoch = node.epoch;
+        for other in (0..endpoints).filter(|other| *other != me) {
+            let peer = &mut self.nodes[other];
+            node.meet(other, peer.peer.me, peer.epoch);
+            peer.meet(me, who, epoch);
+            // Something for both to say to each other.
+            peer.todo[me] += 10;
+            node.todo[other] += 10;
+        }
+        let old = std::mem::replace(&mut self.nodes[me], node);
+        self.received_before += old.peer.received;
+        self.stats_before = self.stats_before.plus(old.transport.stats());
+        self.dead.push((old.peer.me, self.now + DEADLINE));
+    }
+
+    fn stats(&self) -> Stats {
+        self.nodes.iter().fold(self.stats_before, |sum, n| sum.plus(n.transport.stats()))
+    }
+}
+
+impl Node {
+    fn receive(&mut self, now: Instant, from: SocketAddrV4, bytes: &[u8]) {
+        let shown = self.clock.shows(now);
+        self.transport.handle_datagram(shown, from, 0, bytes, &mut self.peer);
+    }
+}
+
+/// A clock that is wrong by up to `skew_ppm` and began at any time of a day; without skew a true one.
+fn clock(random: &mut Random, skew_ppm: u32) -> Clock {
+    if skew_ppm == 0 {
+        return Clock::TRUE;
+    }
+    let range = 2 * u64::from(skew_ppm) + 1;
+    let fast_ppm = random.below(range) as i64 - i64::from(skew_ppm);
+    Clock { offset_ns: random.below(86_400_000_000_000), fast_ppm }
 }
 
 /// Posts the next message to some peer that one is owed to.
@@ -201,10 +395,10 @@ fn post_one(node: &mut Node, random: &mut Random, len_max: u64) {
     let number = node.done[to];
     // Most messages are short, a few are long.
     let len = (random.bits() % (len_max + 1)) >> random.below(14);
-    let token = node.peer.register_send(to, number);
-    let envelope = Envelope::new(Class::Tagged, number, Some(number ^ 0x5a));
+    let who = node.peer.names[&peer];
+    let token = node.peer.register_send(who, number);
     let report = random.chance(0.3);
-    match node.transport.send(peer, envelope, len as usize, token, report, &node.peer) {
+    match node.transport.send(peer, envelope(number), len as usize, token, report, &node.peer) {
         Ok(posted) => {
             if posted == Posted::Buffered && !report {
                 node.peer.sends.remove(&token);
@@ -216,25 +410,4 @@ fn post_one(node: &mut Node, random: &mut Random, len_max: u64) {
             node.peer.sends.remove(&token);
         }
     }
-}
-
-/// Takes some of the messages that came unexpectedly.
-fn settle(node: &mut Node, random: &mut Random) {
-    let mut kept = Vec::new();
-    for later in std::mem::take(&mut node.peer.later) {
-        if !random.chance(0.2) {
-            kept.push(later);
-            continue;
-        }
-        match later {
-            Later::Consume { peer, len } => node.transport.consume(peer, len),
-            Later::Pull { peer, send_id, len, token } => {
-                node.transport.pull(peer, send_id, len, token);
-                if len == 0 {
-                    node.peer.pulled(token, true);
-                }
-            }
-        }
-    }
-    node.peer.later.append(&mut kept);
 }

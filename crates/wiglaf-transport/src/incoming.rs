@@ -161,13 +161,14 @@ impl Transport {
             self.pool.truncate(POOL_MAX);
         } else {
             let cumulative = expand(ack.cumulative, session.bulk.base());
-            let sends = &mut self.sends;
+            let (sends, pending) = (&mut self.sends, &mut session.pending_sends);
             session.bulk.on_ack(now, cumulative, ack.words(), held, &mut session.rtt, |piece| {
                 let Some(send) = sends.get_mut(piece.send_id) else { return };
                 send.acked += u64::from(piece.len);
                 if send.is_done() {
                     reports.push(send.token);
                     sends.remove(piece.send_id);
+                    *pending -= 1;
                 }
             });
         }
@@ -323,6 +324,7 @@ impl Transport {
         if send.is_done() {
             let token = send.token;
             self.sends.remove(pull.send_id);
+            self.sessions[index as usize].pending_sends -= 1;
             sink.sent(token, true);
         }
         let session = &mut self.sessions[index as usize];

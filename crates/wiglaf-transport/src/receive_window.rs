@@ -19,7 +19,7 @@ pub(crate) enum Arrival {
 }
 
 /// The set of packet numbers that have arrived on one lane.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ReceiveWindow {
     /// All below have arrived; this one has not.
     next: u64,

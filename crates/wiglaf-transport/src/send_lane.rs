@@ -19,7 +19,7 @@ enum State {
     Acked,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Packet<T> {
     payload: T,
     /// When it was sent last.
@@ -31,7 +31,7 @@ struct Packet<T> {
 }
 
 /// Unacknowledged packets of one lane, each with what is needed to send it again.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct SendLane<T> {
     /// Number of the packet at the front of `packets`.
     base: u64,
@@ -403,7 +403,7 @@ impl<T> SendLane<T> {
 
 /// A bulk lane that takes memory only once it is used: most peers never are sent
 /// a long message.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct BulkLane<T: 'static> {
     lane: Option<Box<SendLane<T>>>,
     controlled: bool,

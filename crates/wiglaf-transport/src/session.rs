@@ -13,7 +13,7 @@ use crate::stats::Traffic;
 use crate::time::Instant;
 
 /// The body of an ordered datagram, kept until it is acknowledged.
-#[derive(Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Body {
     /// Room for the longest body, so that nothing is cleared before it is filled.
     pub(crate) room: Vec<u8>,
@@ -21,6 +21,12 @@ pub(crate) struct Body {
     pub(crate) len: usize,
     /// Sends to report once the peer has this packet.
     pub(crate) tokens: Vec<u64>,
+}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Body({:?} for {:?})", self.bytes(), self.tokens)
+    }
 }
 
 impl Body {
@@ -89,7 +95,7 @@ pub(crate) enum State {
 }
 
 /// Protocol state of one peer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Session {
     pub(crate) at: SocketAddrV4,
     pub(crate) path: usize,
@@ -124,6 +130,8 @@ pub(crate) struct Session {
     pub(crate) partial: Option<(u64, u64)>,
     pub(crate) ordered_debt: AckDebt,
     pub(crate) bulk_debt: AckDebt,
+    /// Sends that the peer has not wholly pulled.
+    pub(crate) pending_sends: u32,
     /// Pulls that this side has under way.
     pub(crate) pulls: u32,
     /// Bytes that the peer was last told it may have unacknowledged on the bulk lane.
@@ -179,6 +187,7 @@ impl Session {
             partial: None,
             ordered_debt: AckDebt::default(),
             bulk_debt: AckDebt::default(),
+            pending_sends: 0,
             pulls: 0,
             bulk_granted_len: 0,
             credit_limit: CREDIT_INITIAL,
@@ -202,6 +211,12 @@ impl Session {
             && self.jobs.is_empty()
             && self.ordered.is_idle()
             && self.bulk.is_idle()
+    }
+
+    /// Whether the peer owes something that is no acknowledgement: bytes, or a grant.
+    pub(crate) fn awaits(&self) -> bool {
+        let awaits = self.pulls > 0 || self.partial.is_some() || self.pending_sends > 0;
+        awaits && self.state == State::Open
     }
 
     /// Nothing goes on: gives back the memory that a burst has made it take.

@@ -5,7 +5,7 @@ const INDEX_BITS: u32 = 20;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 
 /// Entries by key.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Slab<T> {
     entries: Vec<(u32, Option<T>)>,
     free: Vec<u32>,

@@ -3,14 +3,14 @@
 
 use std::cmp::Ordering;
 
-use crate::limits::ACK_DELAY_MAX;
-use crate::session::State;
+use crate::limits::{ACK_DELAY_MAX, SILENCE_CHECK};
+use crate::session::{Body, State};
 use crate::time::Instant;
 use crate::transport::Transport;
 use crate::{Gone, Sink};
 
 /// A session's entry in the heap; the earliest is on top.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Timer {
     at: Instant,
     index: u32,
@@ -31,8 +31,15 @@ impl PartialOrd for Timer {
 impl Transport {
     /// Makes sure that the heap wakes the session in time.
     pub(crate) fn schedule(&mut self, index: u32) {
+        let session = &self.sessions[index as usize];
+        let silence = session.awaits().then(|| session.heard_at + SILENCE_CHECK);
+        if let Some(at) = session.deadline().or(silence) {
+            self.schedule_at(index, at);
+        }
+    }
+
+    fn schedule_at(&mut self, index: u32, at: Instant) {
         let session = &mut self.sessions[index as usize];
-        let Some(at) = session.deadline() else { return };
         if session.timer_queued_at.is_none_or(|queued| at < queued) {
             session.timer_queued_at = Some(at);
             self.timers.push(Timer { at, index });
@@ -67,16 +74,26 @@ impl Transport {
                 self.expire(index, now, sink);
             }
             let session = &mut self.sessions[index as usize];
-            if session.deadline().is_none() {
+            if session.deadline().is_some() {
+                self.schedule(index);
+            } else if session.awaits() {
+                self.schedule_at(index, now + SILENCE_CHECK);
+            } else {
                 session.rest();
             }
-            self.schedule(index);
         }
     }
 
     fn expire(&mut self, index: u32, now: Instant, sink: &mut dyn Sink) {
         let session = &mut self.sessions[index as usize];
         let mut wake = session.ordered_debt.expire(now) | session.bulk_debt.expire(now);
+        let is_silent = now.since(session.heard_at) >= SILENCE_CHECK;
+        if is_silent && session.awaits() && session.is_drained() {
+            //= docs/protocol.md#8-ending
+            //# An endpoint that awaits bytes or a grant of a peer, and no acknowledgement, MUST send it an empty ordered datagram when it was silent for 1 s.
+            session.queue.push_back(Body::default());
+            wake = true;
+        }
         let mut probes = 0;
         if session.ordered.timeout(&session.rtt).is_some_and(|at| at <= now) {
             probes += u64::from(session.ordered.on_timeout(now, &session.rtt));

@@ -92,7 +92,7 @@ impl Hasher for EpochHasher {
 }
 
 /// A message whose bytes wait to be pulled.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct PendingSend {
     pub(crate) peer: u32,
     pub(crate) token: u64,
@@ -110,7 +110,7 @@ impl PendingSend {
 }
 
 /// Bytes that were pulled and have not all come.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct PendingPull {
     pub(crate) peer: u32,
     pub(crate) token: u64,
@@ -119,7 +119,7 @@ pub(crate) struct PendingPull {
 }
 
 /// The protocol state of one endpoint.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Transport {
     pub(crate) config: Config,
     pub(crate) sessions: Vec<Session>,
@@ -173,6 +173,19 @@ impl Transport {
             looked_at: Instant::ZERO,
             looked_before_at: Instant::ZERO,
         }
+    }
+
+    /// Writes all that decides what the endpoint does next, for model checkers: two that write the
+    /// same here behave the same.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    #[doc(hidden)]
+    pub fn write_state(&self, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
+        // The maps follow from the sessions; counters and spare buffers decide nothing.
+        write!(out, "{:?} {:?} {:?} ", self.config.epoch, self.sessions, self.sends)?;
+        write!(out, "{:?} {:?} {:?} ", self.pulls, self.ready, self.timers)?;
+        write!(out, "{:?} {:?}", self.looked_at, self.looked_before_at)
     }
 
     /// What was counted so far.
@@ -324,7 +337,9 @@ impl Transport {
         let pending = PendingSend { peer: index, token, total, granted: 0, acked: 0, last: false };
         let send_id = self.sends.insert(pending).map_err(|_| SendError::Again)?;
         self.append(index, &Record::Request { envelope, total, send_id });
-        self.sessions[index as usize].traffic.sent(total);
+        let session = &mut self.sessions[index as usize];
+        session.traffic.sent(total);
+        session.pending_sends += 1;
         self.wake(index);
         Ok(Posted::Pending)
     }
@@ -517,6 +532,7 @@ impl Transport {
         for token in tokens {
             sink.sent(token, orderly);
         }
+        self.sessions[index as usize].pending_sends = 0;
         self.sends.drain_where(|s| s.peer == index, |s| sink.sent(s.token, false));
         self.pulls.drain_where(|p| p.peer == index, |p| sink.pulled(p.token, false));
         if std::mem::take(&mut self.sessions[index as usize].pulls) > 0 {

@@ -27,7 +27,7 @@ pub enum Kind {
     Ordered,
     /// One segment of a bulk transfer, numbered in the bulk lane.
     Bulk,
-    /// Acknowledgements only; not numbered, never retransmitted.
+    /// Acknowledgements only; numbered apart, never retransmitted.
     Control,
 }
 

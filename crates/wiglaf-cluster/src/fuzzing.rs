@@ -1,0 +1,34 @@
+//! What fuzzers call of this crate's private parsers.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+
+use crate::proto::{NodeConfig, Reply, Request, recv};
+use crate::tap;
+
+/// More would not fit the socket, and nobody reads while it is written.
+const STREAM_LEN_MAX: usize = 32 * 1024;
+
+/// What comes in at an init's socket, at that of its client, and at its start.
+pub fn init(bytes: &[u8]) {
+    let _ = serde_json::from_slice::<NodeConfig>(bytes);
+    let _ = serde_json::from_slice::<Request>(bytes);
+    let _ = serde_json::from_slice::<Reply>(bytes);
+    let bytes = &bytes[..bytes.len().min(STREAM_LEN_MAX)];
+    let stream = || {
+        let (mut a, b) = UnixStream::pair().expect("sockets can be had");
+        a.write_all(bytes).expect("the socket has room");
+        b
+    };
+    let requests = stream();
+    while recv::<Request>(&requests).is_ok() {}
+    let replies = stream();
+    while recv::<Reply>(&replies).is_ok() {}
+}
+
+/// A frame from a capture's socket: 10 bytes of the kernel's, then the frame.
+pub fn captured(bytes: &[u8]) {
+    let (offload, frame) = bytes.split_at(tap::OFFLOAD_LEN.min(bytes.len()));
+    let datagrams = tap::datagrams(offload, frame);
+    assert!(datagrams.len() <= frame.len().max(1));
+}
