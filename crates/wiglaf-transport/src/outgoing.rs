@@ -5,13 +5,48 @@ use wiglaf_wire::{
     Segment, lane, seal,
 };
 
-use crate::limits::ORDERED_TRAIN_MIN;
+use crate::limits::{BURST_GAP, BURST_MIN, ORDERED_TRAIN_MIN};
 use crate::session::{AckDebt, Piece, Session, State};
 use crate::time::Instant;
 use crate::transport::{Config, Path, PeerId, Transport};
 use crate::{Source, Transmit};
 
 impl Transport {
+    /// Lets the message of `len` bytes that was taken last for `peer` wait for more: a short one in
+    /// the same datagram, a longer one in the same train, if the peer was sent a burst of datagrams
+    /// just now. Until that is full, until something is sent to the peer that is not to wait, or
+    /// until [`Transport::end_lingering`].
+    pub fn linger(&mut self, peer: PeerId, len: usize, now: Instant) {
+        let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return };
+        let path = &self.config.paths[session.path];
+        let unit = match len {
+            _ if 2 * len <= path.frame_len_max => 1,
+            _ if len <= path.frame_len_max => return, // alone in its datagram, and soon there
+            _ => path.bulk_train_max,
+        };
+        let lane = &session.ordered;
+        if lane.flying() < BURST_MIN || now - lane.progress_at() >= BURST_GAP {
+            return;
+        }
+        session.linger_unit = unit;
+        if !session.in_lingering {
+            session.in_lingering = true;
+            self.lingering.push(peer.0);
+        }
+    }
+
+    /// Nothing waits for more messages any longer.
+    #[inline]
+    pub fn end_lingering(&mut self) {
+        while let Some(index) = self.lingering.pop() {
+            let session = &mut self.sessions[index as usize];
+            session.in_lingering = false;
+            if std::mem::take(&mut session.linger_unit) > 0 {
+                self.wake(index);
+            }
+        }
+    }
+
     /// Writes the next train to `out`, or answers `None` when there is
     /// nothing to send now.
     ///

@@ -8,8 +8,7 @@ use std::time::Duration;
 use wiglaf_wire::{Envelope, Epoch, HEADER_LEN, JobKey, Kind, Pull, Record, read_quoted};
 
 use crate::limits::{
-    BURST_GAP, BURST_MIN, CREDIT_PER_MESSAGE, EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX,
-    START_LIMIT,
+    CREDIT_PER_MESSAGE, EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX, START_LIMIT,
 };
 use crate::session::{Body, Session, State};
 use crate::slab::Slab;
@@ -290,41 +289,6 @@ impl Transport {
             self.sessions[peer.0 as usize].traffic.credit_stalls += 1;
         }
         self.send_request(peer.0, envelope, len as u64, token)
-    }
-
-    /// Lets the message of `len` bytes that was taken last for `peer` wait for more: a short one in
-    /// the same datagram, a longer one in the same train, if the peer was sent a burst of datagrams
-    /// just now. Until that is full, until something is sent to the peer that is not to wait, or
-    /// until [`Transport::end_lingering`].
-    pub fn linger(&mut self, peer: PeerId, len: usize, now: Instant) {
-        let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return };
-        let path = &self.config.paths[session.path];
-        let unit = match len {
-            _ if 2 * len <= path.frame_len_max => 1,
-            _ if len <= path.frame_len_max => return, // alone in its datagram, and soon there
-            _ => path.bulk_train_max,
-        };
-        let lane = &session.ordered;
-        if lane.flying() < BURST_MIN || now - lane.progress_at() >= BURST_GAP {
-            return;
-        }
-        session.linger_unit = unit;
-        if !session.in_lingering {
-            session.in_lingering = true;
-            self.lingering.push(peer.0);
-        }
-    }
-
-    /// Nothing waits for more messages any longer.
-    #[inline]
-    pub fn end_lingering(&mut self) {
-        while let Some(index) = self.lingering.pop() {
-            let session = &mut self.sessions[index as usize];
-            session.in_lingering = false;
-            if std::mem::take(&mut session.linger_unit) > 0 {
-                self.wake(index);
-            }
-        }
     }
 
     fn send_request(
