@@ -119,8 +119,10 @@ fn a_real_job_is_recorded_and_tshark_names_every_field() {
         assert!(types.contains(&format!("0x{code:02x}")), "no {name}: {types:?}");
     }
     // The message of 300,000 bytes was announced by both, pulled and came whole.
-    let totals = tshark(&file, "wiglaf.record.type == 4", "wiglaf.total");
-    assert_eq!(totals, ["300000", "300000"]);
+    let mut totals = tshark(&file, "wiglaf.record.type == 4", "wiglaf.total");
+    // Short messages may have shared the datagram.
+    totals.retain(|total| total == "300000");
+    assert_eq!(totals.len(), 2);
     let pulled = tshark(&file, "wiglaf.record.type == 5", "wiglaf.pull.length");
     assert_eq!(pulled, ["300000", "300000"]);
     for node in 1..=2 {
