@@ -445,7 +445,10 @@ impl Transport {
         let session = &self.sessions[index as usize];
         //= docs/protocol.md#8-ending
         //# An endpoint MUST NOT believe a report of the network that does not quote an unacknowledged packet to that peer.
-        let is_to_it = at.ip() == session.at.ip() && header.destination == session.epoch;
+        // A datagram whose port was damaged on its way is refused, too, and by the right host.
+        let is_its_port = at.port() == session.at.port() || at.port() == session.bulk_port;
+        let is_to_it =
+            at.ip() == session.at.ip() && is_its_port && header.destination == session.epoch;
         let is_awaited = match header.kind {
             Kind::Ordered => session.ordered.awaits(header.sequence),
             Kind::Bulk => session.bulk.awaits(header.sequence),

@@ -757,7 +757,9 @@ fn a_forged_report_ends_nothing() {
     assert_eq!(report(address(1), &changed(3)), (0, 6));
     assert_eq!(report(address(1), &under_way[0][..HEADER_LEN - 1]), (0, 7));
     assert_eq!(report("10.0.0.9:7000".parse().unwrap(), &under_way[0]), (0, 8));
-    assert_eq!(report(address(1), &under_way[0][..HEADER_LEN]), (1, 8));
+    // Its port was damaged on the way there.
+    assert_eq!(report("10.0.0.2:7008".parse().unwrap(), &under_way[0]), (0, 9));
+    assert_eq!(report(address(1), &under_way[0][..HEADER_LEN]), (1, 9));
 }
 
 /// Who repeats a peer's first datagram from elsewhere does not get what is meant for it.
