@@ -242,7 +242,6 @@ impl Endpoint {
         let envelope = Envelope::new(op.class, op.tag, op.data);
         let len = regions.len();
         let taken = self.transport.send(op.peer, envelope, len, token, report, &self.books);
-        let is_taken = taken == Ok(Taken::Buffered);
         match taken {
             Err(why) => {
                 self.books.abort_send(token);
@@ -259,12 +258,7 @@ impl Endpoint {
             Ok(Taken::Pending) => {}
         }
         let now = self.now();
-        // Who awaits its completion calls again; who does not may be away for long.
-        let is_awaited = op.report && !op.inject;
-        let is_plain = matches!(op.class, Class::Tagged | Class::Untagged);
-        if is_awaited && is_plain && is_taken {
-            self.transport.linger(op.peer, len, now);
-        }
+        // `Transport::linger` is not called: collective operations over UDP then hang (ADR 0017).
         self.flush(now);
         self.tell_sleepers();
         Ok(())
