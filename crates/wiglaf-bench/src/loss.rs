@@ -142,7 +142,7 @@ pub fn measure(
     outcome.notes.push(format!(
         "lossy: each frame for either node is lost with probability {} %; a train that crosses \
          whole (GSO, TSO) is one frame",
-        plan.share * 100.0
+        in_percent(plan.share)
     ));
     outcome.notes.push(format!(
         "recovery: the median (p99: the 9th decile) of the round trips that a loss struck, without \
@@ -172,9 +172,14 @@ fn recovered(lossy: &Entry, sound_us: f64, samples: &Samples, share: f64) -> Ent
     entry
 }
 
+/// Without the tail of a share that is kept in 32 bits.
+fn in_percent(share: f64) -> f64 {
+    (share * 1e8).round() / 1e6
+}
+
 fn figures(cases: &[Case; 4], recovery: &Case, share: f64) -> Vec<Figure> {
     let [sound, lossy, ..] = cases;
-    let percent = share * 100.0;
+    let percent = in_percent(share);
     let kept = lossy.ours().zip(sound.ours()).map(|(lossy, sound)| lossy.value / sound.value);
     let rxd = Transport::OfiRxd.label();
     let against = lossy.ours().zip(lossy.who(rxd)).map(|(ours, rxd)| ours.value / rxd.value);
@@ -202,4 +207,16 @@ fn figures(cases: &[Case; 4], recovery: &Case, share: f64) -> Vec<Figure> {
             detail: "median; the limit is max(3 x smoothed round trip, 200 us)".to_owned(),
         },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_32_bits_is_a_round_percentage() {
+        let share = (0.01f64 * 4_294_967_296.0).round() / 4_294_967_296.0;
+        assert_eq!(format!("{} %", in_percent(share)), "1 %");
+        assert_eq!(in_percent(0.001), 0.1);
+    }
 }

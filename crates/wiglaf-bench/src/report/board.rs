@@ -60,7 +60,8 @@ fn push_case(text: &mut String, case: &Case) {
 
 /// The value by that of the best over TCP.
 fn against_best(case: &Case, entry: &Entry) -> String {
-    case.best_rival().map_or("-".into(), |best| format!("{:.2}", entry.value / best.value))
+    let ratio = case.best_rival().map(|best| entry.value / best.value);
+    ratio.filter(|ratio| ratio.is_finite()).map_or("-".into(), |ratio| format!("{ratio:.2}"))
 }
 
 /// The worst and the best round.
