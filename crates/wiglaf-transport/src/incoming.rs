@@ -47,7 +47,9 @@ impl Transport {
         }
         //= docs/protocol.md#4-acknowledgement
         //# A receiver MUST take from a datagram whose number it has seen nothing but that it shall be acknowledged.
-        let Some(packet) = self.take_number(index, &header, now) else { return };
+        let Some(packet) = self.take_number(index, &header, now) else {
+            return self.schedule_from(index, now);
+        };
         let session = &mut self.sessions[index as usize];
         session.used = true;
         session.heard = true;
@@ -407,13 +409,28 @@ impl AckDebt {
     /// Notes that a packet has arrived, later than `after`, and whether that calls for an
     /// answer at once.
     fn note(&mut self, now: Instant, after: Instant, arrival: Arrival, every: u32) {
+        if arrival == Arrival::Duplicate {
+            return self.note_duplicate(now);
+        }
         self.packets += 1;
         //= docs/protocol.md#41-congestion
         //# A receiver MUST count into an ack delay the time since it looked at its links before the packet was found.
         self.newest_after = after;
         //= docs/protocol.md#4-acknowledgement
-        //# A receiver MUST acknowledge at once a packet that is a duplicate or leaves a gap.
+        //# A receiver MUST acknowledge at once a packet that is a duplicate or leaves a gap, but duplicates once in 50 us at most.
         if arrival != Arrival::InOrder || self.packets >= every {
+            self.now = true;
+        } else if self.due_at.is_none() {
+            self.due_at = Some(now + ACK_DELAY_MAX);
+        }
+    }
+
+    /// A peer that repeats has missed an acknowledgement, and waits for its probe timeout in
+    /// between; who repeats faster is somebody else. What an acknowledgement says of the newest
+    /// packet's delay stays as it is.
+    fn note_duplicate(&mut self, now: Instant) {
+        if self.repeated_at.is_none_or(|at| now >= at + ACK_DELAY_MAX) {
+            self.repeated_at = Some(now);
             self.now = true;
         } else if self.due_at.is_none() {
             self.due_at = Some(now + ACK_DELAY_MAX);

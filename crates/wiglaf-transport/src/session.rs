@@ -62,6 +62,8 @@ pub(crate) struct AckDebt {
     pub(crate) due_at: Option<Instant>,
     /// To be sent at the next opportunity.
     pub(crate) now: bool,
+    /// When a duplicate called for an answer at once.
+    pub(crate) repeated_at: Option<Instant>,
     /// The newest packet came after this: when the endpoint had looked before.
     pub(crate) newest_after: Instant,
 }

@@ -302,6 +302,13 @@ fn a_duplicate_and_a_gap_are_acknowledged_at_once() {
     net.deliver(1, &packets[..1]); // again: a duplicate
     let answer = net.outgoing(1);
     assert_eq!((answer.len(), header_of(&answer[0]).ack), (1, 2));
+    // Who sends it again and again is answered in time, not each time.
+    for _ in 0..20 {
+        net.deliver(1, &packets);
+        assert!(net.outgoing(1).is_empty());
+    }
+    net.advance(Duration::from_micros(50));
+    assert_eq!(net.outgoing(1).len(), 1);
     assert_eq!(net.sides[1].app.tags, [0, 1]);
 }
 
