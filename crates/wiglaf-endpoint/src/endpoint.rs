@@ -79,7 +79,7 @@ pub struct Endpoint {
     near_link: Option<usize>,
     /// Polls for which the other links may wait, how soon the next look at
     /// them is due, and how many there were.
-    near_polls_left: u32,
+    pub(crate) near_polls_left: u32,
     look_due: u32,
     near_looks: u32,
     pub(crate) watch: Watch,
@@ -242,6 +242,7 @@ impl Endpoint {
         let envelope = Envelope::new(op.class, op.tag, op.data);
         let len = regions.len();
         let taken = self.transport.send(op.peer, envelope, len, token, report, &self.books);
+        let is_taken = taken == Ok(Taken::Buffered);
         match taken {
             Err(why) => {
                 self.books.abort_send(token);
@@ -258,7 +259,12 @@ impl Endpoint {
             Ok(Taken::Pending) => {}
         }
         let now = self.now();
-        // `Transport::linger` is not called: collective operations over UDP then hang (ADR 0017).
+        // Who awaits its completion calls again; who does not may be away for long.
+        let is_awaited = op.report && !op.inject;
+        let is_plain = matches!(op.class, Class::Tagged | Class::Untagged);
+        if is_awaited && is_plain && is_taken {
+            self.transport.linger(op.peer, len, now);
+        }
         self.flush(now);
         self.tell_sleepers();
         Ok(())

@@ -222,6 +222,26 @@ impl Endpoint {
         Ok(Bed { links: links.collect::<io::Result<_>>()?, alarm })
     }
 
+    /// How long until something is to be done here that neither a peer nor the user will ask for:
+    /// what was sent goes out, is acknowledged or sent again, what came is acknowledged. None when
+    /// all is done, or a thread sleeps here, which will see to it.
+    #[must_use]
+    pub fn unfinished(&self) -> Option<Duration> {
+        if self.sleepers.count > 0 {
+            return None;
+        }
+        if self.transport.is_ready() || self.is_stalled() || !self.near.is_drained() {
+            return Some(Duration::ZERO);
+        }
+        Some(self.transport.poll_timeout()?.since(self.now()))
+    }
+
+    /// Nobody has polled for a while: the next poll looks everywhere, at the clock, too.
+    pub fn look_everywhere(&mut self) {
+        self.quiet_polls = POLLS_PER_CLOCK - 1;
+        self.near_polls_left = 0;
+    }
+
     /// How many threads are asleep, or about to be.
     #[must_use]
     pub fn sleepers(&self) -> u32 {

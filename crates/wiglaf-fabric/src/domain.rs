@@ -8,6 +8,7 @@ use wiglaf_endpoint::Exposed;
 use crate::bindings as fi;
 use crate::eq::{Eq, EqState};
 use crate::fabric::{Fabric, FabricState};
+use crate::gate::admits_guests;
 use crate::guard::{guard, lock, no_flags, not_busy, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::watched::Watched;
@@ -84,7 +85,8 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: fi_domain(3) demands an info with its attributes; `info` was checked above.
         let attr = unsafe { (*info).domain_attr.as_ref() };
         let is_auto = attr.is_some_and(|attr| attr.data_progress == fi::FI_PROGRESS_AUTO);
-        let serial = !is_auto && attr.is_some_and(|attr| attr.threading == fi::FI_THREAD_DOMAIN);
+        let one_thread = attr.is_some_and(|attr| attr.threading == fi::FI_THREAD_DOMAIN);
+        let serial = !is_auto && one_thread && admits_guests();
         let mr_mode = attr.map_or(0, |attr| attr.mr_mode);
         let has = |bit: u64| mr_mode == fi::FI_MR_BASIC as i32 || mr_mode as u64 & bit != 0;
         let opened = Domain {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use wiglaf_endpoint::{Address, Side};
 
 use crate::addr;
+use crate::attendant::Attendant;
 use crate::av::{Av, AvState};
 use crate::bindings as fi;
 use crate::cntr::{Cntr, CntrState};
@@ -42,8 +43,9 @@ pub(crate) struct Ep {
     pub(crate) engine: Shared,
     bound: Mutex<Bound>,
     enabled: AtomicBool,
-    /// The thread that moves data, if the domain has such.
+    /// The thread that moves data, if the domain has such, or else who finishes what is left.
     helper: Mutex<Option<Helper>>,
+    attendant: Mutex<Option<Attendant>>,
     caps: u64,
     domain: Arc<DomainState>,
 }
@@ -163,6 +165,7 @@ unsafe fn from_info(domain: &Domain, info: &fi::fi_info, context: *mut libc::c_v
         bound: Mutex::default(),
         enabled: AtomicBool::new(false),
         helper: Mutex::default(),
+        attendant: Mutex::default(),
         caps,
         domain: Arc::clone(&domain.state),
     })
@@ -273,6 +276,8 @@ impl Ep {
         self.domain.watched.join(&self.engine)?;
         if self.domain.is_auto {
             *lock(&self.helper)? = Some(Helper::start(&self.engine)?);
+        } else {
+            *lock(&self.attendant)? = Attendant::start(&self.engine);
         }
         self.enabled.store(true, Ordering::Release);
         Ok(())
@@ -318,6 +323,11 @@ impl Drop for Ep {
     fn drop(&mut self) {
         if let Ok(helper) = self.helper.get_mut() {
             *helper = None;
+        }
+        if let Ok(attendant) = self.attendant.get_mut()
+            && let Some(attendant) = attendant.take()
+        {
+            attendant.end();
         }
         if let Ok(bound) = self.bound.get_mut() {
             for (cq, _) in bound.tx_cq.iter().chain(&bound.rx_cq) {

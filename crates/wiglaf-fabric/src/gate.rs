@@ -3,12 +3,27 @@
 //!
 //! A message between ranks of one node takes 0.3 us. The eight locked
 //! instructions of four mutexes were a sixth of that.
+//!
+//! A *guest*, a thread of our own, may come in while the application is away. It pays for both: by
+//! membarrier(2) it makes sure that the application sees it before it looks whether that is inside
+//! (the asymmetric form of Dekker's algorithm; McKenney, "Is Parallel Programming Hard", memory
+//! barriers by `sys_membarrier`).
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, compiler_fence, fence};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::thread::Thread;
+
+use rustix::thread::{MembarrierCommand, membarrier};
+
+/// The guest has nothing to do with the gate for the moment.
+const AWAY: u8 = 0;
+/// It is inside, or about to look whether it may be.
+const INSIDE: u8 = 1;
+/// It sleeps until somebody comes in.
+const ASLEEP: u8 = 2;
 
 /// A value that one caller at a time may touch.
 pub(crate) struct Gate<T> {
@@ -17,13 +32,20 @@ pub(crate) struct Gate<T> {
     /// The mutex's guard while somebody is inside: a guard of ours that held it
     /// would be moved about at every call.
     held: UnsafeCell<Option<MutexGuard<'static, ()>>>,
-    /// Somebody is inside, or panicked there.
+    /// Somebody is inside, or panicked there. Without a mutex that is never the guest.
     taken: AtomicBool,
+    /// Where the guest is.
+    guest: AtomicU8,
+    /// How often anybody but the guest came in.
+    visits: AtomicU32,
+    /// Who is woken when somebody comes in.
+    asleep: OnceLock<Thread>,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: whoever touches the value, or `held`, is inside, and there is one
-// inside at a time: the mutex, or the application's promise, sees to that.
+// inside at a time: the mutex, or the application's promise, sees to that; a guest comes in only
+// behind the mutex or as `Gate::receive` argues.
 unsafe impl<T: Send> Sync for Gate<T> {}
 // SAFETY: nobody is inside a gate that is moved, so `held` is empty.
 unsafe impl<T: Send> Send for Gate<T> {}
@@ -36,6 +58,9 @@ impl<T> Gate<T> {
             mutex: (!serial).then(Mutex::default),
             held: UnsafeCell::new(None),
             taken: AtomicBool::new(false),
+            guest: AtomicU8::new(AWAY),
+            visits: AtomicU32::new(0),
+            asleep: OnceLock::new(),
             value: UnsafeCell::new(value),
         }
     }
@@ -52,20 +77,80 @@ impl<T> Gate<T> {
             return None;
         }
         self.taken.store(true, Ordering::Relaxed);
+        // The guest's membarrier lets no processor put this behind the load.
+        compiler_fence(Ordering::SeqCst);
+        if self.guest.load(Ordering::Acquire) != AWAY {
+            self.meet_guest();
+        }
+        let visits = self.visits.load(Ordering::Relaxed); // nobody else writes it now
+        self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
         Some(Inside { gate: self, _stays: PhantomData })
+    }
+
+    /// Waits until the guest has left, which is soon, and wakes it where it sleeps.
+    #[cold]
+    #[inline(never)]
+    fn meet_guest(&self) {
+        // Behind a mutex the guest is not inside now.
+        while self.mutex.is_none() && self.guest.load(Ordering::Acquire) == INSIDE {
+            self.taken.store(false, Ordering::Release);
+            while self.guest.load(Ordering::Acquire) == INSIDE {
+                std::thread::yield_now(); // it may need this very core
+            }
+            self.taken.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+        }
+        let slept = self.guest.compare_exchange(ASLEEP, AWAY, Ordering::Acquire, Ordering::Relaxed);
+        if slept.is_ok()
+            && let Some(guest) = self.asleep.get()
+        {
+            guest.unpark();
+        }
+    }
+
+    /// How often anybody but the guest has come in, modulo 2^32.
+    pub(crate) fn visits(&self) -> u32 {
+        self.visits.load(Ordering::Relaxed)
+    }
+
+    /// Lets the one guest in; nothing while somebody is inside. The caller has prepared by
+    /// [`admits_guests`], and is the only guest of this gate.
+    pub(crate) fn receive(&self) -> Option<Guest<'_, T>> {
+        let Some(mutex) = &self.mutex else {
+            self.guest.store(INSIDE, Ordering::SeqCst);
+            // All who came in before this are seen inside below, or have left; all who come in
+            // later see the guest and wait.
+            let ordered = membarrier(MembarrierCommand::PrivateExpedited).is_ok();
+            if !ordered || self.taken.load(Ordering::Acquire) {
+                self.guest.store(AWAY, Ordering::Release);
+                return None;
+            }
+            return Some(Guest { gate: self, then: AWAY, _stays: PhantomData });
+        };
+        let guard = mutex.try_lock().ok()?;
+        self.hold(guard);
+        if self.taken.load(Ordering::Relaxed) {
+            self.unlock(); // somebody panicked there
+            return None;
+        }
+        Some(Guest { gate: self, then: AWAY, _stays: PhantomData })
     }
 
     /// Not inline: it would take the room of who needs no lock.
     #[inline(never)]
     fn lock(&self, mutex: &Mutex<()>) -> Option<()> {
-        let guard = mutex.lock().ok()?;
-        // SAFETY: the mutex was just locked, so nobody else is inside. The
-        // guard is dropped before the mutex, by `Inside`, which borrows us.
+        self.hold(mutex.lock().ok()?);
+        Some(())
+    }
+
+    /// Keeps the guard of our mutex.
+    fn hold(&self, guard: MutexGuard<'_, ()>) {
+        // SAFETY: the mutex was just locked, so nobody else is inside. The guard is dropped before
+        // the mutex, by `Inside` or `Guest`, which borrow us.
         unsafe {
             let guard = std::mem::transmute::<MutexGuard<'_, ()>, MutexGuard<'static, ()>>(guard);
             *self.held.get() = Some(guard);
         }
-        Some(())
     }
 
     #[inline(never)]
@@ -103,8 +188,58 @@ impl<T> Drop for Inside<'_, T> {
     fn drop(&mut self) {
         // After a panic the value may be half-done: the gate stays shut.
         if !std::thread::panicking() {
-            self.gate.taken.store(false, Ordering::Relaxed);
+            self.gate.taken.store(false, Ordering::Release);
         }
+        if self.gate.mutex.is_some() {
+            self.gate.unlock();
+        }
+    }
+}
+
+/// Whether this process can let guests through gates without a mutex.
+pub(crate) fn admits_guests() -> bool {
+    membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
+}
+
+/// Access of the guest to the value of a gate.
+pub(crate) struct Guest<'a, T> {
+    gate: &'a Gate<T>,
+    /// Where it is when it has left.
+    then: u8,
+    /// A mutex is unlocked by the thread that locked it.
+    _stays: PhantomData<*const ()>,
+}
+
+impl<T> Guest<'_, T> {
+    /// Leaves, to sleep: whoever comes in next unparks this thread.
+    pub(crate) fn leave_to_sleep(mut self) {
+        self.gate.asleep.get_or_init(std::thread::current);
+        self.then = ASLEEP;
+    }
+}
+
+impl<T> Deref for Guest<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: nobody else is inside, see `Gate::receive`.
+        unsafe { &*self.gate.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guest<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and it is borrowed mutably.
+        unsafe { &mut *self.gate.value.get() }
+    }
+}
+
+impl<T> Drop for Guest<'_, T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.gate.taken.store(true, Ordering::Relaxed); // the gate stays shut
+        }
+        self.gate.guest.store(self.then, Ordering::Release);
         if self.gate.mutex.is_some() {
             self.gate.unlock();
         }
@@ -127,6 +262,66 @@ mod tests {
     }
 
     #[test]
+    fn a_guest_and_the_application_keep_apart() {
+        for serial in [true, false] {
+            assert!(admits_guests());
+            let gate = Gate::new((0, 0), serial);
+            let done = AtomicBool::new(false);
+            let mine = std::thread::scope(|scope| {
+                let guest = scope.spawn(|| {
+                    let mut mine = 0;
+                    while !done.load(Ordering::Relaxed) {
+                        if let Some(mut inside) = gate.receive() {
+                            inside.0 += 1;
+                            std::hint::black_box(&mut *inside);
+                            inside.1 += 1;
+                            mine += 1;
+                        }
+                    }
+                    mine
+                });
+                let until_met = || gate.enter().unwrap().0 < 20_000 + 100;
+                let mut count = 0;
+                while count < 20_000 || until_met() {
+                    let mut inside = gate.enter().unwrap();
+                    assert_eq!(inside.0, inside.1);
+                    if count < 20_000 {
+                        inside.0 += 1;
+                        std::hint::black_box(&mut *inside);
+                        inside.1 += 1;
+                        count += 1;
+                    }
+                }
+                done.store(true, Ordering::Relaxed);
+                guest.join().unwrap()
+            });
+            assert_eq!(*gate.enter().unwrap(), (20_000 + mine, 20_000 + mine));
+        }
+    }
+
+    #[test]
+    fn a_guest_that_sleeps_is_woken() {
+        for serial in [true, false] {
+            assert!(admits_guests());
+            let gate = Gate::new(0, serial);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let before = gate.visits();
+                    gate.receive().unwrap().leave_to_sleep();
+                    while gate.visits() == before {
+                        std::thread::park();
+                    }
+                });
+                while gate.guest.load(Ordering::Acquire) != ASLEEP {
+                    std::thread::yield_now();
+                }
+                drop(gate.enter());
+            });
+            assert_eq!(gate.visits(), 1);
+        }
+    }
+
+    #[test]
     fn a_broken_promise_is_noticed() {
         let gate = Gate::new(0, true);
         let inside = gate.enter();
@@ -143,7 +338,7 @@ mod tests {
                 let _inside = gate.enter();
                 panic!("expected by this test");
             }));
-            assert!(result.is_err() && gate.enter().is_none());
+            assert!(result.is_err() && gate.enter().is_none() && gate.receive().is_none());
         }
     }
 }

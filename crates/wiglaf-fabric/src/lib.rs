@@ -11,6 +11,7 @@
 
 mod addr;
 mod atomic;
+mod attendant;
 mod av;
 mod av_set;
 #[allow(missing_docs, unreachable_pub, dead_code, non_camel_case_types, clippy::all)]

@@ -47,6 +47,12 @@ fn asleep() {
 }
 
 #[test]
+fn absent() {
+    judge_over("absent", "auto");
+    judge_over("absent", "udp");
+}
+
+#[test]
 fn rma() {
     judge("rma");
 }

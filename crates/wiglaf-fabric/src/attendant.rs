@@ -1,0 +1,109 @@
+//! A thread that finishes what an absent application has left: an MPI program that computes, or
+//! waits for something else, calls no library meanwhile. What it had sent would not be sent again
+//! if it was lost, nor the rest of it sent at all where the window was full; its peers, who are owed
+//! an acknowledgement or the bytes of a long message, would wait as long as it computes.
+//!
+//! `FI_PROGRESS_MANUAL` allows as much, but over TCP the kernel sees to it, so programs count on it
+//! (fi_pingpong waits at a socket of its own for a peer whose last answer is still on its way). The
+//! thread costs next to nothing: it looks in a few hundred times a second while there is traffic,
+//! takes nothing over while the application calls in, and sleeps when all is done (ADR 0018).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use crate::engine::Shared;
+use crate::log;
+
+/// Who has not called in for so long is absent.
+const ABSENT_AFTER: Duration = Duration::from_millis(5);
+/// Time between two looks while there is something to do.
+const BUSY_STEP: Duration = Duration::from_micros(100);
+/// Looks at a gate that nobody comes through before the thread sleeps.
+const LOOKS_BEFORE_SLEEP: u32 = 20;
+
+/// The thread; dropping it ends it.
+pub(crate) struct Attendant {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Attendant {
+    /// Begins to look after `engine`. Without a thread to be had, nobody does.
+    pub(crate) fn start(engine: &Shared) -> Option<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, engine) = (Arc::clone(&stop), Arc::clone(engine));
+        let attend = move || Round::default().attend(&engine, &stopped);
+        match Builder::new().name("wiglaf".to_owned()).spawn(attend) {
+            Ok(thread) => Some(Self { stop, thread }),
+            Err(why) => {
+                log::info!("no thread to finish what the application leaves: {why}");
+                None
+            }
+        }
+    }
+
+    /// Ends the thread.
+    pub(crate) fn end(self) {
+        self.stop.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        let _ = self.thread.join();
+    }
+}
+
+/// What is remembered from one look to the next.
+#[derive(Default)]
+struct Round {
+    visits: u32,
+    /// Looks in a row without a visit and without anything to do.
+    idle_looks: u32,
+    /// How long nothing has happened though something is to be done.
+    step: Duration,
+}
+
+impl Round {
+    fn attend(mut self, engine: &Shared, stop: &AtomicBool) {
+        let mut pause = ABSENT_AFTER;
+        loop {
+            if pause.is_zero() {
+                std::thread::park();
+            } else {
+                std::thread::park_timeout(pause);
+            }
+            if stop.load(Ordering::Acquire) {
+                return;
+            }
+            pause = self.look(engine);
+        }
+    }
+
+    /// Looks once, and does what is to be done if nobody was there since the last time. Answers
+    /// after what time to look again; zero: when woken.
+    fn look(&mut self, engine: &Shared) -> Duration {
+        let visits = engine.visits();
+        if std::mem::replace(&mut self.visits, visits) != visits {
+            (self.idle_looks, self.step) = (0, BUSY_STEP);
+            return ABSENT_AFTER;
+        }
+        let Some(mut inside) = engine.receive() else { return ABSENT_AFTER };
+        let Some(due) = inside.endpoint.unfinished() else {
+            self.idle_looks += 1;
+            // Threads that wait here see to everything, but nobody tells us when they stop.
+            if self.idle_looks >= LOOKS_BEFORE_SLEEP && inside.endpoint.sleepers() == 0 {
+                self.idle_looks = 0;
+                inside.leave_to_sleep();
+                return Duration::ZERO;
+            }
+            return ABSENT_AFTER * (1 + self.idle_looks / 2);
+        };
+        self.idle_looks = 0;
+        inside.endpoint.look_everywhere();
+        if inside.progress() {
+            self.step = BUSY_STEP;
+        } else {
+            self.step = (2 * self.step).clamp(BUSY_STEP, ABSENT_AFTER);
+        }
+        due.clamp(BUSY_STEP, self.step)
+    }
+}
