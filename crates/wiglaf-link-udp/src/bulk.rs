@@ -31,6 +31,13 @@ const COST_PER_BYTE: usize = 3;
 /// the buffer holds beyond it is for peers who send at the same time.
 const WINDOW_LEN_MAX: usize = 4 << 20;
 
+/// Room for one train, however long the kernel has made it.
+const SLOT_LEN: usize = 1 << 16;
+
+/// Most trains of one system call, once datagrams come alone: so a peer without segmentation
+/// offload costs less, and so does a stranger, who need not send trains.
+const TRAINS_MAX: usize = 8;
+
 /// How often a call is tried again after reports of the network.
 const TRIES_MAX: usize = 4;
 
@@ -44,7 +51,10 @@ pub struct BulkSocket {
     /// The kernel cuts trains; otherwise they are sent one by one.
     offload: bool,
     refused: Refused,
-    buffer: Vec<u8>,
+    /// Slots, of which only the first is touched while datagrams come in trains.
+    slots: Vec<u8>,
+    /// The last receive found a datagram without a train: more may be waiting.
+    alone: bool,
     lost: u64,
 }
 
@@ -78,7 +88,8 @@ impl BulkSocket {
             window_len: (granted / COST_PER_BYTE).min(WINDOW_LEN_MAX),
             offload,
             refused: Refused::default(),
-            buffer: vec![0; 1 << 16],
+            slots: vec![0; TRAINS_MAX * SLOT_LEN],
+            alone: false,
             lost: 0,
         })
     }
@@ -199,31 +210,48 @@ impl BulkSocket {
         Ok(Sent::All)
     }
 
-    /// Hands over the datagrams of one train.
+    /// Hands over the datagrams of one train, or of several where datagrams come alone.
     ///
     /// # Errors
     /// When the socket is unusable.
     pub fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         for _ in 0..TRIES_MAX {
-            let error = match recv_train(self.socket.as_fd(), &mut self.buffer) {
-                Ok(Arrival { from, len, segment_len }) => {
-                    let mut count = 0;
-                    for segment in self.buffer[..len].chunks(segment_len.max(1)) {
-                        deliver(from, segment);
-                        count += 1;
-                    }
-                    return Ok(count);
-                }
+            let found = if self.alone {
+                self.recv_trains::<TRAINS_MAX>(deliver)
+            } else {
+                self.recv_trains::<1>(deliver)
+            };
+            let error = match found {
+                Ok(count) => return Ok(count),
                 Err(error) => error,
             };
             match trouble(&error) {
-                Trouble::Full => return Ok(0),
+                Trouble::Full => {
+                    self.alone = false;
+                    return Ok(0);
+                }
                 Trouble::Again => {}
                 Trouble::Report | Trouble::Lost => self.refused.collect(self.socket.as_fd()),
                 Trouble::Broken => return Err(error),
             }
         }
         Ok(0)
+    }
+
+    /// At most `N` trains by one system call; says how many datagrams were in them.
+    fn recv_trains<const N: usize>(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+        let mut arrivals = [Arrival::NONE; N];
+        let trains = recv_many(self.socket.as_fd(), &mut self.slots, &mut arrivals)?;
+        let mut count = 0;
+        self.alone = false;
+        for (arrival, slot) in arrivals[..trains].iter().zip(self.slots.chunks(SLOT_LEN)) {
+            self.alone |= arrival.segment_len >= arrival.len;
+            for segment in slot[..arrival.len].chunks(arrival.segment_len.max(1)) {
+                deliver(arrival.from, segment);
+                count += 1;
+            }
+        }
+        Ok(count)
     }
 }
 
@@ -240,10 +268,16 @@ impl AsRawFd for BulkSocket {
 }
 
 /// A received train.
+#[derive(Clone, Copy)]
 struct Arrival {
     from: SocketAddrV4,
     len: usize,
     segment_len: usize,
+}
+
+impl Arrival {
+    const NONE: Self =
+        Self { from: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), len: 0, segment_len: 0 };
 }
 
 fn send_train(
@@ -279,30 +313,57 @@ fn send_train(
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-fn recv_train(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Arrival> {
-    let mut name = sys::to_sockaddr(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
-    let mut iov = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let mut control = Control([0; 128]);
-    // SAFETY: all-zero bytes are a valid `msghdr`.
-    let mut msg: libc::msghdr = unsafe { mem::zeroed() };
-    msg.msg_name = (&raw mut name).cast();
-    msg.msg_namelen = SOCKADDR_LEN;
-    msg.msg_iov = &raw mut iov;
-    msg.msg_iovlen = 1;
-    msg.msg_control = control.0.as_mut_ptr().cast();
-    msg.msg_controllen = control.0.len() as _;
-    // SAFETY: every pointer in `msg` is to a live local or to `buffer`, of the
-    // stated length.
-    let status = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut msg, libc::MSG_DONTWAIT) };
-    let Ok(len) = usize::try_from(status) else {
-        return Err(io::Error::last_os_error());
+/// Receives at most `N` trains, each into a slot of its own, and says how many.
+fn recv_many<const N: usize>(
+    socket: BorrowedFd<'_>,
+    slots: &mut [u8],
+    arrivals: &mut [Arrival; N],
+) -> io::Result<usize> {
+    let mut names = [sys::to_sockaddr(Arrival::NONE.from); N];
+    let mut iovs = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; N];
+    let mut controls = [Control([0; 128]); N];
+    // SAFETY: all-zero bytes are a valid `mmsghdr`.
+    let mut msgs: [libc::mmsghdr; N] = unsafe { mem::zeroed() };
+    for (i, slot) in slots.chunks_exact_mut(SLOT_LEN).take(N).enumerate() {
+        iovs[i] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: SLOT_LEN };
+        let msg = &mut msgs[i].msg_hdr;
+        msg.msg_name = (&raw mut names[i]).cast();
+        msg.msg_namelen = SOCKADDR_LEN;
+        msg.msg_iov = &raw mut iovs[i];
+        msg.msg_iovlen = 1;
+        msg.msg_control = controls[i].0.as_mut_ptr().cast();
+        msg.msg_controllen = controls[i].0.len() as _;
+    }
+    // SAFETY: each message points at its own live address, vector, control room and slot, of the
+    // lengths stated; without a slot, at none.
+    let status = unsafe {
+        libc::recvmmsg(
+            socket.as_raw_fd(),
+            msgs.as_mut_ptr(),
+            N as libc::c_uint,
+            libc::MSG_DONTWAIT,
+            std::ptr::null_mut(),
+        )
     };
-    let mut segment_len = len;
-    // SAFETY: `msg` was filled by the kernel; the walk stays within its
-    // control buffer, and a payload is read unaligned and only when the
-    // header's length covers it.
+    let count = usize::try_from(status).map_err(|_| io::Error::last_os_error())?;
+    for (i, msg) in msgs.iter().take(count).enumerate() {
+        let len = (msg.msg_len as usize).min(SLOT_LEN);
+        // SAFETY: the kernel has filled the message, whose control room is live.
+        let segment_len = unsafe { segment_len_of(&msg.msg_hdr) }.unwrap_or(len);
+        arrivals[i] = Arrival { from: sys::from_sockaddr(&names[i]), len, segment_len };
+    }
+    Ok(count)
+}
+
+/// How long the datagrams of a received train are, if the kernel says so.
+///
+/// # Safety
+/// The kernel has filled `msg`, and its control buffer is live.
+unsafe fn segment_len_of(msg: &libc::msghdr) -> Option<usize> {
+    // SAFETY: the walk stays within the control buffer, and a payload is read unaligned and only
+    // when the header's length covers it.
     unsafe {
-        let mut at = libc::CMSG_FIRSTHDR(&raw const msg);
+        let mut at = libc::CMSG_FIRSTHDR(msg);
         while !at.is_null() {
             let payload_len = ((*at).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
             if (*at).cmsg_level == libc::SOL_UDP
@@ -310,12 +371,12 @@ fn recv_train(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Arrival> 
                 && payload_len >= mem::size_of::<libc::c_int>()
             {
                 let raw = libc::CMSG_DATA(at).cast::<libc::c_int>().read_unaligned();
-                segment_len = usize::try_from(raw).unwrap_or(len);
+                return usize::try_from(raw).ok();
             }
-            at = libc::CMSG_NXTHDR(&raw const msg, at);
+            at = libc::CMSG_NXTHDR(msg, at);
         }
     }
-    Ok(Arrival { from: sys::from_sockaddr(&name), len: len.min(buffer.len()), segment_len })
+    None
 }
 
 /// Longest payload that fits an interface's MTU.

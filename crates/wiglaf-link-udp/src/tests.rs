@@ -90,6 +90,26 @@ fn trains_cross_without_offload() {
     both_lanes(&mut a, &mut b);
 }
 
+/// One system call then brings several of them; none may end up in another's place.
+#[test]
+fn trains_and_lone_datagrams_wait_together() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let mut a = pair.a.run(|| open(pair.a.ip));
+    let mut b = pair.b.run(|| open(pair.b.ip));
+    let (to, source) = (bulk_address(&b), bulk_address(&a));
+    let bytes = pattern(60_000);
+    let mut expected = Datagrams::new();
+    for turn in 1..=12 {
+        for (segment_len, len) in [(1000, turn), (1400, 1400 * turn + 3), (700, 700)] {
+            let part = &bytes[turn..turn + len];
+            let train = Train { to, lane: Lane::Bulk, segment_len, bytes: part };
+            assert_eq!(a.send(&train).expect("the link works"), Sent::All);
+            expected.extend(part.chunks(segment_len).map(|segment| (source, segment.to_vec())));
+        }
+    }
+    assert_eq!(receive(&mut b, expected.len()), expected);
+}
+
 #[test]
 fn segments_above_the_mtu_are_fragmented_not_lost() {
     let Some(pair) = Pair::or_skip(1500) else { return };
