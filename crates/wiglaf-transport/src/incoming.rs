@@ -212,9 +212,11 @@ impl Transport {
         };
         let number = expand_number(header.sequence, window.next());
         let arrival = window.classify(number, reach);
-        debt.note(now, self.looked_before_at, arrival, every);
+        if arrival != Arrival::Settled {
+            debt.note(now, self.looked_before_at, arrival, every);
+        }
         match arrival {
-            Arrival::Duplicate => self.stats.duplicates += 1,
+            Arrival::Duplicate | Arrival::Settled => self.stats.duplicates += 1,
             Arrival::Beyond => self.stats.drop_beyond_window += 1,
             Arrival::Ahead => self.stats.out_of_order += 1,
             Arrival::InOrder => {}
@@ -417,7 +419,7 @@ impl AckDebt {
         //# A receiver MUST count into an ack delay the time since it looked at its links before the packet was found.
         self.newest_after = after;
         //= docs/protocol.md#4-acknowledgement
-        //# A receiver MUST acknowledge at once a packet that is a duplicate or leaves a gap, but duplicates once in 50 us at most.
+        //# A receiver MUST acknowledge at once a packet that is a duplicate or leaves a gap, but duplicates once in 50 us at most, and none that lies a window behind.
         if arrival != Arrival::InOrder || self.packets >= every {
             self.now = true;
         } else if self.due_at.is_none() {

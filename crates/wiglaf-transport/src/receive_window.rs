@@ -14,6 +14,9 @@ pub(crate) enum Arrival {
     Ahead,
     /// Seen before.
     Duplicate,
+    /// Seen before, and so long ago that its sender has the acknowledgement: it has sent since
+    /// then what it may send only with that.
+    Settled,
     /// Too far ahead to be kept.
     Beyond,
 }
@@ -47,7 +50,9 @@ impl ReceiveWindow {
 
     /// Whether `number` would be new, and how.
     pub(crate) fn classify(&self, number: u64, window: u64) -> Arrival {
-        if number < self.next {
+        if number < self.next.saturating_sub(window) {
+            Arrival::Settled
+        } else if number < self.next {
             Arrival::Duplicate
         } else if number >= self.next + window {
             Arrival::Beyond
@@ -186,6 +191,7 @@ mod tests {
             for number in numbers {
                 let next = (0..).find(|n| !set.contains(n)).unwrap();
                 let expected = match number {
+                    n if n + WINDOW < next => Arrival::Settled,
                     n if set.contains(&n) => Arrival::Duplicate,
                     n if n >= next + WINDOW => Arrival::Beyond,
                     n if n == next => Arrival::InOrder,

@@ -312,6 +312,29 @@ fn a_duplicate_and_a_gap_are_acknowledged_at_once() {
     assert_eq!(net.sides[1].app.tags, [0, 1]);
 }
 
+/// A stranger's recording would otherwise have the receiver work for nobody.
+#[test]
+fn a_duplicate_that_lies_a_window_behind_is_not_acknowledged() {
+    const WINDOW: u64 = 256;
+    let mut net = Net::new();
+    let mut packets = Vec::new();
+    for tag in 0..=WINDOW {
+        net.send(0, tag, 8).unwrap();
+        packets.extend(net.outgoing(0));
+        net.deliver(1, &packets[tag as usize..]);
+        net.advance(Duration::from_millis(1));
+        let answer = net.outgoing(1);
+        net.deliver(0, &answer);
+    }
+    for (behind, answers) in [(WINDOW + 1, 0), (WINDOW, 1)] {
+        let again = packets.len() - behind as usize;
+        net.deliver(1, &packets[again..=again]);
+        net.advance(Duration::from_millis(1));
+        assert_eq!(net.outgoing(1).len(), answers, "{behind} behind");
+    }
+    assert_eq!(net.sides[1].transport.stats().duplicates, 2);
+}
+
 #[test]
 fn an_acknowledgement_waits_a_little_for_company() {
     let mut net = Net::new();
