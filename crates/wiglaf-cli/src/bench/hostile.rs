@@ -260,6 +260,8 @@ fn table(report: &Report) -> String {
             );
         }
     }
+    out += "decoy: the same frames to a port of the same node where nobody listens, which is what \
+            sending them costs this machine\n";
     out
 }
 
