@@ -234,24 +234,25 @@ fn pieces(base: *const u8, len: usize, serial: usize) -> Vec<libc::iovec> {
 }
 
 impl World {
-    /// In one domain.
-    fn open() -> Self {
+    /// In one domain; `is_watched`: memory has counters, too, with which all endpoints of the domain
+    /// go another way.
+    fn open(is_watched: bool) -> Self {
         let home = Arc::new(Home::open(Ipv4Addr::LOCALHOST));
-        let nodes = (0..3).map(|n| node(&home, n)).collect();
+        let nodes = (0..3).map(|n| node(&home, n, is_watched)).collect();
         Self::of(nodes, vec![home; 3])
     }
 
     /// Two of them at one end of a wire, one at the other.
-    fn open_across(wire: &Pair) -> Self {
+    fn open_across(wire: &Pair, is_watched: bool) -> Self {
         let open_home = |at: &wiglaf_testnet::Node| {
             let ip = at.ip;
             Arc::new(at.run(move || Home::open(ip)))
         };
         let (a, b) = (open_home(&wire.a), open_home(&wire.b));
         let nodes = vec![
-            wire.a.run(|| node(&a, 0)),
-            wire.b.run(|| node(&b, 1)),
-            wire.a.run(|| node(&a, 2)),
+            wire.a.run(|| node(&a, 0, is_watched)),
+            wire.b.run(|| node(&b, 1, is_watched)),
+            wire.a.run(|| node(&a, 2, is_watched)),
         ];
         Self::of(nodes, vec![Arc::clone(&a), b, a])
     }
@@ -650,11 +651,11 @@ impl World {
 }
 
 /// The `n`-th node. Queues show what their formats have; one shows only what asks for it.
-fn node(home: &Home, n: usize) -> Node {
+fn node(home: &Home, n: usize, is_watched: bool) -> Node {
     match n {
-        0 => Node::open(home, n, fi::FI_CQ_FORMAT_TAGGED, false),
-        1 => Node::open(home, n, fi::FI_CQ_FORMAT_DATA, false),
-        _ => Node::open(home, n, fi::FI_CQ_FORMAT_MSG, true),
+        0 => Node::open(home, n, fi::FI_CQ_FORMAT_TAGGED, false, is_watched),
+        1 => Node::open(home, n, fi::FI_CQ_FORMAT_DATA, false, is_watched),
+        _ => Node::open(home, n, fi::FI_CQ_FORMAT_MSG, true, is_watched),
     }
 }
 
@@ -801,14 +802,21 @@ fn run<S: Strategy>(cases: u32, strategy: &S, check: impl Fn(S::Value) -> Outcom
 #[test]
 #[ignore = "run by the tests below, each link in a process of its own"]
 fn messages() {
-    run(40, &vec(action(), 1..120), |actions| play(World::open(), &actions));
+    run(40, &sequence(), |(is_watched, actions)| play(World::open(is_watched), &actions));
 }
 
 #[test]
 #[ignore = "run by the test below, in a process of its own"]
 fn messages_across_a_wire() {
     let Some(wire) = Pair::or_skip(1500) else { return };
-    run(25, &vec(action(), 1..120), |actions| play(World::open_across(&wire), &actions));
+    run(25, &sequence(), |(is_watched, actions)| {
+        play(World::open_across(&wire, is_watched), &actions)
+    });
+}
+
+/// Whether memory has counters of its own, and what is done.
+fn sequence() -> impl Strategy<Value = (bool, Vec<Action>)> {
+    (any::<bool>(), vec(action(), 1..120))
 }
 
 fn play(mut world: World, actions: &[Action]) -> Outcome {

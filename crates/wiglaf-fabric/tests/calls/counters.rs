@@ -1,4 +1,4 @@
-//! Counters of all kinds that an endpoint can have, and what they must say.
+//! Counters of all kinds that an endpoint and memory can have, and what they must say.
 
 use crate::ops::{self, Home, call, close, fi};
 
@@ -56,6 +56,48 @@ impl Counters {
     pub(crate) fn close(self) {
         for counter in self.0 {
             assert_eq!(close(counter), 0, "cntr");
+        }
+    }
+}
+
+/// Counters that are bound to the two regions over a node's memory, and what they must say: for the
+/// first region one for reads and one for writes, for the second one for both.
+pub(crate) struct Watching {
+    counters: [*mut fi::fid_cntr; 3],
+    counts: [u64; 3],
+}
+
+impl Watching {
+    pub(crate) fn bind(home: &Home, regions: [*mut fi::fid_mr; 2]) -> Self {
+        let wanted = [
+            (regions[0], fi::FI_REMOTE_READ),
+            (regions[0], fi::FI_REMOTE_WRITE),
+            (regions[1], fi::FI_REMOTE_READ | fi::FI_REMOTE_WRITE),
+        ];
+        let counters = wanted.map(|(region, flags)| {
+            let counter = home.cntr();
+            assert_eq!(ops::bind(region.cast(), counter, flags), 0);
+            counter
+        });
+        Self { counters, counts: [0; 3] }
+    }
+
+    /// A peer has read or written through the first region, or the second.
+    pub(crate) fn touched(&mut self, is_second: bool, is_read: bool) {
+        let counter = if is_second { 2 } else { usize::from(!is_read) };
+        self.counts[counter] += 1;
+    }
+
+    pub(crate) fn is_right(&self) -> bool {
+        let read = self.counters.map(|counter| {
+            (call!(counter, ops.read(counter)), call!(counter, ops.readerr(counter)))
+        });
+        read == self.counts.map(|count| (count, 0))
+    }
+
+    pub(crate) fn close(self) {
+        for counter in self.counters {
+            assert_eq!(close(counter), 0, "cntr of a region");
         }
     }
 }

@@ -57,6 +57,7 @@ impl Node {
         n: usize,
         format: fi::fi_cq_format,
         is_selective: bool,
+        is_watched: bool,
     ) -> Self {
         let (ep, tx, rx) = (home.ep(), home.cq(format), home.cq(format));
         let av = home.av();
@@ -81,7 +82,7 @@ impl Node {
             released: HashSet::new(),
             marks: HashSet::new(),
             put_off: VecDeque::new(),
-            exposed: Some(Exposed::open(home, n)),
+            exposed: Some(Exposed::open(home, n, is_watched)),
             one_sided: HashMap::new(),
             remote_data: VecDeque::new(),
             counters,
@@ -105,6 +106,7 @@ impl Node {
         (0..well).for_each(|_| counts.received(true));
         (0..badly).for_each(|_| counts.received(false));
         self.counters.as_ref().is_none_or(|counters| counters.read() == counts)
+            && self.exposed.as_ref().is_none_or(Exposed::is_counted)
     }
 
     pub(crate) fn close(self) {

@@ -5,6 +5,7 @@ use std::ptr;
 
 use proptest::prelude::*;
 
+use crate::counters::Watching;
 use crate::node::{Node, byte};
 use crate::ops::{Home, call, close, fi};
 use crate::{INJECT_LEN, Outcome, World, expect, len, pieces};
@@ -116,10 +117,12 @@ pub(crate) struct Exposed {
     regions: [*mut fi::fid_mr; 2],
     /// The first key; the second, which does not let write, follows.
     key: u64,
+    watching: Option<Watching>,
 }
 
 impl Exposed {
-    pub(crate) fn open(home: &Home, n: usize) -> Self {
+    /// Of the `n`-th node; `is_watched`: counters are bound to the memory itself, too.
+    pub(crate) fn open(home: &Home, n: usize, is_watched: bool) -> Self {
         let mirror: Box<[u8]> = (0..MEMORY_LEN).map(|i| byte(n, i)).collect();
         let mut memory = mirror.clone();
         let key = 10 * (n as u64 + 1);
@@ -134,13 +137,20 @@ impl Exposed {
             assert_eq!(code, 0, "mr_reg");
             mr
         });
-        Self { memory, mirror, regions, key }
+        let watching = is_watched.then(|| Watching::bind(home, regions));
+        Self { memory, mirror, regions, key, watching }
     }
 
     pub(crate) fn close(self) {
         for region in self.regions {
             assert_eq!(close(region), 0, "mr");
         }
+        self.watching.into_iter().for_each(Watching::close);
+    }
+
+    /// Whether the memory's own counters say what they must.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.watching.as_ref().is_none_or(Watching::is_right)
     }
 
     /// Whether the memory is what it must be.
@@ -176,6 +186,9 @@ impl World {
         let mut wanted = buffer.clone();
         if error.is_none() {
             let target = self.nodes[to].exposed();
+            if let Some(watching) = &mut target.watching {
+                watching.touched(remote.key == Key::ReadOnly, is_read);
+            }
             if is_read {
                 wanted.copy_from_slice(&target.mirror[range]);
             } else {
