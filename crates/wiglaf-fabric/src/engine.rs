@@ -271,13 +271,18 @@ impl Engine {
     /// # Safety
     /// As for [`Engine::recv`].
     unsafe fn claim(&mut self, op: &mut RecvOp, call: &RecvCall<'_>, flags: u64) -> Fi<()> {
+        let discard = flags & fi::FI_DISCARD != 0;
         if let Some(token) = self.tokens.find(call.context, &[Meaning::Claimed]) {
             op.context = token;
-            if !self.rx.shows(flags) {
-                self.tokens.turn(token, Meaning::Silent);
+            // What is dropped is no receive, and not counted.
+            match (discard, self.rx.shows(flags)) {
+                (false, true) => {}
+                (false, false) => self.tokens.turn(token, Meaning::Silent),
+                (true, true) => self.tokens.turn(token, Meaning::Peek),
+                (true, false) => self.tokens.turn(token, Meaning::Discard),
             }
         }
-        let posted = if flags & fi::FI_DISCARD != 0 {
+        let posted = if discard {
             self.endpoint.discard_claimed(op)
         } else {
             // SAFETY: by the contract of this function.
