@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Said, Site, wheel_prefixes, wheels};
+use common::{Said, Site, fresh, wheel_prefixes, wheels};
 use wiglaf_cluster::mpi::{Family, discover};
 use wiglaf_cluster::toolchain::{self, Check, Compiler, Language, Verdict};
 
@@ -40,6 +40,7 @@ fn site() -> Option<Site> {
     if !has(&["gfortran", "mpif90.openmpi", "mpirun.openmpi"]) {
         return None;
     }
+    fresh::check("wiglaf-logical");
     Site::up(&[])
 }
 

@@ -4,9 +4,11 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
-use common::{Site, eventually, has_openmpi};
+use common::{Site, eventually, fresh, has_openmpi};
 
 /// Sums the ranks, and ends badly in the way it is told.
 const PROGRAM: &str = r#"
@@ -259,4 +261,41 @@ fn ones_own_mpirun_works_with_the_environment() {
     let script = "eval \"$(wiglaf env --transport tcp)\" && mpirun -n 2 --host node1,node2 ./sum";
     let said = site.sh("node1", script);
     assert_eq!(sorted(&said), ["rank 0 of 2 on node1: sum 1", "rank 1 of 2 on node2: sum 1"]);
+}
+
+#[test]
+fn a_provider_older_than_its_sources_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let (bin, source) = (root.join("target/debug"), root.join("crates/of-them/src/lib.rs"));
+    let release = root.join("target/release");
+    for folder in [&bin, &release, source.parent().unwrap()] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    let date = |path: &Path, hour: u64| {
+        let then = SystemTime::UNIX_EPOCH + Duration::from_secs(hour * 3600);
+        fs::File::options().append(true).open(path).unwrap().set_modified(then).unwrap();
+    };
+    let stale = || fresh::stale("of-them", &bin, &root.join("crates"));
+    let refused = |words: &str| {
+        let why = stale().unwrap_or_default();
+        assert!(why.contains(words), "{why}");
+    };
+    assert_eq!(stale(), None);
+    fs::write(&source, "").unwrap();
+    date(&source, 2);
+    for (folder, command) in [(&release, "cargo build --release -p of-them"), (&bin, "remove it")] {
+        let library = folder.join("libof_them.so");
+        fs::write(&library, "").unwrap();
+        refused("without the list of its sources");
+        let list = |sources: &str| fs::write(library.with_extension("d"), sources).unwrap();
+        list("libof_them.so: /no/such/lib.rs\n");
+        refused("from sources elsewhere");
+        list(&format!("libof_them.so: {}\n", source.display()));
+        date(&library, 1);
+        refused("is older than");
+        refused(command);
+        date(&library, 3);
+        assert_eq!(stale(), None);
+    }
 }

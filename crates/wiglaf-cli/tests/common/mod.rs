@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "every test program uses a part of it")]
 
+pub(crate) mod fresh;
+
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,6 +49,7 @@ impl Site {
             eprintln!("skipped: {reason}");
             return None;
         }
+        fresh::check("wiglaf-fabric");
         let site = Self::new();
         site.wiglaf(&[&["up"], args].concat()).expect_success();
         Some(site)
