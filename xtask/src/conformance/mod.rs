@@ -39,6 +39,9 @@ pub(crate) struct Arguments {
     /// Run only the tests whose name contains this, and leave the document as it is
     #[arg(long, value_name = "WORDS")]
     only: Option<String>,
+    /// Go on where a run of the same commit was interrupted (the suites of mpi4py, which take hours)
+    #[arg(long)]
+    resume: bool,
     /// The name of the emulated cluster that is brought up for it
     #[arg(long, value_name = "NAME", default_value = "conformance")]
     name: String,
@@ -133,6 +136,8 @@ pub(crate) struct Context<'a> {
     provider: PathBuf,
     fabtests: Option<&'a Path>,
     only: Option<&'a str>,
+    /// Take over what an interrupted run has found.
+    resume: bool,
 }
 
 impl Context<'_> {
@@ -160,6 +165,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
         provider: cluster.provider()?,
         fabtests: arguments.fabtests.as_deref(),
         only: arguments.only.as_deref(),
+        resume: arguments.resume,
     };
     let (date, machine) = (date()?, machine()?);
     let mut sections = Vec::new();

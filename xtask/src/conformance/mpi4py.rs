@@ -3,6 +3,7 @@
 //! Its runner stops at the first test that hangs or crashes. This one starts it again behind that
 //! test's module, so that one bad test does not hide the others.
 
+mod kept;
 mod results;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,12 +14,10 @@ use std::time::{Duration, Instant};
 
 use super::cluster::Cluster;
 use super::verdict::{Column, Findings, Judge, Row, Verdict};
-use super::{Context, progress, version};
+use super::{Context, commit, progress, version};
 use crate::wheels;
 use results::{Outcome, Results};
 
-/// Longest that one start of the runner may take.
-const LIMIT: Duration = Duration::from_secs(600);
 const RANKS: [usize; 2] = [2, 4];
 /// The version on PyPI, as wheel and as source.
 const PYPI_VERSION: &str = "4.1.2";
@@ -84,7 +83,9 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
         runner: "test/runtests.py --no-builddir -v",
         suffix: "",
         packages: None,
+        resume: context.resume,
         quiet_limit: Duration::from_secs(15),
+        limit: Duration::from_secs(600),
     };
     let about = vec![
         format!("mpi4py {version} as Debian packages it, test suite of its source distribution {upstream}."),
@@ -109,8 +110,11 @@ pub(crate) fn run_pypis(context: &Context<'_>) -> Result<Option<Findings>, Strin
         runner: "test/main.py -v",
         suffix: r"\.py",
         packages: Some(packages),
+        resume: context.resume,
         // Accumulates of Open MPI 5 over btl/ofi take a test that long on a loaded machine.
         quiet_limit: Duration::from_secs(120),
+        // Those of 4 ranks on 2 cores alone take minutes, on a loaded machine a quarter of an hour.
+        limit: Duration::from_secs(3600),
     };
     let about = vec![
         format!(
@@ -150,9 +154,9 @@ fn source(folder: &Path, version: &str) -> Result<Option<PathBuf>, String> {
         return Ok(Some(source));
     }
     let done = Command::new("/usr/bin/python3")
-        // Nothing is built, so no tools for it are needed.
-        .args(["-m", "pip", "download", "--quiet", "--no-deps", "--no-build-isolation"])
-        .args(["--no-binary", ":all:", "--dest"])
+        // Nothing is built, but pip asks for the name of the package with the tools for it: as
+        // wheels, for building these would take minutes.
+        .args(["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "mpi4py", "--dest"])
         .arg(folder)
         .arg(format!("mpi4py=={version}"))
         .status()
@@ -201,8 +205,12 @@ struct Suite<'a> {
     suffix: &'static str,
     /// No rank says anything for so long: a test hangs.
     quiet_limit: Duration,
+    /// Longest that one start of the runner may take. Whatever test runs then is called bad.
+    limit: Duration,
     /// Where its mpi4py is, if not where Python finds it.
     packages: Option<PathBuf>,
+    /// Take over what an interrupted run has found.
+    resume: bool,
 }
 
 impl Suite<'_> {
@@ -252,6 +260,14 @@ impl Suite<'_> {
             let results = self.one(&left, way, ranks, start)?;
             let seen: BTreeSet<&str> = results.tests.keys().map(|test| module_of(test)).collect();
             let before = left.len();
+            let so_far = modules.len() - before + seen.len();
+            eprintln!(
+                "   {} | {}, {ranks} ranks | {so_far} of {} modules, {} s",
+                self.log,
+                way.heading,
+                modules.len(),
+                began.elapsed().as_secs()
+            );
             if results.is_complete {
                 left.clear();
             } else {
@@ -287,9 +303,6 @@ impl Suite<'_> {
         let name = format!("{}/{column}-{ranks}/{start}", self.log);
         let logs = self.cluster.folder().join(&name);
         let shared = logs.join("tmp");
-        // Files of another run would be read as this one's.
-        let _ = fs::remove_dir_all(&logs);
-        fs::create_dir_all(&shared).map_err(|why| format!("{}: {why}", shared.display()))?;
         // Each rank has a file of its own; else their lines would mix.
         let script = format!(
             "cd '{}' && exec /usr/bin/python3 {} -i '^({}){}$' 2>'{}/rank'${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}",
@@ -299,6 +312,14 @@ impl Suite<'_> {
             self.suffix,
             logs.display()
         );
+        let files: Vec<PathBuf> = (0..ranks).map(|rank| logs.join(format!("rank{rank}"))).collect();
+        let what = format!("{}: {script}", commit()?);
+        if let Some(by_itself) = self.resume.then(|| kept::kept(&logs, &what)).flatten() {
+            return Ok(read(&files, by_itself));
+        }
+        // Files of another run would be read as this one's.
+        let _ = fs::remove_dir_all(&logs);
+        fs::create_dir_all(&shared).map_err(|why| format!("{}: {why}", shared.display()))?;
         let argv = ["sh", "-c", &script].map(str::to_owned);
         let size = ranks.to_string();
         let options = [&["-n", size.as_str(), "--places", PLACES], way.options].concat();
@@ -309,21 +330,24 @@ impl Suite<'_> {
         let mut env = vec![("TMPDIR", shared.as_str()), ("WIGLAF_MPI_PATH", search.as_str())];
         env.extend(packages.iter().map(|path| ("PYTHONPATH", path.as_str())));
         env.extend(way.env);
-        let files: Vec<PathBuf> = (0..ranks).map(|rank| logs.join(format!("rank{rank}"))).collect();
         let ended = self.cluster.run_while_heard(
             &format!("{name}/mpirun"),
             &options,
             &env,
             &argv,
-            LIMIT,
+            self.limit,
             (&files, self.quiet_limit),
         )?;
-        let texts: Vec<String> = files
-            .iter()
-            .map(|file| String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned())
-            .collect();
-        Ok(Results::read(&texts, ended.is_some()))
+        kept::keep(&logs, &what, ended.is_some())?;
+        Ok(read(&files, ended.is_some()))
     }
+}
+
+/// What the ranks have written.
+fn read(files: &[PathBuf], by_itself: bool) -> Results {
+    let text = |file| String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned();
+    let texts: Vec<String> = files.iter().map(text).collect();
+    Results::read(&texts, by_itself)
 }
 
 /// The modules in which something is bad.
