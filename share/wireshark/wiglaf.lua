@@ -11,7 +11,10 @@ local wiglaf = Proto("wiglaf", "Wiglaf")
 local HEADER_LEN = 48
 local MAGIC, VERSION = 0x57, 1
 
-local kinds = { [1] = "ordered", [2] = "bulk", [3] = "control" }
+local kinds = {
+   [1] = "ordered", [2] = "bulk", [3] = "control",
+   [0x81] = "ordered, encrypted", [0x82] = "bulk, encrypted", [0x83] = "control, encrypted",
+}
 local types = {
    [0x01] = "MESSAGE", [0x02] = "FIRST", [0x03] = "NEXT", [0x04] = "REQUEST",
    [0x05] = "PULL", [0x06] = "CLOSE", [0x10] = "ACK",
@@ -265,11 +268,14 @@ function wiglaf.dissector(buffer, pinfo, root)
    header(buffer, tree)
    local body = buffer:len() > HEADER_LEN and buffer(HEADER_LEN) or nil
    -- A frame that was cut when it was recorded cannot be summed.
-   if buffer:len() == buffer:reported_len() then
+   local kind, names = buffer(2, 1):uint(), {}
+   local is_encrypted = kind >= 0x80
+   if buffer:len() == buffer:reported_len() and not is_encrypted then
       checksum(buffer, body, tree)
    end
-   local kind, names = buffer(2, 1):uint(), {}
-   if body and kind == 2 then
+   if body and is_encrypted then
+      show_payload(body, tree)
+   elseif body and kind == 2 then
       segment(body, tree)
    elseif body then
       records(body, tree, names)

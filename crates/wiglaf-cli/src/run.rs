@@ -10,7 +10,7 @@ use wiglaf_cluster::launch::{self, Deal, Job, Mpi};
 use wiglaf_cluster::mpi::{Link, Transport};
 use wiglaf_cluster::shape::Draft;
 use wiglaf_cluster::user::User;
-use wiglaf_cluster::{HostList, Record, Result, StateDir, Streams, signals, up};
+use wiglaf_cluster::{Error, HostList, Record, Result, StateDir, Streams, signals, up};
 
 use crate::args::Global;
 use crate::up::this_exe;
@@ -22,6 +22,7 @@ Examples:
   wiglaf run --transport tcp -- ./hello      over TCP instead, to compare
   wiglaf run --nodes node1 -n 2 -- ./hello   both ranks on one node
   wiglaf run --link udp -- ./hello           on plain UDP sockets
+  wiglaf run --encrypt -- ./hello            on a network that others read
   wiglaf run -n 1 --places 16 -- ./manager   it starts 31 workers by itself
   wiglaf run --fortran-true=-1 -- ./prog     its compiler stores .TRUE. as -1
   wiglaf run --mpi mpich -- ./hello          a program built with MPICH
@@ -67,6 +68,10 @@ pub(crate) struct Args {
     /// Which of Wiglaf's links
     #[arg(long, value_enum, default_value_t = LinkArg::Auto)]
     link: LinkArg,
+
+    /// Encrypt what leaves a node (AES-128-GCM under the job's key)
+    #[arg(long)]
+    encrypt: bool,
 
     /// How ranks are dealt to nodes
     #[arg(long, value_enum, default_value_t = DealArg::Cyclic)]
@@ -177,8 +182,16 @@ pub(crate) fn parse_hosts(text: &str) -> Result<HostList> {
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let state = global.state_dir();
+    let env = match (args.encrypt, args.transport) {
+        (false, _) => Vec::new(),
+        (true, TransportArg::Wiglaf) => vec![("WIGLAF_ENCRYPT".to_owned(), "on".to_owned())],
+        (true, _) => {
+            return Err(Error::new("only Wiglaf's transport encrypts; leave --transport out"));
+        }
+    };
     let record = cluster(&state, global)?;
     let job = Job {
+        env,
         argv: args.argv.clone(),
         nodes: args.nodes.clone().unwrap_or_default(),
         ranks: args.ranks,

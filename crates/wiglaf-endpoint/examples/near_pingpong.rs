@@ -23,6 +23,7 @@ fn open(port: u16, epoch: u64) -> Endpoint {
         links: vec![Box::new(ShmLink::open(at, epoch).expect("shared memory"))],
         silence_limit: Duration::from_secs(60),
         flow_control: true,
+        encrypt: false,
     })
 }
 

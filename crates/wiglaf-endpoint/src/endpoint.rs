@@ -50,6 +50,8 @@ pub struct Setup {
     pub silence_limit: Duration,
     /// Off only to show what happens without it.
     pub flow_control: bool,
+    /// Whether datagrams are encrypted, and only encrypted ones taken. The near lane never is.
+    pub encrypt: bool,
 }
 
 /// One endpoint of a process.
@@ -111,6 +113,7 @@ impl Endpoint {
             paths,
             silence_limit: setup.silence_limit,
             flow_control: setup.flow_control,
+            encrypt: setup.encrypt,
         });
         Self {
             address,

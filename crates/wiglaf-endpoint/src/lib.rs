@@ -242,6 +242,8 @@ pub struct Config {
     pub silence_limit: Duration,
     /// Off only to show what happens without it.
     pub flow_control: bool,
+    /// Whether datagrams are encrypted, and only encrypted ones taken.
+    pub encrypt: bool,
     /// Whether processes of one node may read each other's memory.
     pub memory_access: bool,
     /// Whether what is counted can be seen from outside (`wiglaf stats`).

@@ -30,6 +30,7 @@ fn endpoint(epoch: u64, link: Box<dyn wiglaf_link::Link>) -> Endpoint {
         links: vec![link],
         silence_limit: Duration::from_secs(60),
         flow_control: true,
+        encrypt: false,
     })
 }
 

@@ -73,6 +73,7 @@ fn protocol(epoch: u64) -> Protocol {
         paths: vec![path],
         silence_limit: Duration::from_secs(60),
         flow_control: true,
+        encrypt: false,
     })
 }
 

@@ -44,6 +44,7 @@ fn open_at(at: SocketAddrV4, epoch: u64, memory_access: bool) -> Endpoint {
         links: vec![Box::new(link)],
         silence_limit: Duration::from_secs(60),
         flow_control: true,
+        encrypt: false,
     })
 }
 
@@ -292,6 +293,7 @@ fn open_with_udp() -> Endpoint {
         links: vec![Box::new(udp), Box::new(shm)],
         silence_limit: Duration::from_secs(60),
         flow_control: true,
+        encrypt: false,
     })
 }
 

@@ -34,6 +34,7 @@ fn open(epoch: u64, faults: Option<Rates>) -> Endpoint {
         links: vec![link],
         silence_limit: Duration::from_secs(60),
         flow_control: true,
+        encrypt: false,
     })
 }
 

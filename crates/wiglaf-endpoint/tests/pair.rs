@@ -24,6 +24,7 @@ fn open(epoch: u64) -> Endpoint {
         links: vec![Box::new(link)],
         silence_limit: Duration::from_secs(60),
         flow_control: true,
+        encrypt: false,
     })
 }
 

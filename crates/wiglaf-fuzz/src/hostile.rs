@@ -86,6 +86,7 @@ pub(crate) fn endpoint(bytes: &[u8]) {
         links: vec![Box::new(link)],
         silence_limit: Duration::from_secs(60),
         flow_control: true,
+        encrypt: false,
     });
     let peer = endpoint.insert(Address { at: at(2), epoch: Epoch(THEM) });
     // Each operation has memory of its own, which outlives the endpoint's last call.

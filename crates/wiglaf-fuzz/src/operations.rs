@@ -201,6 +201,7 @@ impl Node {
             paths: vec![path],
             silence_limit: Duration::from_secs(5),
             flow_control: true,
+            encrypt: false,
         });
         Self { transport, app: App::default(), epoch, sent: HashMap::new() }
     }

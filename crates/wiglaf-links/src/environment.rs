@@ -41,6 +41,7 @@ impl std::error::Error for VariableError {}
 /// | `WIGLAF_PORT` | a UDP port | any |
 /// | `WIGLAF_SILENCE_LIMIT` | such as `500ms`, `60s` or `5min` | `10min` |
 /// | `WIGLAF_FLOW_CONTROL` | `on` or `off` | `on` |
+/// | `WIGLAF_ENCRYPT` | `on` or `off` | `off` |
 /// | `WIGLAF_CMA` | `on` or `off` | `on` |
 /// | `WIGLAF_STATS` | `on` or `off` | `on` |
 /// | `WIGLAF_LATE_PEEKS` | `on` or `off` | `off` |
@@ -66,15 +67,20 @@ pub fn config_from(look_up: impl Fn(&str) -> Option<OsString>) -> Result<Config,
         }
     };
     let read = Reader { value_of };
+    let key = read.parse("WIGLAF_KEY", "give 32 hexadecimal digits", JobKey::from_hex)?;
+    let encrypt = read.parse("WIGLAF_ENCRYPT", "give on or off", switch)?.unwrap_or(false);
+    if encrypt && key.unwrap_or_default() == JobKey::default() {
+        let reason = "everybody knows the all-zero key; set WIGLAF_KEY for all ranks".to_owned();
+        return Err(VariableError { name: "WIGLAF_ENCRYPT", value: "on".to_owned(), reason });
+    }
     Ok(Config {
         ip: address(&read)?,
         port: read
             .parse("WIGLAF_PORT", "give a port from 0 to 65535", |v| v.parse().ok())?
             .unwrap_or(0),
         epoch: None,
-        key: read
-            .parse("WIGLAF_KEY", "give 32 hexadecimal digits", JobKey::from_hex)?
-            .unwrap_or_default(),
+        key: key.unwrap_or_default(),
+        encrypt,
         link: read.parse("WIGLAF_LINK", LINKS, LinkChoice::named)?.unwrap_or_default(),
         silence_limit: read
             .parse("WIGLAF_SILENCE_LIMIT", "give a time such as 500ms, 60s or 5min", duration)?
@@ -193,10 +199,11 @@ mod tests {
             ("WIGLAF_IF", "lo"),
             ("WIGLAF_PORT", "4000"),
             ("WIGLAF_SILENCE_LIMIT", "1500ms"),
+            ("WIGLAF_ENCRYPT", "on"),
         ])
         .expect("nothing wrong");
         assert_eq!((config.link, config.port), (LinkChoice::Packet, 4000));
-        assert_eq!(config.key.0[15], 15);
+        assert_eq!((config.key.0[15], config.encrypt), (15, true));
         assert_eq!(config.ip, Ipv4Addr::LOCALHOST);
         assert_eq!(config.silence_limit, Duration::from_millis(1500));
         assert_eq!(from(&[("WIGLAF_IF", "lo")]).expect("lo exists").ip, Ipv4Addr::LOCALHOST);
@@ -222,6 +229,11 @@ mod tests {
                 "WIGLAF_LINK",
                 "tcp",
                 r#"WIGLAF_LINK is "tcp": give auto, udp, packet, xdp, xdp-generic, xdp-native, xdp-zerocopy or shm"#,
+            ),
+            (
+                "WIGLAF_ENCRYPT",
+                "on",
+                r#"WIGLAF_ENCRYPT is "on": everybody knows the all-zero key; set WIGLAF_KEY for all ranks"#,
             ),
             ("WIGLAF_PORT", "65536", r#"WIGLAF_PORT is "65536": give a port from 0 to 65535"#),
             ("WIGLAF_IP", "::1", r#"WIGLAF_IP is "::1": give an IPv4 address such as 10.0.0.1"#),

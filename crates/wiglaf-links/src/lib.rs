@@ -51,6 +51,7 @@ pub fn open_noting(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Endpoi
         links,
         silence_limit: config.silence_limit,
         flow_control: config.flow_control,
+        encrypt: config.encrypt,
     });
     endpoint.set_late_peeks(config.late_peeks);
     if config.publish {

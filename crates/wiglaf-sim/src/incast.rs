@@ -232,6 +232,7 @@ impl Incast {
                 paths: vec![path],
                 silence_limit: Duration::from_secs(600),
                 flow_control: true,
+                encrypt: false,
             });
             let others = if me == 0 { 1..count } else { 0..1 };
             let peers: Vec<PeerId> =

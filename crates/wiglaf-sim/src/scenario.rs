@@ -53,6 +53,8 @@ pub struct Scenario {
     pub load: Load,
     /// By so much the fastest and the slowest clock may be wrong, in millionths.
     pub skew_ppm: u32,
+    /// Whether all datagrams are encrypted.
+    pub encrypt: bool,
     /// What happens besides.
     pub mishaps: Vec<Mishap>,
 }
@@ -67,7 +69,7 @@ impl Scenario {
     /// Faults and load alone, with true clocks.
     #[must_use]
     pub fn plain(seed: u64, endpoints: usize, faults: Faults, load: Load) -> Self {
-        Self { seed, endpoints, faults, load, skew_ppm: 0, mishaps: Vec::new() }
+        Self { seed, endpoints, faults, load, skew_ppm: 0, encrypt: false, mishaps: Vec::new() }
     }
 
     /// Everything about it follows from the seed.
@@ -95,7 +97,7 @@ impl Scenario {
         };
         let skew_ppm = if random.chance(0.5) { random.below(50_000) as u32 } else { 0 };
         let mishaps = (0..random.below(5)).map(|_| Mishap::any(&mut random, endpoints)).collect();
-        Self { seed, endpoints, faults, load, skew_ppm, mishaps }
+        Self { seed, endpoints, faults, load, skew_ppm, encrypt: false, mishaps }
     }
 
     /// The same without one of `drop`, `duplicate`, `corrupt`, `reorder`, `burst`, `skew`, or

@@ -97,6 +97,7 @@ fn transport(epoch: Epoch) -> Transport {
         paths: vec![path],
         silence_limit: Duration::from_secs(600),
         flow_control: true,
+        encrypt: false,
     })
 }
 

@@ -69,6 +69,7 @@ pub struct World {
     random: Random,
     len_max: u64,
     seed: u64,
+    encrypt: bool,
     mishaps: VecDeque<Mishap>,
     /// Incarnations that died, until when anybody may wait for them.
     dead: Vec<(usize, Instant)>,
@@ -94,7 +95,7 @@ fn node_at(address: SocketAddrV4) -> usize {
 }
 
 impl Node {
-    fn new(who: usize, random: &mut Random, clock: Clock, endpoints: usize) -> Self {
+    fn new(who: usize, random: &mut Random, clock: Clock, endpoints: usize, encrypt: bool) -> Self {
         let path = Path {
             frame_len_max: FRAME_LEN,
             bulk_train_max: 16,
@@ -108,6 +109,7 @@ impl Node {
             paths: vec![path],
             silence_limit: SILENCE_LIMIT,
             flow_control: true,
+            encrypt,
         });
         Self {
             transport,
@@ -146,7 +148,7 @@ impl World {
         let mut nodes: Vec<Node> = (0..endpoints)
             .map(|me| {
                 let clock = clock(&mut random, scenario.skew_ppm);
-                Node::new(me, &mut random, clock, endpoints)
+                Node::new(me, &mut random, clock, endpoints, scenario.encrypt)
             })
             .collect();
         let epochs: Vec<Epoch> = nodes.iter().map(|node| node.epoch).collect();
@@ -164,6 +166,7 @@ impl World {
             random,
             len_max: 0,
             seed: scenario.seed,
+            encrypt: scenario.encrypt,
             mishaps: mishaps.into(),
             dead: Vec::new(),
             next_incarnation: endpoints,
@@ -345,7 +348,7 @@ impl World {
         let (who, endpoints) = (self.next_incarnation, self.nodes.len());
         self.next_incarnation += 1;
         let clock = self.nodes[me].clock;
-        let mut node = Node::new(who, &mut self.random, clock, endpoints);
+        let mut node = Node::new(who, &mut self.random, clock, endpoints, self.encrypt);
         node.todo.clone_from(&self.nodes[me].todo);
         let epoch = node.epoch;
         for other in (0..endpoints).filter(|other| *other != me) {

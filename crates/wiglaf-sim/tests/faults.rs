@@ -53,6 +53,33 @@ fn thirty_percent_loss_with_everything_else() {
     }
 }
 
+/// Each damaged bit is noticed by the tag alone, and a packet that is sent again is encrypted anew.
+#[test]
+fn encrypted_datagrams_get_through_the_same() {
+    let faults = Faults {
+        drop: 0.2,
+        duplicate: 0.1,
+        corrupt: 0.05,
+        reorder: 0.2,
+        jitter: Duration::from_millis(1),
+        ..Faults::NONE
+    };
+    let restart = Mishap {
+        after: Duration::from_millis(3),
+        lasts: Duration::ZERO,
+        what: What::Restart { node: 1 },
+    };
+    for seed in 0..3 {
+        let load = Load { messages_per_pair: 200, len_max: 50_000 };
+        let plain = Scenario::plain(seed, 3, faults, load);
+        let scenario = Scenario { encrypt: true, mishaps: vec![restart], ..plain };
+        let report = scenario.run().unwrap_or_else(|why| panic!("{why}"));
+        assert!(report.stats.drop_proof > 0 && report.stats.ordered_retransmitted > 0);
+        assert!(report.stats.bulk_retransmitted > 0);
+        assert_eq!(report.stats.drop_checksum, 0);
+    }
+}
+
 #[test]
 fn many_endpoints_all_to_all() {
     let faults = Faults { drop: 0.01, ..Faults::NONE };

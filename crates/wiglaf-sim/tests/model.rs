@@ -241,6 +241,7 @@ fn transport(epoch: u64, flow_control: bool) -> Transport {
         paths: vec![path],
         silence_limit: Duration::from_secs(60),
         flow_control,
+        encrypt: false,
     })
 }
 

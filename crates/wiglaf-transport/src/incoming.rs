@@ -30,11 +30,47 @@ impl Transport {
     ) {
         self.stats.datagrams_received += 1;
         self.looked(now);
-        let (header, body) = match open(&self.config.key, datagram) {
-            Ok(opened) => opened,
-            Err(why) => return self.stats.refuse(why),
-        };
-        let Some(index) = self.session_for(&header, from, path) else { return };
+        if self.encryption.is_some() {
+            return self.handle_encrypted(now, from, path, datagram, sink);
+        }
+        match open(&self.config.key, datagram) {
+            Ok((header, body)) => self.handle_opened(now, (from, path), &header, body, sink),
+            Err(why) => self.stats.refuse(why),
+        }
+    }
+
+    fn handle_encrypted(
+        &mut self,
+        now: Instant,
+        from: SocketAddrV4,
+        path: usize,
+        datagram: &[u8],
+        sink: &mut dyn Sink,
+    ) {
+        let Some(encryption) = &mut self.encryption else { return };
+        let mut room = std::mem::take(&mut encryption.room);
+        match encryption.open(datagram, &mut room) {
+            Ok((header, len)) => {
+                self.handle_opened(now, (from, path), &header, &room[..len], sink);
+            }
+            Err(why) => self.stats.refuse(why),
+        }
+        if let Some(encryption) = &mut self.encryption {
+            encryption.room = room;
+        }
+    }
+
+    /// Takes a datagram that is as its sender, who has the job's secret, sent it.
+    #[inline]
+    fn handle_opened(
+        &mut self,
+        now: Instant,
+        (from, path): (SocketAddrV4, usize),
+        header: &Header,
+        body: &[u8],
+        sink: &mut dyn Sink,
+    ) {
+        let Some(index) = self.session_for(header, from, path) else { return };
         let session = &mut self.sessions[index as usize];
         if session.state != State::Open {
             self.stats.drop_peer_gone += 1;
@@ -47,7 +83,7 @@ impl Transport {
         }
         //= docs/protocol.md#4-acknowledgement
         //# A receiver MUST take from a datagram whose number it has seen nothing but that it shall be acknowledged.
-        let Some(packet) = self.take_number(index, &header, now) else {
+        let Some(packet) = self.take_number(index, header, now) else {
             return self.schedule_from(index, now);
         };
         let session = &mut self.sessions[index as usize];
@@ -59,7 +95,7 @@ impl Transport {
         //= docs/protocol.md#6-credits
         //# A receiver MUST NOT reduce a limit that it has told; a sender MUST ignore a lower one.
         session.credit_limit = session.credit_limit.max(credit);
-        self.take_cumulative(index, &header, now, sink);
+        self.take_cumulative(index, header, now, sink);
         match header.kind {
             Kind::Bulk => self.take_bulk(index, packet, body, sink),
             Kind::Ordered | Kind::Control => {

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod congestion;
+mod encryption;
 mod incoming;
 pub mod limits;
 mod outgoing;

@@ -129,8 +129,9 @@ impl Transport {
         let len = self.put_train(count_max, path.frame_len_max, out, |this, datagram| {
             this.put_ordered(index, now, &path, datagram)
         })?;
+        let segment_len = (path.frame_len_max + self.tag_len).min(len);
         let session = &mut self.sessions[index as usize];
-        let mut transmit = session.transmit(index, by_bulk, len, path.frame_len_max.min(len));
+        let mut transmit = session.transmit(index, by_bulk, len, segment_len);
         if by_bulk {
             transmit.to.set_port(session.bulk_port);
             session.ordered_on_bulk_below = session.ordered.next();
@@ -152,21 +153,31 @@ impl Transport {
     ) -> Option<usize> {
         let (mut at, mut len) = (0, 0);
         let mut unsealed = None;
-        for _ in 0..count_max.min(out.len() / segment_len).max(1) {
+        let tag_len = self.tag_len;
+        for _ in 0..count_max.min(out.len() / (segment_len + tag_len)).max(1) {
             let Some((datagram_len, header)) = put(self, &mut out[len..]) else { break };
             self.stats.datagrams_sent += 1;
             if let Some(header) = unsealed.replace(header) {
-                seal(&header, &self.config.key, &mut out[at..len]);
+                self.seal(&header, &mut out[at..len]);
             }
             at = len;
-            len += datagram_len;
+            len += datagram_len + tag_len;
             if datagram_len < segment_len {
                 break; // only the last of a train may be shorter
             }
         }
         let header = unsealed?;
-        seal(&header, &self.config.key, &mut out[at..len]);
+        self.seal(&header, &mut out[at..len]);
         Some(len)
+    }
+
+    /// Finishes a datagram whose body is in place, with room for the tag behind it.
+    #[inline]
+    fn seal(&mut self, header: &Header, datagram: &mut [u8]) {
+        match &mut self.encryption {
+            None => seal(header, &self.config.key, datagram),
+            Some(encryption) => encryption.seal(header, datagram),
+        }
     }
 
     /// Writes the body of the next ordered datagram, lost ones first; answers its length and header.
@@ -209,7 +220,9 @@ impl Transport {
         let number = session.control_next;
         session.control_next += 1;
         let header = session.header(&self.config, now, Kind::Control, number);
-        seal(&header, &self.config.key, &mut out[..len]);
+        let len = len + self.tag_len;
+        self.seal(&header, &mut out[..len]);
+        let session = &mut self.sessions[index as usize];
         // Even an acknowledgement that did not fit is not tried again without news.
         session.ordered_debt.now = false;
         session.bulk_debt.now = false;
@@ -235,8 +248,9 @@ impl Transport {
         let len = self.put_train(count_max, path.frame_len_max, out, |this, out| {
             this.put_segment(index, now, &path, source, out)
         })?;
+        let segment_len = (path.frame_len_max + self.tag_len).min(len);
         let session = &self.sessions[index as usize];
-        let mut transmit = session.transmit(index, true, len, path.frame_len_max.min(len));
+        let mut transmit = session.transmit(index, true, len, segment_len);
         transmit.to.set_port(session.bulk_port);
         Some(transmit)
     }

@@ -50,6 +50,8 @@ counters! {
         drop_unknown,
         /// Refused: no proof of the job's key.
         drop_proof,
+        /// Refused: only one of the two sides encrypts.
+        drop_encryption,
         /// Refused: damaged in flight.
         drop_checksum,
         /// Refused: a field outside its range.
@@ -58,7 +60,7 @@ counters! {
         drop_stale_epoch,
         /// Refused: from a peer without a session that may not begin one.
         drop_no_session,
-        /// Refused: a control datagram that has come before, or is far older than others.
+        /// Refused: a control datagram that has come before, or one that is far older than others.
         drop_replayed,
         /// Refused: a packet number beyond the window.
         drop_beyond_window,
@@ -113,6 +115,8 @@ impl Stats {
                 &mut self.drop_unknown
             }
             WireError::Proof => &mut self.drop_proof,
+            WireError::Encryption => &mut self.drop_encryption,
+            WireError::Replayed => &mut self.drop_replayed,
             WireError::Checksum => &mut self.drop_checksum,
             WireError::Field(_) => &mut self.drop_field,
         };

@@ -5,8 +5,10 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
+use wiglaf_wire::encrypted::TAG_LEN;
 use wiglaf_wire::{Envelope, Epoch, HEADER_LEN, JobKey, Kind, Pull, Record, read_quoted};
 
+use crate::encryption::Encryption;
 use crate::limits::{
     CREDIT_PER_MESSAGE, EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX, START_LIMIT,
 };
@@ -41,6 +43,8 @@ pub struct Config {
     pub epoch: Epoch,
     /// The job's secret.
     pub key: JobKey,
+    /// Whether datagrams are encrypted, and only encrypted ones taken.
+    pub encrypt: bool,
     /// The ways to peers.
     pub paths: Vec<Path>,
     /// How long a peer that owes an answer may be silent.
@@ -120,7 +124,12 @@ pub(crate) struct PendingPull {
 /// The protocol state of one endpoint.
 #[derive(Debug, Clone)]
 pub struct Transport {
+    /// Its paths' frames are without what encryption adds to them.
     pub(crate) config: Config,
+    /// Boxed: hardly anybody has it.
+    pub(crate) encryption: Option<Box<Encryption>>,
+    /// What encryption adds to a datagram, in bytes; 0 without.
+    pub(crate) tag_len: usize,
     pub(crate) sessions: Vec<Session>,
     pub(crate) by_epoch: HashMap<Epoch, u32, BuildHasherDefault<EpochHasher>>,
     pub(crate) by_address: HashMap<SocketAddrV4, u32>,
@@ -148,15 +157,21 @@ impl Transport {
     /// # Panics
     /// When the configuration has no path, or one too small for a header.
     #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub fn new(mut config: Config) -> Self {
+        let tag_len = if config.encrypt { TAG_LEN } else { 0 };
         assert!(config.epoch.is_known(), "an endpoint needs an epoch");
         assert!(
             !config.paths.is_empty()
-                && config.paths.iter().all(|p| p.frame_len_max >= FRAME_LEN_MIN),
+                && config.paths.iter().all(|p| p.frame_len_max >= FRAME_LEN_MIN + tag_len),
             "an endpoint needs a path that carries its headers"
         );
+        let encryption =
+            config.encrypt.then(|| Box::new(Encryption::new(&config.key, config.epoch)));
+        config.paths.iter_mut().for_each(|path| path.frame_len_max -= tag_len);
         Self {
             config,
+            encryption,
+            tag_len,
             sessions: Vec::new(),
             by_epoch: HashMap::default(),
             by_address: HashMap::new(),

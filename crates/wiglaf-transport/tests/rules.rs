@@ -3,6 +3,7 @@
 //! A [`Net`] joins two transports; tests see every datagram and may drop,
 //! hold or forge any.
 
+use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use wiglaf_transport::limits::{
 use wiglaf_transport::{
     Config, Gone, Instant, Path, PeerId, Posted, SendError, Sink, Source, Transport, Wanted,
 };
+use wiglaf_wire::encrypted::{self, JobCipher, TAG_LEN};
 use wiglaf_wire::{
     Class, Envelope, Epoch, HEADER_LEN, Header, JobKey, Kind, Pull, Record, Records,
     SEGMENT_PREFIX_LEN, Segment, open, seal,
@@ -89,7 +91,7 @@ fn address(side: usize) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, side as u8 + 1), 7000)
 }
 
-fn transport(epoch: u64, silence_limit: Duration) -> Transport {
+fn transport(epoch: u64, silence_limit: Duration, encrypt: bool) -> Transport {
     Transport::new(Config {
         epoch: Epoch(epoch),
         key: KEY,
@@ -101,6 +103,7 @@ fn transport(epoch: u64, silence_limit: Duration) -> Transport {
         }],
         silence_limit,
         flow_control: true,
+        encrypt,
     })
 }
 
@@ -110,8 +113,16 @@ impl Net {
     }
 
     fn with_silence_limit(limit: Duration) -> Self {
+        Self::with(limit, [false; 2])
+    }
+
+    fn encrypted(encrypt: [bool; 2]) -> Self {
+        Self::with(Duration::from_secs(60), encrypt)
+    }
+
+    fn with(limit: Duration, encrypt: [bool; 2]) -> Self {
         let side = |me: usize| {
-            let mut transport = transport(10 + me as u64, limit);
+            let mut transport = transport(10 + me as u64, limit, encrypt[me]);
             let peer = transport.connect(address(1 - me), Epoch(11 - me as u64), 0);
             let app = App { pull: true, ..App::default() };
             Side { transport, app, epoch: Epoch(10 + me as u64), peer }
@@ -519,7 +530,7 @@ fn frames_for_a_dead_incarnation_are_dropped() {
     net.send(0, 1, 8).unwrap();
     let late = net.outgoing(0);
     // b died and its successor listens at the same port.
-    net.sides[1].transport = transport(99, Duration::from_secs(60));
+    net.sides[1].transport = transport(99, Duration::from_secs(60), false);
     net.deliver(1, &late);
     assert!(net.sides[1].app.tags.is_empty());
     assert_eq!(net.sides[1].transport.stats().drop_stale_epoch, 1);
@@ -529,7 +540,7 @@ fn frames_for_a_dead_incarnation_are_dropped() {
 #[test]
 fn an_address_without_epoch_adopts_the_first() {
     let mut net = Net::new();
-    let mut fresh = transport(10, Duration::from_secs(60));
+    let mut fresh = transport(10, Duration::from_secs(60), false);
     let peer = fresh.connect(address(1), Epoch::UNKNOWN, 0);
     net.sides[0].transport = fresh;
     net.sides[0].peer = peer;
@@ -717,11 +728,19 @@ fn a_lost_last_packet_is_there_within_three_round_trips_or_200_us() {
     }
 }
 
-/// Everything that crossed the wire comes again, in every order of kinds, when 32 bits of credit
-/// and acknowledgements would mean something later.
 #[test]
 fn what_is_recorded_and_sent_again_changes_nothing() {
-    let mut net = Net::new();
+    replay(Net::new());
+}
+
+#[test]
+fn what_is_recorded_encrypted_and_sent_again_changes_nothing() {
+    replay(Net::encrypted([true; 2]));
+}
+
+/// Everything that crossed the wire comes again, in every order of kinds, when 32 bits of credit
+/// and acknowledgements would mean something later.
+fn replay(mut net: Net) {
     let mut recorded = [Vec::new(), Vec::new()];
     for tag in 0..40 {
         net.send(0, tag, 8).unwrap();
@@ -735,8 +754,8 @@ fn what_is_recorded_and_sent_again_changes_nothing() {
             net.advance(Duration::from_micros(100));
         }
     }
-    let kinds = |kind| recorded[1].iter().filter(|d| d[2] == kind).count();
-    assert!(kinds(1) > 0 && kinds(2) > 0 && recorded.iter().flatten().any(|d| d[2] == 3));
+    let kinds = |kind| recorded[1].iter().filter(|d| d[2] & 0x7f == kind).count();
+    assert!(kinds(1) > 0 && kinds(2) > 0 && recorded.iter().flatten().any(|d| d[2] & 0x7f == 3));
     net.settle();
     let seen = |net: &Net| {
         net.sides.each_ref().map(|side| {
@@ -757,6 +776,92 @@ fn what_is_recorded_and_sent_again_changes_nothing() {
     assert_eq!(new[0] - old[0], recorded[1].len() as u64);
     assert_eq!(new[1] - old[1], recorded[0].len() as u64);
     assert_eq!(seen(&net), before);
+}
+
+/// The count of each encrypted datagram: with its sender's epoch it must be new.
+fn count_of(datagram: &[u8]) -> (u64, u64) {
+    let (header, count) = encrypted::read(datagram).unwrap();
+    (header.source.0, count)
+}
+
+#[test]
+fn no_two_datagrams_have_the_same_count_whatever_is_sent_again() {
+    let mut net = Net::encrypted([true; 2]);
+    let (mut counts, mut packets) = (HashSet::new(), HashSet::new());
+    let mut again = 0;
+    for tag in 0..40 {
+        net.send(0, tag, 20_000).unwrap();
+        net.send(1, tag, 100_000).unwrap();
+        for turn in 0..6 {
+            for from in [0, 1] {
+                let datagrams = net.outgoing(from);
+                for datagram in &datagrams {
+                    assert!(datagram.len() <= 1472);
+                    assert!(counts.insert(count_of(datagram)), "a count comes twice");
+                    let (header, _) = encrypted::read(datagram).unwrap();
+                    let packet = (from, datagram[2], header.sequence);
+                    again += u64::from(!packets.insert(packet));
+                }
+                // Every fourth turn is lost.
+                if (tag + turn) % 4 != 0 {
+                    net.deliver(1 - from, &datagrams);
+                }
+            }
+            net.advance(Duration::from_millis(1));
+        }
+    }
+    assert!(again > 0, "nothing was sent again");
+    for _ in 0..100 {
+        net.settle();
+        net.advance(Duration::from_millis(200));
+    }
+    assert_eq!(
+        net.sides[1].app.tags.len(),
+        40,
+        "{:?}",
+        net.sides.each_ref().map(|side| *side.transport.stats())
+    );
+}
+
+#[test]
+fn who_does_not_encrypt_is_refused_by_who_does() {
+    for encrypts in [0, 1] {
+        let mut net = Net::encrypted([encrypts == 0, encrypts == 1]);
+        for from in [0, 1] {
+            net.send(from, 1, 8).unwrap();
+            let datagrams = net.outgoing(from);
+            net.deliver(1 - from, &datagrams);
+        }
+        for side in &net.sides {
+            assert_eq!(side.transport.stats().drop_encryption, 1);
+            assert!(side.app.tags.is_empty());
+        }
+    }
+}
+
+/// The number may be new again by then: it has 40 bits.
+#[test]
+fn a_count_far_behind_is_refused() {
+    let mut net = Net::encrypted([true; 2]);
+    let cipher = JobCipher::new(&KEY).of_sender(net.sides[0].epoch);
+    let header = Header {
+        kind: Kind::Ordered,
+        source: net.sides[0].epoch,
+        destination: net.sides[1].epoch,
+        sequence: 0,
+        ack: 0,
+        credit: CREDIT_INITIAL as u32,
+        ack_delay_us: 0,
+        bulk_port: 7001,
+    };
+    let sealed = |sequence, count| {
+        let mut datagram = vec![0; HEADER_LEN + TAG_LEN];
+        cipher.seal(&Header { sequence, ..header }, count, &mut datagram);
+        datagram
+    };
+    net.deliver(1, &[sealed(0, (1 << 38) + 2), sealed(1, 2), sealed(2, 1)]);
+    let stats = net.sides[1].transport.stats();
+    assert_eq!((stats.drop_replayed, stats.drop_proof), (1, 0));
 }
 
 #[test]
@@ -798,7 +903,7 @@ fn an_inserted_address_goes_over_that_of_a_repeated_datagram() {
     let mut net = Net::new();
     net.send(0, 1, 8).unwrap();
     let first = net.outgoing(0);
-    let mut b = transport(11, Duration::from_secs(60));
+    let mut b = transport(11, Duration::from_secs(60), false);
     let (mut app, elsewhere) = (App::default(), "10.0.0.9:9".parse().unwrap());
     b.handle_datagram(net.now, elsewhere, 0, &first[0], &mut app);
     let peer = b.connect(address(0), Epoch(10), 0);

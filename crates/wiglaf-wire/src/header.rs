@@ -12,6 +12,9 @@ pub const VERSION: u8 = 1;
 /// Length of the header in bytes.
 pub const HEADER_LEN: usize = 48;
 
+/// Beside the kind of a datagram that is encrypted.
+pub(crate) const KIND_ENCRYPTED: u8 = 0x80;
+
 /// How many bits of a datagram's number travel.
 pub const NUMBER_BITS: u32 = 40;
 
@@ -32,7 +35,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         match self {
             Self::Ordered => 1,
             Self::Bulk => 2,
@@ -45,6 +48,9 @@ impl Kind {
             1 => Ok(Self::Ordered),
             2 => Ok(Self::Bulk),
             3 => Ok(Self::Control),
+            //= docs/protocol.md#24-encryption
+            //# An endpoint that encrypts MUST drop datagrams that are not encrypted, and one that does not those that are.
+            other if other & KIND_ENCRYPTED != 0 => Err(WireError::Encryption),
             other => Err(WireError::Kind(other)),
         }
     }
@@ -146,14 +152,24 @@ pub fn open<'a>(key: &JobKey, datagram: &'a [u8]) -> Result<(Header, &'a [u8]), 
 /// The header of a datagram of which somebody quotes the front. It proves nothing.
 #[must_use]
 pub fn read_quoted(front: &[u8]) -> Option<Header> {
-    let mut r = Reader(front.get(..HEADER_LEN)?);
-    if r.u8().ok()? != MAGIC || r.u8().ok()? != VERSION {
-        return None;
+    read_front(front).ok().map(|(header, _is_encrypted)| header)
+}
+
+/// The header of a datagram, unproven, and whether its body is encrypted.
+pub(crate) fn read_front(front: &[u8]) -> Result<(Header, bool), WireError> {
+    let mut r = Reader(front.get(..HEADER_LEN).ok_or(WireError::Truncated)?);
+    if r.u8()? != MAGIC {
+        return Err(WireError::Magic);
     }
-    let kind = Kind::from_code(r.u8().ok()?).ok()?;
-    let number_high = u64::from(r.u8().ok()?);
-    let (_checksum, _proof) = (r.u32().ok()?, r.u64().ok()?);
-    read_fields(kind, number_high, r).ok()
+    let version = r.u8()?;
+    if version != VERSION {
+        return Err(WireError::Version(version));
+    }
+    let code = r.u8()?;
+    let kind = Kind::from_code(code & !KIND_ENCRYPTED)?;
+    let number_high = u64::from(r.u8()?);
+    let (_checksum, _proof_or_count) = (r.u32()?, r.u64()?);
+    Ok((read_fields(kind, number_high, r)?, code & KIND_ENCRYPTED != 0))
 }
 
 /// The fields behind the proof.

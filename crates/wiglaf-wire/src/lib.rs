@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod encrypted;
 mod epoch;
 mod header;
 mod key;
@@ -37,6 +38,10 @@ pub enum WireError {
     Kind(u8),
     /// The proof does not match: another job's key, or a damaged header.
     Proof,
+    /// Encrypted, and this endpoint does not encrypt, or the other way round.
+    Encryption,
+    /// Encrypted so long ago that it must have been recorded.
+    Replayed,
     /// The body's CRC-32C does not match: damaged in flight.
     Checksum,
     /// A record's type is unknown.
@@ -53,6 +58,8 @@ impl std::fmt::Display for WireError {
             Self::Version(v) => write!(f, "protocol version {v} is not spoken here"),
             Self::Kind(k) => write!(f, "unknown datagram kind {k}"),
             Self::Proof => write!(f, "the proof of the job's key does not match"),
+            Self::Encryption => write!(f, "only one of the two sides encrypts"),
+            Self::Replayed => write!(f, "a recording of an encrypted datagram"),
             Self::Checksum => write!(f, "the body's checksum does not match"),
             Self::RecordType(t) => write!(f, "unknown record type {t:#04x}"),
             Self::Field(name) => write!(f, "field {name} is out of range"),

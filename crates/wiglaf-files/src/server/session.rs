@@ -91,6 +91,7 @@ pub(crate) fn open_endpoint(key: JobKey, silence_limit: Duration) -> Result<Endp
         links: vec![net],
         silence_limit,
         flow_control: config.flow_control,
+        encrypt: config.encrypt,
     }))
 }
 

@@ -1,0 +1,55 @@
+//! `wiglaf run --encrypt`: who reads the wire does not read the messages, over any link.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{Site, eventually, has_openmpi};
+
+/// So many bytes in a row, each 7 more than the one before, are a message of `besieged.c`.
+const RUN_LEN: usize = 16;
+
+fn shows_messages(recording: &[u8]) -> bool {
+    recording.windows(RUN_LEN).any(|run| run.windows(2).all(|b| b[1] == b[0].wrapping_add(7)))
+}
+
+/// Whether a recording of the job, whose messages are right, shows them.
+fn is_readable(site: &Site, options: &[&str]) -> bool {
+    let _ = fs::remove_file(site.work().join("stop"));
+    let run = [&["run"], options, &["-w", "node[1-2]", "--", "./besieged"]].concat();
+    let job = site.command(&run).stdout(Stdio::piped()).spawn().unwrap();
+    eventually("the job runs", || {
+        let said = site.wiglaf(&["stats", "--json"]);
+        let received = |said: &str| {
+            let ranks: Vec<serde_json::Value> = serde_json::from_str(said).unwrap_or_default();
+            ranks.iter().filter_map(|rank| rank["peers"][0]["bytes_received"].as_u64()).sum::<u64>()
+        };
+        received(&said.stdout) > 1_000_000
+    });
+    site.wiglaf(&["capture", "-w", "job.pcapng", "--count", "2000"]).expect_success();
+    fs::write(site.work().join("stop"), "").unwrap();
+    let output = job.wait_with_output().unwrap();
+    assert!(output.status.success(), "{options:?}: {output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).lines().any(|line| line == "passed"));
+    shows_messages(&fs::read(site.work().join("job.pcapng")).unwrap())
+}
+
+#[test]
+fn an_encrypted_job_shows_no_message_on_the_wire() {
+    let Some(site) = Site::up(&["--nodes", "2"]) else { return };
+    if !has_openmpi() {
+        return;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi/besieged.c");
+    let mut cc = Command::new("mpicc");
+    cc.args(["-O1", "-o", "besieged"]).arg(source);
+    assert!(cc.current_dir(site.work()).status().unwrap().success());
+    assert!(is_readable(&site, &["--link", "packet"]), "the search finds what is plain");
+    for link in ["udp", "packet", "xdp-generic"] {
+        assert!(!is_readable(&site, &["--encrypt", "--link", link]), "{link}");
+    }
+    let refused = site.wiglaf(&["run", "--encrypt", "--transport", "tcp", "--", "true"]);
+    assert!(refused.stderr.contains("only Wiglaf's transport encrypts"), "{}", refused.stderr);
+}
