@@ -8,14 +8,14 @@ mod one_sided;
 
 use std::collections::VecDeque;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use wiglaf_link::{Lane, Link, Sent, Train, Unreachable};
 use wiglaf_transport::{
     Config as TransportConfig, Gone, Instant as Tick, Path, PeerId, PeerView, Posted as Taken,
     SendError, Stats, Transmit, Transport,
 };
-use wiglaf_wire::{Class, Envelope, Epoch, JobKey};
+use wiglaf_wire::{Class, Envelope};
 
 use crate::books::{Assembly, Books, Receiving, Sending, Whose};
 use crate::content::Content;
@@ -23,6 +23,7 @@ use crate::matching::{Payload, Posted, Unexpected};
 use crate::memory::{Region, Regions};
 use crate::near::{NearSide, NearStats};
 use crate::seen::Watch;
+use crate::setup::{Setup, path_of};
 use crate::sleep::Sleepers;
 use crate::waiting::Waiting;
 use crate::{
@@ -36,23 +37,6 @@ const TRAINS_PER_PROGRESS: usize = 8;
 const STALLED_MAX: usize = 64;
 /// Empty polls between two looks at the clock.
 pub(crate) const POLLS_PER_CLOCK: u32 = 8;
-
-/// What an endpoint is made of.
-pub struct Setup {
-    /// Its incarnation.
-    pub epoch: Epoch,
-    /// The job's secret.
-    pub key: JobKey,
-    /// Its links. The first gives the endpoint its address; of those that
-    /// reach a peer the last is used.
-    pub links: Vec<Box<dyn Link>>,
-    /// How long a peer that owes an answer may be silent.
-    pub silence_limit: Duration,
-    /// Off only to show what happens without it.
-    pub flow_control: bool,
-    /// Whether datagrams are encrypted, and only encrypted ones taken. The near lane never is.
-    pub encrypt: bool,
-}
 
 /// One endpoint of a process.
 pub struct Endpoint {
@@ -590,14 +574,4 @@ fn send(link: &mut dyn Link, transmit: &Transmit, bytes: &[u8]) -> io::Result<Se
         segment_len: transmit.segment_len,
         bytes,
     })
-}
-
-fn path_of(link: &dyn Link) -> Path {
-    let limits = link.limits();
-    Path {
-        frame_len_max: limits.frame_len_max,
-        bulk_train_max: limits.bulk_train_max,
-        bulk_window_len: limits.bulk_window_len,
-        bulk_port: link.bulk_port(),
-    }
 }

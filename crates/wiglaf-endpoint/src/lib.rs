@@ -20,6 +20,7 @@ pub mod queues;
 mod remote;
 mod scratch;
 mod seen;
+mod setup;
 mod sleep;
 mod table;
 mod target;
@@ -29,16 +30,18 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 pub use atomics::{Element, Function};
-pub use endpoint::{Endpoint, Setup};
+pub use endpoint::Endpoint;
 pub use exposed::{Access, ExposeError, Exposed, Refusal};
 pub use memory::{REGIONS_MAX, Region};
 pub use near::NearStats;
 pub use remote::{ATOMIC_LEN_MAX, AtomicOp, Hold, RemoteOp, RemoteStats};
 pub use scratch::Scratch;
 pub use seen::{Counters, PeerCounts};
+pub use setup::Setup;
 pub use sleep::{Nap, Pause};
 pub use wiglaf_transport::limits::FRAME_LEN_MIN;
 pub use wiglaf_transport::{Gone, PeerId, PeerView, Stats, Traffic};
+pub use wiglaf_wire::encrypted::TAG_LEN;
 pub use wiglaf_wire::{Class, Epoch, JobKey};
 
 /// Where an endpoint is and which incarnation of it is meant.

@@ -10,7 +10,7 @@ mod published;
 pub mod remembered;
 
 use rustix::rand::{GetRandomFlags, getrandom};
-use wiglaf_endpoint::{Config, Endpoint, Epoch, FRAME_LEN_MIN, Setup};
+use wiglaf_endpoint::{Config, Endpoint, Epoch, FRAME_LEN_MIN, Setup, TAG_LEN};
 
 pub use choose::{OpenError, Opened, address_for, interface_for, open_links};
 pub use environment::{VariableError, config_from, config_from_env};
@@ -42,7 +42,8 @@ pub fn open_noting(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Endpoi
     // Of the links that reach a peer the endpoint uses the last: shared memory.
     let links: Vec<_> = opened.net.into_iter().chain(opened.shm).collect();
     let frame_len = links.iter().map(|link| link.limits().frame_len_max).min().unwrap_or(0);
-    if frame_len < FRAME_LEN_MIN {
+    let tag_len = if config.encrypt { TAG_LEN } else { 0 };
+    if frame_len < FRAME_LEN_MIN + tag_len {
         return Err(OpenError::FramesTooShort { frame_len });
     }
     let mut endpoint = Endpoint::new(Setup {
