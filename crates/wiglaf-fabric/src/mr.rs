@@ -76,10 +76,16 @@ unsafe fn register(
         };
         // SAFETY: by the contract of this function, and closing withdraws it.
         let exposed = unsafe { domain.exposed.expose(key, base, access, pieces) };
-        exposed.map_err(|why| match why {
-            ExposeError::KeyTaken => Errno(fi::FI_ENOKEY),
-            ExposeError::Invalid => EINVAL,
-        })?;
+        match exposed {
+            Ok(()) => {}
+            Err(ExposeError::KeyTaken) => {
+                return refuse!(
+                    Errno(fi::FI_ENOKEY),
+                    "mr_reg: another region of the domain has the key {key}"
+                );
+            }
+            Err(ExposeError::Invalid) => return Err(EINVAL),
+        }
     }
     let fid = new_fid::<Mr>(asked.context, &FID_OPS);
     let registered = Mr {

@@ -48,6 +48,15 @@ fn try_wait(home: &Home, mut object: *mut fi::fid) -> isize {
     call!(home.fabric, ops.trywait(home.fabric, &raw mut object, 1)) as isize
 }
 
+/// Exposes a byte that nobody reaches for under that key.
+fn region(home: &Home, key: u64) -> (isize, *mut fi::fid_mr) {
+    let (domain, mut mr, none) = (home.domain, ptr::null_mut(), ptr::null_mut());
+    let (fid, at) = (domain.cast::<fi::fid>(), ptr::without_provenance(4096));
+    let access = fi::FI_REMOTE_READ;
+    let code = call!(domain, mr.reg(fid, at, 1, access, 0, key, 0, &raw mut mr, none));
+    (code as isize, mr)
+}
+
 /// Opening objects, and taking them apart in the wrong order.
 const OBJECTS: &[Refused] = &[
     ("wait object 2", -fi::FI_ENOSYS, |home, _| {
@@ -209,6 +218,13 @@ const CALLS: &[Refused] = &[
         nowhere[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
         let (av, at) = (side.av, nowhere.as_ptr().cast());
         call!(av, ops.insert(av, at, 1, ptr::null_mut(), 0, ptr::null_mut())) as isize
+    }),
+    ("has the key 77", -fi::FI_ENOKEY, |home, _| {
+        let first = region(home, 77);
+        assert_eq!(first.0, 0);
+        let second = region(home, 77);
+        assert_eq!(ops::close(first.1), 0);
+        second.0
     }),
     ("av_set: flags 0x1", -fi::FI_EBADFLAGS, |_, side| {
         let mut attr = fi::fi_av_set_attr { flags: 1, ..ops::zeroed() };
