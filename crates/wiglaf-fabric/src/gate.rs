@@ -79,11 +79,12 @@ impl<T> Gate<T> {
         self.taken.store(true, Ordering::Relaxed);
         // The guest's membarrier lets no processor put this behind the load.
         compiler_fence(Ordering::SeqCst);
+        let visits = self.visits.load(Ordering::Relaxed); // nobody else writes it now
+        // Before the guest is woken, which may look at it at once and sleep again.
+        self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
         if self.guest.load(Ordering::Acquire) != AWAY {
             self.meet_guest();
         }
-        let visits = self.visits.load(Ordering::Relaxed); // nobody else writes it now
-        self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
         Some(Inside { gate: self, _stays: PhantomData })
     }
 
