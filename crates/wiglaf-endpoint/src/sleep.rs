@@ -19,8 +19,6 @@ use crate::endpoint::{Endpoint, POLLS_PER_CLOCK};
 use crate::near::NearSide;
 use crate::waiting::Step;
 
-/// Longest sleep of [`Endpoint::idle`]: its caller has other things to look after.
-const IDLE_SLEEP_MAX: Duration = Duration::from_millis(1);
 /// Longest sleep at all: links find the death of a peer only when they are asked.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// How soon a train is offered again that its link had no room for.
@@ -105,7 +103,7 @@ impl Pause {
 
 impl Endpoint {
     /// To be called when a caller that polls found nothing: polls, yields, or
-    /// blocks for at most a millisecond, as the waiting policy finds best.
+    /// blocks for 1 to 5 ms at most, as the waiting policy finds best.
     pub fn idle(&mut self) {
         if let Some(pause) = self.begin_pause(true) {
             pause.pass();
@@ -133,7 +131,7 @@ impl Endpoint {
         let nap = match step {
             Step::Poll => return None,
             Step::Yield => None,
-            Step::Block => self.lie_down(IDLE_SLEEP_MAX),
+            Step::Block => self.lie_down(self.waiting.block_limit()),
         };
         Some(Pause { step, began, nap })
     }

@@ -28,6 +28,16 @@ const POLLS_PER_YIELD: u32 = 8;
 /// A longer pause between two polls means that the caller does other things,
 /// which a block would hold up.
 const PAUSE: Duration = Duration::from_micros(5);
+/// The same after a sleep: caches are cold, and what a caller puts off while it polls comes first.
+const PAUSE_AFTER_BLOCK: Duration = Duration::from_micros(50);
+
+/// Shortest and longest sleep, and the part of the silence so far that it may last: a caller that
+/// polls has other
+/// things to look after, which are held up by no more than that part of the time that has passed
+/// anyway.
+const BLOCK_MIN: Duration = Duration::from_millis(1);
+const BLOCK_MAX: Duration = Duration::from_millis(5);
+const BLOCK_DIVISOR: u32 = 8;
 
 /// What to do now that a poll has found nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +59,8 @@ pub(crate) struct Waiting {
     /// Whether the last yield found nobody.
     alone: bool,
     crowded_waits: u32,
+    /// The last step was a block.
+    blocked: bool,
 }
 
 impl Waiting {
@@ -68,8 +80,9 @@ impl Waiting {
     /// be waiting for: who is owed nothing does other things between polls, and is not blocked
     /// before he has done nothing else for long.
     pub(crate) fn empty(&mut self, now: Instant, awaits: impl FnOnce() -> bool) -> Step {
+        let pause = if std::mem::take(&mut self.blocked) { PAUSE_AFTER_BLOCK } else { PAUSE };
         let since = match self.run {
-            Some((since, last)) if now.saturating_duration_since(last) < PAUSE => since,
+            Some((since, last)) if now.saturating_duration_since(last) < pause => since,
             _ => now,
         };
         self.run = Some((since, now));
@@ -94,9 +107,16 @@ impl Waiting {
         Step::Yield
     }
 
+    /// How long a block may last.
+    pub(crate) fn block_limit(&self) -> Duration {
+        let silence = self.run.map_or(Duration::ZERO, |(since, last)| last - since);
+        (silence / BLOCK_DIVISOR).clamp(BLOCK_MIN, BLOCK_MAX)
+    }
+
     /// A yield or a block ended at `now`.
     pub(crate) fn resumed(&mut self, step: Step, began: Instant, now: Instant) {
         let took = now.saturating_duration_since(began);
+        self.blocked = step == Step::Block;
         if step == Step::Yield {
             self.alone = took < ALONE;
             if took > STRANGER {
@@ -150,6 +170,25 @@ mod tests {
         for us in (0..10_000).step_by(10) {
             assert_ne!(w.empty(t + (6000 + us) * US, owed), Step::Block);
         }
+    }
+
+    #[test]
+    fn blocks_again_at_once_and_longer_the_longer_nothing_comes() {
+        let (mut w, mut t) = (Waiting::default(), Instant::now());
+        for us in (0..100).step_by(4) {
+            w.empty(t + us * US, owed);
+        }
+        t += 100 * US;
+        let mut slept = Vec::new();
+        for _ in 0..60 {
+            assert_eq!(w.empty(t, owed), Step::Block);
+            slept.push(w.block_limit());
+            w.resumed(Step::Block, t, t + w.block_limit());
+            t += slept[slept.len() - 1] + 30 * US;
+        }
+        assert_eq!((slept[0], slept[59]), (BLOCK_MIN, BLOCK_MAX));
+        assert!(slept.is_sorted());
+        assert_ne!(w.empty(t + 50 * US, owed), Step::Block, "who stays away does other things");
     }
 
     #[test]
