@@ -38,10 +38,12 @@ impl Process {
         (start_ticks(self.pid) == Some(self.start_ticks)).then_some(fd)
     }
 
-    /// Whether it still runs.
+    /// Whether it still runs. One that is ending does not: the init of a node has closed its sockets
+    /// then, but is there until the last process of the node has ended.
     #[must_use]
     pub fn is_alive(self) -> bool {
-        self.open().is_some_and(|fd| !has_ended(&fd, Duration::ZERO))
+        let open = self.open().filter(|fd| !has_ended(fd, Duration::ZERO));
+        open.is_some() && !is_ending(self.pid)
     }
 
     /// Kills it and waits for its end.
@@ -70,12 +72,26 @@ fn has_ended(pidfd: &OwnedFd, patience: Duration) -> bool {
     poll(&mut fds, timeout.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
-/// Field 22 of /proc/PID/stat; the name before it may hold anything.
+/// When the process started.
 fn start_ticks(pid: i32) -> Option<u64> {
+    stat_field(pid, 22)?.parse().ok()
+}
+
+/// Whether the kernel is taking the process apart.
+fn is_ending(pid: i32) -> bool {
+    /// `PF_EXITING` in the kernel's include/linux/sched.h.
+    const EXITING: u32 = 4;
+    let flags = stat_field(pid, 9).and_then(|flags| flags.parse::<u32>().ok());
+    flags.is_none_or(|flags| flags & EXITING != 0)
+}
+
+/// A field of /proc/PID/stat by its number in proc_pid_stat(5), from 3: the name before may hold
+/// anything.
+fn stat_field(pid: i32, number: usize) -> Option<String> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let behind_name = stat.iter().rposition(|b| *b == b')')? + 1;
     let fields = std::str::from_utf8(&stat[behind_name..]).ok()?;
-    fields.split_ascii_whitespace().nth(19)?.parse().ok()
+    fields.split_ascii_whitespace().nth(number - 3).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -95,7 +111,9 @@ mod tests {
         assert!(child.try_wait().unwrap().is_none(), "a recycled pid was killed");
 
         process.kill(Duration::from_secs(10)).unwrap();
+        assert!(is_ending(process.pid), "it waits for its parent");
         assert!(!child.wait().unwrap().success());
+        assert!(is_ending(process.pid), "it is gone");
         assert!(!process.is_alive());
     }
 }
