@@ -21,7 +21,8 @@ pub(crate) fn lint() -> Result<(), String> {
 /// release build, as users do.
 pub(crate) fn test() -> Result<(), String> {
     step("build", &["build", "--release", "--workspace"])?;
-    step("test", &["test", "--workspace"])
+    // One run tells of all that fails.
+    step("test", &["test", "--workspace", "--no-fail-fast"])
 }
 
 fn step(name: &str, arguments: &[&str]) -> Result<(), String> {
