@@ -1,38 +1,13 @@
 /* Messages of an application that has gone to do other things: it posts its sends, and calls the
  * library no more until they have arrived. */
-#include "check.h"
+#include "side.h"
 
 #include <time.h>
-
-struct side {
-    struct fid_ep *ep;
-    struct fid_cq *cq;
-    struct fid_av *av;
-};
 
 /* A hang becomes a failure after so long. */
 static const int patience_s = 60;
 enum { LENGTH_MAX = 1 << 20, COUNT_MAX = 8 };
 static unsigned char out[COUNT_MAX][LENGTH_MAX], in[COUNT_MAX][LENGTH_MAX];
-
-static void open_side(struct side *side)
-{
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
-    struct fi_av_attr av = {.type = FI_AV_MAP};
-    GIVES(0, fi_endpoint(domain, info, &side->ep, NULL));
-    GIVES(0, fi_cq_open(domain, &cq, &side->cq, side));
-    GIVES(0, fi_av_open(domain, &av, &side->av, NULL));
-    GIVES(0, fi_ep_bind(side->ep, &side->av->fid, 0));
-    GIVES(0, fi_ep_bind(side->ep, &side->cq->fid, FI_TRANSMIT | FI_RECV));
-    GIVES(0, fi_enable(side->ep));
-}
-
-static void close_side(struct side *side)
-{
-    GIVES(0, fi_close(&side->ep->fid));
-    GIVES(0, fi_close(&side->cq->fid));
-    GIVES(0, fi_close(&side->av->fid));
-}
 
 /* The next completion of that side alone. */
 static void complete(struct side *side)
@@ -49,17 +24,13 @@ static void complete(struct side *side)
 static void absent(size_t count, size_t len, int tarry)
 {
     struct side a, b;
-    unsigned char name[16];
-    size_t name_len = sizeof name;
-    fi_addr_t to;
-    open_side(&a);
-    open_side(&b);
-    GIVES(0, fi_getname(&b.ep->fid, name, &name_len));
-    GIVES(1, fi_av_insert(a.av, name, 1, &to, 0, NULL));
+    open_side(&a, FI_WAIT_NONE);
+    open_side(&b, FI_WAIT_NONE);
+    introduce(&a, &b);
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j < len; j++) out[i][j] = (unsigned char)(i * 31 + j * 7 + j / 251);
         memset(in[i], 0, len);
-        GIVES(0, fi_tsend(a.ep, out[i], len, NULL, to, i, NULL));
+        GIVES(0, fi_tsend(a.ep, out[i], len, NULL, a.other, i, NULL));
     }
     if (tarry) {
         struct timespec pause = {.tv_nsec = 700 * 1000 * 1000};

@@ -1,58 +1,31 @@
 /* Messages to who is asleep: a queue's descriptor in a poll of the application's own, a poll set, and a
  * peer that moves its data by itself. */
-#include "check.h"
+#include "side.h"
 
 #include <poll.h>
 #include <time.h>
-
-struct side {
-    struct fid_ep *ep;
-    struct fid_cq *cq;
-    struct fid_av *av;
-    fi_addr_t other;
-};
 
 /* A hang becomes a failure after so long. */
 static const int patience_s = 60;
 static struct side a, b;
 static char out[100000], in[100000];
 
-static void open_side(struct side *side, enum fi_wait_obj wait)
-{
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait};
-    struct fi_av_attr av = {.type = FI_AV_MAP};
-    GIVES(0, fi_endpoint(domain, info, &side->ep, NULL));
-    GIVES(0, fi_cq_open(domain, &cq, &side->cq, side));
-    GIVES(0, fi_av_open(domain, &av, &side->av, NULL));
-    GIVES(0, fi_ep_bind(side->ep, &side->av->fid, 0));
-    GIVES(0, fi_ep_bind(side->ep, &side->cq->fid, FI_TRANSMIT | FI_RECV));
-    GIVES(0, fi_enable(side->ep));
-}
-
 static void open_pair(enum fi_wait_obj wait)
 {
-    unsigned char name[16];
-    size_t len = sizeof name;
     open_side(&a, wait);
     open_side(&b, wait);
-    GIVES(0, fi_getname(&b.ep->fid, name, &len));
-    GIVES(1, fi_av_insert(a.av, name, 1, &a.other, 0, NULL));
-    GIVES(0, fi_getname(&a.ep->fid, name, &len));
-    GIVES(1, fi_av_insert(b.av, name, 1, &b.other, 0, NULL));
+    introduce(&a, &b);
+    introduce(&b, &a);
 }
 
 static void close_pair(void)
 {
-    struct side *sides[] = {&a, &b};
     for (int i = 0; i < 1000; i++) {
         fi_cq_read(a.cq, NULL, 0);
         fi_cq_read(b.cq, NULL, 0);
     }
-    for (int i = 0; i < 2; i++) {
-        GIVES(0, fi_close(&sides[i]->ep->fid));
-        GIVES(0, fi_close(&sides[i]->cq->fid));
-        GIVES(0, fi_close(&sides[i]->av->fid));
-    }
+    close_side(&a);
+    close_side(&b);
 }
 
 /* B sleeps on its queue's descriptor, and nothing else, until there is something to read. */
