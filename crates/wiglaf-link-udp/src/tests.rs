@@ -160,6 +160,8 @@ fn window_holds_what_it_promises() {
     let Some(pair) = Pair::or_skip(1500) else { return };
     let mut a = pair.a.run(|| open(pair.a.ip));
     let mut b = pair.b.run(|| open(pair.b.ip));
+    // Until the neighbour is found the kernel keeps three trains and drops the others.
+    both_lanes(&mut a, &mut b);
     for offload in [true, false] {
         if !offload {
             a.bulk.disable_offload();
