@@ -9,7 +9,7 @@
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Prk, Salt};
 
-use crate::header::{self, HEADER_LEN, Header, KIND_ENCRYPTED, MAGIC, VERSION};
+use crate::header::{self, HEADER_LEN, Header, KIND_ENCRYPTED};
 use crate::{Epoch, JobKey, WireError};
 
 /// What encryption adds to the end of each datagram, in bytes: the tag of AES-GCM, whole.
@@ -74,7 +74,8 @@ impl SenderCipher {
     pub fn seal(&self, header: &Header, count: u64, datagram: &mut [u8]) {
         let (head, rest) = datagram.split_at_mut(HEADER_LEN);
         let (body, place) = rest.split_at_mut(rest.len() - TAG_LEN);
-        write_head(header, count, head);
+        let words = header::words(header, header.kind.code() | KIND_ENCRYPTED, 0);
+        header::write_words(words, count, head);
         //= docs/protocol.md#24-encryption
         //# The whole header MUST be authenticated with the body.
         let tag = self.0.seal_in_place_separate_tag(nonce(count), Aad::from(head), body);
@@ -116,24 +117,6 @@ pub fn read(datagram: &[u8]) -> Result<(Header, u64), WireError> {
         return Err(WireError::Field("source epoch"));
     }
     Ok((header, count_of(head)))
-}
-
-fn write_head(header: &Header, count: u64, head: &mut [u8]) {
-    head[..4].copy_from_slice(&[
-        MAGIC,
-        VERSION,
-        header.kind.code() | KIND_ENCRYPTED,
-        (header.sequence >> 32) as u8,
-    ]);
-    head[4..COUNT_AT].fill(0);
-    head[COUNT_AT..COUNT_END].copy_from_slice(&count.to_le_bytes());
-    head[16..24].copy_from_slice(&header.source.0.to_le_bytes());
-    head[24..32].copy_from_slice(&header.destination.0.to_le_bytes());
-    head[32..36].copy_from_slice(&(header.sequence as u32).to_le_bytes());
-    head[36..40].copy_from_slice(&header.ack.to_le_bytes());
-    head[40..44].copy_from_slice(&header.credit.to_le_bytes());
-    head[44..46].copy_from_slice(&header.ack_delay_us.to_le_bytes());
-    head[46..48].copy_from_slice(&header.bulk_port.to_le_bytes());
 }
 
 fn count_of(head: &[u8]) -> u64 {

@@ -87,28 +87,39 @@ pub struct Header {
 /// When `datagram` is shorter than [`HEADER_LEN`].
 pub fn seal(header: &Header, key: &JobKey, datagram: &mut [u8]) {
     let (head, body) = datagram.split_at_mut(HEADER_LEN);
-    let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-    let number_high = (header.sequence >> 32) as u8;
-    let first = u32::from_le_bytes([MAGIC, VERSION, header.kind.code(), number_high]);
-    let last = u32::from(header.ack_delay_us) | u32::from(header.bulk_port) << 16;
-    // Whole words, as the proof reads them: shorter ones it would have to wait for.
-    let words = [
-        //= docs/protocol.md#22-integrity
-        //# The sender MUST set `checksum` to the CRC-32C of the body.
-        pair(first, checksum(body)),
-        header.source.0,
-        header.destination.0,
-        pair(header.sequence as u32, header.ack),
-        pair(header.credit, last),
-    ];
+    //= docs/protocol.md#22-integrity
+    //# The sender MUST set `checksum` to the CRC-32C of the body.
+    let words = words(header, header.kind.code(), checksum(body));
     let mut covered = [0; COVERED_LEN];
     for (place, word) in covered.as_chunks_mut::<8>().0.iter_mut().zip(words) {
         *place = word.to_le_bytes();
     }
     let proof = SipHasher24::new_with_key(&key.0).hash(&covered);
+    write_words(words, proof, head);
+}
+
+/// A header's words without the second, the proof's: with the kind's code and the checksum as given.
+/// Whole words, as the proof reads them: shorter ones it would have to wait for.
+#[inline]
+pub(crate) fn words(header: &Header, code: u8, checksum: u32) -> [u64; 5] {
+    let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    let number_high = (header.sequence >> 32) as u8;
+    let first = u32::from_le_bytes([MAGIC, VERSION, code, number_high]);
+    let last = u32::from(header.ack_delay_us) | u32::from(header.bulk_port) << 16;
+    [
+        pair(first, checksum),
+        header.source.0,
+        header.destination.0,
+        pair(header.sequence as u32, header.ack),
+        pair(header.credit, last),
+    ]
+}
+
+/// Writes a header of these words, and its second.
+#[inline]
+pub(crate) fn write_words([first, rest @ ..]: [u64; 5], second: u64, head: &mut [u8]) {
     let (places, _) = head.as_chunks_mut::<8>();
-    let [first, rest @ ..] = words;
-    for (place, word) in places.iter_mut().zip([first, proof].into_iter().chain(rest)) {
+    for (place, word) in places.iter_mut().zip([first, second].into_iter().chain(rest)) {
         *place = word.to_le_bytes();
     }
 }
