@@ -26,7 +26,7 @@ const LOOKS_BEFORE_SLEEP: u32 = 20;
 /// The thread; dropping it ends it.
 pub(crate) struct Attendant {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Attendant {
@@ -36,19 +36,22 @@ impl Attendant {
         let (stopped, engine) = (Arc::clone(&stop), Arc::clone(engine));
         let attend = move || Round::default().attend(&engine, &stopped);
         match Builder::new().name("wiglaf".to_owned()).spawn(attend) {
-            Ok(thread) => Some(Self { stop, thread }),
+            Ok(thread) => Some(Self { stop, thread: Some(thread) }),
             Err(why) => {
                 log::info!("no thread to finish what the application leaves: {why}");
                 None
             }
         }
     }
+}
 
-    /// Ends the thread.
-    pub(crate) fn end(self) {
+impl Drop for Attendant {
+    fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        self.thread.thread().unpark();
-        let _ = self.thread.join();
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
     }
 }
 

@@ -21,8 +21,8 @@ pub(crate) struct DomainState {
     pub(crate) api_version: u32,
     /// Whether a thread of ours moves the data of endpoints.
     pub(crate) is_auto: bool,
-    /// Whether no two threads call at once: the application keeps its own apart, and there is none of
-    /// ours.
+    /// Whether no two threads call at once: the application keeps its own apart, and of ours there is
+    /// none but the gate's guest.
     pub(crate) serial: bool,
     /// Memory that is registered for remote access, for all endpoints of the domain.
     pub(crate) exposed: Exposed,

@@ -324,10 +324,8 @@ impl Drop for Ep {
         if let Ok(helper) = self.helper.get_mut() {
             *helper = None;
         }
-        if let Ok(attendant) = self.attendant.get_mut()
-            && let Some(attendant) = attendant.take()
-        {
-            attendant.end();
+        if let Ok(attendant) = self.attendant.get_mut() {
+            *attendant = None;
         }
         if let Ok(bound) = self.bound.get_mut() {
             for (cq, _) in bound.tx_cq.iter().chain(&bound.rx_cq) {
