@@ -3,8 +3,7 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use common::{Site, eventually, has_openmpi};
 
@@ -42,10 +41,7 @@ fn an_encrypted_job_shows_no_message_on_the_wire() {
     if !has_openmpi() {
         return;
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi/besieged.c");
-    let mut cc = Command::new("mpicc");
-    cc.args(["-O1", "-o", "besieged"]).arg(source);
-    assert!(cc.current_dir(site.work()).status().unwrap().success());
+    site.compile_from("tests/mpi", "besieged");
     assert!(is_readable(&site, &["--link", "packet"]), "the search finds what is plain");
     for link in ["udp", "packet", "xdp-generic"] {
         assert!(!is_readable(&site, &["--encrypt", "--link", link]), "{link}");

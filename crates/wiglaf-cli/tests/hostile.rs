@@ -5,8 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use common::{Site, eventually, has_openmpi};
 use serde_json::Value;
@@ -33,10 +32,7 @@ fn besiege(link: &str) {
     if !has_openmpi() {
         return;
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi/besieged.c");
-    let mut cc = Command::new("mpicc");
-    cc.args(["-O1", "-o", "besieged"]).arg(source);
-    assert!(cc.current_dir(site.work()).status().unwrap().success());
+    site.compile_from("tests/mpi", "besieged");
     let mut job = site.command(&["run", "--link", link, "-w", "node[1-2]", "--", "./besieged"]);
     let job = job.stdout(Stdio::piped()).spawn().unwrap();
     eventually("the job runs", || seen(&site).1 > 1_000_000);

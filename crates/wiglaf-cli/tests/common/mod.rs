@@ -77,7 +77,12 @@ impl Site {
 
     /// Compiles one of the provider's MPI programs, which check themselves and print `passed`.
     pub(crate) fn compile(&self, program: &str) {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wiglaf-fabric/tests/mpi");
+        self.compile_from("../wiglaf-fabric/tests/mpi", program);
+    }
+
+    /// Compiles an MPI program of that folder, as seen from this crate's.
+    pub(crate) fn compile_from(&self, folder: &str, program: &str) {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
         let source = source.join(program).with_extension("c");
         let mut cc = Command::new("mpicc");
         let status = cc.args(["-O1", "-o", program]).arg(source).current_dir(self.work()).status();
