@@ -123,6 +123,7 @@ impl Endpoint {
     /// `awaits` where the caller is known to wait for something.
     fn begin_pause(&mut self, awaits: bool) -> Option<Pause> {
         if self.waiting.is_alone() && !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {
+            self.waiting.polled();
             return None;
         }
         let began = Instant::now();

@@ -112,6 +112,9 @@ mod tests {
 
     /// A hang becomes a failure after so long.
     const PATIENCE: Duration = Duration::from_secs(60);
+    /// Time between two looks: each may hold up a poll for so long that the caller seems to have
+    /// been away, and who is away now and then is not put to sleep.
+    const STEP: Duration = Duration::from_millis(10);
 
     /// Looks at an engine whose only user does nothing but what `wait` does, until it is found
     /// asleep: that can be seen only by who gets the lock meanwhile.
@@ -127,7 +130,7 @@ mod tests {
             });
             let began = Instant::now();
             while lock(&engine).unwrap().endpoint.sleepers() == 0 && began.elapsed() < PATIENCE {
-                std::thread::yield_now();
+                std::thread::sleep(STEP);
             }
             let in_time = began.elapsed() < PATIENCE;
             found.store(true, Ordering::Release);
