@@ -410,7 +410,7 @@ impl Endpoint {
         }
         let busy = self.flush(now) || arrived_at.is_some();
         if busy {
-            self.waiting.found();
+            self.found();
             self.tell_sleepers();
         }
         busy || near
@@ -495,7 +495,7 @@ impl Endpoint {
     pub fn pop_completion(&mut self, side: Side) -> Option<Completion> {
         let completion = self.books.pop_completion(side)?;
         // Also what was here before it was asked for ends a run of empty polls.
-        self.waiting.found();
+        self.found();
         Some(completion)
     }
 
@@ -508,7 +508,7 @@ impl Endpoint {
     /// Pops it, for who has no use for it any more.
     pub fn drop_completion(&mut self, side: Side) {
         self.books.drop_completion(side);
-        self.waiting.found();
+        self.found();
     }
 
     /// Whether an operation of that side has finished and waits to be popped.

@@ -6,6 +6,7 @@
 //! takes the endpoint again to get up. What another thread does meanwhile that a sleeper may be
 //! waiting for rings the alarm, a descriptor on which all of them sleep.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -27,6 +28,11 @@ const STALL_RETRY: Duration = Duration::from_micros(50);
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// How long closing waits for its good-bye to be acknowledged.
 const CLOSE_LIMIT: Duration = Duration::from_millis(200);
+
+thread_local! {
+    /// How often this thread has found something at any of its endpoints.
+    static FOUND: Cell<u32> = const { Cell::new(0) };
+}
 
 /// What the threads of one endpoint sleep on: descriptors of its links, kept open by duplicates, and
 /// the alarm.
@@ -128,7 +134,8 @@ impl Endpoint {
         }
         let began = Instant::now();
         let Self { waiting, books, transport, near, .. } = self;
-        let step = waiting.empty(began, || awaits || is_owed_something(books, transport, near));
+        let step = waiting
+            .empty(began, FOUND.get(), || awaits || is_owed_something(books, transport, near));
         let nap = match step {
             Step::Poll => return None,
             Step::Yield => None,
@@ -144,6 +151,13 @@ impl Endpoint {
         }
         self.waiting.resumed(pause.step, pause.began, Instant::now());
         self.quiet_polls = POLLS_PER_CLOCK - 1; // time has passed: the next poll looks
+    }
+
+    /// Something was found.
+    #[inline]
+    pub(crate) fn found(&mut self) {
+        FOUND.set(FOUND.get().wrapping_add(1));
+        self.waiting.found();
     }
 
     /// Waits until something has happened or `timeout` has passed.

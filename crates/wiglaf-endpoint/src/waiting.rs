@@ -62,6 +62,8 @@ pub(crate) enum Step {
 pub(crate) struct Waiting {
     /// When the run of empty polls began, and when its last was.
     run: Option<(Instant, Instant)>,
+    /// What this thread had found when it began.
+    found: u32,
     /// Polls since the last that was looked at, and since the last pause.
     polls: u32,
     steady: u32,
@@ -92,10 +94,20 @@ impl Waiting {
         self.polls = self.polls.saturating_add(1);
     }
 
-    /// A poll at `now` has found nothing. `awaits` says whether there is anything that the caller can
+    /// A poll at `now` has found nothing, and this thread `found` something that many times so far,
+    /// here or at other endpoints: who is busy at one is not put to sleep at another, where it would
+    /// not hear of the first. `awaits` says whether there is anything that the caller can
     /// be waiting for: who is owed nothing does other things between polls, and is not blocked
     /// before he has done nothing else for long.
-    pub(crate) fn empty(&mut self, now: Instant, awaits: impl FnOnce() -> bool) -> Step {
+    pub(crate) fn empty(
+        &mut self,
+        now: Instant,
+        found: u32,
+        awaits: impl FnOnce() -> bool,
+    ) -> Step {
+        if std::mem::replace(&mut self.found, found) != found {
+            self.run = None;
+        }
         let since = self.silence_since(now);
         self.run = Some((since, now));
         let crowded = self.crowded_waits > 0;
@@ -175,43 +187,43 @@ mod tests {
     #[test]
     fn yields_rarely_alone_and_always_in_company() {
         let (mut w, t) = (Waiting::default(), Instant::now());
-        assert_eq!(w.empty(t, owed), Step::Yield);
+        assert_eq!(w.empty(t, 0, owed), Step::Yield);
         w.resumed(Step::Yield, t, t + US);
         for _ in 0..POLLS_PER_YIELD {
-            assert_eq!(w.empty(t + US, owed), Step::Poll);
+            assert_eq!(w.empty(t + US, 0, owed), Step::Poll);
         }
-        assert_eq!(w.empty(t + US, owed), Step::Yield);
+        assert_eq!(w.empty(t + US, 0, owed), Step::Yield);
         w.resumed(Step::Yield, t + US, t + 10 * US);
-        assert_eq!(w.empty(t + 10 * US, owed), Step::Yield);
+        assert_eq!(w.empty(t + 10 * US, 0, owed), Step::Yield);
     }
 
     #[test]
     fn blocks_after_a_while_but_not_for_a_caller_that_only_looks_in() {
         let (mut w, t) = (Waiting::default(), Instant::now());
         for us in (0..100).step_by(4) {
-            assert_ne!(w.empty(t + us * US, owed), Step::Block);
+            assert_ne!(w.empty(t + us * US, 0, owed), Step::Block);
         }
-        assert_eq!(w.empty(t + 100 * US, owed), Step::Block);
+        assert_eq!(w.empty(t + 100 * US, 0, owed), Step::Block);
         w.found();
         w.resumed(Step::Yield, t, t + US); // nobody wanted the core
         for us in (0..5000).step_by(4) {
-            assert_ne!(w.empty(t + us * US, owed), Step::Block);
+            assert_ne!(w.empty(t + us * US, 0, owed), Step::Block);
         }
-        assert_eq!(w.empty(t + 5000 * US, owed), Step::Block);
+        assert_eq!(w.empty(t + 5000 * US, 0, owed), Step::Block);
         w.found();
         for us in (0..10_000).step_by(20) {
-            assert_ne!(w.empty(t + (6000 + us) * US, owed), Step::Block);
+            assert_ne!(w.empty(t + (6000 + us) * US, 0, owed), Step::Block);
         }
     }
 
     #[test]
     fn an_interruption_is_no_sign_of_other_work() {
         let (mut w, t) = (Waiting::default(), Instant::now());
-        w.empty(t, owed);
+        w.empty(t, 0, owed);
         w.resumed(Step::Yield, t, t + US); // nobody wanted the core
         let mut polled = 0;
         // A tick of 20 us in every millisecond.
-        while w.empty(t + (polled + polled / 980 * 20) * US, owed) != Step::Block {
+        while w.empty(t + (polled + polled / 980 * 20) * US, 0, owed) != Step::Block {
             polled += 1;
             assert!(polled <= 5000 + 6);
         }
@@ -221,28 +233,38 @@ mod tests {
     #[test]
     fn slow_polls_are_no_pauses() {
         let (mut w, t) = (Waiting::default(), Instant::now());
-        w.empty(t, owed);
+        w.empty(t, 0, owed);
         w.resumed(Step::Yield, t, t + US); // nobody wanted the core
         let blocked = (0..).find(|poll| {
             if poll % 8 > 0 {
                 w.polled();
                 return false;
             }
-            w.empty(t + poll * 3 * US, owed) == Step::Block
+            w.empty(t + poll * 3 * US, 0, owed) == Step::Block
         });
         assert_eq!(blocked, Some(1672), "5 ms, and the rest until the next look at the clock");
+    }
+
+    #[test]
+    fn who_is_busy_elsewhere_is_not_blocked_here() {
+        let (mut w, t) = (Waiting::default(), Instant::now());
+        for us in 0..20_000 {
+            assert_ne!(w.empty(t + us * US, us / 90, owed), Step::Block);
+        }
+        let blocked = (20_000..).find(|&us| w.empty(t + us * US, 222, owed) == Step::Block);
+        assert_eq!(blocked, Some(222 * 90 + 100));
     }
 
     #[test]
     fn blocks_again_at_once_and_longer_the_longer_nothing_comes() {
         let (mut w, mut t) = (Waiting::default(), Instant::now());
         for us in (0..100).step_by(4) {
-            w.empty(t + us * US, owed);
+            w.empty(t + us * US, 0, owed);
         }
         t += 100 * US;
         let mut slept = Vec::new();
         for _ in 0..60 {
-            assert_eq!(w.empty(t, owed), Step::Block);
+            assert_eq!(w.empty(t, 0, owed), Step::Block);
             slept.push(w.block_limit());
             w.resumed(Step::Block, t, t + w.block_limit());
             t += slept[slept.len() - 1] + 30 * US;
@@ -250,41 +272,41 @@ mod tests {
         assert_eq!((slept[0], slept[59]), (BLOCK_MIN, BLOCK_MAX));
         assert!(slept.is_sorted());
         t += 50 * US;
-        assert_eq!(w.empty(t, owed), Step::Block, "that may have been an interruption");
+        assert_eq!(w.empty(t, 0, owed), Step::Block, "that may have been an interruption");
         w.resumed(Step::Block, t, t + BLOCK_MIN);
         t += BLOCK_MIN + 50 * US;
-        assert_ne!(w.empty(t, owed), Step::Block, "who stays away again does other things");
+        assert_ne!(w.empty(t, 0, owed), Step::Block, "who stays away again does other things");
     }
 
     #[test]
     fn a_stranger_on_the_core_makes_it_block_soon_for_a_while() {
         let (mut w, t) = (Waiting::default(), Instant::now());
-        assert_eq!(w.empty(t, owed), Step::Yield);
+        assert_eq!(w.empty(t, 0, owed), Step::Yield);
         w.resumed(Step::Yield, t, t + 3000 * US);
         w.found();
         let t = t + 4000 * US;
         for us in (0..20).step_by(4) {
-            assert_eq!(w.empty(t + us * US, owed), Step::Poll);
+            assert_eq!(w.empty(t + us * US, 0, owed), Step::Poll);
         }
-        assert_eq!(w.empty(t + 20 * US, owed), Step::Block);
+        assert_eq!(w.empty(t + 20 * US, 0, owed), Step::Block);
         for n in 0..CROWDED_WAITS {
-            w.empty(t + (100 + n) * US, owed);
+            w.empty(t + (100 + n) * US, 0, owed);
             w.found();
         }
-        assert_eq!(w.empty(t + 9000 * US, owed), Step::Yield);
+        assert_eq!(w.empty(t + 9000 * US, 0, owed), Step::Yield);
     }
 
     #[test]
     fn who_is_owed_nothing_is_not_blocked_beside_a_stranger() {
         let (mut w, t) = (Waiting::default(), Instant::now());
-        assert_eq!(w.empty(t, || false), Step::Yield);
+        assert_eq!(w.empty(t, 0, || false), Step::Yield);
         w.resumed(Step::Yield, t, t + 3000 * US);
         w.found();
         let t = t + 4000 * US;
         for us in (0..2000).step_by(4) {
-            assert_eq!(w.empty(t + us * US, || false), Step::Poll);
+            assert_eq!(w.empty(t + us * US, 0, || false), Step::Poll);
         }
-        assert_eq!(w.empty(t + 1999 * US, owed), Step::Block);
-        assert_eq!(w.empty(t + 2000 * US, || false), Step::Block);
+        assert_eq!(w.empty(t + 1999 * US, 0, owed), Step::Block);
+        assert_eq!(w.empty(t + 2000 * US, 0, || false), Step::Block);
     }
 }

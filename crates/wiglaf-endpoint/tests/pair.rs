@@ -125,6 +125,40 @@ fn a_watcher_sees_the_counters_grow() {
     assert!(seen.lock().unwrap().is_sorted());
 }
 
+/// An MPI has an endpoint for messages and one for windows, and polls both in turn: asleep at the
+/// one, it would not hear of the other.
+#[test]
+fn who_is_busy_at_one_endpoint_is_not_put_to_sleep_at_another() {
+    /// So that what comes between looks like an interruption.
+    const POLLS: u32 = 20;
+    fn sleeps(quiet: &mut Endpoint) -> bool {
+        (0..POLLS).any(|_| {
+            quiet.progress();
+            let Some(pause) = quiet.begin_idle() else { return false };
+            let asleep = quiet.sleepers() > 0;
+            pause.pass();
+            quiet.end_idle(&pause);
+            asleep
+        })
+    }
+    let (mut p, mut quiet) = (pair(), open(3));
+    for _ in 0..2000 {
+        let (mut from, mut to) = (pattern(8), vec![0; 8]);
+        // SAFETY: both buffers outlive the operations, which complete below.
+        unsafe {
+            p.b.post_recv(&recv_op(7, 1), &[region(&mut to)]).unwrap();
+            p.a.post_send(&send_op(p.a_to_b, 7, 2), &[region(&mut from)]).unwrap();
+        }
+        p.received();
+        p.sent();
+        assert!(!sleeps(&mut quiet));
+    }
+    let began = Instant::now();
+    while !sleeps(&mut quiet) {
+        assert!(began.elapsed() < Duration::from_secs(20), "it never sleeps");
+    }
+}
+
 #[test]
 fn every_length_arrives_expected_and_unexpected() {
     let mut p = pair();

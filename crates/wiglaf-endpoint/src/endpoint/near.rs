@@ -76,7 +76,7 @@ impl Endpoint {
     /// Whether this poll may leave the other links out.
     pub(crate) fn links_may_wait(&mut self, found: bool) -> bool {
         if found {
-            self.waiting.found();
+            self.found();
             self.tell_sleepers();
             self.quiet_polls = 0;
             self.near_polls_left = NEAR_POLLS;
