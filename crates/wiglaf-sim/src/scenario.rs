@@ -63,7 +63,8 @@ pub struct Scenario {
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// What is left out of a scenario, by name; `Scenario::without` knows them, and numbers of mishaps.
-const PARTS: [&str; 6] = ["drop", "duplicate", "corrupt", "reorder", "burst", "skew"];
+const PARTS: [&str; 7] =
+    ["drop", "duplicate", "corrupt", "reorder", "burst", "skew", "encryption"];
 
 impl Scenario {
     /// Faults and load alone, with true clocks.
@@ -97,11 +98,13 @@ impl Scenario {
         };
         let skew_ppm = if random.chance(0.5) { random.below(50_000) as u32 } else { 0 };
         let mishaps = (0..random.below(5)).map(|_| Mishap::any(&mut random, endpoints)).collect();
-        Self { seed, endpoints, faults, load, skew_ppm, encrypt: false, mishaps }
+        // Last, so that the rest of a seed's run is what it was before there was encryption.
+        let encrypt = random.chance(0.25);
+        Self { seed, endpoints, faults, load, skew_ppm, encrypt, mishaps }
     }
 
-    /// The same without one of `drop`, `duplicate`, `corrupt`, `reorder`, `burst`, `skew`, or
-    /// without the mishap of that number.
+    /// The same without one of `drop`, `duplicate`, `corrupt`, `reorder`, `burst`, `skew`,
+    /// `encryption`, or without the mishap of that number.
     ///
     /// # Errors
     /// When there is nothing of that name.
@@ -113,6 +116,7 @@ impl Scenario {
             "reorder" => self.faults.reorder = 0.0,
             "burst" => self.faults.burst = 0.0,
             "skew" => self.skew_ppm = 0,
+            "encryption" => self.encrypt = false,
             number => match number.parse::<usize>() {
                 // Made to last no time and to touch nobody: the others keep their numbers.
                 Ok(number) if number < self.mishaps.len() => {

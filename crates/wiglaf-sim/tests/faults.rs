@@ -115,17 +115,20 @@ fn a_shrunken_window_does_not_keep_the_probe_in() {
 /// for ever, since nothing more was sent to it.
 #[test]
 fn who_awaits_bytes_or_a_grant_of_the_dead_is_told() {
-    let run = Scenario::from_seed(578).run();
+    let run = Scenario::from_seed(578).without("encryption").unwrap().run();
     assert!(run.is_ok(), "{run:?}");
 }
 
-/// Partitions, pauses, restarts, skewed clocks and bursts, in any mixture.
+/// Partitions, pauses, restarts, skewed clocks, bursts and encryption, in any mixture.
 #[test]
 fn mishaps_lose_nothing_and_hang_nobody() {
-    for seed in 0..12 {
-        let run = Scenario::from_seed(seed).run();
+    let scenarios = || (0..12).map(Scenario::from_seed);
+    for scenario in scenarios() {
+        let run = scenario.run();
         assert!(run.is_ok(), "{run:?}");
     }
+    let encrypted = scenarios().filter(|scenario| scenario.encrypt).count();
+    assert!((1..12).contains(&encrypted), "{encrypted} of 12 are encrypted");
 }
 
 /// An endpoint that dies while everybody sends to it, and clocks that differ by up to 5 %.
