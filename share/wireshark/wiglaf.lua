@@ -4,12 +4,14 @@
 --
 -- or copy it to a folder of plugins (Help, About, Folders). Datagrams are told
 -- by their first bytes on any UDP port. The proof cannot be checked without
--- the job's key and is only shown; the checksum of the body is checked.
+-- the job's key and is only shown; the checksum of the body is checked. Of an
+-- encrypted datagram the header is shown, its count in place of the proof.
 
 local wiglaf = Proto("wiglaf", "Wiglaf")
 
 local HEADER_LEN = 48
 local MAGIC, VERSION = 0x57, 1
+local ENCRYPTED, AUTHENTICATION_LEN = 0x80, 16
 
 local kinds = {
    [1] = "ordered", [2] = "bulk", [3] = "control",
@@ -34,6 +36,8 @@ f.kind = ProtoField.uint8("wiglaf.kind", "Kind", base.DEC, kinds)
 f.checksum = ProtoField.uint32("wiglaf.checksum", "Checksum (CRC-32C of the body)", base.HEX)
 f.checksum_status = ProtoField.uint8("wiglaf.checksum.status", "Checksum is", base.DEC, sums)
 f.proof = ProtoField.uint64("wiglaf.proof", "Proof", base.HEX)
+f.count = ProtoField.uint64("wiglaf.count", "Datagrams encrypted before")
+f.tag_bytes = ProtoField.bytes("wiglaf.authentication", "Authentication tag")
 f.source = ProtoField.uint64("wiglaf.source", "Source epoch", base.HEX)
 f.destination = ProtoField.uint64("wiglaf.destination", "Destination epoch", base.HEX)
 f.sequence = ProtoField.uint64("wiglaf.sequence", "Number")
@@ -243,7 +247,8 @@ local function header(buffer, tree)
    tree:add(f.version, buffer(1, 1))
    tree:add(f.kind, buffer(2, 1))
    tree:add_le(f.checksum, buffer(4, 4))
-   tree:add_le(f.proof, buffer(8, 8))
+   local is_encrypted = buffer(2, 1):uint() >= ENCRYPTED
+   tree:add_le(is_encrypted and f.count or f.proof, buffer(8, 8))
    tree:add_le(f.source, buffer(16, 8))
    tree:add_le(f.destination, buffer(24, 8))
    tree:add(f.sequence, buffer(32, 4), number(buffer))
@@ -269,12 +274,19 @@ function wiglaf.dissector(buffer, pinfo, root)
    local body = buffer:len() > HEADER_LEN and buffer(HEADER_LEN) or nil
    -- A frame that was cut when it was recorded cannot be summed.
    local kind, names = buffer(2, 1):uint(), {}
-   local is_encrypted = kind >= 0x80
-   if buffer:len() == buffer:reported_len() and not is_encrypted then
+   local is_cut = buffer:len() < buffer:reported_len()
+   local is_encrypted = kind >= ENCRYPTED
+   if not is_cut and not is_encrypted then
       checksum(buffer, body, tree)
    end
    if body and is_encrypted then
-      show_payload(body, tree)
+      local hidden = body:len() - AUTHENTICATION_LEN
+      if hidden > 0 then
+         show_payload(body(0, hidden), tree)
+      end
+      if hidden >= 0 and not is_cut then
+         tree:add(f.tag_bytes, body(hidden))
+      end
    elseif body and kind == 2 then
       segment(body, tree)
    elseif body then

@@ -2,11 +2,11 @@
 
 mod common;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use common::tshark::{has_tshark, set, tshark};
 use common::{Site, eventually, has_openmpi};
 
 /// Messages of all kinds: short, of several datagrams, long; then good-byes.
@@ -22,6 +22,7 @@ int main(void) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     fclose(fopen("ready", "w"));
     for (int go = 0; !go;) {
+        usleep(1000); // else more is sent than can be recorded
         go = access("go", F_OK) == 0;
         MPI_Bcast(&go, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
@@ -32,26 +33,6 @@ int main(void) {
     return 0;
 }
 "#;
-
-/// What tshark says of one field in all frames that `filter` lets through.
-fn tshark(file: &Path, filter: &str, field: &str) -> Vec<String> {
-    let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../share/wireshark/wiglaf.lua");
-    let output = Command::new("tshark")
-        .arg("-X")
-        .arg(format!("lua_script:{}", lua.display()))
-        .args(["-Y", filter, "-T", "fields", "-e", field, "-r"])
-        .arg(file)
-        .output()
-        .unwrap();
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && !complaints.contains("Lua"), "{complaints}");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.lines().flat_map(|line| line.split(',')).map(str::to_owned).collect()
-}
-
-fn set(values: Vec<String>) -> BTreeSet<String> {
-    values.into_iter().filter(|value| !value.is_empty()).collect()
-}
 
 /// Changes the last byte of the first bulk segment in the file; says which frame it was in.
 fn damage(file: &Path) -> usize {
@@ -76,11 +57,7 @@ fn damage(file: &Path) -> usize {
 
 #[test]
 fn a_real_job_is_recorded_and_tshark_names_every_field() {
-    if Command::new("tshark").arg("--version").output().is_err() {
-        eprintln!("skipped: tshark is not installed");
-        return;
-    }
-    if !has_openmpi() {
+    if !has_tshark() || !has_openmpi() {
         return;
     }
     let Some(site) = Site::up(&[]) else { return };

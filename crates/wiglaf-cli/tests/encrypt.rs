@@ -3,8 +3,10 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 
+use common::tshark::{has_tshark, set, tshark};
 use common::{Site, eventually, has_openmpi};
 
 /// So many bytes in a row, each 7 more than the one before, are a message of `besieged.c`.
@@ -35,6 +37,22 @@ fn is_readable(site: &Site, options: &[&str]) -> bool {
     shows_messages(&fs::read(site.work().join("job.pcapng")).unwrap())
 }
 
+/// The dissector shows headers, and takes nothing that is encrypted for a record.
+fn is_dissected_as_encrypted(recording: &Path) {
+    let wrong = "wiglaf.malformed or _ws.malformed or _ws.lua.error or not wiglaf";
+    assert_eq!(tshark(recording, wrong, "frame.number"), [""; 0]);
+    let plain = "wiglaf.kind < 0x80 or wiglaf.record or wiglaf.checksum.status or wiglaf.proof";
+    assert_eq!(tshark(recording, plain, "frame.number"), [""; 0]);
+    let sources = set(tshark(recording, "wiglaf.count", "ip.src"));
+    assert!(!sources.is_empty());
+    for source in sources {
+        let sent = tshark(recording, &format!("ip.src == {source}"), "wiglaf.count");
+        let counts = set(sent.clone());
+        // A datagram is seen at both ends of the wire; no other has its count.
+        assert!(sent.len() <= 2 * counts.len(), "{} have {} counts", sent.len(), counts.len());
+    }
+}
+
 #[test]
 fn an_encrypted_job_shows_no_message_on_the_wire() {
     let Some(site) = Site::up(&["--nodes", "2"]) else { return };
@@ -42,9 +60,13 @@ fn an_encrypted_job_shows_no_message_on_the_wire() {
         return;
     }
     site.compile_from("tests/mpi", "besieged");
+    let dissects = has_tshark();
     assert!(is_readable(&site, &["--link", "packet"]), "the search finds what is plain");
     for link in ["udp", "packet", "xdp-generic"] {
         assert!(!is_readable(&site, &["--encrypt", "--link", link]), "{link}");
+        if dissects {
+            is_dissected_as_encrypted(&site.work().join("job.pcapng"));
+        }
     }
     let refused = site.wiglaf(&["run", "--encrypt", "--transport", "tcp", "--", "true"]);
     assert!(refused.stderr.contains("only Wiglaf's transport encrypts"), "{}", refused.stderr);

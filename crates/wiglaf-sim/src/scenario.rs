@@ -63,8 +63,7 @@ pub struct Scenario {
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// What is left out of a scenario, by name; `Scenario::without` knows them, and numbers of mishaps.
-const PARTS: [&str; 7] =
-    ["drop", "duplicate", "corrupt", "reorder", "burst", "skew", "encryption"];
+const PARTS: [&str; 7] = ["drop", "duplicate", "corrupt", "reorder", "burst", "skew", "encryption"];
 
 impl Scenario {
     /// Faults and load alone, with true clocks.

@@ -1,0 +1,35 @@
+//! What tshark reads in recordings, with our dissector.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+/// Whether there is a tshark; says so if not.
+pub(crate) fn has_tshark() -> bool {
+    let found = Command::new("tshark").arg("--version").output().is_ok();
+    if !found {
+        eprintln!("skipped: tshark is not installed");
+    }
+    found
+}
+
+/// What tshark says of one field in all frames that `filter` lets through.
+pub(crate) fn tshark(file: &Path, filter: &str, field: &str) -> Vec<String> {
+    let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../share/wireshark/wiglaf.lua");
+    let output = Command::new("tshark")
+        .arg("-X")
+        .arg(format!("lua_script:{}", lua.display()))
+        .args(["-Y", filter, "-T", "fields", "-e", field, "-r"])
+        .arg(file)
+        .output()
+        .unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !complaints.contains("Lua"), "{complaints}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().flat_map(|line| line.split(',')).map(str::to_owned).collect()
+}
+
+/// What there is of it.
+pub(crate) fn set(values: Vec<String>) -> BTreeSet<String> {
+    values.into_iter().filter(|value| !value.is_empty()).collect()
+}
