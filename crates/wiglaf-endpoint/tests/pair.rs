@@ -95,6 +95,18 @@ impl Pair {
         });
         out.unwrap()
     }
+
+    /// A message of 8 bytes from A to B.
+    fn exchange(&mut self) {
+        let (mut from, mut to) = (pattern(8), vec![0; 8]);
+        // SAFETY: both buffers outlive the operations, which complete below.
+        unsafe {
+            self.b.post_recv(&recv_op(7, 1), &[region(&mut to)]).unwrap();
+            self.a.post_send(&send_op(self.a_to_b, 7, 2), &[region(&mut from)]).unwrap();
+        }
+        self.received();
+        self.sent();
+    }
 }
 
 fn pattern(len: usize) -> Vec<u8> {
@@ -112,14 +124,7 @@ fn a_watcher_sees_the_counters_grow() {
         to.lock().unwrap().push(received.1);
     });
     for n in 0..3 {
-        let (mut from, mut to) = (pattern(8), vec![0; 8]);
-        // SAFETY: both buffers outlive the operations, which complete below.
-        unsafe {
-            p.b.post_recv(&recv_op(7, 1), &[region(&mut to)]).unwrap();
-            p.a.post_send(&send_op(p.a_to_b, 7, 2), &[region(&mut from)]).unwrap();
-        }
-        p.received();
-        p.sent();
+        p.exchange();
         p.until(|_| seen.lock().unwrap().last().is_some_and(|last| *last > n));
     }
     assert!(seen.lock().unwrap().is_sorted());
@@ -143,14 +148,7 @@ fn who_is_busy_at_one_endpoint_is_not_put_to_sleep_at_another() {
     }
     let (mut p, mut quiet) = (pair(), open(3));
     for _ in 0..2000 {
-        let (mut from, mut to) = (pattern(8), vec![0; 8]);
-        // SAFETY: both buffers outlive the operations, which complete below.
-        unsafe {
-            p.b.post_recv(&recv_op(7, 1), &[region(&mut to)]).unwrap();
-            p.a.post_send(&send_op(p.a_to_b, 7, 2), &[region(&mut from)]).unwrap();
-        }
-        p.received();
-        p.sent();
+        p.exchange();
         assert!(!sleeps(&mut quiet));
     }
     let began = Instant::now();

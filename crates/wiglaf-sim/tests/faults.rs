@@ -122,12 +122,12 @@ fn who_awaits_bytes_or_a_grant_of_the_dead_is_told() {
 /// Partitions, pauses, restarts, skewed clocks, bursts and encryption, in any mixture.
 #[test]
 fn mishaps_lose_nothing_and_hang_nobody() {
-    let scenarios = || (0..12).map(Scenario::from_seed);
-    for scenario in scenarios() {
+    let scenarios: Vec<Scenario> = (0..12).map(Scenario::from_seed).collect();
+    for scenario in &scenarios {
         let run = scenario.run();
         assert!(run.is_ok(), "{run:?}");
     }
-    let encrypted = scenarios().filter(|scenario| scenario.encrypt).count();
+    let encrypted = scenarios.iter().filter(|scenario| scenario.encrypt).count();
     assert!((1..12).contains(&encrypted), "{encrypted} of 12 are encrypted");
 }
 

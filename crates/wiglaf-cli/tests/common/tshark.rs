@@ -29,6 +29,12 @@ pub(crate) fn tshark(file: &Path, filter: &str, field: &str) -> Vec<String> {
     text.lines().flat_map(|line| line.split(',')).map(str::to_owned).collect()
 }
 
+/// Fails unless the dissector takes every frame for ours and finds nothing wrong with any.
+pub(crate) fn expect_well_formed(file: &Path) {
+    let wrong = "wiglaf.malformed or _ws.malformed or _ws.lua.error or not wiglaf";
+    assert_eq!(tshark(file, wrong, "frame.number"), [""; 0]);
+}
+
 /// What there is of it.
 pub(crate) fn set(values: Vec<String>) -> BTreeSet<String> {
     values.into_iter().filter(|value| !value.is_empty()).collect()
