@@ -242,12 +242,11 @@ local function number(buffer)
    return UInt64.new(buffer(32, 4):le_uint(), buffer(3, 1):uint())
 end
 
-local function header(buffer, tree)
+local function header(buffer, is_encrypted, tree)
    tree:add(f.magic, buffer(0, 1))
    tree:add(f.version, buffer(1, 1))
    tree:add(f.kind, buffer(2, 1))
    tree:add_le(f.checksum, buffer(4, 4))
-   local is_encrypted = buffer(2, 1):uint() >= ENCRYPTED
    tree:add_le(is_encrypted and f.count or f.proof, buffer(8, 8))
    tree:add_le(f.source, buffer(16, 8))
    tree:add_le(f.destination, buffer(24, 8))
@@ -266,27 +265,32 @@ local function checksum(buffer, body, tree)
    end
 end
 
+-- A body that was cut ends before its tag.
+local function hidden(body, is_cut, tree)
+   local len = is_cut and body:len() or body:len() - AUTHENTICATION_LEN
+   if len > 0 then
+      show_payload(body(0, len), tree)
+   end
+   if not is_cut and len >= 0 then
+      tree:add(f.tag_bytes, body(len))
+   end
+end
+
 function wiglaf.dissector(buffer, pinfo, root)
    if buffer:len() < HEADER_LEN then return 0 end
    pinfo.cols.protocol = "Wiglaf"
    local tree = root:add(wiglaf, buffer())
-   header(buffer, tree)
+   local kind, names = buffer(2, 1):uint(), {}
+   local is_encrypted = kind >= ENCRYPTED
+   header(buffer, is_encrypted, tree)
    local body = buffer:len() > HEADER_LEN and buffer(HEADER_LEN) or nil
    -- A frame that was cut when it was recorded cannot be summed.
-   local kind, names = buffer(2, 1):uint(), {}
    local is_cut = buffer:len() < buffer:reported_len()
-   local is_encrypted = kind >= ENCRYPTED
    if not is_cut and not is_encrypted then
       checksum(buffer, body, tree)
    end
    if body and is_encrypted then
-      local hidden = body:len() - AUTHENTICATION_LEN
-      if hidden > 0 then
-         show_payload(body(0, hidden), tree)
-      end
-      if hidden >= 0 and not is_cut then
-         tree:add(f.tag_bytes, body(hidden))
-      end
+      hidden(body, is_cut, tree)
    elseif body and kind == 2 then
       segment(body, tree)
    elseif body then
