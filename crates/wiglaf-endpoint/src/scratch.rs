@@ -23,7 +23,7 @@ impl Scratch {
     /// `len` bytes.
     #[must_use]
     pub fn new(len: usize) -> Self {
-        let memory = vec![0; len].into_boxed_slice();
+        let memory = vec![0u8; len].into_boxed_slice();
         Self { start: Box::into_raw(memory).cast(), len }
     }
 
