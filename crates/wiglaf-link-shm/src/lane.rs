@@ -8,7 +8,6 @@
 //! ring beside the cells and never wrap.
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::Ordering;
 
 use wiglaf_link::near::{Head, Payload};
 
@@ -17,6 +16,7 @@ use crate::layout::{
 };
 use crate::mapping::Mapping;
 use crate::ring::Nonsense;
+use crate::sync::Ordering;
 
 /// Words of a cell behind its first.
 pub(crate) const BODY_WORDS: usize = CELL_LEN / 8 - 1;
@@ -47,9 +47,10 @@ impl Producer {
     /// Continues the lane of the slot at `base` where the last sender left it,
     /// at whichever instruction that died.
     pub(crate) fn resume(map: &Mapping, base: usize) -> Result<Self, Nonsense> {
-        // In this order: a receiver that goes on meanwhile tells of bytes first.
-        let bytes_taken = map.word(base + AT_BYTES_TAKEN).load(Ordering::Acquire);
+        // In this order: a receiver that goes on meanwhile tells of bytes first, so these may be
+        // ahead of the cells, and never behind.
         let cells_taken = map.word(base + AT_CELLS_TAKEN).load(Ordering::Acquire);
+        let bytes_taken = map.word(base + AT_BYTES_TAKEN).load(Ordering::Acquire);
         let sane = |position: u64| position < 1 << 62;
         if !sane(cells_taken) || !sane(bytes_taken) || !bytes_taken.is_multiple_of(ALIGN) {
             return Err(Nonsense);
@@ -60,7 +61,9 @@ impl Producer {
         while cell - cells_taken < CELLS as u64
             && let Some(found) = Cell::read(map, base, cell)
         {
-            if let Some(end) = found.end_of_bytes(byte)? {
+            if !found.is_taken(bytes_taken)
+                && let Some(end) = found.end_of_bytes(byte)?
+            {
                 byte = end;
             }
             cell += 1;
@@ -185,6 +188,11 @@ impl Cell {
     fn byte(&self) -> Option<u64> {
         let outside = self.len != HELLO && self.len as usize > INLINE_LEN;
         outside.then_some(self.body[HEAD_WORDS])
+    }
+
+    /// Whether its payload lies among the bytes that have been taken.
+    fn is_taken(&self, taken: u64) -> bool {
+        self.byte().is_some_and(|byte| byte.saturating_add(padded(self.len as usize)) <= taken)
     }
 
     /// Where the payload ends in the byte ring, if it lies there, after
@@ -329,5 +337,5 @@ fn byte_offset(base: usize, byte: u64) -> usize {
     base + AT_BYTES + (byte as usize & (BYTES_LEN - 1))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

@@ -4,28 +4,30 @@
 //! datagrams, and the near lane: a ring of cells and a byte ring for what does
 //! not fit a cell. Words that different processes write lie on cache lines of
 //! their own.
+//!
+//! For loom all is small: it follows every order in which a ring can be filled and emptied.
 
 /// Tells a finished segment of this layout from anything else. The last two
 /// digits are the layout's version.
 pub(crate) const MAGIC: u64 = 0x5769_676c_6166_0002;
 
-const PAGE_LEN: usize = 4096;
+const PAGE_LEN: usize = if cfg!(loom) { 512 } else { 4096 };
 
 /// Senders that a receiver has room for.
-pub(crate) const SLOTS: usize = 64;
+pub(crate) const SLOTS: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Bytes of one sender's ring.
-pub(crate) const RING_LEN: usize = 256 << 10;
+pub(crate) const RING_LEN: usize = if cfg!(loom) { 64 } else { 256 << 10 };
 
 /// Cells of one sender's near lane, each a cache line.
-pub(crate) const CELLS: usize = 512;
+pub(crate) const CELLS: usize = if cfg!(loom) { 2 } else { 512 };
 pub(crate) const CELL_LEN: usize = 64;
 
 /// Bytes of one sender's near lane for payloads that no cell holds.
-pub(crate) const BYTES_LEN: usize = 256 << 10;
+pub(crate) const BYTES_LEN: usize = if cfg!(loom) { 256 } else { 256 << 10 };
 
 /// Longest payload of one record of the near lane.
-pub(crate) const PAYLOAD_LEN_MAX: usize = 32 << 10;
+pub(crate) const PAYLOAD_LEN_MAX: usize = if cfg!(loom) { 64 } else { 32 << 10 };
 
 /// Bytes of one slot.
 pub(crate) const SLOT_LEN: usize = PAGE_LEN + RING_LEN + CELLS * CELL_LEN + BYTES_LEN;
@@ -37,10 +39,10 @@ pub(crate) const HEAD_LEN: usize = PAGE_LEN;
 pub(crate) const SEGMENT_LEN: usize = HEAD_LEN + SLOTS * SLOT_LEN;
 
 /// Longest payload of one frame.
-pub(crate) const FRAME_LEN_MAX: usize = (16 << 10) - RECORD_HEAD_LEN;
+pub(crate) const FRAME_LEN_MAX: usize = if cfg!(loom) { 16 } else { (16 << 10) - RECORD_HEAD_LEN };
 
 /// Most frames of one train.
-pub(crate) const TRAIN_MAX: usize = 8;
+pub(crate) const TRAIN_MAX: usize = if cfg!(loom) { 1 } else { 8 };
 
 /// Bytes in front of each frame in a ring, and the alignment of records.
 pub(crate) const RECORD_HEAD_LEN: usize = 16;
@@ -76,7 +78,7 @@ pub(crate) const fn slot(index: usize) -> usize {
     HEAD_LEN + index * SLOT_LEN
 }
 
-const _: () = assert!(RING_LEN.is_power_of_two() && SLOTS == 64);
+const _: () = assert!(RING_LEN.is_power_of_two() && (SLOTS == 64 || cfg!(loom)));
 const _: () = assert!(CELLS.is_power_of_two() && BYTES_LEN.is_power_of_two());
 // Payloads do not wrap: two of the longest fit wherever the ring stands.
 const _: () = assert!(4 * PAYLOAD_LEN_MAX <= BYTES_LEN);

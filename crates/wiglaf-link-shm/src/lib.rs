@@ -18,13 +18,17 @@ mod foreign;
 #[forbid(unsafe_code)]
 mod lane;
 mod layout;
+#[cfg_attr(loom, path = "mapping/modelled.rs")]
 mod mapping;
+#[cfg(all(test, loom))]
+mod models;
 #[forbid(unsafe_code)]
 mod near;
 #[forbid(unsafe_code)]
 mod ring;
 #[forbid(unsafe_code)]
 mod segment;
+mod sync;
 #[forbid(unsafe_code)]
 mod wake;
 
@@ -35,18 +39,16 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::SocketAddr as BellAddress;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use wiglaf_link::near::Near;
 use wiglaf_link::{Deliver, Drops, Limits, Link, Sent, Train, Unreachable};
 
-use layout::{
-    AT_ARMED, AT_CLAIMED, AT_TAKES_NEAR, FRAME_LEN_MAX, RING_LEN, SLOTS, TRAIN_MAX, slot,
-};
+use layout::{AT_CLAIMED, AT_TAKES_NEAR, FRAME_LEN_MAX, RING_LEN, SLOTS, TRAIN_MAX, slot};
 use near::NearLane;
 use ring::{Consumer, Nonsense, Producer, Writer};
 use segment::{FOLDER, OwnSegment, PeerSegment};
+use sync::Ordering;
 use wake::Bell;
 
 /// Most frames of one receive burst.
@@ -361,10 +363,8 @@ impl Link for ShmLink {
     }
 
     fn arm(&mut self, armed: bool) -> bool {
-        self.own.map.word(AT_ARMED).store(u64::from(armed), Ordering::Relaxed);
-        if armed {
-            fence(Ordering::SeqCst);
-        } else {
+        wake::arm(&self.own.map, armed);
+        if !armed {
             self.bell.silence();
             self.deaths.calls = DEATH_CHECK_STRIDE;
         }
@@ -414,5 +414,5 @@ fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

@@ -6,7 +6,6 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddrV4;
 use std::os::unix::net::SocketAddr as BellAddress;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use wiglaf_link::near::{Head, Near, NearId, NearSink, Pushed, Remote};
 
@@ -15,6 +14,7 @@ use crate::lane::{BODY_WORDS, Body, Consumer, Producer};
 use crate::layout::{AT_LIMIT, AT_LIMIT_OF, AT_TAKES_NEAR, PAYLOAD_LEN_MAX, SLOTS, slot};
 use crate::mapping::Mapping;
 use crate::ring::Nonsense;
+use crate::sync::Ordering;
 use crate::{BURST_MAX, Claim, ShmLink, bits};
 
 /// All peers on the near lane.

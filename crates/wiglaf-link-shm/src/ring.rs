@@ -4,10 +4,9 @@
 //! Positions count bytes since the beginning of time. Records are aligned
 //! and never wrap: where one does not fit before the end, the rest is skipped.
 
-use std::sync::atomic::Ordering;
-
 use crate::layout::{AT_HEAD, AT_RING, AT_TAIL, FRAME_LEN_MAX, RECORD_HEAD_LEN, RING_LEN};
 use crate::mapping::Mapping;
+use crate::sync::Ordering;
 
 /// In place of a length: nothing more before the end of the ring.
 const SKIP: u32 = u32::MAX;
@@ -192,5 +191,5 @@ fn offset(base: usize, position: u64) -> usize {
     base + AT_RING + (position as usize & (RING_LEN - 1))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

@@ -8,7 +8,6 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 use rustix::fs::{
     FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fstat, ftruncate, open, unlink,
@@ -19,6 +18,7 @@ use crate::layout::{
     AT_CLAIMED, AT_MAGIC, AT_OWNER, HEAD_LEN, MAGIC, SEGMENT_LEN, SLOT_LEN, SLOTS, slot,
 };
 use crate::mapping::Mapping;
+use crate::sync::Ordering;
 
 /// Where segments are: memory that all processes of a node share, and no
 /// other node.
@@ -148,7 +148,7 @@ fn claim(map: &Mapping, file: &OwnedFd, folder: &Path, epoch: u64) -> Option<usi
     Some(index)
 }
 
-fn try_claim(map: &Mapping, index: usize, expected: u64, epoch: u64) -> bool {
+pub(crate) fn try_claim(map: &Mapping, index: usize, expected: u64, epoch: u64) -> bool {
     let owner = map.word(slot(index) + AT_OWNER);
     owner.compare_exchange(expected, epoch, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
@@ -163,7 +163,7 @@ fn try_inherit(map: &Mapping, folder: &Path, index: usize, epoch: u64) -> bool {
     is_dead && try_claim(map, index, owner, epoch)
 }
 
-fn release(map: &Mapping, index: usize) {
+pub(crate) fn release(map: &Mapping, index: usize) {
     map.word(slot(index) + AT_OWNER).store(0, Ordering::Release);
 }
 

@@ -7,12 +7,12 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::sync::atomic::{Ordering, fence};
 
 use rustix::process::geteuid;
 
 use crate::layout::AT_ARMED;
 use crate::mapping::Mapping;
+use crate::sync::{Ordering, fence};
 
 /// A receiver's bell.
 #[derive(Debug)]
@@ -30,11 +30,7 @@ impl Bell {
     /// Rings the bell of the receiver behind `map`, to whom something has just
     /// been written, if it is about to block.
     pub(crate) fn ring_if_armed(&self, map: &Mapping, other: &SocketAddr) {
-        // Pairs with the fence in `arm`: either we see that it is armed, or it
-        // sees what was written.
-        fence(Ordering::SeqCst);
-        let armed = map.word(AT_ARMED);
-        if armed.load(Ordering::Relaxed) != 0 && armed.swap(0, Ordering::AcqRel) != 0 {
+        if takes_alarm(map) {
             self.ring(other);
         }
     }
@@ -56,6 +52,24 @@ impl AsRawFd for Bell {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
+}
+
+/// Says whether the receiver behind `map` is about to block. It must look afterwards at what was
+/// written before.
+pub(crate) fn arm(map: &Mapping, armed: bool) {
+    map.word(AT_ARMED).store(u64::from(armed), Ordering::Relaxed);
+    if armed {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// After something was written: whether its receiver must be woken, and by nobody else.
+pub(crate) fn takes_alarm(map: &Mapping) -> bool {
+    // Pairs with the fence in `arm`: either we see that it is armed, or it
+    // sees what was written.
+    fence(Ordering::SeqCst);
+    let armed = map.word(AT_ARMED);
+    armed.load(Ordering::Relaxed) != 0 && armed.swap(0, Ordering::AcqRel) != 0
 }
 
 /// Where the bell of the receiver `epoch` is.

@@ -96,6 +96,22 @@ fn the_next_sender_goes_on_where_the_last_one_died() {
     assert_eq!(pop(&mut consumer, &map), Ok(None));
 }
 
+/// Found by loom: a receiver tells of the bytes first, and a sender may come in between. Its first
+/// payload then went where the receiver had been already, which made the slot nonsense.
+#[test]
+fn the_next_sender_comes_while_a_record_is_taken_out() {
+    let (map, _) = mappings();
+    let mut first = Producer::resume(&map, slot(0)).expect("fresh");
+    let mut consumer = Consumer::new(slot(0));
+    assert!(push(&mut first, &map, 1, 100));
+    assert_eq!(pop(&mut consumer, &map), expected(1, 100));
+    map.word(slot(0) + AT_CELLS_TAKEN).store(0, Ordering::Release);
+    let mut second = Producer::resume(&map, slot(0)).expect("sane");
+    map.word(slot(0) + AT_CELLS_TAKEN).store(1, Ordering::Release);
+    assert!(push(&mut second, &map, 2, 100));
+    assert_eq!(pop(&mut consumer, &map), expected(2, 100));
+}
+
 #[test]
 fn two_threads_see_every_byte_in_order() {
     const RECORDS: usize = 200_000;
