@@ -2,12 +2,13 @@
 
 use std::process::Command;
 
-use crate::tidy;
+use crate::{sanitizers, tidy};
 
 /// Everything.
 pub(crate) fn ci() -> Result<(), String> {
     lint()?;
-    test()
+    test()?;
+    sanitizers::loom()
 }
 
 /// What needs no run of the code.

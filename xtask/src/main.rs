@@ -6,9 +6,9 @@ mod ci;
 mod conformance;
 mod fuzz;
 mod packages;
+mod sanitizers;
 mod sim;
 mod tidy;
-mod tsan;
 mod wheels;
 
 use std::process::ExitCode;
@@ -36,6 +36,12 @@ enum Task {
     Conformance(conformance::Arguments),
     /// Run the provider's threads, and the shared-memory ring, under ThreadSanitizer.
     Tsan,
+    /// Run the tests of the links, the endpoint and the provider under AddressSanitizer.
+    Asan,
+    /// Run the tests that make no system call under Miri (takes a nightly toolchain).
+    Miri,
+    /// Try what processes share in every order of loads and stores.
+    Loom,
     /// Fuzz the parsers and the state machines (takes cargo-fuzz).
     Fuzz(fuzz::Arguments),
     /// Simulate the transport under faults.
@@ -55,7 +61,10 @@ fn main() -> ExitCode {
         Task::Test => ci::test(),
         Task::Tidy => tidy::run(),
         Task::Conformance(arguments) => conformance::run(&arguments),
-        Task::Tsan => tsan::run(),
+        Task::Tsan => sanitizers::tsan(),
+        Task::Asan => sanitizers::asan(),
+        Task::Miri => sanitizers::miri(),
+        Task::Loom => sanitizers::loom(),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Sim(arguments) => sim::run(&arguments),
         Task::Packages { purpose } => packages::install(purpose),

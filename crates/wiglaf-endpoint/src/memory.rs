@@ -289,4 +289,13 @@ mod tests {
             assert!(Regions::new(&[Region { len: 0, ..null }; REGIONS_MAX + 1]).is_none());
         }
     }
+
+    #[test]
+    #[ignore = "reads what is not its own: cargo xtask asan, and miri, must find it"]
+    fn a_read_beyond_the_end_that_must_be_found() {
+        let memory = std::hint::black_box(vec![1u8; 16]);
+        let at = memory.as_ptr().wrapping_add(std::hint::black_box(16));
+        // SAFETY: there is none: what looks for such reads is shown one.
+        std::hint::black_box(unsafe { at.read_volatile() });
+    }
 }
