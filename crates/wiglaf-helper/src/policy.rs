@@ -63,10 +63,26 @@ enum Name {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "String")]
 enum LinkName {
     Packet,
-    Xdp,
+}
+
+/// Why neither a policy nor a caller gets the xdp link (docs/adr/0021).
+pub(crate) const NO_XDP: &str = "no helper lends xdp: its holder could bind it to any interface, \
+                                 and in zero-copy mode read what others receive there; docs/helper.md \
+                                 says more; the packet link can be lent";
+
+impl TryFrom<String> for LinkName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        match name.as_str() {
+            "packet" => Ok(Self::Packet),
+            "xdp" => Err(NO_XDP.to_owned()),
+            _ => Err(format!("there is no link `{name}` to lend, only packet")),
+        }
+    }
 }
 
 impl Policy {
@@ -94,7 +110,7 @@ impl Policy {
 
 impl LinkName {
     fn is(self, link: LinkKind) -> bool {
-        matches!((self, link), (Self::Packet, LinkKind::Packet) | (Self::Xdp, LinkKind::Xdp))
+        matches!((self, link), (Self::Packet, LinkKind::Packet))
     }
 }
 
@@ -162,17 +178,17 @@ mod tests {
     fn users_groups_and_links_are_told_apart() {
         let policy = parse(
             "[[admit]]\nusers = [1000, 'root']\ngroups = [50]\nlinks = ['packet']\n\
-             [[admit]]\nusers = [2000]\nlinks = ['xdp']\n",
+             [[admit]]\nusers = [2000]\nlinks = []\n",
         );
-        for (who, packet, xdp) in [
-            (caller(1000, &[9]), true, false),
-            (caller(0, &[9]), true, false),
-            (caller(3000, &[9, 50]), true, false),
-            (caller(2000, &[9]), false, true),
-            (caller(4000, &[9]), false, false),
+        for (who, packet) in [
+            (caller(1000, &[9]), true),
+            (caller(0, &[9]), true),
+            (caller(3000, &[9, 50]), true),
+            (caller(2000, &[9]), false),
+            (caller(4000, &[9]), false),
         ] {
             assert_eq!(policy.admits(&who, LinkKind::Packet), packet, "{who:?}");
-            assert_eq!(policy.admits(&who, LinkKind::Xdp), xdp, "{who:?}");
+            assert!(!policy.admits(&who, LinkKind::Xdp), "{who:?}");
         }
         assert!(!parse("").admits(&caller(0, &[0]), LinkKind::Packet));
     }
@@ -187,6 +203,13 @@ mod tests {
         ] {
             assert!(toml::from_str::<Policy>(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_policy_that_lends_xdp_is_told_why_not() {
+        let text = "[[admit]]\neverybody = true\nlinks = ['packet', 'xdp']\n";
+        let why = toml::from_str::<Policy>(text).unwrap_err().to_string();
+        assert!(why.contains(NO_XDP), "{why}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) const ANSWER_LEN_MAX: usize = 512;
 pub enum LinkKind {
     /// An AF_PACKET socket.
     Packet,
-    /// An AF_XDP socket; no helper opens these yet.
+    /// An AF_XDP socket; no helper lends these (docs/adr/0021), but says why.
     Xdp,
 }
 

@@ -19,7 +19,7 @@ use rustix::net::{
 use wiglaf_link_packet::open_packet_socket;
 use wiglaf_link_udp::interface;
 
-use crate::policy::{Caller, Policy};
+use crate::policy::{Caller, NO_XDP, Policy};
 use crate::protocol::{LinkKind, REQUEST_LEN, Refusal, Request, emit_answer};
 use crate::rate::Allowances;
 use crate::{confine, sys};
@@ -179,6 +179,9 @@ impl Helper {
         kind: LinkKind,
         descriptor: Option<OwnedFd>,
     ) -> Result<(OwnedFd, std::net::SocketAddrV4), (Refusal, String)> {
+        if kind == LinkKind::Xdp {
+            return Err((Refusal::NotAdmitted, NO_XDP.to_owned()));
+        }
         if !policy.admits(caller, kind) {
             let why = format!(
                 "its policy does not admit user {} to the {} link; ask the administrator, see {}",
@@ -187,9 +190,6 @@ impl Helper {
                 self.policy.display()
             );
             return Err((Refusal::NotAdmitted, why));
-        }
-        if kind == LinkKind::Xdp {
-            return Err((Refusal::Failed, "this helper opens no xdp sockets yet".to_owned()));
         }
         let not_theirs = |why: &str| (Refusal::NotTheirs, why.to_owned());
         let socket = descriptor.ok_or_else(|| not_theirs("no socket came with the request"))?;

@@ -20,7 +20,7 @@ use wiglaf_testnet::{Node, Pair};
 
 const ANN: u32 = 61_001;
 const BOB: u32 = 61_002;
-const POLICY: &str = "[[admit]]\nusers = [61001]\nlinks = ['packet', 'xdp']\n";
+const POLICY: &str = "[[admit]]\nusers = [61001]\nlinks = ['packet']\n";
 
 struct Helper {
     child: Child,
@@ -170,9 +170,15 @@ fn what_is_not_the_callers_own_port_is_refused() {
             assert_eq!(why, Refusal::NotTheirs, "{sentence}");
             assert!(sentence.contains(words), "{sentence}");
         }
-        let (why, _) = refusal(ask_at(&helper.socket(), LinkKind::Xdp, &wildcard));
-        assert_eq!(why, Refusal::Failed);
     });
+    // Admitted or not, whoever asks for an xdp socket is told that there is none to be had.
+    for user in [ANN, BOB] {
+        as_user(&pair.a, user, || {
+            let (why, sentence) = refusal(ask_at(&helper.socket(), LinkKind::Xdp, &wildcard));
+            assert_eq!(why, Refusal::NotAdmitted);
+            assert!(sentence.contains("no helper lends xdp"), "{sentence}");
+        });
+    }
     assert!(helper.status().contains("granted 0") && helper.status().contains("not theirs 5"));
 }
 

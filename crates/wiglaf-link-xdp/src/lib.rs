@@ -117,7 +117,10 @@ impl std::fmt::Display for OpenError {
             Self::NotEthernet => write!(f, "the address is not on an Ethernet interface"),
             Self::Bind(error) => write!(f, "cannot bind the UDP port: {error}"),
             Self::NotPermitted => {
-                write!(f, "it takes CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, or root")
+                write!(
+                    f,
+                    "it takes CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, or root; no helper lends it"
+                )
             }
             Self::NoNativeMode(error) => {
                 write!(f, "the interface's driver takes no native XDP program here: {error}")
