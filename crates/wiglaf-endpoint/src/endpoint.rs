@@ -553,6 +553,11 @@ impl Endpoint {
     pub(crate) fn now(&self) -> Tick {
         tick(self.clock)
     }
+
+    /// That time on the transport's clock.
+    pub(crate) fn tick_of(&self, at: Instant) -> Tick {
+        Tick::from_nanos(at.saturating_duration_since(self.clock).as_nanos() as u64 + 1)
+    }
 }
 
 fn refused(why: SendError) -> PostError {

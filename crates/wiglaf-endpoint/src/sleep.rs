@@ -22,6 +22,8 @@ use crate::waiting::Step;
 
 /// Longest sleep at all: links find the death of a peer only when they are asked.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
+/// How much later than asked for a sleep ends: the slack of timers (50 us, prctl(2)) and getting up.
+const GETTING_UP: Duration = Duration::from_micros(60);
 /// How soon a train is offered again that its link had no room for.
 const STALL_RETRY: Duration = Duration::from_micros(50);
 /// How long closing waits for what was sent to be acknowledged.
@@ -139,9 +141,17 @@ impl Endpoint {
         let nap = match step {
             Step::Poll => return None,
             Step::Yield => None,
+            Step::Block if self.is_due_soon(began) => return None,
             Step::Block => self.lie_down(self.waiting.block_limit()),
         };
         Some(Pause { step, began, nap })
+    }
+
+    /// Whether a timer would be over before a sleep that it ends. Where a stranger wants the core
+    /// it is his all the same.
+    fn is_due_soon(&self, now: Instant) -> bool {
+        let soon = self.tick_of(now) + GETTING_UP;
+        !self.waiting.is_crowded() && self.transport.poll_timeout().is_some_and(|at| at < soon)
     }
 
     /// Ends a pause.
@@ -185,7 +195,8 @@ impl Endpoint {
         self.flush(now);
         let mut limit = limit.min(SLEEP_MAX);
         if let Some(at) = self.transport.poll_timeout() {
-            limit = limit.min(at.since(now));
+            let left = at.since(now);
+            limit = limit.min(left.checked_sub(GETTING_UP).unwrap_or(left));
         }
         if self.is_stalled() {
             limit = limit.min(STALL_RETRY);

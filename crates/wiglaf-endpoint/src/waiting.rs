@@ -89,6 +89,11 @@ impl Waiting {
         self.alone && self.crowded_waits == 0
     }
 
+    /// Whether a stranger has been seen to hold the core of late.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.crowded_waits > 0
+    }
+
     /// A poll has found nothing, and nobody looked at the clock.
     pub(crate) fn polled(&mut self) {
         self.polls = self.polls.saturating_add(1);

@@ -3,13 +3,16 @@
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use wiglaf_wire::{Ack, Header, Kind, Pull, Record, Records, Segment, lane, open};
+use wiglaf_wire::{
+    Ack, DELAY_TWICE, DELAY_UNKNOWN, Header, Kind, Pull, Record, Records, Segment, lane, open,
+};
 
 use crate::limits::{
     ACK_DELAY_MAX, ACK_EVERY_BULK_DIVISOR, ACK_EVERY_BULK_MAX, ACK_EVERY_ORDERED, BULK_WINDOW,
     ORDERED_WINDOW, POOL_MAX, SESSIONS_MAX,
 };
 use crate::receive_window::Arrival;
+use crate::rtt::Held;
 use crate::sequence::{expand, expand_number};
 use crate::session::{AckDebt, Job, Session, State};
 use crate::time::Instant;
@@ -179,8 +182,12 @@ impl Transport {
 
     fn take_ack(&mut self, index: u32, ack: &Ack<'_>, now: Instant, sink: &mut dyn Sink) {
         let session = &mut self.sessions[index as usize];
-        // There, and here since the links were looked at before.
-        let held = Duration::from_micros(u64::from(ack.delay_us)) + (now - self.looked_before_at);
+        let held = match ack.delay_us {
+            DELAY_UNKNOWN => Held::Unknown,
+            DELAY_TWICE => Held::CameTwice,
+            // There, and here since the links were looked at before.
+            us => Held::For(Duration::from_micros(u64::from(us)) + (now - self.looked_before_at)),
+        };
         let mut reports = std::mem::take(&mut self.reports);
         if ack.lane == lane::ORDERED {
             let cumulative = expand(ack.cumulative, session.ordered.base());
@@ -467,6 +474,8 @@ impl AckDebt {
     /// between; who repeats faster is somebody else. What an acknowledgement says of the newest
     /// packet's delay stays as it is.
     fn note_duplicate(&mut self, now: Instant) {
+        // Else it was acknowledged before: that is lost, or still under way.
+        self.twice = self.packets > 0;
         if self.repeated_at.is_none_or(|at| now >= at + ACK_DELAY_MAX) {
             self.repeated_at = Some(now);
             self.now = true;

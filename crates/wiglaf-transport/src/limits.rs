@@ -48,6 +48,8 @@ pub const ACK_DELAY_MAX: Duration = Duration::from_micros(50);
 pub const RTT_INITIAL: Duration = Duration::from_millis(1);
 /// For at least so long the variation of the round-trip time waits for a peak.
 pub const RTT_ROUND_MIN: Duration = Duration::from_millis(1);
+/// So often at most is the variation of the round-trip time halved because probes were called for.
+pub const HASTE_MAX: u8 = 8;
 /// Shortest probe timeout.
 pub const PTO_MIN: Duration = Duration::from_micros(150);
 /// How long a peer that was never heard may have no listener: the processes of

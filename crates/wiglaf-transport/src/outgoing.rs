@@ -1,8 +1,8 @@
 //! What goes out: which session, which lane, which bytes.
 
 use wiglaf_wire::{
-    Ack, BITMAP_WORDS_MAX, HEADER_LEN, Header, Kind, NUMBER_BITS, Record, SEGMENT_PREFIX_LEN,
-    Segment, lane, seal,
+    Ack, BITMAP_WORDS_MAX, DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN, Header, Kind, NUMBER_BITS,
+    Record, SEGMENT_PREFIX_LEN, Segment, lane, seal,
 };
 
 use crate::limits::{BURST_GAP, BURST_MIN, ORDERED_TRAIN_MIN};
@@ -384,8 +384,14 @@ fn even_part(waiting: usize, max: usize) -> usize {
 }
 
 fn held_us(debt: &AckDebt, now: Instant) -> u16 {
+    //= docs/protocol.md#4-acknowledgement
+    //# An acknowledgement that may have been told before MUST say that its delay is unknown, and MUST NOT give a sample of the round trip.
     if debt.packets == 0 {
-        return 0;
+        return DELAY_UNKNOWN;
     }
-    u16::try_from((now - debt.newest_after).as_micros()).unwrap_or(u16::MAX)
+    if debt.twice {
+        return DELAY_TWICE;
+    }
+    let max = DELAY_TWICE - 1;
+    u16::try_from((now - debt.newest_after).as_micros()).map_or(max, |us| us.min(max))
 }

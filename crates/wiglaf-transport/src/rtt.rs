@@ -2,8 +2,18 @@
 
 use std::time::Duration;
 
-use crate::limits::{PTO_MAX, PTO_MIN, RTT_INITIAL, RTT_ROUND_MIN};
+use crate::limits::{HASTE_MAX, PTO_MAX, PTO_MIN, RTT_INITIAL, RTT_ROUND_MIN};
 use crate::time::Instant;
+
+/// How long at most the newest packet of an acknowledgement, and it, waited in the endpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    For(Duration),
+    /// The packet had come twice.
+    CameTwice,
+    /// This may have been told before, and lost.
+    Unknown,
+}
 
 /// What is known of the round trip to one peer, the time in its process included:
 /// that is what an answer takes.
@@ -18,12 +28,15 @@ pub(crate) struct Rtt {
     way_ns: u32,
     /// A round ends at the first sample after this.
     round_end_at: Instant,
+    /// So many halves of the variation are not waited for, as something was lost of late when
+    /// it was.
+    haste: u8,
 }
 
 impl Rtt {
     pub(crate) const fn new() -> Self {
         let round_end_at = Instant::ZERO;
-        Self { smoothed_ns: 0, variation_ns: 0, peak_ns: 0, way_ns: 0, round_end_at }
+        Self { smoothed_ns: 0, variation_ns: 0, peak_ns: 0, way_ns: 0, round_end_at, haste: 0 }
     }
 
     /// Takes the round trip of a packet, `held` of which it spent in the endpoints at most.
@@ -54,6 +67,25 @@ impl Rtt {
         self.variation_ns = if peak > old { old.midpoint(peak) } else { (old * 7 + peak) / 8 };
     }
 
+    /// What was probed for has been acknowledged, so long after it was sent `before` the probe,
+    /// and so long after the last `probe`.
+    ///
+    /// The variation tells how late a peer may be that has merely lost its core. To wait for it is
+    /// right where little is lost, and wrong where the probe is what the peer waits for, too. Which it
+    /// is, no sample of the round trip can tell; what became of the probes does.
+    pub(crate) fn probe_answered(&mut self, before: Duration, probe: Duration, held: Held) {
+        if held == Held::CameTwice {
+            // As long as that did the peer take.
+            self.peak_ns = self.peak_ns.max(nanos(before).saturating_sub(self.smoothed_ns));
+        }
+        // Sooner, the answer was under way already.
+        let was_needless = held == Held::CameTwice || probe < self.smoothed() / 2;
+        self.haste = match was_needless {
+            true => self.haste.saturating_sub(1),
+            false => (self.haste + 4).min(HASTE_MAX),
+        };
+    }
+
     /// Shortest round trip without the time in endpoints, in nanoseconds; 0 when there is none yet.
     pub(crate) fn way_ns(&self) -> u32 {
         self.way_ns
@@ -71,7 +103,7 @@ impl Rtt {
     /// `backoff` probes in a row went unanswered.
     pub(crate) fn probe_timeout(&self, backoff: u32) -> Duration {
         let smoothed = self.smoothed();
-        let spread = Duration::from_nanos(4 * u64::from(self.variation_ns));
+        let spread = Duration::from_nanos((4 * u64::from(self.variation_ns)) >> self.haste);
         let base = (smoothed + spread.max(smoothed)).clamp(PTO_MIN, PTO_MAX);
         base.saturating_mul(1 << backoff.min(16)).min(PTO_MAX)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::congestion::Congestion;
 use crate::limits::{BULK_WINDOW, REORDER_THRESHOLD};
-use crate::rtt::Rtt;
+use crate::rtt::{Held, Rtt};
 use crate::sequence::expand_number;
 use crate::session::release;
 use crate::time::Instant;
@@ -54,6 +54,8 @@ pub(crate) struct SendLane<T> {
     /// Losses of packets below this number have been answered already.
     recovery_end: u64,
     probes: u32,
+    /// The packet that was probed for and is not acknowledged, and when it was sent before that.
+    probed: Option<(u64, Instant)>,
     /// A probe is due, whatever the congestion window says.
     probe_due: bool,
     /// When something was sent last, or the peer was heard to have got something.
@@ -75,6 +77,8 @@ struct Newest {
     transmission: u64,
     /// When, if it was sent once.
     sent_once_at: Option<Instant>,
+    /// How long ago the probed packet was sent first and last, if it is among them.
+    probed: Option<(Duration, Duration)>,
 }
 
 impl<T> SendLane<T> {
@@ -95,6 +99,7 @@ impl<T> SendLane<T> {
             paced_until: None,
             recovery_end: 0,
             probes: 0,
+            probed: None,
             probe_due: false,
             progress_at: Instant::ZERO,
         }
@@ -202,15 +207,14 @@ impl<T> SendLane<T> {
     }
 
     /// Takes an acknowledgement of everything below `cumulative` and of the
-    /// packets that `bitmap` names; `held` is how long the newest of them and
-    /// it waited in the endpoints at most. What speaks of packets never sent is
-    /// ignored.
+    /// packets that `bitmap` names; `held` says how long the newest of them and
+    /// it waited in the endpoints. What speaks of packets never sent is ignored.
     pub(crate) fn on_ack(
         &mut self,
         now: Instant,
         cumulative: u64,
         bitmap: impl Iterator<Item = u64>,
-        held: Duration,
+        held: Held,
         rtt: &mut Rtt,
         mut acked: impl FnMut(T),
     ) -> Acked {
@@ -243,7 +247,11 @@ impl<T> SendLane<T> {
         }
         if outcome.packets > 0 {
             self.progress_at = self.progress_at.max(now);
-            if let Some(sent_at) = newest.sent_once_at {
+            if let Some((before, probe)) = newest.probed {
+                self.probed = None;
+                rtt.probe_answered(before, probe, held);
+            }
+            if let (Some(sent_at), Held::For(held)) = (newest.sent_once_at, held) {
                 // Not earlier: where each packet is probed too soon, no sample would ever
                 // come that says so (Karn's algorithm; RFC 6298, section 5).
                 self.probes = 0;
@@ -293,7 +301,12 @@ impl<T> SendLane<T> {
             newest.transmission = packet.transmission;
             newest.sent_once_at = (!packet.retransmitted).then_some(packet.sent_at);
         }
-        let transmission = packet.transmission;
+        let (transmission, sent_at) = (packet.transmission, packet.sent_at);
+        if let Some((probed, before)) = self.probed
+            && probed == number
+        {
+            newest.probed = Some((now - before, now - sent_at));
+        }
         if !is_of_first {
             self.newest_acked = self.newest_acked.max(transmission);
         }
@@ -368,6 +381,9 @@ impl<T> SendLane<T> {
         self.probe_due = true;
         self.progress_at = now;
         let base = self.base;
+        if self.probed.is_none_or(|(number, _)| number != base) {
+            self.probed = Some((base, front.sent_at));
+        }
         if let Some(front) = self.packets.front_mut()
             && front.state == State::Flying
         {

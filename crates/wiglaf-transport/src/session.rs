@@ -58,6 +58,8 @@ pub(crate) struct Job {
 pub(crate) struct AckDebt {
     /// Packets that arrived since the last acknowledgement.
     pub(crate) packets: u32,
+    /// One of those came a second time.
+    pub(crate) twice: bool,
     /// To be sent by itself when nothing carries it before.
     pub(crate) due_at: Option<Instant>,
     /// To be sent at the next opportunity.
@@ -80,6 +82,7 @@ impl AckDebt {
 
     pub(crate) fn clear(&mut self) {
         self.packets = 0;
+        self.twice = false;
         self.due_at = None;
         self.now = false;
     }

@@ -16,8 +16,8 @@ use wiglaf_transport::{
 };
 use wiglaf_wire::encrypted::{self, JobCipher, TAG_LEN};
 use wiglaf_wire::{
-    Class, Envelope, Epoch, HEADER_LEN, Header, JobKey, Kind, Pull, Record, Records,
-    SEGMENT_PREFIX_LEN, Segment, open, seal,
+    Class, DELAY_TWICE, DELAY_UNKNOWN, Envelope, Epoch, HEADER_LEN, Header, JobKey, Kind, Pull,
+    Record, Records, SEGMENT_PREFIX_LEN, Segment, open, seal,
 };
 
 const KEY: JobKey = JobKey([5; 16]);
@@ -726,6 +726,131 @@ fn a_lost_last_packet_is_there_within_three_round_trips_or_200_us() {
         let took = net.now.since(sent_at);
         assert!(took <= (rtt * 3).max(Duration::from_micros(200)), "{took:?} at {rtt:?}");
     }
+}
+
+/// A message and its answer, each `way` under way, of which those that `is_lost` picks by their
+/// turn are lost the first time; how long each way took.
+fn exchange_with_losses(
+    net: &mut Net,
+    way: Duration,
+    turns: u64,
+    is_lost: impl Fn(u64) -> bool,
+) -> Vec<Duration> {
+    let mut took = Vec::new();
+    for turn in 0..turns {
+        let (from, to) = (turn as usize % 2, 1 - turn as usize % 2);
+        net.send(from, turn, 8).unwrap();
+        let mut out = net.outgoing(from);
+        if is_lost(turn) {
+            out.clear();
+        }
+        let sent_at = net.now;
+        loop {
+            net.now = net.now + way;
+            net.deliver(to, &out);
+            if net.sides[to].app.tags.last() == Some(&turn) {
+                break;
+            }
+            let back = net.outgoing(to);
+            net.deliver(from, &back);
+            for side in &mut net.sides {
+                side.transport.looked(net.now);
+                side.transport.handle_timeout(net.now, &mut side.app);
+            }
+            out = net.outgoing(from);
+        }
+        took.push(net.now.since(sent_at));
+    }
+    took
+}
+
+/// Each message is acknowledged by the next one alone. When one is lost, what it acknowledged is
+/// acknowledged a probe timeout later: that is no round trip.
+#[test]
+fn losses_do_not_lengthen_the_wait_for_the_next_one() {
+    let mut net = Net::new();
+    let way = Duration::from_micros(3);
+    let took = exchange_with_losses(&mut net, way, 4000, |turn| turn % 25 == 24);
+    let longest = took.iter().max().unwrap();
+    assert!(*longest <= Duration::from_micros(200), "{longest:?}");
+    let probes: u64 = net.sides.iter().map(|side| side.transport.stats().probes).sum();
+    assert!(probes >= 4000 / 25, "they were lost: {probes}");
+}
+
+#[test]
+fn an_acknowledgement_that_is_told_again_says_that_its_delay_is_unknown() {
+    let mut net = Net::new();
+    net.send(0, 1, 8).unwrap();
+    let out = net.outgoing(0);
+    net.deliver(1, &out);
+    net.send(1, 2, 8).unwrap();
+    let first = net.outgoing(1);
+    assert_ne!(header_of(&first[0]).ack_delay_us, DELAY_UNKNOWN);
+    net.advance(Duration::from_millis(5));
+    let again = net.outgoing(1);
+    assert_eq!(header_of(&again[0]).ack_delay_us, DELAY_UNKNOWN);
+    net.deliver(0, &again);
+    let rtt = net.sides[0].transport.peer(net.sides[0].peer).unwrap().rtt;
+    assert!(rtt < Duration::from_millis(5), "{rtt:?}");
+}
+
+/// A message and its answer by a peer that does not look for so long, and finds all at once then.
+fn exchange_with_late(net: &mut Net, tag: u64, late: Duration) {
+    net.send(0, tag, 8).unwrap();
+    let mut out = net.outgoing(0);
+    let until = net.now + late;
+    while net.now < until {
+        net.now = net.now + Duration::from_micros(5);
+        let side = &mut net.sides[0];
+        side.transport.looked(net.now);
+        side.transport.handle_timeout(net.now, &mut side.app);
+        out.append(&mut net.outgoing(0));
+    }
+    net.deliver(1, &out);
+    net.send(1, tag, 8).unwrap();
+    let answer = net.outgoing(1);
+    net.now = net.now + Duration::from_micros(3);
+    net.deliver(0, &answer);
+}
+
+/// A peer that was late now and then is waited for, but not any more once it turns out that what
+/// is late is lost.
+#[test]
+fn who_loses_is_not_waited_for_like_who_is_late() {
+    let mut net = Net::new();
+    let probes = |net: &Net| net.sides[0].transport.stats().probes;
+    let mut probes_at_half = 0;
+    for turn in 0..2000 {
+        exchange_with_late(
+            &mut net,
+            turn,
+            Duration::from_micros(if turn % 50 == 49 { 4000 } else { 5 }),
+        );
+        if turn == 1000 {
+            probes_at_half = probes(&net);
+        }
+    }
+    let needless = (probes_at_half, probes(&net) - probes_at_half);
+    assert!(needless.0 < 20 && needless.1 == 0, "{needless:?}");
+    let way = Duration::from_micros(3);
+    let took = exchange_with_losses(&mut net, way, 1000, |turn| turn % 50 == 48);
+    assert!(took[48] > Duration::from_millis(4), "it was late before: {:?}", took[48]);
+    let longest = took[500..].iter().max().unwrap();
+    assert!(*longest <= Duration::from_micros(200), "{longest:?}");
+}
+
+/// Both the packet and its probe were there when the peer came to look: it was late only.
+#[test]
+fn what_came_twice_is_told_to_have_come_twice() {
+    let mut net = Net::new();
+    net.send(0, 1, 8).unwrap();
+    let mut out = net.outgoing(0);
+    net.advance(Duration::from_millis(10));
+    out.append(&mut net.outgoing(0));
+    assert_eq!(out.len(), 2, "it and its probe");
+    net.deliver(1, &out);
+    let answer = net.outgoing(1);
+    assert_eq!(header_of(&answer[0]).ack_delay_us, DELAY_TWICE);
 }
 
 #[test]

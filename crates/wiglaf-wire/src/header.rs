@@ -15,6 +15,12 @@ pub const HEADER_LEN: usize = 48;
 /// Beside the kind of a datagram that is encrypted.
 pub(crate) const KIND_ENCRYPTED: u8 = 0x80;
 
+/// The delay of an acknowledgement that may have been told before, when it was lost on its way.
+pub const DELAY_UNKNOWN: u16 = u16::MAX;
+
+/// The delay of an acknowledgement of what came twice before it was acknowledged.
+pub const DELAY_TWICE: u16 = u16::MAX - 1;
+
 /// How many bits of a datagram's number travel.
 pub const NUMBER_BITS: u32 = 40;
 
@@ -74,7 +80,7 @@ pub struct Header {
     /// this datagram may have sent since the session began.
     pub credit: u32,
     /// How long the sender held the newest ordered packet before acknowledging
-    /// it here, in microseconds, saturating.
+    /// it here, in microseconds, saturating below [`DELAY_TWICE`]; or that, or [`DELAY_UNKNOWN`].
     pub ack_delay_us: u16,
     /// UDP port where the sender awaits trains of datagrams.
     pub bulk_port: u16,

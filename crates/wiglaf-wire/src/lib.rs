@@ -16,7 +16,10 @@ mod key;
 mod record;
 
 pub use epoch::Epoch;
-pub use header::{HEADER_LEN, Header, Kind, MAGIC, NUMBER_BITS, VERSION, open, read_quoted, seal};
+pub use header::{
+    DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN, Header, Kind, MAGIC, NUMBER_BITS, VERSION, open,
+    read_quoted, seal,
+};
 pub use key::JobKey;
 pub use record::{
     Ack, BITMAP_WORDS_MAX, Class, ENVELOPE_LEN, Envelope, Pull, RECORD_PREFIX_LEN, Record, Records,

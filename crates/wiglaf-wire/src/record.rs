@@ -166,7 +166,7 @@ pub struct Pull {
 pub struct Ack<'a> {
     /// [`lane::ORDERED`] or [`lane::BULK`].
     pub lane: u8,
-    /// How long the newest packet was held, in microseconds, saturating.
+    /// How long the newest packet was held: as in [`Header::ack_delay_us`](crate::Header).
     pub delay_us: u16,
     /// Low 32 bits of the first packet number that has not arrived.
     pub cumulative: u32,

@@ -47,7 +47,8 @@ fn lane_with(count: u64) -> Lane {
 fn ack(lane: &mut Lane, now: u64, cumulative: u64, bitmap: &[u64]) -> (Acked, Vec<u64>) {
     let mut out = Vec::new();
     let (bitmap, rtt) = (bitmap.iter().copied(), &mut lane.rtt);
-    let acked = lane.lane.on_ack(at(now), cumulative, bitmap, Duration::ZERO, rtt, |n| out.push(n));
+    let held = Held::For(Duration::ZERO);
+    let acked = lane.lane.on_ack(at(now), cumulative, bitmap, held, rtt, |n| out.push(n));
     (acked, out)
 }
 
