@@ -41,6 +41,8 @@ install:
 		--package wiglaf-am --package wiglaf-files --package wiglaf-helper
 	install -D -m 755 target/release/wiglaf $(DESTDIR)$(PREFIX)/bin/wiglaf
 	install -D -m 644 target/release/libwiglaf_fabric.so $(DESTDIR)$(PREFIX)/lib/wiglaf/libwiglaf-fi.so
+	install -d $(DESTDIR)$(PREFIX)/lib/wiglaf/wiglaf-libfabric
+	ln -sf ../libwiglaf-fi.so $(DESTDIR)$(PREFIX)/lib/wiglaf/wiglaf-libfabric/libfabric.so.1
 	install -D -m 644 target/release/libwiglaf_logical.so $(DESTDIR)$(PREFIX)/lib/wiglaf/libwiglaf-logical.so
 	install -D -m 644 target/release/libwiglaf.so $(DESTDIR)$(PREFIX)/lib/libwiglaf.so
 	install -D -m 644 crates/wiglaf-am/include/wiglaf.h $(DESTDIR)$(PREFIX)/include/wiglaf.h

@@ -8,7 +8,7 @@ use wiglaf_cluster::fortran::FortranTrue;
 use wiglaf_cluster::mpi::{self, Choice};
 
 use crate::output;
-use crate::run::{LinkArg, TransportArg};
+use crate::run::{LibfabricArg, LinkArg, TransportArg};
 use crate::up::this_exe;
 
 const HELP: &str = "\
@@ -43,6 +43,10 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = LinkArg::Auto)]
     link: LinkArg,
 
+    /// Which libfabric ranks load
+    #[arg(long, value_enum, default_value_t = LibfabricArg::Auto)]
+    libfabric: LibfabricArg,
+
     /// What the program's compiler stores for .TRUE.: 1 or -1
     #[arg(long, value_name = "VALUE", default_value = "1", allow_negative_numbers = true)]
     fortran_true: FortranTrue,
@@ -64,8 +68,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (transport, link) = (args.transport.into(), args.link.into());
     let interface = args.interface.clone();
     let exe = this_exe()?;
+    let libfabric = args.libfabric.into();
+    let fortran_true = args.fortran_true;
     let vars =
-        mpi::own_environment(&args.mpi, transport, link, interface, args.fortran_true, &exe)?;
+        mpi::own_environment(&args.mpi, transport, link, libfabric, interface, fortran_true, &exe)?;
     if args.json {
         output::print_json(&vars.into_iter().collect::<BTreeMap<_, _>>())?;
     } else {

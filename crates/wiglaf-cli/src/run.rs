@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clap::ValueEnum;
 use wiglaf_cluster::fortran::FortranTrue;
 use wiglaf_cluster::launch::{self, Deal, Job, Mpi};
-use wiglaf_cluster::mpi::{Link, Transport};
+use wiglaf_cluster::mpi::{LibfabricChoice, Link, Transport};
 use wiglaf_cluster::shape::Draft;
 use wiglaf_cluster::user::User;
 use wiglaf_cluster::{Error, HostList, Record, Result, StateDir, Streams, signals, up};
@@ -68,6 +68,10 @@ pub(crate) struct Args {
     /// Which of Wiglaf's links
     #[arg(long, value_enum, default_value_t = LinkArg::Auto)]
     link: LinkArg,
+
+    /// Which libfabric ranks load
+    #[arg(long, value_enum, default_value_t = LibfabricArg::Auto)]
+    libfabric: LibfabricArg,
 
     /// Encrypt what leaves a node (AES-128-GCM under the job's key)
     #[arg(long)]
@@ -134,6 +138,14 @@ pub(crate) enum LinkArg {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LibfabricArg {
+    /// Wiglaf's own, which starts sooner, before the MPI's where it can stand there
+    Auto,
+    /// The MPI's alone, which also loads other providers
+    System,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
 enum DealArg {
     /// One to each node in turn
     Cyclic,
@@ -164,6 +176,15 @@ impl From<LinkArg> for Link {
             LinkArg::XdpNative => Self::XdpNative,
             LinkArg::XdpZeroCopy => Self::XdpZeroCopy,
             LinkArg::Shm => Self::Shm,
+        }
+    }
+}
+
+impl From<LibfabricArg> for LibfabricChoice {
+    fn from(arg: LibfabricArg) -> Self {
+        match arg {
+            LibfabricArg::Auto => Self::Auto,
+            LibfabricArg::System => Self::System,
         }
     }
 }
@@ -199,6 +220,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         mpi: args.mpi.clone(),
         transport: args.transport.into(),
         link: args.link.into(),
+        libfabric: args.libfabric.into(),
         interface: args.interface.clone(),
         user: args.user.clone(),
         fortran_true: args.fortran_true,

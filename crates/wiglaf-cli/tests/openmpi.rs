@@ -65,6 +65,35 @@ fn windows_over_remote_memory_between_nodes() {
     }
 }
 
+/// The front stands before what Debian's Open MPI loads; whoever wants another provider gets it.
+#[test]
+fn ranks_load_the_libfabric_that_was_chosen() {
+    let Some(lab) = Lab::up() else { return };
+    let doctor = lab.0.wiglaf(&["doctor"]).stdout;
+    if !doctor.contains("loads Wiglaf's own libfabric before") {
+        eprintln!("skipped: Wiglaf's own libfabric cannot stand before this one\n{doctor}");
+        return;
+    }
+    let program = lab.build(OURS, "loaded");
+    let loaded = |options: &[&str], env: &[(&str, &str)]| {
+        let said = lab.run(&[&["-n", "2"], options].concat(), &[&program], env).expect_success();
+        said.stdout.split_once(" of 2 have loaded").unwrap().0.to_owned()
+    };
+    assert_eq!(loaded(&[], &[]), "0");
+    assert_eq!(loaded(&["--libfabric", "system"], &[]), "2");
+    // btl/ofi asks, too.
+    assert_eq!(loaded(&[], &[("OMPI_MCA_osc", "rdma")]), "0");
+    // A rival does not meet it, though the caller's environment is one for Wiglaf.
+    let vars = lab.0.wiglaf(&["env", "openmpi@4", "--json"]).expect_success().stdout;
+    let vars: serde_json::Value = serde_json::from_str(&vars).unwrap();
+    let var = |name: &'static str| (name, vars[name].as_str().unwrap());
+    let env = [var("LD_LIBRARY_PATH"), var("WIGLAF_LIBFABRIC")];
+    assert_eq!(loaded(&["--transport", "ofi-tcp"], &env), "2");
+    // A program that is linked to libfabric and names another provider.
+    let said = lab.run(&["-n", "1"], &["fi_info", "-p", "tcp"], &[]).expect_success();
+    assert!(said.stdout.contains("provider: tcp"), "{said:?}");
+}
+
 #[test]
 fn ranks_of_a_node_share_windows() {
     let Some(lab) = Lab::up() else { return };

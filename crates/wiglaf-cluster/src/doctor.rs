@@ -12,9 +12,10 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde::Serialize;
 use wiglaf_bpf::{Assembler, Kind, Map, Program};
 
-use crate::mpi::{Family, Installation, Libfabric, discover, find_program};
+use crate::mpi::{Family, Front, Installation, Libfabric, discover, find_program};
+use crate::provider::{self, Provider};
 use crate::up::{cores, has_privilege};
-use crate::{fortran, provider, wire};
+use crate::{fortran, wire};
 
 /// What lets a frame go on to the IP stack.
 const XDP_PASS: i32 = 2;
@@ -71,7 +72,7 @@ pub fn examine(exe: &Path) -> Vec<Check> {
         link_shm(),
         cma(),
     ];
-    checks.extend(mpis(&discover::all()));
+    checks.extend(mpis(&discover::all(), provider::find(exe).ok().as_ref()));
     checks.extend([libfabric(&libraries), ucx(&libraries), provider_library(exe), interposer(exe)]);
     checks
 }
@@ -272,7 +273,7 @@ fn family_name(family: Family) -> &'static str {
 }
 
 /// Every MPI that is here, and those that could be.
-fn mpis(found: &[Installation]) -> Vec<Check> {
+fn mpis(found: &[Installation], provider: Option<&Provider>) -> Vec<Check> {
     let able: Vec<bool> = found.iter().map(|mpi| mpi.libfabric().is_there()).collect();
     let any = able.contains(&true);
     let mut checks = Vec::new();
@@ -280,7 +281,7 @@ fn mpis(found: &[Installation]) -> Vec<Check> {
         let of_family: Vec<_> =
             found.iter().zip(&able).filter(|(mpi, _)| mpi.family == family).collect();
         let other = of_family.iter().find(|(_, able)| **able).map(|(mpi, _)| *mpi);
-        checks.extend(of_family.iter().map(|(mpi, _)| installed(mpi, other)));
+        checks.extend(of_family.iter().map(|(mpi, _)| installed(mpi, other, provider)));
         if of_family.is_empty() {
             // One is enough, and Open MPI is the one that `run` takes by default.
             let needed = !any && family == Family::OpenMpi;
@@ -298,12 +299,25 @@ fn mpis(found: &[Installation]) -> Vec<Check> {
 }
 
 /// One MPI; `other` is the one of its family that `run` takes.
-fn installed(mpi: &Installation, other: Option<&Installation>) -> Check {
+fn installed(
+    mpi: &Installation,
+    other: Option<&Installation>,
+    provider: Option<&Provider>,
+) -> Check {
     let name = family_name(mpi.family);
     let here = format!("{} ({})", mpi.version, mpi.prefix.display());
-    let found = match mpi.libfabric() {
+    let libfabric = mpi.libfabric();
+    let found = match &libfabric {
         Libfabric::Loads(path) => {
-            return Check::ok(name, format!("{here}, loads {}", path.display()));
+            let path = path.display();
+            return Check::ok(
+                name,
+                match provider.map(|p| Front::before(&libfabric, p)) {
+                    Some(Ok(_)) => format!("{here}, loads Wiglaf's own libfabric before {path}"),
+                    Some(Err(why)) => format!("{here}, loads {path} ({why})"),
+                    None => format!("{here}, loads {path}"),
+                },
+            );
         }
         Libfabric::BuiltIn => return Check::ok(name, format!("{here}, libfabric built in")),
         Libfabric::NotFound => {

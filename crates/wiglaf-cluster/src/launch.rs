@@ -12,7 +12,10 @@ use crate::error::{Error, Result};
 use crate::fortran::{self, FortranTrue};
 use crate::hostlist::HostList;
 pub use crate::mpi::Deal;
-use crate::mpi::{self, Choice, Family, Installation, Link, Placement, Settings, Transport};
+use crate::mpi::{
+    self, Choice, Family, Front, Installation, LibfabricChoice, Link, Placement, Settings,
+    Transport,
+};
 use crate::proto::{End, JOB_VAR, NODE_VAR, StuckDaemon};
 use crate::shape::{INTERFACE, NodeShape};
 use crate::state::{Record, StateDir};
@@ -61,6 +64,8 @@ pub struct Job {
     pub transport: Transport,
     /// Which of Wiglaf's links.
     pub link: Link,
+    /// Which libfabric.
+    pub libfabric: LibfabricChoice,
     /// The interface, if not that of emulated nodes.
     pub interface: Option<String>,
     /// Which ranks on which nodes.
@@ -270,6 +275,10 @@ impl Launch<'_> {
             oversubscribed: self.oversubscribed(),
             key: self.key.clone(),
             provider_dir: self.provider.as_ref().map(|p| p.dir.clone()),
+            front: self
+                .provider
+                .as_ref()
+                .and_then(|provider| Front::choose(self.job.libfabric, provider, mpi)),
             name_dirs: self.name_dirs.clone(),
         };
         let extra =

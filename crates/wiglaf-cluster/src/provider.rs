@@ -1,7 +1,8 @@
 //! Where the libfabric provider is.
 //!
 //! libfabric loads files whose name ends in `-fi.so`, and Cargo cannot emit a
-//! hyphen; so a build tree gets a link of the right name beside the library.
+//! hyphen; so a build tree gets a link of the right name beside the library,
+//! and another under the name of libfabric itself, as which it serves, too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,10 @@ const INSTALLED: &str = "libwiglaf-fi.so";
 const BUILT: &str = "libwiglaf_fabric.so";
 /// Folder of the link in a build tree.
 const LINK_DIR: &str = "wiglaf-provider";
+/// Folder of the library under libfabric's own name, below that of the provider.
+pub(crate) const FRONT_DIR: &str = "wiglaf-libfabric";
+/// The name that everybody links.
+pub(crate) const LIBFABRIC: &str = "libfabric.so.1";
 /// The variable that overrides the search.
 pub const LIBDIR_VAR: &str = "WIGLAF_LIBDIR";
 
@@ -24,6 +29,17 @@ pub struct Provider {
     pub dir: PathBuf,
     /// What nodes must see for it to load.
     pub shared: PathBuf,
+    /// The folder where it has libfabric's own name, if it is one
+    /// ([`crate::mpi::Front`]).
+    pub front: Option<PathBuf>,
+}
+
+impl Provider {
+    fn new(dir: PathBuf, shared: PathBuf) -> Self {
+        let front = dir.join(FRONT_DIR);
+        let front = front.join(LIBFABRIC).is_file().then_some(front);
+        Self { dir, shared, front }
+    }
 }
 
 /// Finds the provider that belongs to the executable `exe`.
@@ -55,10 +71,10 @@ fn find_in(dirs: &[PathBuf]) -> Result<Provider> {
     for dir in dirs {
         let Ok(dir) = dir.canonicalize() else { continue };
         if dir.join(INSTALLED).is_file() {
-            return Ok(Provider { dir: dir.clone(), shared: dir });
+            return Ok(Provider::new(dir.clone(), dir));
         }
         if dir.join(BUILT).is_file() {
-            return Ok(Provider { dir: link(&dir)?, shared: dir });
+            return Ok(Provider::new(link(&dir)?, dir));
         }
     }
     Err(missing("libfabric provider", INSTALLED, "wiglaf-fabric", dirs))
@@ -90,11 +106,17 @@ pub(crate) fn missing(what: &str, file: &str, package: &str, dirs: &[PathBuf]) -
     ))
 }
 
-/// Gives the library in `dir` its name.
+/// Gives the library in `dir` its names.
 fn link(dir: &Path) -> Result<PathBuf> {
     let links = dir.join(LINK_DIR);
     fs::create_dir_all(&links).cannot(|| format!("make the folder {}", links.display()))?;
     point(&links.join(INSTALLED), &Path::new("..").join(BUILT))?;
+    // Only there it is a libfabric.
+    if cfg!(target_arch = "x86_64") {
+        let front = links.join(FRONT_DIR);
+        fs::create_dir_all(&front).cannot(|| format!("make the folder {}", front.display()))?;
+        point(&front.join(LIBFABRIC), &Path::new("../..").join(BUILT))?;
+    }
     Ok(links)
 }
 
@@ -125,6 +147,8 @@ mod tests {
             let provider = find_in(&candidates(None, &root.join(exe))).unwrap();
             assert_eq!(provider.shared, root.join("release"), "{exe}");
             assert_eq!(fs::read_to_string(provider.dir.join(INSTALLED)).unwrap(), "code");
+            let front = provider.front.map(|dir| fs::read_to_string(dir.join(LIBFABRIC)).unwrap());
+            assert_eq!(front, cfg!(target_arch = "x86_64").then(|| "code".to_owned()));
         }
     }
 

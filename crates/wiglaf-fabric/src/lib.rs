@@ -26,6 +26,8 @@ mod engine;
 mod ep;
 mod eq;
 mod fabric;
+#[cfg(target_arch = "x86_64")]
+mod front;
 mod gate;
 mod groups;
 mod guard;

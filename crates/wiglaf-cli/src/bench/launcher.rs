@@ -8,7 +8,7 @@ use std::process::Command;
 use wiglaf_bench::floor::FloorCommand;
 use wiglaf_bench::{Job, Launcher, Settings, Transport};
 use wiglaf_cluster::init::EXE;
-use wiglaf_cluster::mpi::{self, Choice, Family, Link};
+use wiglaf_cluster::mpi::{self, Choice, Family, Front, LibfabricChoice, Link};
 use wiglaf_cluster::shape::INTERFACE;
 use wiglaf_cluster::{HostList, Result, provider, up};
 
@@ -130,10 +130,11 @@ fn settings(table: Vec<(String, String)>) -> Settings {
 
 impl Launcher for Emulated<'_> {
     fn settings(&self, transport: Transport) -> std::result::Result<Settings, String> {
-        let provider_dir = match of_cluster(transport) {
-            mpi::Transport::Wiglaf => {
-                Some(provider::find(&self.exe).map_err(|error| error.to_string())?.dir)
-            }
+        let error = |error: wiglaf_cluster::Error| error.to_string();
+        let mpi = mpi::installation(&Choice::any(Family::OpenMpi), of_cluster(transport))
+            .map_err(error)?;
+        let provider = match of_cluster(transport) {
+            mpi::Transport::Wiglaf => Some(provider::find(&self.exe).map_err(error)?),
             _ => None,
         };
         let environment = mpi::Settings {
@@ -141,14 +142,13 @@ impl Launcher for Emulated<'_> {
             link: self.link_of(transport),
             interface: Some(INTERFACE.to_owned()),
             oversubscribed: transport != Transport::Serial && self.oversubscribed(),
-            provider_dir,
+            // As `wiglaf run` does by itself.
+            front: provider.as_ref().and_then(|p| Front::choose(LibfabricChoice::Auto, p, &mpi)),
+            provider_dir: provider.map(|p| p.dir),
             ..mpi::Settings::default()
         };
         let user = |name: &str| std::env::var(name).ok();
-        mpi::installation(&Choice::any(Family::OpenMpi), environment.transport)
-            .and_then(|mpi| environment.environment(&mpi, &user))
-            .map(settings)
-            .map_err(|error| error.to_string())
+        environment.environment(&mpi, &user).map(settings).map_err(error)
     }
 
     fn command(&self, job: &Job<'_>) -> wiglaf_bench::Result<Command> {

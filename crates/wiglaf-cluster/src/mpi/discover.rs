@@ -320,7 +320,7 @@ fn library(prefix: &Path, name: &str) -> Option<PathBuf> {
 fn library_dirs(library: &Path) -> Vec<PathBuf> {
     let Some(dir) = library.parent() else { return Vec::new() };
     let bundled = ["mpich", "openmpi"].iter().map(|name| dir.join(name));
-    let bundled = bundled.filter(|dir| dir.join(super::installation::LIBFABRIC).is_file());
+    let bundled = bundled.filter(|dir| dir.join(crate::provider::LIBFABRIC).is_file());
     std::iter::once(dir.to_path_buf()).chain(bundled).collect()
 }
 

@@ -1,7 +1,7 @@
 //! The part of the table for MPICH and Intel MPI, which share hydra and the
 //! device ch4.
 
-use super::{Family, Installation, Libfabric, Settings, Table, Transport};
+use super::{Family, Front, Installation, Libfabric, Settings, Table, Transport};
 use crate::error::Result;
 
 /// Says which variables hydra hands to ranks. By default it hands on all of its
@@ -18,7 +18,7 @@ pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>
     match settings.transport {
         Transport::Wiglaf => {
             settings.provider(table)?;
-            libfabric(mpi, table, "wiglaf");
+            libfabric(mpi, settings.front.as_ref(), table, "wiglaf");
             // The provider waits for all ranks at once, those of the own node
             // too. Beside another shared memory it would sleep through that
             // one's messages.
@@ -68,20 +68,23 @@ fn launching(settings: &Settings, family: Family, table: &mut Table<'_>) {
 }
 
 /// libfabric with one provider.
-fn libfabric(mpi: &Installation, table: &mut Table<'_>, provider: &str) {
+fn libfabric(mpi: &Installation, front: Option<&Front>, table: &mut Table<'_>, provider: &str) {
     table.choose("FI_PROVIDER", provider);
     if mpi.family != Family::Intel {
         table.choose("MPIR_CVAR_CH4_NETMOD", "ofi");
         return;
     }
     table.choose("I_MPI_OFI_PROVIDER", provider);
-    if let Libfabric::Loads(path) = mpi.libfabric() {
+    // It looks for none where others do.
+    if let Some(front) = front {
+        table.default("I_MPI_OFI_LIBRARY", &front.library().display().to_string());
+    } else if let Libfabric::Loads(path) = mpi.libfabric() {
         table.default("I_MPI_OFI_LIBRARY", &path.display().to_string());
     }
 }
 
 fn over_tcp(settings: &Settings, mpi: &Installation, table: &mut Table<'_>, provider: &str) {
-    libfabric(mpi, table, provider);
+    libfabric(mpi, None, table, provider);
     let name = if provider.starts_with("udp") { "FI_UDP_IFACE" } else { "FI_TCP_IFACE" };
     if let Some(interface) = &settings.interface {
         table.default(name, interface);

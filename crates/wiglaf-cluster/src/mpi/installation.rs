@@ -7,6 +7,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::LIBRARY_PATH;
+use crate::provider::LIBFABRIC;
+
 /// MPIs that launch and load libraries in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
@@ -191,9 +194,6 @@ impl Installation {
     }
 }
 
-/// The name that everybody links.
-pub(crate) const LIBFABRIC: &str = "libfabric.so.1";
-
 /// `dirs` before `user`, with colons between.
 pub(crate) fn join_path(dirs: &[PathBuf], user: Option<&str>) -> String {
     let dirs = dirs.iter().map(|dir| dir.display().to_string());
@@ -209,7 +209,11 @@ fn system_libfabric() -> Option<PathBuf> {
 /// What the loader would give a library that needs `name`; nothing when the
 /// library does not need it.
 fn loaded(library: &Path, name: &str) -> Option<Libfabric> {
-    let output = Command::new("ldd").arg(library).output().ok()?;
+    let mut command = Command::new("ldd");
+    if let Ok(path) = std::env::var(LIBRARY_PATH) {
+        command.env(LIBRARY_PATH, super::front::without(&path));
+    }
+    let output = command.arg(library).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().find(|line| line.trim_start().starts_with(name))?;
     let path = line.split_once(" => ")?.1.split(" (").next()?.trim();
@@ -237,7 +241,7 @@ fn starts(name: &std::ffi::OsStr, with: &str) -> bool {
     name.to_str().is_some_and(|name| name.starts_with(with))
 }
 
-fn contains(code: &[u8], word: &[u8]) -> bool {
+pub(super) fn contains(code: &[u8], word: &[u8]) -> bool {
     let first = word[0];
     let mut rest = code;
     while let Some(at) = rest.iter().position(|byte| *byte == first) {

@@ -6,6 +6,7 @@
 
 mod abi;
 pub mod discover;
+mod front;
 mod hydra;
 mod installation;
 mod launcher;
@@ -13,6 +14,7 @@ mod openmpi;
 
 pub(crate) use abi::{DIR as NAMES_DIR, check as check_abi};
 pub use discover::{Choice, Which};
+pub use front::{Front, LibfabricChoice};
 pub use installation::{Family, Installation, Libfabric, Origin, Wrappers};
 pub use launcher::Deal;
 pub(crate) use launcher::Placement;
@@ -99,6 +101,8 @@ pub struct Settings {
     pub key: String,
     /// Where the provider is; needed for [`Transport::Wiglaf`] only.
     pub provider_dir: Option<PathBuf>,
+    /// Wiglaf's own libfabric before the MPI's, where it can stand there.
+    pub front: Option<Front>,
     /// Folders, the best first, in which library names may be made; needed for
     /// programs that know MPICH by another name.
     pub name_dirs: Vec<PathBuf>,
@@ -128,10 +132,15 @@ impl Settings {
     pub fn environment(&self, mpi: &Installation, user: User<'_>) -> Result<Vec<(String, String)>> {
         let mut table = Table { user, vars: Vec::new() };
         table.vars.extend(mpi.own_variables());
-        let dirs = abi::library_dirs(mpi, &self.name_dirs)?;
-        if !dirs.is_empty() {
-            let path = installation::join_path(&dirs, user(LIBRARY_PATH).as_deref());
-            table.choose(LIBRARY_PATH, &path);
+        let mut dirs = abi::library_dirs(mpi, &self.name_dirs)?;
+        if let Some(front) = &self.front {
+            dirs.insert(0, front.dir.clone());
+            table.choose(front::BEHIND_VAR, &front.behind.display().to_string());
+        }
+        let users = user(LIBRARY_PATH);
+        let kept = users.as_deref().map(front::without);
+        if !dirs.is_empty() || kept != users {
+            table.choose(LIBRARY_PATH, &installation::join_path(&dirs, kept.as_deref()));
         }
         match mpi.family {
             Family::OpenMpi => openmpi::set(self, mpi, &mut table)?,
@@ -253,14 +262,15 @@ pub fn own_environment(
     choice: &Choice,
     transport: Transport,
     link: Link,
+    libfabric: LibfabricChoice,
     interface: Option<String>,
     fortran_true: FortranTrue,
     exe: &Path,
 ) -> Result<Vec<(String, String)>> {
     let on_node = std::env::var_os(crate::proto::NODE_VAR).is_some();
     let mpi = installation(choice, transport)?;
-    let provider_dir = match transport {
-        Transport::Wiglaf => Some(crate::provider::find(exe)?.dir),
+    let provider = match transport {
+        Transport::Wiglaf => Some(crate::provider::find(exe)?),
         _ => None,
     };
     let state = std::env::var_os(crate::proto::STATE_VAR).map(PathBuf::from);
@@ -273,7 +283,8 @@ pub fn own_environment(
         leased: false,
         oversubscribed: false,
         key: crate::random::key()?,
-        provider_dir,
+        front: provider.as_ref().and_then(|p| Front::choose(libfabric, p, &mpi)),
+        provider_dir: provider.map(|p| p.dir),
         name_dirs: name_dirs(state.filter(|_| on_node).as_deref()),
     };
     let user = |name: &str| std::env::var(name).ok();

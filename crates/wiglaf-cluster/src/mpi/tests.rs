@@ -93,6 +93,30 @@ fn windows_of_open_mpi_go_through_the_provider_too() {
 }
 
 #[test]
+fn a_libfabric_of_our_own_comes_first_and_knows_the_other() {
+    let front = Front { dir: "/lib/w/wiglaf-libfabric".into(), behind: "/usr/lib/f.so.1".into() };
+    let settings = Settings { front: Some(front), ..over_wiglaf() };
+    let user = |name: &str| (name == LIBRARY_PATH).then(|| "/old/wiglaf-libfabric:/u".to_owned());
+    for (family, file) in [
+        (Family::OpenMpi, None),
+        (Family::Mpich, None),
+        (Family::Intel, Some("/lib/w/wiglaf-libfabric/libfabric.so.1")),
+    ] {
+        let vars = settings.environment(&mpi(family, "4"), &user).unwrap();
+        assert_eq!(get(&vars, LIBRARY_PATH), Some("/lib/w/wiglaf-libfabric:/w/lib:/u"), "{family}");
+        assert_eq!(get(&vars, "WIGLAF_LIBFABRIC"), Some("/usr/lib/f.so.1"), "{family}");
+        assert_eq!(get(&vars, "I_MPI_OFI_LIBRARY"), file, "{family}");
+    }
+    // Others do not meet it, though `wiglaf env` has put it there.
+    let settings = Settings { transport: Transport::OfiTcp, ..Settings::default() };
+    let vars = settings.environment(&mpi(Family::OpenMpi, "4.1.4"), &user).unwrap();
+    assert_eq!(get(&vars, LIBRARY_PATH), Some("/w/lib:/u"));
+    let system = Installation { library_dirs: Vec::new(), ..mpi(Family::OpenMpi, "4.1.4") };
+    let vars = settings.environment(&system, &user).unwrap();
+    assert_eq!(get(&vars, LIBRARY_PATH), Some("/u"));
+}
+
+#[test]
 fn without_a_provider_there_is_no_wiglaf() {
     for family in Family::ALL {
         assert!(Settings::default().environment(&mpi(family, "5"), &nobody).is_err());
