@@ -18,8 +18,9 @@ pub(super) const BEHIND_VAR: &str = "WIGLAF_LIBFABRIC";
 const TOO_NEW: &[u8] = b"FABRIC_1.7\0";
 /// The version that it has and every libfabric of today.
 const KNOWN: &[u8] = b"FABRIC_1.3\0";
-/// The names of symbol versions stand near the beginning of a library.
-const LOOKED_AT_LEN_MAX: u64 = 1 << 20;
+/// Names of symbol versions stand near the beginning of a library, or at its end where its packager
+/// has changed where it looks for others.
+const LOOKED_AT_LEN_MAX: u64 = 64 << 20;
 
 /// Which libfabric the ranks of a job load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
