@@ -8,6 +8,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,6 +35,9 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(200);
 thread_local! {
     /// How often this thread has found something at any of its endpoints.
     static FOUND: Cell<u32> = const { Cell::new(0) };
+    /// How often it had lost its core when it was last asked: `ru_nivcsw` of getrusage(2), which counts
+    /// each switch to another thread, but for those by sleeping.
+    static SWITCHES: Cell<libc::c_long> = const { Cell::new(0) };
 }
 
 /// What the threads of one endpoint sleep on: descriptors of its links, kept open by duplicates, and
@@ -159,7 +163,7 @@ impl Endpoint {
         if pause.nap.is_some() {
             self.get_up();
         }
-        self.waiting.resumed(pause.step, pause.began, Instant::now());
+        self.waiting.resumed(pause.step, pause.began, Instant::now(), lost_core);
         self.quiet_polls = POLLS_PER_CLOCK - 1; // time has passed: the next poll looks
     }
 
@@ -321,6 +325,19 @@ impl Endpoint {
         }
         self.flush(self.now());
     }
+}
+
+/// Whether another thread has had this one's core since this was last asked of it.
+fn lost_core() -> bool {
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the pointer is to memory for one `rusage`, which the call fills if it returns 0.
+    let switches = unsafe {
+        if libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) != 0 {
+            return false;
+        }
+        usage.assume_init().ru_nivcsw
+    };
+    SWITCHES.replace(switches) != switches
 }
 
 /// Whether a peer is to do something next: send what a receive waits for, or take what was sent.

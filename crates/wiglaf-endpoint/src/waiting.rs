@@ -162,12 +162,20 @@ impl Waiting {
         (silence / BLOCK_DIVISOR).clamp(BLOCK_MIN, BLOCK_MAX)
     }
 
-    /// A yield or a block ended at `now`.
-    pub(crate) fn resumed(&mut self, step: Step, began: Instant, now: Instant) {
+    /// A yield or a block ended at `now`. `lost_core` says whether another thread has had this one's
+    /// core since it was last asked: two ranks that yield to each other take no longer than one that
+    /// yields to nobody.
+    pub(crate) fn resumed(
+        &mut self,
+        step: Step,
+        began: Instant,
+        now: Instant,
+        lost_core: impl FnOnce() -> bool,
+    ) {
         let took = now.saturating_duration_since(began);
         self.blocked = step == Step::Block;
         if step == Step::Yield {
-            self.alone = took < ALONE;
+            self.alone = took < ALONE && !lost_core();
             if took > STRANGER {
                 self.crowded_waits = CROWDED_WAITS;
             }
@@ -189,17 +197,34 @@ mod tests {
         true
     }
 
+    fn kept() -> bool {
+        false
+    }
+
     #[test]
     fn yields_rarely_alone_and_always_in_company() {
         let (mut w, t) = (Waiting::default(), Instant::now());
         assert_eq!(w.empty(t, 0, owed), Step::Yield);
-        w.resumed(Step::Yield, t, t + US);
+        w.resumed(Step::Yield, t, t + US, kept);
         for _ in 0..POLLS_PER_YIELD {
             assert_eq!(w.empty(t + US, 0, owed), Step::Poll);
         }
         assert_eq!(w.empty(t + US, 0, owed), Step::Yield);
-        w.resumed(Step::Yield, t + US, t + 10 * US);
+        w.resumed(Step::Yield, t + US, t + 10 * US, kept);
         assert_eq!(w.empty(t + 10 * US, 0, owed), Step::Yield);
+    }
+
+    #[test]
+    fn ranks_that_yield_to_each_other_are_company() {
+        let (mut w, t) = (Waiting::default(), Instant::now());
+        for _ in 0..4 {
+            assert_eq!(w.empty(t, 0, owed), Step::Yield);
+            w.resumed(Step::Yield, t, t + US, || true);
+            assert!(!w.is_alone(), "as short as a yield to nobody, but the core was lost");
+        }
+        assert_eq!(w.empty(t, 0, owed), Step::Yield);
+        w.resumed(Step::Yield, t, t + US, kept);
+        assert!(w.is_alone());
     }
 
     #[test]
@@ -210,7 +235,7 @@ mod tests {
         }
         assert_eq!(w.empty(t + 100 * US, 0, owed), Step::Block);
         w.found();
-        w.resumed(Step::Yield, t, t + US); // nobody wanted the core
+        w.resumed(Step::Yield, t, t + US, kept); // nobody wanted the core
         for us in (0..5000).step_by(4) {
             assert_ne!(w.empty(t + us * US, 0, owed), Step::Block);
         }
@@ -225,7 +250,7 @@ mod tests {
     fn an_interruption_is_no_sign_of_other_work() {
         let (mut w, t) = (Waiting::default(), Instant::now());
         w.empty(t, 0, owed);
-        w.resumed(Step::Yield, t, t + US); // nobody wanted the core
+        w.resumed(Step::Yield, t, t + US, kept); // nobody wanted the core
         let mut polled = 0;
         // A tick of 20 us in every millisecond.
         while w.empty(t + (polled + polled / 980 * 20) * US, 0, owed) != Step::Block {
@@ -239,7 +264,7 @@ mod tests {
     fn slow_polls_are_no_pauses() {
         let (mut w, t) = (Waiting::default(), Instant::now());
         w.empty(t, 0, owed);
-        w.resumed(Step::Yield, t, t + US); // nobody wanted the core
+        w.resumed(Step::Yield, t, t + US, kept); // nobody wanted the core
         let blocked = (0..).find(|poll| {
             if poll % 8 > 0 {
                 w.polled();
@@ -271,14 +296,14 @@ mod tests {
         for _ in 0..60 {
             assert_eq!(w.empty(t, 0, owed), Step::Block);
             slept.push(w.block_limit());
-            w.resumed(Step::Block, t, t + w.block_limit());
+            w.resumed(Step::Block, t, t + w.block_limit(), kept);
             t += slept[slept.len() - 1] + 30 * US;
         }
         assert_eq!((slept[0], slept[59]), (BLOCK_MIN, BLOCK_MAX));
         assert!(slept.is_sorted());
         t += 50 * US;
         assert_eq!(w.empty(t, 0, owed), Step::Block, "that may have been an interruption");
-        w.resumed(Step::Block, t, t + BLOCK_MIN);
+        w.resumed(Step::Block, t, t + BLOCK_MIN, kept);
         t += BLOCK_MIN + 50 * US;
         assert_ne!(w.empty(t, 0, owed), Step::Block, "who stays away again does other things");
     }
@@ -287,7 +312,7 @@ mod tests {
     fn a_stranger_on_the_core_makes_it_block_soon_for_a_while() {
         let (mut w, t) = (Waiting::default(), Instant::now());
         assert_eq!(w.empty(t, 0, owed), Step::Yield);
-        w.resumed(Step::Yield, t, t + 3000 * US);
+        w.resumed(Step::Yield, t, t + 3000 * US, kept);
         w.found();
         let t = t + 4000 * US;
         for us in (0..20).step_by(4) {
@@ -305,7 +330,7 @@ mod tests {
     fn who_is_owed_nothing_is_not_blocked_beside_a_stranger() {
         let (mut w, t) = (Waiting::default(), Instant::now());
         assert_eq!(w.empty(t, 0, || false), Step::Yield);
-        w.resumed(Step::Yield, t, t + 3000 * US);
+        w.resumed(Step::Yield, t, t + 3000 * US, kept);
         w.found();
         let t = t + 4000 * US;
         for us in (0..2000).step_by(4) {

@@ -136,11 +136,15 @@ fn a_watcher_sees_the_counters_grow() {
 fn who_is_busy_at_one_endpoint_is_not_put_to_sleep_at_another() {
     /// So that what comes between looks like an interruption.
     const POLLS: u32 = 20;
-    fn sleeps(quiet: &mut Endpoint) -> bool {
-        (0..POLLS).any(|_| {
+    /// The shortest patience of all, beside a stranger.
+    const PATIENCE: Duration = Duration::from_micros(20);
+    /// After what time of polls it falls asleep, if it does.
+    fn falls_asleep(quiet: &mut Endpoint) -> Option<Duration> {
+        let began = Instant::now();
+        (0..POLLS).find_map(|_| {
             quiet.progress();
-            let Some(pause) = quiet.begin_idle() else { return false };
-            let asleep = quiet.sleepers() > 0;
+            let pause = quiet.begin_idle()?;
+            let asleep = (quiet.sleepers() > 0).then(|| began.elapsed());
             pause.pass();
             quiet.end_idle(&pause);
             asleep
@@ -149,10 +153,11 @@ fn who_is_busy_at_one_endpoint_is_not_put_to_sleep_at_another() {
     let (mut p, mut quiet) = (pair(), open(3));
     for _ in 0..2000 {
         p.exchange();
-        assert!(!sleeps(&mut quiet));
+        // Other programs on the core may make the polls themselves last for long enough.
+        assert!(falls_asleep(&mut quiet).is_none_or(|after| after >= PATIENCE));
     }
     let began = Instant::now();
-    while !sleeps(&mut quiet) {
+    while falls_asleep(&mut quiet).is_none() {
         assert!(began.elapsed() < Duration::from_secs(20), "it never sleeps");
     }
 }

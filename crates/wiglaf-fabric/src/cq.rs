@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use wiglaf_endpoint::{Class, Completion, Outcome, PeerId, Side};
+use wiglaf_endpoint::{Class, Completion, Outcome, Pause, PeerId, Side};
 
 use crate::av::UNSPEC;
 use crate::bindings as fi;
@@ -104,6 +104,26 @@ impl CqState {
     /// The memory of `sink` is valid.
     unsafe fn read(&self, sink: &mut Sink, idle: bool) -> Fi<usize> {
         self.disarm();
+        // SAFETY: by the contract of this function.
+        let Some((engine, pause)) = (unsafe { self.look(sink, idle)? }) else {
+            return Ok(sink.count);
+        };
+        wait::pass(&engine, &pause)?;
+        // The caller may give its core away again before it asks again: an MPI that shares cores does so
+        // at each empty read. What came during the pause would be found a round of all ranks later.
+        // SAFETY: as above.
+        match unsafe { self.look(sink, false)? } {
+            Some(_) => Err(EAGAIN),
+            None => Ok(sink.count),
+        }
+    }
+
+    /// Moves data, then writes what has completed to `sink`. Some: nothing has, and the caller is to
+    /// pause so.
+    ///
+    /// # Safety
+    /// The memory of `sink` is valid.
+    unsafe fn look(&self, sink: &mut Sink, idle: bool) -> Fi<Option<(Shared, Pause)>> {
         let mut inner = lock(&self.inner)?;
         let Inner { sources, failures, last } = &mut *inner;
         // Callers read until a queue is empty before they look at what they got. So the first empty
@@ -127,17 +147,13 @@ impl CqState {
         }
         if sink.count > 0 {
             *last = if sink.count < sink.count_max { Last::All } else { Last::Some };
-            return Ok(sink.count);
+            return Ok(None);
         }
         if !failures.is_empty() {
             return Err(EAVAIL);
         }
-        // Other threads read meanwhile.
-        drop(inner);
-        if let Some((engine, pause)) = pause {
-            wait::pass(&engine, &pause)?;
-        }
-        Err(EAGAIN)
+        // Other threads read while this one pauses.
+        pause.map_or(Err(EAGAIN), |pause| Ok(Some(pause)))
     }
 
     /// Blocks until something may have happened, for a short while at most.

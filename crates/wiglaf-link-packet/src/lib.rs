@@ -332,8 +332,8 @@ impl Link for PacketLink {
     }
 
     fn arm(&mut self, _armed: bool) -> bool {
-        self.plain_poll.reset();
-        self.bulk_poll.reset();
+        self.plain_poll.look_next();
+        self.bulk_poll.look_next();
         self.report_polls = 0;
         self.ring.has_frame()
     }

@@ -175,9 +175,16 @@ impl BulkPoll {
         }
     }
 
-    /// The next polls look again: the caller has blocked, or is about to.
+    /// The next polls look, as something is expected.
     pub fn reset(&mut self) {
         self.idle_polls = 0;
+    }
+
+    /// The next poll looks: the caller has blocked, or is about to.
+    pub fn look_next(&mut self) {
+        if self.idle_polls >= BULK_IDLE_POLLS_MAX {
+            self.idle_polls = BULK_IDLE_POLLS_MAX + self.stride - 1;
+        }
     }
 }
 

@@ -359,8 +359,8 @@ impl Link for XdpLink {
     }
 
     fn arm(&mut self, _armed: bool) -> bool {
-        self.plain_poll.reset();
-        self.bulk_poll.reset();
+        self.plain_poll.look_next();
+        self.bulk_poll.look_next();
         self.report_polls = 0;
         self.socket.has_frame()
     }

@@ -81,8 +81,8 @@ impl Endpoint {
             self.quiet_polls = 0;
             self.near_polls_left = NEAR_POLLS;
             self.look_due += 1;
-        } else if self.near_polls_left == 0 {
-            return false;
+        } else if self.near_polls_left == 0 || !self.waiting.is_alone() {
+            return false; // where others share the core, a round of them lies between two polls
         } else {
             self.near_polls_left -= 1;
             self.look_due += EMPTY_POLL;
