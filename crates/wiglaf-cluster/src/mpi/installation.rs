@@ -3,9 +3,11 @@
 //! Made by [`super::discover`]. What costs time, such as asking the loader
 //! which libfabric it would take, is a method and not a field.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use super::LIBRARY_PATH;
 use crate::provider::LIBFABRIC;
@@ -148,7 +150,7 @@ impl Installation {
         names.iter().map(|name| ((*name).to_owned(), prefix.clone())).collect()
     }
 
-    /// How it gets at libfabric. Asks the loader: some milliseconds.
+    /// How it gets at libfabric. Asks the loader, the first time: some milliseconds.
     #[must_use]
     pub fn libfabric(&self) -> Libfabric {
         if let Some(found) = loaded(&self.library, LIBFABRIC) {
@@ -206,21 +208,40 @@ fn system_libfabric() -> Option<PathBuf> {
     crate::doctor::libraries().get(LIBFABRIC).map(PathBuf::from)
 }
 
+/// glibc's loader, by the name that every program of x86-64 knows; elsewhere ldd is asked.
+const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
+
 /// What the loader would give a library that needs `name`; nothing when the
 /// library does not need it.
 fn loaded(library: &Path, name: &str) -> Option<Libfabric> {
-    let mut command = Command::new("ldd");
-    if let Ok(path) = std::env::var(LIBRARY_PATH) {
-        command.env(LIBRARY_PATH, super::front::without(&path));
-    }
-    let output = command.arg(library).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = needed(library)?;
     let line = text.lines().find(|line| line.trim_start().starts_with(name))?;
     let path = line.split_once(" => ")?.1.split(" (").next()?.trim();
     Some(match path.starts_with('/') {
         true => Libfabric::Loads(path.into()),
         false => Libfabric::NotFound,
     })
+}
+
+/// What the loader says of the libraries that one needs, a line for each. A job asks of the same ones
+/// several times, and nothing changes meanwhile.
+fn needed(library: &Path) -> Option<String> {
+    static KNOWN: Mutex<BTreeMap<PathBuf, Option<String>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.entry(library.to_path_buf()).or_insert_with(|| ask_loader(library)).clone()
+}
+
+fn ask_loader(library: &Path) -> Option<String> {
+    // ldd is a script of 20 ms around this.
+    let ask = |command: &mut Command| {
+        if let Ok(path) = std::env::var(LIBRARY_PATH) {
+            command.env(LIBRARY_PATH, super::front::without(&path));
+        }
+        command.arg(library).output().ok()
+    };
+    let listed = ask(Command::new(LOADER).arg("--list")).filter(|output| output.status.success());
+    let output = listed.or_else(|| ask(&mut Command::new("ldd")))?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The first file of this name below a folder.
