@@ -98,7 +98,7 @@ const MIRI: Sanitizer = Sanitizer {
         command
             .env("MIRIFLAGS", "-Zmiri-disable-isolation")
             .env("PROPTEST_CASES", "4")
-            .env("PROPTEST_FAILURE_PERSISTENCE", "off");
+            .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
         Ok(command)
     },
 };

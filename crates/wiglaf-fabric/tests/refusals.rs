@@ -401,6 +401,7 @@ fn a_bound_event_queue_is_busy() {
             assert_eq!(ops::close(home.domain), 0);
             assert_eq!(ops::close(eq), 0);
             assert_eq!(ops::close(home.fabric), 0);
+            ops::free_info(home.info);
             std::mem::forget(home);
             return;
         }

@@ -450,6 +450,12 @@ impl Model for Bounds {
             Property::always(BOUNDED, |_, state: &State| {
                 state.apps[RECEIVER].unread_charges() <= CREDIT_INITIAL
             }),
+            Property::always(OWNED, |_, state: &State| {
+                let view = state.ends[SENDER].peer(state.peer).expect("it was connected");
+                let is_known = state.known == state.apps[RECEIVER].incarnation;
+                let charges = state.apps[RECEIVER].unread_charges();
+                !is_known || view.credit_left + charges <= CREDIT_INITIAL
+            }),
             Property::always(ENDS, |bounds: &Bounds, state: &State| {
                 let mut state = state.clone();
                 if state.known != state.apps[RECEIVER].incarnation {
@@ -463,6 +469,7 @@ impl Model for Bounds {
 
 const RIGHT: &str = "each message comes once, in order, to whom it was meant for";
 const BOUNDED: &str = "no more lies unread than credit allows";
+const OWNED: &str = "what a sender may send fits beside what lies unread";
 const ENDS: &str = "a fair network leads to the end";
 
 /// Nearly all of the credit used up: 1024 bytes of charges are left.

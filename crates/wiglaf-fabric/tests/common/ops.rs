@@ -145,9 +145,29 @@ impl Drop for Home {
         }
         assert_eq!(close(self.domain), 0, "domain");
         assert_eq!(close(self.fabric), 0, "fabric");
-        // SAFETY: made with the C allocator, as fi_freeinfo expects; its parts are left to the end
-        // of the process.
-        unsafe { libc::free(self.info.cast()) };
+        free_info(self.info);
+    }
+}
+
+/// What fi_freeinfo does.
+pub(crate) fn free_info(info: *mut fi::fi_info) {
+    // SAFETY: all parts of what getinfo made are null or made with the C allocator, and the objects
+    // that were made of it are closed.
+    unsafe {
+        for part in [
+            (*(*info).domain_attr).name.cast(),
+            (*(*info).fabric_attr).name.cast(),
+            (*info).src_addr,
+            (*info).dest_addr,
+            (*info).tx_attr.cast(),
+            (*info).rx_attr.cast(),
+            (*info).ep_attr.cast(),
+            (*info).domain_attr.cast(),
+            (*info).fabric_attr.cast(),
+            info.cast(),
+        ] {
+            libc::free(part);
+        }
     }
 }
 
