@@ -77,11 +77,12 @@ const MIRI: Sanitizer = Sanitizer {
     name: "miri",
     canary: ("wiglaf-endpoint", &["--lib", "a_read_beyond_the_end_that_must_be_found"]),
     finding: "Undefined Behavior",
-    // What makes no system call. Encryption is assembly, and so left out.
+    // What makes no system call. Encryption is assembly, and so left out; the comparison of the
+    // receive window with a set has not been seen to end.
     runs: &[
         ("wiglaf-endpoint", &["--lib"]),
         ("wiglaf-wire", &["--lib"]),
-        ("wiglaf-transport", &["--lib", "--", "--skip", "encrypt"]),
+        ("wiglaf-transport", &["--lib", "--", "--skip", "encrypt", "--skip", "agrees_with_a_set"]),
     ],
     command: |_| {
         let asked = Command::new("cargo").args(["+nightly", "miri", "--version"]).output();
