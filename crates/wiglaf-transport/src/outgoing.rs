@@ -189,6 +189,7 @@ impl Transport {
         out: &mut [u8],
     ) -> Option<(usize, Header)> {
         let session = &mut self.sessions[index as usize];
+        let held = held_us(&session.ordered_debt, now);
         let (number, len) = if session.ordered.has_lost() {
             // Acknowledgements go in a datagram of their own: the body may be full.
             let (number, body) = session.ordered.resend_lost(now, &session.rtt)?;
@@ -207,7 +208,7 @@ impl Transport {
             out[at..len].copy_from_slice(body.bytes());
             (session.ordered.push(now, &session.rtt, body), len)
         };
-        Some((len, session.header(&self.config, now, Kind::Ordered, number)))
+        Some((len, session.header(&self.config, held, Kind::Ordered, number)))
     }
 
     fn transmit_control(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {
@@ -216,10 +217,11 @@ impl Transport {
             return None;
         }
         let frame_len_max = self.config.paths[session.path].frame_len_max;
+        let held = held_us(&session.ordered_debt, now);
         let len = HEADER_LEN + session.put_acks(now, frame_len_max, 0, out);
         let number = session.control_next;
         session.control_next += 1;
-        let header = session.header(&self.config, now, Kind::Control, number);
+        let header = session.header(&self.config, held, Kind::Control, number);
         let len = len + self.tag_len;
         self.seal(&header, &mut out[..len]);
         let session = &mut self.sessions[index as usize];
@@ -273,7 +275,8 @@ impl Transport {
             source.read(send.token, piece.offset, payload);
         }
         let session = &mut self.sessions[index as usize];
-        Some((len, session.header(&self.config, now, Kind::Bulk, number)))
+        let held = held_us(&session.ordered_debt, now);
+        Some((len, session.header(&self.config, held, Kind::Bulk, number)))
     }
 
     /// The next segment, lost ones first.
@@ -319,11 +322,11 @@ impl Session {
         Transmit { peer, to, path, bulk, len, segment_len }
     }
 
-    /// The header of what is sent now; what it acknowledges is no longer owed.
-    fn header(&mut self, config: &Config, now: Instant, kind: Kind, number: u64) -> Header {
+    /// The header of what is sent now; what it acknowledges is no longer owed. `held_us` is that of
+    /// the ordered debt as it was before a record in the same datagram paid it.
+    fn header(&mut self, config: &Config, held_us: u16, kind: Kind, number: u64) -> Header {
         self.used = true;
         self.credit_told = self.credit_to_tell();
-        let held = held_us(&self.ordered_debt, now);
         if !self.ordered_in.has_gap() {
             self.ordered_debt.clear();
         }
@@ -334,7 +337,7 @@ impl Session {
             sequence: number % (1 << NUMBER_BITS),
             ack: self.ordered_in.next() as u32,
             credit: self.credit_told as u32,
-            ack_delay_us: held,
+            ack_delay_us: held_us,
             bulk_port: config.paths[self.path].bulk_port,
         }
     }

@@ -251,12 +251,14 @@ impl<T> SendLane<T> {
                 self.probed = None;
                 rtt.probe_answered(before, probe, held);
             }
-            if let (Some(sent_at), Held::For(held)) = (newest.sent_once_at, held) {
+            if let Some(sent_at) = newest.sent_once_at {
                 // Not earlier: where each packet is probed too soon, no sample would ever
                 // come that says so (Karn's algorithm; RFC 6298, section 5).
                 self.probes = 0;
-                rtt.sample(now, now - sent_at, held);
-                self.congestion.sample(now - sent_at, held);
+                if let Held::For(held) = held {
+                    rtt.sample(now, now - sent_at, held);
+                    self.congestion.sample(now - sent_at, held);
+                }
             }
             self.congestion.acked(outcome.packets, self.was_full);
             if self.base >= self.round_end {

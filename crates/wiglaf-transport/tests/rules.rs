@@ -839,6 +839,21 @@ fn who_loses_is_not_waited_for_like_who_is_late() {
     assert!(*longest <= Duration::from_micros(200), "{longest:?}");
 }
 
+/// An acknowledgement of what lies behind a gap says so twice, in the header and in a record.
+#[test]
+fn an_acknowledgement_with_a_gap_tells_its_delay() {
+    let mut net = Net::new();
+    let mut sent = Vec::new();
+    for tag in 0..3 {
+        net.send(0, tag, 8).unwrap();
+        sent.append(&mut net.outgoing(0));
+    }
+    net.deliver(1, &[sent[0].clone(), sent[2].clone()]);
+    let answer = net.outgoing(1);
+    assert!(matches!(records_of(&answer[0])[0], Record::Ack(_)));
+    assert_ne!(header_of(&answer[0]).ack_delay_us, DELAY_UNKNOWN);
+}
+
 /// Both the packet and its probe were there when the peer came to look: it was late only.
 #[test]
 fn what_came_twice_is_told_to_have_come_twice() {
