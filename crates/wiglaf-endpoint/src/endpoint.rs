@@ -556,7 +556,7 @@ impl Endpoint {
 
     /// That time on the transport's clock.
     pub(crate) fn tick_of(&self, at: Instant) -> Tick {
-        Tick::from_nanos(at.saturating_duration_since(self.clock).as_nanos() as u64 + 1)
+        tick_at(self.clock, at)
     }
 }
 
@@ -569,7 +569,12 @@ fn refused(why: SendError) -> PostError {
 
 /// The transport's time: since the endpoint was opened.
 fn tick(clock: Instant) -> Tick {
-    Tick::from_nanos(clock.elapsed().as_nanos() as u64 + 1)
+    tick_at(clock, Instant::now())
+}
+
+/// That time on a clock.
+fn tick_at(clock: Instant, at: Instant) -> Tick {
+    Tick::from_nanos(at.saturating_duration_since(clock).as_nanos() as u64 + 1)
 }
 
 fn send(link: &mut dyn Link, transmit: &Transmit, bytes: &[u8]) -> io::Result<Sent> {

@@ -86,7 +86,7 @@ impl Waiting {
 
     /// Whether nobody else seems to want the core: polls need no clock then.
     pub(crate) fn is_alone(&self) -> bool {
-        self.alone && self.crowded_waits == 0
+        self.alone && !self.is_crowded()
     }
 
     /// Whether a stranger has been seen to hold the core of late.
@@ -115,7 +115,7 @@ impl Waiting {
         }
         let since = self.silence_since(now);
         self.run = Some((since, now));
-        let crowded = self.crowded_waits > 0;
+        let crowded = self.is_crowded();
         let patience = match (crowded, self.alone) {
             (true, _) => BLOCK_AFTER_CROWDED,
             (false, true) => BLOCK_AFTER_ALONE,
