@@ -60,7 +60,7 @@ unsafe extern "C" fn getinfo(
         // SAFETY: the provider has just made the list, and its callers have the rest to fill in.
         unsafe {
             if let Err(error) = sign(found, version) {
-                lists::free(found);
+                info::alloc::free(found);
                 return Err(error);
             }
             answer.write(found);
@@ -159,7 +159,7 @@ unsafe extern "C" fn dupinfo(list: *const fi::fi_info) -> *mut fi::fi_info {
 /// `fi_freeinfo(3)`, as of FABRIC_1.3.
 unsafe extern "C" fn freeinfo(list: *mut fi::fi_info) {
     // SAFETY: the caller's promises are passed on.
-    guard_or((), || unsafe { lists::free(list) });
+    guard_or((), || unsafe { info::alloc::free(list) });
 }
 
 /// `fi_version(3)`.

@@ -4,7 +4,7 @@
 //! left to the edges. A refusal says its reason under `FI_LOG_LEVEL=warn`, not by default: an
 //! application that tries several sets of capabilities is refused as a matter of course.
 
-mod alloc;
+pub(crate) mod alloc;
 
 use std::ffi::CStr;
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -1,10 +1,11 @@
-//! Copies and frees `fi_info`, whoever made it: every part is libc's memory.
+//! Copies `fi_info`, whoever made it: every part is libc's memory.
 
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
 use crate::bindings as fi;
 use crate::guard::{Errno, Fi};
+use crate::info::alloc;
 
 const NO_MEMORY: Errno = Errno(fi::FI_ENOMEM);
 
@@ -23,7 +24,7 @@ pub(super) unsafe fn copy(entry: *const fi::fi_info) -> Fi<*mut fi::fi_info> {
     };
     if let Err(error) = filled {
         // SAFETY: every part of it is null or has been made here.
-        unsafe { free(fresh) };
+        unsafe { alloc::free(fresh) };
         return Err(error);
     }
     Ok(fresh)
@@ -46,7 +47,7 @@ unsafe fn fill(to: &mut fi::fi_info, from: &fi::fi_info) -> Fi<()> {
     to.addr_format = from.addr_format;
     to.handle = from.handle;
     // SAFETY: each part is null or valid for its type, or for the length beside it. What a copied part
-    // points to is cleared before anything can fail: `free` must not meet another's memory.
+    // points to is cleared before anything can fail: `alloc::free` must not meet another's memory.
     unsafe {
         to.src_addr = copy_bytes(from.src_addr, from.src_addrlen)?;
         to.src_addrlen = from.src_addrlen;
@@ -94,47 +95,6 @@ unsafe fn copy_nic(nic: *mut fi::fid_nic) -> Fi<*mut fi::fid_nic> {
             0 => Ok(copy),
             error if error == -fi::FI_ENOSYS => Ok(ptr::null_mut()),
             error => Err(Errno(error.saturating_neg())),
-        }
-    }
-}
-
-/// Frees a list.
-///
-/// # Safety
-/// `list` is null, or made of libc's memory throughout, and nobody uses it any more.
-pub(super) unsafe fn free(mut list: *mut fi::fi_info) {
-    // SAFETY: by the contract of this function; free(3) takes null, too.
-    unsafe {
-        while let Some(entry) = list.as_mut() {
-            let next = entry.next;
-            if let Some(ep) = entry.ep_attr.as_ref() {
-                libc::free(ep.auth_key.cast());
-            }
-            if let Some(domain) = entry.domain_attr.as_ref() {
-                libc::free(domain.name.cast());
-                libc::free(domain.auth_key.cast());
-            }
-            if let Some(fabric) = entry.fabric_attr.as_ref() {
-                libc::free(fabric.name.cast());
-                libc::free(fabric.prov_name.cast());
-            }
-            let nic: *mut fi::fid = entry.nic.cast();
-            if let Some(close) = nic.as_ref().and_then(|nic| nic.ops.as_ref()?.close) {
-                close(nic);
-            }
-            for part in [
-                entry.src_addr,
-                entry.dest_addr,
-                entry.tx_attr.cast(),
-                entry.rx_attr.cast(),
-                entry.ep_attr.cast(),
-                entry.domain_attr.cast(),
-                entry.fabric_attr.cast(),
-            ] {
-                libc::free(part);
-            }
-            libc::free(list.cast());
-            list = next;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Writes a `fi_info` for C.
+//! Writes a `fi_info` for C, and frees one, whoever wrote it.
 //!
 //! libfabric frees every part with free(), so every part comes from calloc. Its structures have
 //! grown since the headers that the bindings were made of, and a newer core copies its own, larger
@@ -26,7 +26,7 @@ pub(super) fn allocate(offer: &Offer) -> Fi<*mut fi::fi_info> {
     // SAFETY: `info` is fresh zeroed memory, and zero is a valid value of every field.
     if let Err(error) = fill(unsafe { &mut *info }, offer) {
         // SAFETY: made above, and nobody else knows it.
-        unsafe { release(info) };
+        unsafe { free(info) };
         return Err(error);
     }
     Ok(info)
@@ -134,30 +134,43 @@ fn fill_domain(domain: &mut fi::fi_domain_attr, offer: &Offer) -> Fi<()> {
     Ok(())
 }
 
-/// Frees what [`allocate`] made.
+/// Frees a list, whoever made it.
 ///
 /// # Safety
-/// `info` comes from [`allocate`], and nobody uses it any more.
-pub(super) unsafe fn release(info: *mut fi::fi_info) {
-    // SAFETY: every part is null or was made by calloc or strdup above.
+/// `list` is null, or made of libc's memory throughout, and nobody uses it any more.
+pub(crate) unsafe fn free(mut list: *mut fi::fi_info) {
+    // SAFETY: by the contract of this function; free(3) takes null, too.
     unsafe {
-        if !(*info).domain_attr.is_null() {
-            libc::free((*(*info).domain_attr).name.cast());
-        }
-        if !(*info).fabric_attr.is_null() {
-            libc::free((*(*info).fabric_attr).name.cast());
-        }
-        for part in [
-            (*info).src_addr,
-            (*info).dest_addr,
-            (*info).tx_attr.cast(),
-            (*info).rx_attr.cast(),
-            (*info).ep_attr.cast(),
-            (*info).domain_attr.cast(),
-            (*info).fabric_attr.cast(),
-            info.cast(),
-        ] {
-            libc::free(part);
+        while let Some(entry) = list.as_mut() {
+            let next = entry.next;
+            if let Some(ep) = entry.ep_attr.as_ref() {
+                libc::free(ep.auth_key.cast());
+            }
+            if let Some(domain) = entry.domain_attr.as_ref() {
+                libc::free(domain.name.cast());
+                libc::free(domain.auth_key.cast());
+            }
+            if let Some(fabric) = entry.fabric_attr.as_ref() {
+                libc::free(fabric.name.cast());
+                libc::free(fabric.prov_name.cast());
+            }
+            let nic: *mut fi::fid = entry.nic.cast();
+            if let Some(close) = nic.as_ref().and_then(|nic| nic.ops.as_ref()?.close) {
+                close(nic);
+            }
+            for part in [
+                entry.src_addr,
+                entry.dest_addr,
+                entry.tx_attr.cast(),
+                entry.rx_attr.cast(),
+                entry.ep_attr.cast(),
+                entry.domain_attr.cast(),
+                entry.fabric_attr.cast(),
+            ] {
+                libc::free(part);
+            }
+            libc::free(list.cast());
+            list = next;
         }
     }
 }

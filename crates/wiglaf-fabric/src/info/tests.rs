@@ -55,7 +55,7 @@ impl Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         // SAFETY: made by `allocate`, names freed with the rest or null.
-        unsafe { alloc::release(self.0) };
+        unsafe { alloc::free(self.0) };
     }
 }
 
@@ -190,7 +190,7 @@ fn node_and_service_become_addresses() {
                 read((*info).src_addr, (*info).src_addrlen),
                 read((*info).dest_addr, (*info).dest_addrlen),
             );
-            alloc::release(info);
+            alloc::free(info);
             Ok(answer)
         }
     };
