@@ -304,7 +304,7 @@ impl Link for ShmLink {
         }
     }
 
-    fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+    fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         let mut count = 0;
         // Begins where the last burst ended, so that no sender starves.
         let slots = self.slots();
@@ -317,7 +317,7 @@ impl Link for ShmLink {
                             self.learn(index, from);
                         }
                         let at = SocketAddrV4::new(*self.local.ip(), from.port);
-                        deliver(at, &self.buffer[..len]);
+                        deliver(at, &self.buffer[..len], len);
                     }
                     Ok(None) => break,
                     Err(Nonsense) => {

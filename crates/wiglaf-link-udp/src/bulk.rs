@@ -246,10 +246,9 @@ impl BulkSocket {
         self.alone = false;
         for (arrival, slot) in arrivals[..trains].iter().zip(self.slots.chunks(SLOT_LEN)) {
             self.alone |= arrival.segment_len >= arrival.len;
-            for segment in slot[..arrival.len].chunks(arrival.segment_len.max(1)) {
-                deliver(arrival.from, segment);
-                count += 1;
-            }
+            let segment_len = arrival.segment_len.max(1);
+            deliver(arrival.from, &slot[..arrival.len], segment_len);
+            count += arrival.len.div_ceil(segment_len).max(1);
         }
         Ok(count)
     }

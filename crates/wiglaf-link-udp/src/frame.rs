@@ -202,7 +202,7 @@ impl FrameSocket {
     fn recv_one(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         let (len, from) = self.socket.recv_from(&mut self.slots)?;
         if let SocketAddr::V4(from) = from {
-            deliver(from, &self.slots[..len]);
+            deliver(from, &self.slots[..len], len);
         }
         Ok(1)
     }
@@ -238,7 +238,7 @@ impl FrameSocket {
             let slot = &self.slots[i * SLOT_LEN..(i + 1) * SLOT_LEN];
             match slot.get(..msg.msg_len as usize) {
                 Some(payload) if msg.msg_hdr.msg_flags & libc::MSG_TRUNC == 0 => {
-                    deliver(sys::from_sockaddr(&names[i]), payload);
+                    deliver(sys::from_sockaddr(&names[i]), payload, payload.len());
                 }
                 _ => self.lost += 1,
             }

@@ -106,7 +106,7 @@ impl Link for UdpLink {
         }
     }
 
-    fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+    fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         let mut count = self.frames.recv(deliver)?;
         if self.poll.is_due() {
             let bulk_count = self.bulk.recv(deliver)?;

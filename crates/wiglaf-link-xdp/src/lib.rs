@@ -317,11 +317,11 @@ impl Link for XdpLink {
         }
     }
 
-    fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+    fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         let local = self.plain.local();
         let malformed = &mut self.malformed;
         let mut count = self.socket.consume(BATCH_MAX, |bytes| match frame::parse(bytes, local) {
-            Ok((from, payload)) => deliver(from, payload),
+            Ok((from, payload)) => deliver(from, payload, payload.len()),
             Err(_) => *malformed += 1,
         });
         if self.bulk_poll.is_due() {

@@ -184,9 +184,9 @@ impl<L: Link> Link for Fault<L> {
         Ok(Sent::All)
     }
 
-    fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+    fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         self.tick()?;
-        self.inner.recv(deliver)
+        self.inner.recv_trains(deliver)
     }
 
     fn take_unreachable(&mut self) -> Option<Unreachable> {

@@ -88,8 +88,9 @@ pub struct Unreachable {
     pub quoted: Option<Vec<u8>>,
 }
 
-/// Takes the datagrams of a receive burst: the source address and the payload.
-pub type Deliver<'a> = dyn FnMut(SocketAddrV4, &[u8]) + 'a;
+/// Takes the trains of a receive burst: the source address, the payloads one behind the other, and
+/// the length of each but the last. A datagram that came alone is a train of its own.
+pub type Deliver<'a> = dyn FnMut(SocketAddrV4, &[u8], usize) + 'a;
 
 /// One way to carry datagrams.
 pub trait Link: Send {
@@ -124,7 +125,17 @@ pub trait Link: Send {
     ///
     /// # Errors
     /// When the link itself has failed.
-    fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize>;
+    fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize>;
+
+    /// The same, datagram by datagram.
+    ///
+    /// # Errors
+    /// When the link itself has failed.
+    fn recv(&mut self, deliver: &mut dyn FnMut(SocketAddrV4, &[u8])) -> io::Result<usize> {
+        self.recv_trains(&mut |from, train, segment_len| {
+            datagrams(train, segment_len).for_each(|datagram| deliver(from, datagram));
+        })
+    }
 
     /// A destination that was found to have no listener (ICMP port
     /// unreachable), once per finding.
@@ -188,8 +199,8 @@ impl<L: Link + ?Sized> Link for Box<L> {
         (**self).send(train)
     }
 
-    fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
-        (**self).recv(deliver)
+    fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+        (**self).recv_trains(deliver)
     }
 
     fn take_unreachable(&mut self) -> Option<Unreachable> {
@@ -218,10 +229,15 @@ impl<L: Link + ?Sized> Link for Box<L> {
 }
 
 impl Train<'_> {
-    /// The datagrams of the train: one with an empty payload when there are
-    /// no bytes at all.
+    /// The datagrams of the train.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
-        let empty: Option<&[u8]> = self.bytes.is_empty().then_some(&[]);
-        empty.into_iter().chain(self.bytes.chunks(self.segment_len.max(1)))
+        datagrams(self.bytes, self.segment_len)
     }
+}
+
+/// The datagrams of a train: one with an empty payload when there are no bytes
+/// at all.
+fn datagrams(train: &[u8], segment_len: usize) -> impl Iterator<Item = &[u8]> {
+    let empty: Option<&[u8]> = train.is_empty().then_some(&[]);
+    empty.into_iter().chain(train.chunks(segment_len.max(1)))
 }

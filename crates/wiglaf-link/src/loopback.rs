@@ -112,13 +112,13 @@ impl Link for LoopbackLink {
         Ok(Sent::All)
     }
 
-    fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+    fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         let burst: Vec<Datagram> = self.hub.lock().get_mut(&self.at).map_or_else(Vec::new, |m| {
             let count = m.datagrams.len().min(BURST_MAX);
             m.datagrams.drain(..count).collect()
         });
         for (from, bytes) in &burst {
-            deliver(*from, bytes);
+            deliver(*from, bytes, bytes.len());
         }
         Ok(burst.len())
     }

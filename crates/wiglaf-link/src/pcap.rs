@@ -129,12 +129,14 @@ impl<L: Link, W: Write + Send> Link for Pcap<L, W> {
         Ok(sent)
     }
 
-    fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+    fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         let local = self.inner.local();
         let recorder = &mut self.recorder;
-        self.inner.recv(&mut |from, bytes| {
-            recorder.record(from, local, bytes);
-            deliver(from, bytes);
+        self.inner.recv_trains(&mut |from, train, segment_len| {
+            for datagram in crate::datagrams(train, segment_len) {
+                recorder.record(from, local, datagram);
+            }
+            deliver(from, train, segment_len);
         })
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use wiglaf_wire::{
     Ack, DELAY_TWICE, DELAY_UNKNOWN, Header, Kind, Pull, Record, Records, Segment, lane, open,
+    open_train,
 };
 
 use crate::limits::{
@@ -20,6 +21,38 @@ use crate::transport::{PeerId, Transport};
 use crate::{Gone, Sink};
 
 impl Transport {
+    /// Takes datagrams that arrived together from `from` on path number `path`: all are
+    /// `segment_len` bytes long but the last, which may be shorter.
+    ///
+    /// Whatever is wrong with one is counted and goes no further.
+    pub fn handle_train(
+        &mut self,
+        now: Instant,
+        (from, path): (SocketAddrV4, usize),
+        train: &[u8],
+        segment_len: usize,
+        sink: &mut dyn Sink,
+    ) {
+        if train.len() <= segment_len {
+            return self.handle_datagram(now, from, path, train, sink);
+        }
+        if self.encryption.is_some() {
+            for datagram in train.chunks(segment_len.max(1)) {
+                self.handle_datagram(now, from, path, datagram, sink);
+            }
+            return;
+        }
+        self.looked(now);
+        let key = self.config.key;
+        open_train(&key, train, segment_len, |opened| {
+            self.stats.datagrams_received += 1;
+            match opened {
+                Ok((header, body)) => self.handle_opened(now, (from, path), &header, body, sink),
+                Err(why) => self.stats.refuse(why),
+            }
+        });
+    }
+
     /// Takes a datagram that arrived from `from` on path number `path`.
     ///
     /// Whatever is wrong with it is counted and goes no further.

@@ -1,8 +1,8 @@
 //! What goes out: which session, which lane, which bytes.
 
 use wiglaf_wire::{
-    Ack, BITMAP_WORDS_MAX, DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN, Header, Kind, NUMBER_BITS,
-    Record, SEGMENT_PREFIX_LEN, Segment, lane, seal,
+    Ack, BITMAP_WORDS_MAX, Batch, DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN, Header, Kind,
+    NUMBER_BITS, Record, SEGMENT_PREFIX_LEN, Segment, lane, seal,
 };
 
 use crate::limits::{BURST_GAP, BURST_MIN, ORDERED_TRAIN_MIN};
@@ -142,8 +142,8 @@ impl Transport {
     /// Writes up to `count_max` datagrams one behind the other, as long as
     /// `put`, which answers the length of one and its header, has any; answers their length.
     ///
-    /// Each is sealed only when the next one is written: the checksum reads in other steps than
-    /// the copy wrote, and would wait for bytes that are still on their way to the cache.
+    /// They are sealed in batches, which takes their proofs together. Besides, a checksum reads in
+    /// other steps than the copy wrote, and would wait for bytes that are still on their way to the cache.
     fn put_train(
         &mut self,
         count_max: usize,
@@ -151,24 +151,44 @@ impl Transport {
         out: &mut [u8],
         mut put: impl FnMut(&mut Self, &mut [u8]) -> Option<(usize, Header)>,
     ) -> Option<usize> {
-        let (mut at, mut len) = (0, 0);
-        let mut unsealed = None;
         let tag_len = self.tag_len;
+        if count_max <= 1 {
+            // Mostly a short message, or nothing: no batch is begun for it.
+            let (len, header) = put(self, out)?;
+            self.stats.datagrams_sent += 1;
+            self.seal(&header, &mut out[..len + tag_len]);
+            return Some(len + tag_len);
+        }
+        let (mut at, mut len) = (0, 0);
+        let mut unsealed = Batch::default();
         for _ in 0..count_max.min(out.len() / (segment_len + tag_len)).max(1) {
             let Some((datagram_len, header)) = put(self, &mut out[len..]) else { break };
             self.stats.datagrams_sent += 1;
-            if let Some(header) = unsealed.replace(header) {
-                self.seal(&header, &mut out[at..len]);
+            if unsealed.is_full() {
+                self.seal_all(&mut unsealed, &mut out[at..len]);
+                at = len;
             }
-            at = len;
+            unsealed.push(&header, datagram_len + tag_len);
             len += datagram_len + tag_len;
             if datagram_len < segment_len {
                 break; // only the last of a train may be shorter
             }
         }
-        let header = unsealed?;
-        self.seal(&header, &mut out[at..len]);
+        if len == 0 {
+            return None;
+        }
+        self.seal_all(&mut unsealed, &mut out[at..len]);
         Some(len)
+    }
+
+    /// Finishes the datagrams of a batch, which lie one behind the other.
+    fn seal_all(&mut self, batch: &mut Batch, datagrams: &mut [u8]) {
+        match &mut self.encryption {
+            None => batch.seal(&self.config.key, datagrams),
+            Some(encryption) => {
+                batch.drain(datagrams, |header, datagram| encryption.seal(header, datagram));
+            }
+        }
     }
 
     /// Finishes a datagram whose body is in place, with room for the tag behind it.

@@ -1,8 +1,7 @@
 //! The header that every datagram starts with (docs/protocol.md, section 2).
 
-use siphasher::sip::SipHasher24;
-
 use crate::bytes::Reader;
+use crate::proof::{self, COVERED};
 use crate::{Epoch, JobKey, WireError};
 
 /// First byte of every datagram: `W`.
@@ -23,11 +22,6 @@ pub const DELAY_TWICE: u16 = u16::MAX - 1;
 
 /// How many bits of a datagram's number travel.
 pub const NUMBER_BITS: u32 = 40;
-
-const PROOF_AT: usize = 8;
-const PROOF_END: usize = 16;
-/// What the proof covers: the header without it.
-const COVERED_LEN: usize = HEADER_LEN - (PROOF_END - PROOF_AT);
 
 /// What a datagram carries after its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,12 +90,7 @@ pub fn seal(header: &Header, key: &JobKey, datagram: &mut [u8]) {
     //= docs/protocol.md#22-integrity
     //# The sender MUST set `checksum` to the CRC-32C of the body.
     let words = words(header, header.kind.code(), checksum(body));
-    let mut covered = [0; COVERED_LEN];
-    for (place, word) in covered.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-        *place = word.to_le_bytes();
-    }
-    let proof = SipHasher24::new_with_key(&key.0).hash(&covered);
-    write_words(words, proof, head);
+    write_words(words, proof::of_one(key, words), head);
 }
 
 /// A header's words without the second, the proof's: with the kind's code and the checksum as given.
@@ -136,8 +125,17 @@ pub(crate) fn write_words([first, rest @ ..]: [u64; 5], second: u64, head: &mut 
 /// The first rule that the datagram breaks. Nothing of a refused datagram may
 /// be acted upon.
 pub fn open<'a>(key: &JobKey, datagram: &'a [u8]) -> Result<(Header, &'a [u8]), WireError> {
-    let (head, body) = datagram.split_at_checked(HEADER_LEN).ok_or(WireError::Truncated)?;
-    let mut r = Reader(head);
+    open_by(datagram, |head| proof::of_one(key, covered(head)))
+}
+
+/// The same with the proof that its header should bear.
+#[inline]
+pub(crate) fn open_by(
+    datagram: &[u8],
+    proof: impl FnOnce(&[u8; HEADER_LEN]) -> u64,
+) -> Result<(Header, &[u8]), WireError> {
+    let (head, body) = datagram.split_first_chunk().ok_or(WireError::Truncated)?;
+    let mut r = Reader(&head[..]);
     if r.u8()? != MAGIC {
         return Err(WireError::Magic);
     }
@@ -151,7 +149,8 @@ pub fn open<'a>(key: &JobKey, datagram: &'a [u8]) -> Result<(Header, &'a [u8]), 
     let number_high = u64::from(r.u8()?);
     let checksum = r.u32()?;
     let claimed = r.u64()?;
-    if proof(key, head) != claimed {
+    // One comparison of 64 bits takes the same time whatever differs.
+    if proof(head) != claimed {
         return Err(WireError::Proof);
     }
     let header = read_fields(kind, number_high, r)?;
@@ -204,18 +203,21 @@ fn read_fields(kind: Kind, number_high: u64, mut r: Reader<'_>) -> Result<Header
 }
 
 /// CRC-32C (Castagnoli; RFC 3720, appendix B.4).
-fn checksum(body: &[u8]) -> u32 {
+pub(crate) fn checksum(body: &[u8]) -> u32 {
     // The algorithm's width is 32 bits: nothing is cut off.
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, body) as u32
 }
 
-/// SipHash-2-4 of the header without its proof field. One 64-bit comparison
-/// of the result takes the same time whatever differs.
-fn proof(key: &JobKey, head: &[u8]) -> u64 {
-    let mut covered = [0; COVERED_LEN];
-    covered[..PROOF_AT].copy_from_slice(&head[..PROOF_AT]);
-    covered[PROOF_AT..].copy_from_slice(&head[PROOF_END..HEADER_LEN]);
-    SipHasher24::new_with_key(&key.0).hash(&covered)
+/// What the proof covers of a header: all of it but itself.
+#[inline]
+pub(crate) fn covered(head: &[u8; HEADER_LEN]) -> [u64; COVERED] {
+    let (words, _) = head.as_chunks::<8>();
+    let [first, _proof, rest @ ..] = words else { return [0; COVERED] };
+    let mut covered = [u64::from_le_bytes(*first); COVERED];
+    for (place, word) in covered[1..].iter_mut().zip(rest) {
+        *place = u64::from_le_bytes(*word);
+    }
+    covered
 }
 
 #[cfg(test)]

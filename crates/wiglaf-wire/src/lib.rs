@@ -13,7 +13,9 @@ pub mod encrypted;
 mod epoch;
 mod header;
 mod key;
+mod proof;
 mod record;
+mod train;
 
 pub use epoch::Epoch;
 pub use header::{
@@ -25,6 +27,7 @@ pub use record::{
     Ack, BITMAP_WORDS_MAX, Class, ENVELOPE_LEN, Envelope, Pull, RECORD_PREFIX_LEN, Record, Records,
     SEGMENT_PREFIX_LEN, Segment, lane,
 };
+pub use train::{Batch, open_train};
 
 /// Why a datagram, or a record in it, was refused.
 ///
