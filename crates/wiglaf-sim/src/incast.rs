@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use wiglaf_transport::{
-    Config, Gone, Instant, Path, PeerId, SendError, Sink, Source, Stats, Transport, Wanted,
+    Config, Gone, Instant, Path, PeerId, Posted, SendError, Sink, Source, Stats, Transport, Wanted,
 };
 use wiglaf_wire::{Class, Envelope, Epoch, JobKey};
 
@@ -24,7 +24,8 @@ const TOKEN_MAX: u64 = 1 << 40;
 pub struct Incast {
     /// How many send.
     pub senders: usize,
-    /// Bytes of each message; longer than what goes eagerly.
+    /// Bytes of each message. Short ones go eagerly, and each sender has as many of them under way as
+    /// its credit allows.
     pub message_len: u64,
     /// Longest datagram, in bytes.
     pub frame_len_max: usize,
@@ -41,18 +42,27 @@ pub struct Incast {
 /// How an endpoint is kept from its core.
 #[derive(Debug, Clone, Copy)]
 pub struct Stall {
-    /// From one time to the next.
+    /// Once in so long a time.
     pub every: Duration,
-    /// For how long.
+    /// For how long; shorter than that.
     pub length: Duration,
+    /// At a moment of each period that follows from the seed, else always at the same one.
+    pub is_random: bool,
 }
 
 impl Stall {
     /// When endpoint `me` looks next, if it wants to at `at`. They do not all stall together.
-    fn awake_at(&self, me: usize, at: Instant) -> Instant {
-        let every = self.every.as_nanos() as u64;
-        let into = (at.as_nanos() + me as u64 * every / 3) % every;
-        at + Duration::from_nanos((self.length.as_nanos() as u64).saturating_sub(into))
+    fn awake_at(&self, seed: u64, me: usize, at: Instant) -> Instant {
+        let (every, length) = (self.every.as_nanos() as u64, self.length.as_nanos() as u64);
+        let (into, from) = if self.is_random {
+            let period = at.as_nanos() / every;
+            let mut random = Random::new(Random::new(seed ^ period << 16).bits() ^ me as u64);
+            (at.as_nanos() % every, random.below((every - length).max(1)))
+        } else {
+            ((at.as_nanos() + me as u64 * every / 3) % every, 0)
+        };
+        let is_away = (from..from + length).contains(&into);
+        if is_away { at + Duration::from_nanos(from + length - into) } else { at }
     }
 }
 
@@ -98,6 +108,12 @@ struct App {
     under_way: HashMap<PeerId, u64>,
 }
 
+impl App {
+    fn count(&mut self, peer: PeerId, payload: &[u8]) {
+        *self.received.entry(peer).or_default() += payload.len() as u64;
+    }
+}
+
 impl Source for App {
     fn read(&self, token: u64, _: u64, out: &mut [u8]) {
         out.fill(token as u8);
@@ -105,11 +121,15 @@ impl Source for App {
 }
 
 impl Sink for App {
-    fn message(&mut self, _: PeerId, _: &Envelope, _: &[u8]) -> bool {
+    fn message(&mut self, peer: PeerId, _: &Envelope, payload: &[u8]) -> bool {
+        self.count(peer, payload);
         true
     }
-    fn first(&mut self, _: PeerId, _: &Envelope, _: u64, _: &[u8]) {}
-    fn next(&mut self, _: PeerId, _: &[u8], _: bool) -> bool {
+    fn first(&mut self, peer: PeerId, _: &Envelope, _: u64, payload: &[u8]) {
+        self.count(peer, payload);
+    }
+    fn next(&mut self, peer: PeerId, payload: &[u8], _: bool) -> bool {
+        self.count(peer, payload);
         true
     }
     fn request(&mut self, peer: PeerId, _: &Envelope, total: u64, _: u32) -> Option<Wanted> {
@@ -120,7 +140,7 @@ impl Sink for App {
     }
     fn segment(&mut self, token: u64, _: u64, payload: &[u8]) {
         if let Some(peer) = self.pulls.get(&token) {
-            *self.received.entry(*peer).or_default() += payload.len() as u64;
+            self.count(*peer, payload);
         }
     }
     fn pulled(&mut self, token: u64, _: bool) {
@@ -188,12 +208,12 @@ impl Incast {
             if before.is_none() && now >= started {
                 before = Some(self.received(&nodes));
             }
-            self.step(now, &mut nodes, &mut network, &mut random);
+            self.step((seed, now), &mut nodes, &mut network, &mut random);
             let next = nodes.iter().enumerate().filter_map(|(me, node)| {
                 let timer = node.transport.poll_timeout().map(|at| at.max(now));
                 let is_waiting = node.was_asleep || !node.inbox.is_empty();
                 let wanted = if is_waiting { Some(now) } else { timer };
-                wanted.map(|at| self.awake_at(me, at))
+                wanted.map(|at| self.awake_at(seed, me, at))
             });
             let next = next.chain(network.next_at()).min();
             let next = next.ok_or("nothing will ever happen again")?;
@@ -212,8 +232,8 @@ impl Incast {
         })
     }
 
-    fn awake_at(&self, me: usize, at: Instant) -> Instant {
-        self.stall.map_or(at, |stall| stall.awake_at(me, at))
+    fn awake_at(&self, seed: u64, me: usize, at: Instant) -> Instant {
+        self.stall.map_or(at, |stall| stall.awake_at(seed, me, at))
     }
 
     fn nodes(&self, random: &mut Random) -> Vec<Node> {
@@ -256,13 +276,19 @@ impl Incast {
         (by_sender, nodes[1..].iter().map(|node| of(node, 0)).sum())
     }
 
-    fn step(&self, now: Instant, nodes: &mut [Node], network: &mut Network, random: &mut Random) {
+    fn step(
+        &self,
+        (seed, now): (u64, Instant),
+        nodes: &mut [Node],
+        network: &mut Network,
+        random: &mut Random,
+    ) {
         while let Some((from, to, bytes)) = network.arrive(now) {
             nodes[to].inbox.push_back((from, bytes));
         }
         let mut out = vec![0; 1 << 16];
         for (me, node) in nodes.iter_mut().enumerate() {
-            if self.awake_at(me, now) > now {
+            if self.awake_at(seed, me, now) > now {
                 node.was_asleep = true;
                 continue;
             }
@@ -290,8 +316,9 @@ impl Incast {
         while node.app.under_way.get(&peer).is_none_or(|count| *count < MESSAGES_AT_ONCE) {
             let envelope = Envelope::new(Class::Tagged, 1, None);
             let (len, token) = (self.message_len as usize, u64::from(peer.0));
-            match node.transport.send(peer, envelope, len, token, true, &node.app) {
-                Ok(_) => *node.app.under_way.entry(peer).or_default() += 1,
+            match node.transport.send(peer, envelope, len, token, false, &node.app) {
+                Ok(Posted::Buffered) => {}
+                Ok(Posted::Pending) => *node.app.under_way.entry(peer).or_default() += 1,
                 Err(SendError::Again | SendError::PeerGone) => return,
             }
         }

@@ -283,6 +283,7 @@ impl<T> SendLane<T> {
         outcome: &mut Acked,
         newest: &mut Newest,
     ) {
+        let probes = self.probes;
         let Some(packet) = self.packet_mut(number) else { return };
         if packet.state == State::Acked {
             return;
@@ -293,8 +294,11 @@ impl<T> SendLane<T> {
         // and says nothing about what went in between (RFC 8985, section 6.2, step 2). Too
         // early is sooner than the shortest way ever seen: by the smoothed round trip, one late
         // answer would make the next ones look as late.
+        // But a sender that came when the queue was full takes that for the way, and doubts every
+        // answer. After a second probe it believes: else each brought back one packet only.
         let way = Duration::from_nanos(u64::from(rtt.way_ns()));
-        let is_of_first = packet.retransmitted && now - packet.sent_at < way * 3 / 4;
+        let is_doubted = packet.retransmitted && probes < 2;
+        let is_of_first = is_doubted && now - packet.sent_at < way * 3 / 4;
         // A packet sent twice does not say which one was acknowledged (Karn's rule). Nor do those
         // that were sent before it: their acknowledgements may have been lost, and this one
         // called for by the probe. Samples of them would grow with the probe timeout, and it
@@ -325,7 +329,8 @@ impl<T> SendLane<T> {
     fn lose(&mut self, is_lost: impl Fn(&Packet<T>) -> bool) -> u32 {
         let mut found = 0;
         let mut cut = false;
-        // When the front packet is young and went out once, all behind it are younger.
+        // When the front packet is under way for the first time, all behind it are younger. One that
+        // waits to be sent again says nothing of them.
         for (i, packet) in self.packets.iter_mut().enumerate() {
             if packet.state == State::Flying && is_lost(packet) {
                 packet.state = State::Lost;
@@ -334,7 +339,7 @@ impl<T> SendLane<T> {
                 self.flying -= 1;
                 found += 1;
                 cut |= number >= self.recovery_end;
-            } else if i == 0 && !packet.retransmitted {
+            } else if i == 0 && packet.state == State::Flying && !packet.retransmitted {
                 break;
             }
         }

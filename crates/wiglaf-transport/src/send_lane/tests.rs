@@ -71,6 +71,38 @@ fn three_later_transmissions_prove_a_loss() {
     assert_eq!(lane.resend_lost(at(12)), None);
 }
 
+/// Else what counts as under way and is lost could fill a window that has shrunk, and what was found
+/// lost waited in it for one probe timeout each.
+#[test]
+fn losses_behind_one_that_was_not_sent_again_yet_are_found() {
+    let mut lane = lane_with(8);
+    assert_eq!(ack(&mut lane, 10, 0, &[0b100]).0.lost, 1); // packet 3 only
+    assert_eq!(ack(&mut lane, 11, 0, &[0b100_0100]).0.lost, 3); // and 7
+    assert_eq!(lane.flying(), 2);
+}
+
+/// A sender whose only samples are of a full queue doubts the answers to what it sent again, which
+/// come sooner: not for ever.
+#[test]
+fn a_window_that_was_lost_costs_no_probe_for_each_packet() {
+    let mut lane = lane_with(1);
+    ack(&mut lane, 5_000, 1, &[]); // the way seems to take 5 ms
+    for n in 1..33 {
+        lane.push(at(5_001), n);
+    }
+    let (mut now, mut probes) = (5_001, 0);
+    for cumulative in 2..=33 {
+        while lane.resend_lost(at(now)).is_none() {
+            now = lane.timeout().unwrap().as_nanos() / 1000;
+            probes += u32::from(lane.on_timeout(at(now)));
+        }
+        now += 300;
+        ack(&mut lane, now, cumulative, &[]);
+    }
+    assert!(lane.is_idle());
+    assert_eq!(probes, 2);
+}
+
 #[test]
 fn a_retransmission_that_is_lost_again_is_found_by_later_ones() {
     let mut lane = lane_with(4);
