@@ -284,7 +284,7 @@ impl Endpoint {
         self.books.matching.post(posted);
         // The buffer takes what already waits until it is full.
         while let Some(message) = self.books.matching.find(op) {
-            let (peer, envelope) = (message.peer, message.envelope);
+            let (peer, envelope) = (message.peer, message.envelope());
             let Some(posted) = self.books.matching.take_posted(peer, &envelope) else { break };
             let Some(message) = self.books.matching.take_unexpected(op) else { break };
             self.receive(posted, message);
@@ -297,7 +297,8 @@ impl Endpoint {
 
     /// Gives an unexpected message to its receive.
     fn receive(&mut self, posted: Posted, message: Unexpected) {
-        let Unexpected { serial, peer, envelope, total, payload, .. } = message;
+        let envelope = message.envelope();
+        let Unexpected { serial, peer, total, payload, .. } = message;
         let posted = self.books.place(posted, total);
         let receiving = Receiving { posted, peer, envelope, total };
         match payload {
@@ -370,9 +371,9 @@ impl Endpoint {
                 link.expect_bulk();
             }
             let (transport, books) = (&mut self.transport, &mut self.books);
-            let received = link.recv(&mut |from, bytes| {
+            let received = link.recv_trains(&mut |from, train, segment_len| {
                 let now = *arrived_at.get_or_insert_with(|| tick(clock));
-                transport.handle_datagram(now, from, path, bytes, books);
+                transport.handle_train(now, (from, path), train, segment_len, books);
             });
             if let Err(why) = received {
                 failed = Some((path, why));
@@ -548,6 +549,12 @@ impl Endpoint {
     #[must_use]
     pub fn unexpected_len(&self) -> usize {
         self.books.matching.unexpected_len()
+    }
+
+    /// What they hold here, in bytes, without what the allocator adds.
+    #[must_use]
+    pub fn unexpected_memory(&self) -> usize {
+        self.books.matching.unexpected_memory()
     }
 
     pub(crate) fn now(&self) -> Tick {

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 use wiglaf_transport::PeerId;
+use wiglaf_transport::limits::CREDIT_PER_MESSAGE;
 use wiglaf_wire::{Class, Envelope};
 
 use crate::RecvOp;
@@ -35,17 +36,30 @@ pub(crate) enum Payload {
 }
 
 /// A message that came before its receive.
+///
+/// There is one for each message that a peer has announced, and no credit bounds these, so what an
+/// envelope says of one-sided operations, 0 in what waits here, is left out.
 #[derive(Debug)]
 pub(crate) struct Unexpected {
     /// Arrival number, to find a message whose parts are still coming.
     pub(crate) serial: u64,
-    pub(crate) peer: PeerId,
-    pub(crate) envelope: Envelope,
     pub(crate) total: u64,
     pub(crate) payload: Payload,
+    tag: u64,
+    data: u64,
+    pub(crate) peer: PeerId,
+    class: Class,
+    has_data: bool,
     /// The last late peek for it has passed over it.
-    pub(crate) overlooked: bool,
+    overlooked: bool,
 }
+
+// It is what a message is charged beyond its payload.
+const _: () = assert!(size_of::<Unexpected>() as u64 <= CREDIT_PER_MESSAGE);
+/// Places that the queue of unexpected messages keeps when it is empty.
+const KEPT_PLACES: usize = 256;
+/// A full queue gets an eighth of its places more: to double it would cost each message up to two.
+const GROWTH_DIVISOR: usize = 8;
 
 impl Unexpected {
     pub(crate) fn new(
@@ -55,17 +69,42 @@ impl Unexpected {
         total: u64,
         payload: Payload,
     ) -> Self {
-        Self { serial, peer, envelope, total, payload, overlooked: false }
+        let Envelope { class, tag, data, operation: _, address: _ } = envelope;
+        let (has_data, data) = (data.is_some(), data.unwrap_or(0));
+        Self { serial, total, payload, tag, data, peer, class, has_data, overlooked: false }
+    }
+
+    pub(crate) fn envelope(&self) -> Envelope {
+        Envelope::new(self.class, self.tag, self.has_data.then_some(self.data))
+    }
+
+    #[inline]
+    fn is_for(&self, op: &RecvOp) -> bool {
+        is_match(op, self.peer, self.class, self.tag)
+    }
+
+    /// Memory beyond its place in the queue, in bytes.
+    fn payload_memory(&self) -> usize {
+        match &self.payload {
+            Payload::Here(bytes) => bytes.capacity(),
+            Payload::Remote { .. } => 0,
+            Payload::Near(_) => size_of::<Announced>(),
+        }
     }
 }
 
 /// What a receive or a peek looks for.
-pub(crate) fn matches(op: &RecvOp, peer: PeerId, envelope: &Envelope) -> bool {
+fn matches(op: &RecvOp, peer: PeerId, envelope: &Envelope) -> bool {
+    is_match(op, peer, envelope.class, envelope.tag)
+}
+
+#[inline]
+fn is_match(op: &RecvOp, peer: PeerId, class: Class, tag: u64) -> bool {
     //= docs/protocol.md#12-collective-operations
     //# A receiver MUST NOT match a message of one class with a receive of another.
-    op.class == envelope.class
+    op.class == class
         && op.from.is_none_or(|from| from == peer)
-        && (op.class == Class::Untagged || (op.tag ^ envelope.tag) & !op.ignore == 0)
+        && (op.class == Class::Untagged || (op.tag ^ tag) & !op.ignore == 0)
 }
 
 /// Both queues.
@@ -120,17 +159,21 @@ impl Matching {
     }
 
     pub(crate) fn keep(&mut self, message: Unexpected) {
+        let len = self.unexpected.len();
+        if len == self.unexpected.capacity() {
+            self.unexpected.reserve_exact((len / GROWTH_DIVISOR).max(KEPT_PLACES));
+        }
         self.unexpected.push_back(message);
     }
 
     /// The first message that `op` would receive.
     pub(crate) fn find(&self, op: &RecvOp) -> Option<&Unexpected> {
-        self.unexpected.iter().find(|m| matches(op, m.peer, &m.envelope))
+        self.unexpected.iter().find(|m| m.is_for(op))
     }
 
     /// The same, every second time only: see [`crate::Endpoint::set_late_peeks`].
     pub(crate) fn find_late(&mut self, op: &RecvOp) -> Option<&Unexpected> {
-        let message = self.unexpected.iter_mut().find(|m| matches(op, m.peer, &m.envelope))?;
+        let message = self.unexpected.iter_mut().find(|m| m.is_for(op))?;
         message.overlooked = !message.overlooked;
         (!message.overlooked).then_some(message)
     }
@@ -139,8 +182,12 @@ impl Matching {
         if self.unexpected.is_empty() {
             return None;
         }
-        let at = self.unexpected.iter().position(|m| matches(op, m.peer, &m.envelope))?;
-        self.unexpected.remove(at)
+        let at = self.unexpected.iter().position(|m| m.is_for(op))?;
+        let taken = self.unexpected.remove(at);
+        if self.unexpected.is_empty() && self.unexpected.capacity() > KEPT_PLACES {
+            self.unexpected.shrink_to(KEPT_PLACES);
+        }
+        taken
     }
 
     /// Takes all messages that `pick` picks out of the queue.
@@ -184,6 +231,14 @@ impl Matching {
     /// Whether a receive of one message waits. A buffer for several waits all the time.
     pub(crate) fn has_single(&self) -> bool {
         self.posted.iter().any(|p| p.multi.is_none())
+    }
+
+    /// What the messages that wait for a receive hold, in bytes.
+    pub(crate) fn unexpected_memory(&self) -> usize {
+        let waiting = self.unexpected.iter().chain(self.claimed.iter().map(|(_, m)| m));
+        self.unexpected.capacity() * size_of::<Unexpected>()
+            + self.claimed.capacity() * size_of::<(usize, Unexpected)>()
+            + waiting.map(Unexpected::payload_memory).sum::<usize>()
     }
 
     /// How many messages wait for a receive.

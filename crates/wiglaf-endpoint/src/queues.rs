@@ -27,14 +27,7 @@ impl Queues {
         let posted = self.0.take_posted(peer, &envelope);
         if posted.is_none() {
             let payload = Payload::Here(Vec::new());
-            self.0.keep(Unexpected {
-                serial,
-                peer,
-                envelope,
-                total: 0,
-                payload,
-                overlooked: false,
-            });
+            self.0.keep(Unexpected::new(serial, peer, envelope, 0, payload));
         }
         posted.map(|posted| posted.op.context)
     }

@@ -8,6 +8,7 @@ use wiglaf_endpoint::{
     Region, SendOp, Setup, Side,
 };
 use wiglaf_link_udp::UdpLink;
+use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
 
 struct Pair {
     a: Endpoint,
@@ -250,6 +251,41 @@ fn ten_thousand_unmatched_sends_do_not_hold_up_the_one_that_matches() {
         unsafe { p.b.post_recv(&recv_op(1, 1), &[region(&mut to)]).unwrap() };
         assert_eq!(p.received().len, 200);
         assert!(to == from);
+    }
+}
+
+/// However much is sent: payload within the credit, and 64 bytes for each message beyond it.
+#[test]
+fn what_nobody_asked_for_holds_the_credit_and_a_place_for_each_message() {
+    const COUNT: usize = 3000;
+    const PLACE: usize = CREDIT_PER_MESSAGE as usize;
+    for len in [0, 8, 2000, 16 << 10] {
+        let mut p = pair();
+        let (mut from, mut to) = (pattern(len), vec![0; len]);
+        let mut posted = 0;
+        p.until(|p| {
+            // SAFETY: `from` outlives the sends: each ends before its message has been received.
+            let mut post =
+                || unsafe { p.a.post_send(&send_op(p.a_to_b, 1, 2), &[region(&mut from)]).is_ok() };
+            while posted < COUNT && post() {
+                posted += 1;
+            }
+            p.b.unexpected_len() == COUNT
+        });
+        let eager = CREDIT_INITIAL as usize / (len + PLACE);
+        let beyond = COUNT.saturating_sub(eager);
+        // The table has an eighth to spare.
+        let most = CREDIT_INITIAL as usize + beyond * PLACE + COUNT / 8 * PLACE + 256 * PLACE;
+        let held = p.b.unexpected_memory();
+        assert!(held <= most, "{COUNT} of {len} bytes: {held} of {most} bytes");
+        assert!(held >= COUNT * PLACE, "{held}");
+        for _ in 0..COUNT {
+            // SAFETY: `to` outlives the receive, which completes below.
+            unsafe { p.b.post_recv(&recv_op(1, 1), &[region(&mut to)]).unwrap() };
+            assert_eq!(p.received().len, len);
+        }
+        assert!(to == from);
+        assert!(p.b.unexpected_memory() <= 256 * PLACE, "nothing waits any more");
     }
 }
 

@@ -29,7 +29,7 @@ impl Endpoint {
         let matching = &mut self.books.matching;
         let message =
             if self.late_peeks && !claim { matching.find_late(op) } else { matching.find(op) };
-        let found = message.map(|m| (m.peer, m.envelope, m.total));
+        let found = message.map(|m| (m.peer, m.envelope(), m.total));
         let nothing = Envelope::new(op.class, op.tag, None);
         let (source, envelope, len, outcome) = match found {
             Some((peer, envelope, total)) => (Some(peer), envelope, total, Outcome::Done),
@@ -105,7 +105,7 @@ fn discarded(op: &RecvOp, message: &Unexpected) -> Receiving {
     Receiving {
         posted: Posted { op: *op, regions: Regions::EMPTY, multi: None },
         peer: message.peer,
-        envelope: message.envelope,
+        envelope: message.envelope(),
         total: 0,
     }
 }

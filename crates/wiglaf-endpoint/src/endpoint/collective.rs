@@ -43,8 +43,8 @@ impl Endpoint {
             multi_min_free: None,
         };
         let picked = self.books.matching.take_unexpected_where(|message| {
-            message.envelope.class == Class::Collective
-                && pick(message.peer, message.envelope.tag, message.envelope.data)
+            let envelope = message.envelope();
+            envelope.class == Class::Collective && pick(message.peer, envelope.tag, envelope.data)
         });
         for message in picked {
             self.receive(Posted { op, regions: Regions::EMPTY, multi: None }, message);
