@@ -93,10 +93,10 @@ int raread(int handle, void *buf, size_t len, int64_t offset);
 int rtest(int request);
 ssize_t rwait(int request);
 
-/* Reads so many bytes ahead of sequential rreads: they may be older than the
- * call. Lets so many written bytes be under way when rwrite returns: an error
- * comes with a later call, at the latest with rfsync or rclose. 0, the
- * default, switches either off. */
+/* Reads so many bytes ahead of sequential rreads, from the second one on: they
+ * may be older than the call. Lets so many written bytes be under way when
+ * rwrite returns: an error comes with a later call, at the latest with rfsync
+ * or rclose. 0, the default, switches either off. */
 int rahead(int handle, size_t len);
 int rbehind(int handle, size_t len);
 

@@ -23,6 +23,8 @@ enum State {
 #[derive(Debug, Default)]
 pub(crate) struct Buffering {
     ahead_len: usize,
+    /// How much of `ahead_len` is read ahead by now: it doubles with each part that was wanted.
+    window_len: usize,
     behind_len: usize,
     /// In order, without gaps.
     ahead: VecDeque<Ahead>,
@@ -50,8 +52,7 @@ impl Buffering {
 
     /// Forgets what was read ahead and waits for what was written behind.
     pub(crate) fn settle(&mut self) -> Result<()> {
-        self.ahead.clear();
-        self.expected = None;
+        self.forget();
         while !self.behind.is_empty() {
             self.finish_oldest();
         }
@@ -63,6 +64,11 @@ impl Buffering {
         let outcome = self.settle();
         self.spare.clear();
         outcome
+    }
+
+    fn forget(&mut self) {
+        self.ahead.clear();
+        self.expected = None;
     }
 
     fn finish_oldest(&mut self) {
@@ -93,9 +99,11 @@ impl Buffering {
             return file.read_at(into, position);
         }
         if self.expected != Some(position) {
-            // Only who reads on and on is read ahead for.
-            self.ahead.clear();
+            return self.read_alone(file, into, position);
+        }
+        if self.ahead.is_empty() {
             self.ahead_end = position;
+            self.window_len = 2 * into.len();
         }
         let mut done = 0;
         while done < into.len() {
@@ -103,16 +111,14 @@ impl Buffering {
             let got = match self.take(&mut into[done..]) {
                 Ok(got) => got,
                 Err(error) if done == 0 => {
-                    self.ahead.clear();
-                    self.expected = None;
+                    self.forget();
                     return Err(error);
                 }
                 Err(_) => break,
             };
             if got == 0 {
                 // The file's end may move: the next read looks again.
-                self.ahead.clear();
-                self.expected = None;
+                self.forget();
                 return Ok(done);
             }
             done += got;
@@ -122,10 +128,21 @@ impl Buffering {
         Ok(done)
     }
 
-    /// Begins reads until as much is ahead as was asked for.
+    /// Only who reads on and on is read ahead for: most files are short, and
+    /// end within their first read.
+    fn read_alone(&mut self, file: OnServer<'_>, into: &mut [u8], position: u64) -> Result<usize> {
+        self.forget();
+        let got = file.read_at(into, position)?;
+        if got == into.len() {
+            self.expected = Some(position + got as u64);
+        }
+        Ok(got)
+    }
+
+    /// Begins reads until as much is ahead as the window allows.
     fn top_up(&mut self, file: OnServer<'_>) -> Result<()> {
         let mut len: usize = self.ahead.len() * CHUNK_LEN;
-        while len < self.ahead_len.max(CHUNK_LEN) {
+        while len < self.window_len.min(self.ahead_len).max(CHUNK_LEN) {
             let mut buffer = self.spare.pop().unwrap_or_default();
             buffer.resize(CHUNK_LEN, 0);
             let pending = Pending::read(file, buffer, self.ahead_end)?;
@@ -144,6 +161,7 @@ impl Buffering {
             State::UnderWay(pending) => {
                 let (mut bytes, count) = pending.wait();
                 let count = count?;
+                self.window_len = (2 * self.window_len.max(CHUNK_LEN)).min(self.ahead_len);
                 if count < bytes.len() {
                     // Behind a short part there is nothing, and if there is by
                     // now, it begins where this one ends.
@@ -172,8 +190,7 @@ impl Buffering {
         bytes: &[u8],
         position: u64,
     ) -> Result<(usize, u64)> {
-        self.ahead.clear();
-        self.expected = None;
+        self.forget();
         if let Some(error) = self.failed.take() {
             return Err(error);
         }

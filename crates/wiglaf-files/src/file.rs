@@ -292,7 +292,8 @@ impl File {
     }
 
     /// Reads so many bytes ahead of sequential calls, 0 for none, which is the
-    /// default. What is read ahead may be older than the call that returns it:
+    /// default. It begins with the second read in order, and grows to `len` as parts are used
+    /// up. What is read ahead may be older than the call that returns it:
     /// another node's write in between is not seen.
     ///
     /// # Errors

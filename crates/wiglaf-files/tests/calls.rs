@@ -178,6 +178,33 @@ fn read_ahead_and_write_behind_change_nothing_but_the_time() {
 }
 
 #[test]
+fn a_short_file_is_not_read_ahead_and_a_long_one_is() {
+    let place = Place::new();
+    let served = || place.node.counters().unwrap().expect("it is remote").served;
+    std::fs::write(place.path("short"), [7; 1000]).unwrap();
+    let file = place.node.open("short", libc::O_RDONLY, 0).unwrap();
+    file.set_read_ahead(2 << 20).unwrap();
+    let before = served();
+    let mut piece = vec![0; 4096];
+    assert_eq!(file.read(&mut piece).unwrap(), 1000);
+    assert_eq!(file.read(&mut piece).unwrap(), 0);
+    // Of these the first inquiry is one.
+    assert_eq!(served() - before, 3, "requests for a short file");
+
+    let bytes: Vec<u8> = (0..4 << 20).map(|i| (i / 5) as u8).collect();
+    std::fs::write(place.path("long"), &bytes).unwrap();
+    let file = place.node.open("long", libc::O_RDONLY, 0).unwrap();
+    file.set_read_ahead(2 << 20).unwrap();
+    let before = served();
+    for part in bytes.chunks(4096) {
+        assert_eq!(file.read(&mut piece).unwrap(), part.len());
+        assert!(piece == part, "what was read ahead is not what is there");
+    }
+    let requests = served() - before;
+    assert!(requests < 40, "{requests} requests for 1024 reads in order");
+}
+
+#[test]
 fn many_threads_share_a_node() {
     let place = Place::new();
     std::thread::scope(|scope| {
