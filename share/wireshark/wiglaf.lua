@@ -179,13 +179,20 @@ content[0x05] = function(range, tree, flags)
    return true
 end
 
+-- Delays that are none.
+local meaning = { [65534] = " (it came twice)", [65535] = " (unknown)" }
+
+local function delay(field, range, tree)
+   tree:add_le(field, range):append_text(meaning[range:le_uint()] or "")
+end
+
 content[0x10] = function(range, tree)
    local len = range:len()
    if len < 8 or len % 8 ~= 0 or len > 8 + 32 * 8 or not lanes[range(0, 1):uint()] then
       return false
    end
    tree:add(f.lane, range(0, 1))
-   tree:add_le(f.delay, range(2, 2))
+   delay(f.delay, range(2, 2), tree)
    tree:add_le(f.cumulative, range(4, 4))
    if len > 8 then
       tree:add(f.bitmap, range(8))
@@ -253,7 +260,7 @@ local function header(buffer, is_encrypted, tree)
    tree:add(f.sequence, buffer(32, 4), number(buffer))
    tree:add_le(f.ack, buffer(36, 4))
    tree:add_le(f.credit, buffer(40, 4))
-   tree:add_le(f.ack_delay, buffer(44, 2))
+   delay(f.ack_delay, buffer(44, 2), tree)
    tree:add_le(f.bulk_port, buffer(46, 2))
 end
 

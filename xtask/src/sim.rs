@@ -34,15 +34,18 @@ pub(crate) struct Arguments {
     peers: Option<usize>,
 }
 
-/// Reads a time such as 30s or 10m.
+/// Reads a time such as 30s, 10m or 1h.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let bad = || "give a time such as 30s, 10m or 1h".to_owned();
     let (number, unit) = text.split_at(text.len().saturating_sub(1));
-    let number: u64 = number.parse().map_err(|_| "give a time such as 30s or 10m".to_owned())?;
-    match unit {
-        "s" => Ok(Duration::from_secs(number)),
-        "m" => Ok(Duration::from_secs(60 * number)),
-        _ => Err("give a time such as 30s or 10m".to_owned()),
-    }
+    let number: u64 = number.parse().map_err(|_| bad())?;
+    let unit_s = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 60 * 60,
+        _ => return Err(bad()),
+    };
+    Ok(Duration::from_secs(unit_s * number))
 }
 
 /// Runs the seeds; the first failure ends it.
