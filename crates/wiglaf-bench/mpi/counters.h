@@ -47,15 +47,8 @@ static void wiglaf_stats(char *out) {
     if (!len) strcpy(out, "[]");
 }
 
-/* Endpoints write their counters at most every 100 ms, and only when they are polled. Ranks of one
- * node all say the same. Rank 0 prints a member of a JSON object. */
-static void print_counters(int rank, int ranks) {
-    static char text[STATS_LEN_MAX];
-    int64_t until = now_ns() + 250000000;
-    int flag;
-    MPI_Barrier(MPI_COMM_WORLD);
-    while (now_ns() < until)
-        MPI_Iprobe(MPI_ANY_SOURCE, 99, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+/* What was counted on this node so far, as a JSON object. */
+static void node_counters(char *text) {
     int64_t kernel[COUNTERS];
     for (int i = 0; i < COUNTERS; i++)
         kernel[i] = kernel_counter(counter_names[i][0], counter_names[i][1]) - counters_before[i];
@@ -65,6 +58,18 @@ static void print_counters(int rank, int ranks) {
                       (long long)kernel[0], (long long)kernel[1], (long long)kernel[2]);
     wiglaf_stats(text + at);
     strcat(text, "}");
+}
+
+/* Endpoints write their counters at most every 100 ms, and only when they are polled. Ranks of one
+ * node all say the same. Rank 0 prints a member of a JSON object. */
+static void print_counters(int rank, int ranks) {
+    static char text[STATS_LEN_MAX];
+    int64_t until = now_ns() + 250000000;
+    int flag;
+    MPI_Barrier(MPI_COMM_WORLD);
+    while (now_ns() < until)
+        MPI_Iprobe(MPI_ANY_SOURCE, 99, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    node_counters(text);
     if (rank) {
         MPI_Send(text, (int)strlen(text) + 1, MPI_CHAR, 0, 98, MPI_COMM_WORLD);
         return;

@@ -4,27 +4,54 @@
  *
  * Without a pause this is a ping-pong of COUNT round trips, however long they take: on a wire that
  * loses frames the long ones are those that a loss struck. With a pause it shows what waiting costs
- * rank 1, and how soon it wakes up. With WIGLAF_BENCH_SOCKETS in the environment the messages go over a plain TCP
+ * rank 1, and how soon it wakes up. A thread of rank 1, asleep otherwise, reads what processor time
+ * its process has used at two instants of each pause that is long enough for both: 10 ms after its
+ * beginning, when the polling of the first 5 ms is over, and half a second later. With WIGLAF_BENCH_SOCKETS in the environment the messages go over a plain TCP
  * connection whose ends block in read(2), and MPI only tells rank 0 the port.
  *
- * One JSON line for each COUNT and PAUSE_US from rank 0: every round trip in nanoseconds, and the
- * processor time of rank 1 from its first wait to its last answer. */
+ * One JSON line for each COUNT and PAUSE_US from rank 0: every round trip in nanoseconds, the
+ * processor time of rank 1 from its first wait to its last answer, and that between the two instants
+ * of all pauses together, with the time between them. */
 #include "common.h"
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum { COUNT_MAX = 1000000, TAG = 1, WARM_UP = 20 };
+/* The two instants of a pause, and how long one is that has both. */
+enum { FROM_NS = 10000000, TO_NS = 510000000, SPACIOUS_US = 550000 };
 
 static int rank, len, peer_socket = -1;
 static unsigned char *buffer;
+static sem_t pause_begins, pause_is_read;
+static int64_t pause_began_ns, quiet_wall_ns, quiet_cpu_ns;
 
 static int64_t cpu_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void sleep_until(int64_t ns) {
+    struct timespec at = {ns / 1000000000, ns % 1000000000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR) {}
+}
+
+static void *read_pauses(void *none) {
+    for (;;) {
+        while (sem_wait(&pause_begins)) {}
+        sleep_until(pause_began_ns + FROM_NS);
+        int64_t wall = now_ns(), cpu = cpu_ns();
+        sleep_until(pause_began_ns + TO_NS);
+        quiet_cpu_ns += cpu_ns() - cpu;
+        quiet_wall_ns += now_ns() - wall;
+        sem_post(&pause_is_read);
+    }
+    return none;
 }
 
 /* The address of the node's interface: what its own host name stands for. */
@@ -94,27 +121,35 @@ static void step(int64_t token, long pause_us, int64_t *round_trip_ns) {
         memcpy(&got, buffer, sizeof got);
         if (got != token + 1) fail("the echo is a wrong one");
     } else {
+        if (pause_us >= SPACIOUS_US) {
+            pause_began_ns = now_ns();
+            sem_post(&pause_begins);
+        }
         get();
         memcpy(&got, buffer, sizeof got);
         got++;
         memcpy(buffer, &got, sizeof got);
         put();
+        if (pause_us >= SPACIOUS_US) while (sem_wait(&pause_is_read)) {}
     }
 }
 
 static void measure(int count, long pause_us, int64_t *round_trip_ns) {
     for (int i = 0; i < WARM_UP; i++) step(i, 0, round_trip_ns);
+    quiet_wall_ns = quiet_cpu_ns = 0;
     int64_t wall = now_ns(), cpu = cpu_ns();
     for (int i = 0; i < count; i++) step(i, pause_us, &round_trip_ns[i]);
     wall = now_ns() - wall;
-    cpu = cpu_ns() - cpu;
+    int64_t spent[3] = {cpu_ns() - cpu, quiet_cpu_ns, quiet_wall_ns};
     if (rank == 1) {
-        MPI_Send(&cpu, 1, MPI_INT64_T, 0, TAG + 1, MPI_COMM_WORLD);
+        MPI_Send(spent, 3, MPI_INT64_T, 0, TAG + 1, MPI_COMM_WORLD);
         return;
     }
-    MPI_Recv(&cpu, 1, MPI_INT64_T, 1, TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    printf("{\"count\":%d,\"pause_us\":%ld,\"wall_ns\":%lld,\"waiter_cpu_ns\":%lld,\"round_trip_ns\":",
-           count, pause_us, (long long)wall, (long long)cpu);
+    MPI_Recv(spent, 3, MPI_INT64_T, 1, TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    printf("{\"count\":%d,\"pause_us\":%ld,\"wall_ns\":%lld,\"waiter_cpu_ns\":%lld,"
+           "\"quiet_cpu_ns\":%lld,\"quiet_wall_ns\":%lld,\"round_trip_ns\":",
+           count, pause_us, (long long)wall, (long long)spent[0], (long long)spent[1],
+           (long long)spent[2]);
     print_histogram(round_trip_ns, count);
     puts("}");
     fflush(stdout);
@@ -133,6 +168,14 @@ int main(int argc, char **argv) {
     memset(buffer, 0, (size_t)len);
     int64_t *round_trip_ns = need(COUNT_MAX * sizeof *round_trip_ns);
     if (getenv("WIGLAF_BENCH_SOCKETS")) connect_sockets();
+    pthread_t reader;
+    sem_init(&pause_begins, 0, 0);
+    sem_init(&pause_is_read, 0, 0);
+    for (int a = 3; rank == 1 && a < argc; a += 2)
+        if (number(argv[a], 0, 10000000) >= SPACIOUS_US) {
+            if (pthread_create(&reader, NULL, read_pauses, NULL)) fail("no thread to read the clock");
+            break;
+        }
     for (int a = 2; a + 1 < argc; a += 2)
         measure((int)number(argv[a], 1, COUNT_MAX), number(argv[a + 1], 0, 10000000),
                 round_trip_ns);

@@ -20,6 +20,9 @@ use crate::stats::{Samples, Summary};
 /// Names the layout of the result, for those who read it later.
 pub const SCHEMA: &str = "wiglaf-bench/bandwidth/1";
 
+/// A fact of the nodes: "off" where their interfaces send and receive single frames.
+pub const OFFLOADS: &str = "offloads";
+
 const RUN_TIME_MAX: Duration = Duration::from_secs(180);
 
 /// What to measure.
@@ -224,6 +227,13 @@ impl Entry {
             evidence,
             points: points.collect(),
         }
+    }
+}
+
+impl Report {
+    /// Whether nodes sent and received single frames.
+    pub fn is_of_single_frames(&self) -> bool {
+        self.facts.nodes.get(OFFLOADS).is_some_and(|offloads| offloads == "off")
     }
 }
 

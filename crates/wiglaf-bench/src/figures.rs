@@ -27,6 +27,14 @@ pub fn of_pingpong(report: &pingpong::Report, direct: bool) -> Vec<Figure> {
         trip.map(|t| t.p99_us / t.p50_us),
         "of its own p50".to_owned(),
     ));
+    for one in &report.active_messages {
+        figures.push(Figure::ratio(
+            &format!("active message 8 B over {}, half round trip, nodes on {place}", one.link),
+            Wanted::AtMost(1.25),
+            one.ratio(),
+            format!("of a bare frame over {}", one.link),
+        ));
+    }
     if report.comparison.len() > 1 {
         let worst = report.comparison.iter().filter(|c| c.len > 0);
         let worst = worst.max_by(|a, b| a.time_ratio.total_cmp(&b.time_ratio));

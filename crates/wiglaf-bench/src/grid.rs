@@ -16,6 +16,7 @@ pub(crate) struct Grid {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Cell {
     rounds: Vec<f64>,
+    cut_off: Vec<usize>,
     samples: Samples,
     counters: BTreeMap<String, Vec<f64>>,
 }
@@ -25,6 +26,12 @@ impl Cell {
     pub(crate) fn push(&mut self, value: f64) -> &mut Self {
         self.rounds.push(value);
         self
+    }
+
+    /// The same of one that was cut off: it would have come to more.
+    pub(crate) fn push_at_least(&mut self, value: f64) -> &mut Self {
+        self.cut_off.push(self.rounds.len());
+        self.push(value)
     }
 
     /// Its samples.
@@ -62,6 +69,7 @@ impl Grid {
                 continue;
             }
             let mut entry = runner.entry(cell.rounds.clone());
+            entry.cut_off.clone_from(&cell.cut_off);
             entry.times = cell.samples.summary(1.0);
             let medians = cell.counters.iter().filter_map(|(k, v)| Some((k.clone(), median(v)?)));
             entry.counters = medians.collect();

@@ -188,6 +188,7 @@ fn figures(cases: &[Case], senders: usize, simulated: Option<Simulated>) -> Vec<
             wanted: Wanted::AtMost(0.0),
             unit: "x".to_owned(),
             reached: overruns,
+            is_below: false,
             detail: "datagrams that found a full socket or ring, median of the rounds".to_owned(),
         },
         least("aggregate, simulated", simulated_of_one, "of one sender"),

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::active::ActiveCommands;
 use crate::error::{BenchError, Result};
 use crate::floor::FloorCommand;
 
@@ -86,6 +87,8 @@ impl Transport {
     }
 }
 
+/// For so long the output of a command that was ended is waited for.
+const PIPE_TIME_MAX: Duration = Duration::from_secs(2);
 const INTERRUPTED: &str = "it was interrupted";
 
 /// Environment variables that make a run use a transport: all that
@@ -138,6 +141,12 @@ pub trait Launcher {
         Vec::new()
     }
 
+    /// Commands that measure active messages and the bare link, for each link between the first two
+    /// nodes where both can be had.
+    fn active_messages(&self) -> Vec<ActiveCommands> {
+        Vec::new()
+    }
+
     /// Whether the user wants no more: a run that is under way is ended then,
     /// and no other begins.
     fn is_interrupted(&self) -> bool {
@@ -150,15 +159,37 @@ pub trait Launcher {
 /// # Errors
 /// When it cannot be started, fails, or is not done after `time_max`.
 pub fn run(launcher: &dyn Launcher, job: &Job<'_>, time_max: Duration) -> Result<Output> {
-    let what = describe(job);
     let command = launcher.command(job)?;
-    let output = capture(command, time_max, &|| launcher.is_interrupted())
-        .map_err(|e| BenchError::Run { what: what.clone(), detail: e.to_string() })?;
+    let output = capture(command, time_max, &|| launcher.is_interrupted());
+    succeeded(job, output.map_err(|e| failure(job, e.to_string()))?)
+}
+
+/// The same, but to be cut off is no failure.
+///
+/// # Errors
+/// When it cannot be started, or fails before its time is over.
+pub(crate) fn run_or_cut_off(
+    launcher: &dyn Launcher,
+    job: &Job<'_>,
+    time_max: Duration,
+) -> Result<Captured> {
+    let command = launcher.command(job)?;
+    let captured = capture_or_cut_off(command, time_max, &|| launcher.is_interrupted());
+    match captured.map_err(|e| failure(job, e.to_string()))? {
+        Captured::Ended(output) => succeeded(job, output).map(Captured::Ended),
+        cut_off @ Captured::CutOff(_) => Ok(cut_off),
+    }
+}
+
+fn succeeded(job: &Job<'_>, output: Output) -> Result<Output> {
     if output.status.success() {
         return Ok(output);
     }
-    let detail = format!("{} ({})", last_words(&output), output.status);
-    Err(BenchError::Run { what, detail })
+    Err(failure(job, format!("{} ({})", last_words(&output), output.status)))
+}
+
+fn failure(job: &Job<'_>, detail: String) -> BenchError {
+    BenchError::Run { what: describe(job), detail }
 }
 
 fn describe(job: &Job<'_>) -> String {
@@ -181,13 +212,46 @@ pub(crate) fn last_words(output: &Output) -> String {
     line.or(lines.last()).map_or_else(|| "no message".to_owned(), |l| (*l).to_owned())
 }
 
+/// What became of a command with a limit on its time.
+pub(crate) enum Captured {
+    /// It ended by itself.
+    Ended(Output),
+    /// It was ended; what it had printed on standard output.
+    CutOff(Vec<u8>),
+}
+
+impl Captured {
+    /// What it printed.
+    pub(crate) fn stdout(&self) -> &[u8] {
+        match self {
+            Self::Ended(output) => &output.stdout,
+            Self::CutOff(stdout) => stdout,
+        }
+    }
+}
+
 /// Runs a command with a limit on its time, or until `is_interrupted`.
 /// Afterwards it has ended, whatever happened.
 pub(crate) fn capture(
-    mut command: Command,
+    command: Command,
     time_max: Duration,
     is_interrupted: &dyn Fn() -> bool,
 ) -> io::Result<Output> {
+    match capture_or_cut_off(command, time_max, is_interrupted)? {
+        Captured::Ended(output) => Ok(output),
+        Captured::CutOff(_) => {
+            let text = format!("not done after {} s, ended", time_max.as_secs());
+            Err(io::Error::new(io::ErrorKind::TimedOut, text))
+        }
+    }
+}
+
+/// The same for callers that want what a command had printed by the limit.
+fn capture_or_cut_off(
+    mut command: Command,
+    time_max: Duration,
+    is_interrupted: &dyn Fn() -> bool,
+) -> io::Result<Captured> {
     if is_interrupted() {
         return Err(io::Error::new(io::ErrorKind::Interrupted, INTERRUPTED));
     }
@@ -199,16 +263,21 @@ pub(crate) fn capture(
         .map_err(|e| named(&command, &e))?;
     let stdout = drain(child.stdout.take());
     let stderr = drain(child.stderr.take());
+    let gathered = |t: thread::JoinHandle<Vec<u8>>| t.join().unwrap_or_default();
     let Some(status) = wait(&mut child, time_max, is_interrupted)? else {
         end(&mut child)?;
         if is_interrupted() {
             return Err(io::Error::new(io::ErrorKind::Interrupted, INTERRUPTED));
         }
-        let text = format!("not done after {} s, ended", time_max.as_secs());
-        return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        // A process that outlives the command keeps the pipe open, and is not waited for.
+        let until = Instant::now() + PIPE_TIME_MAX;
+        while !stdout.is_finished() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let is_whole = stdout.is_finished();
+        return Ok(Captured::CutOff(if is_whole { gathered(stdout) } else { Vec::new() }));
     };
-    let gathered = |t: thread::JoinHandle<Vec<u8>>| t.join().unwrap_or_default();
-    Ok(Output { status, stdout: gathered(stdout), stderr: gathered(stderr) })
+    Ok(Captured::Ended(Output { status, stdout: gathered(stdout), stderr: gathered(stderr) }))
 }
 
 fn named(command: &Command, error: &io::Error) -> io::Error {
@@ -285,6 +354,17 @@ mod tests {
     fn a_run_that_never_ends_is_ended() {
         let error = capture(shell("exec sleep 1000"), Duration::from_millis(50), &|| false);
         assert_eq!(error.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn who_is_cut_off_has_said_what_it_said_and_has_ended() {
+        // The shell's own child holds the pipe: it must have been ended, too.
+        let script = "trap 'kill $!; exit 1' TERM; echo early; sleep 1000 & wait";
+        let ran = capture_or_cut_off(shell(script), Duration::from_millis(500), &|| false);
+        let Ok(Captured::CutOff(said)) = ran else { panic!("it ended by itself") };
+        assert_eq!(said, b"early\n");
+        let ran = capture_or_cut_off(shell("echo all"), Duration::from_secs(20), &|| false);
+        assert_eq!(ran.unwrap().stdout(), b"all\n");
     }
 
     #[test]

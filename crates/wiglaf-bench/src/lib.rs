@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod active;
 pub mod applications;
 pub mod bandwidth;
 pub mod compile;

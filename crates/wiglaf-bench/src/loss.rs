@@ -204,6 +204,7 @@ fn figures(cases: &[Case; 4], recovery: &Case, share: f64) -> Vec<Figure> {
             wanted: Wanted::AtMost(ours.map_or(RECOVERY_US, limit)),
             unit: "us".to_owned(),
             reached: ours.map(|entry| entry.value),
+            is_below: false,
             detail: "median; the limit is max(3 x smoothed round trip, 200 us)".to_owned(),
         },
     ]

@@ -110,6 +110,7 @@ pub fn measure(
         wanted: Wanted::AtMost(most),
         unit: unit.to_owned(),
         reached,
+        is_below: false,
         detail,
     };
     let ours = |case: &Case| case.ours().map(|entry| entry.value);

@@ -124,6 +124,9 @@ pub struct Entry {
     /// The value of each round by itself: how far they are apart is how far
     /// to trust them.
     pub rounds: Vec<f64>,
+    /// Which of them were cut off, counted from 0: their values are lower bounds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cut_off: Vec<usize>,
     /// Single samples of all rounds together, where there are any.
     pub times: Option<Summary>,
     /// What was counted besides; the median of the rounds.
@@ -140,9 +143,21 @@ impl Entry {
             evidence: None,
             value: median(&rounds).unwrap_or(f64::NAN),
             rounds,
+            cut_off: Vec::new(),
             times: None,
             counters: BTreeMap::new(),
         }
+    }
+
+    /// Whether the value is a lower bound: with more time for the rounds that were cut off, their
+    /// median could be greater, whatever they would have come to.
+    pub fn is_lower_bound(&self) -> bool {
+        let cut = |(round, value): (usize, &f64)| match self.cut_off.contains(&round) {
+            true => f64::INFINITY,
+            false => *value,
+        };
+        let with_time: Vec<f64> = self.rounds.iter().enumerate().map(cut).collect();
+        median(&with_time).is_some_and(|median| median > self.value)
     }
 }
 
@@ -201,6 +216,9 @@ pub struct Figure {
     pub unit: String,
     /// What was measured; nothing if it could not be.
     pub reached: Option<f64>,
+    /// Whether only so much is known of it: it is less than that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_below: bool,
     /// Between whom, or of what.
     pub detail: String,
 }
@@ -218,15 +236,19 @@ pub enum Wanted {
 impl Figure {
     /// A ratio.
     pub fn ratio(name: &str, wanted: Wanted, reached: Option<f64>, detail: String) -> Self {
-        Self { name: name.to_owned(), wanted, unit: "x".to_owned(), reached, detail }
+        let (name, unit) = (name.to_owned(), "x".to_owned());
+        Self { name, wanted, unit, reached, is_below: false, detail }
     }
 
     /// Whether it was reached; nobody knows of what was not measured.
     pub fn is_met(&self) -> Option<bool> {
-        self.reached.map(|reached| match self.wanted {
+        let met = self.reached.map(|reached| match self.wanted {
             Wanted::AtLeast(least) => reached >= least,
             Wanted::AtMost(most) => reached <= most,
-        })
+        })?;
+        // Of less than 2 one knows that it is no 3, and not whether it is a 1.
+        let is_known = !self.is_below || met == matches!(self.wanted, Wanted::AtMost(_));
+        is_known.then_some(met)
     }
 }
 
@@ -259,6 +281,32 @@ mod tests {
         assert_eq!(more.best_rival().unwrap().who, "Open MPI TCP");
         assert_eq!((more.ratio_to_best(), more.ratio_to_limit()), (Some(0.5), Some(0.8)));
         assert_eq!(Case { entries: Vec::new(), ..less }.ratio_to_best(), None);
+    }
+
+    #[test]
+    fn rounds_that_were_cut_off_make_a_median_a_bound_where_they_could_change_it() {
+        let of = |rounds: &[f64], cut_off: &[usize]| Entry {
+            cut_off: cut_off.to_vec(),
+            ..Entry::of_rounds("somebody", None, rounds.to_vec())
+        };
+        assert!(!of(&[15.0, 1.0, 2.0], &[0]).is_lower_bound());
+        assert!(of(&[15.0, 1.0, 15.0], &[0, 2]).is_lower_bound());
+        assert!(of(&[15.0, 1.0], &[0]).is_lower_bound());
+        // One that was cut off when it had less than another came to.
+        assert!(of(&[3.0, 7.0, 9.0], &[0]).is_lower_bound());
+        assert!(!of(&[3.0, 7.0, 9.0], &[]).is_lower_bound());
+    }
+
+    #[test]
+    fn less_than_enough_is_enough_and_less_than_too_much_is_not_known() {
+        let figure = |wanted, reached| {
+            let exact = Figure::ratio("x", wanted, Some(reached), String::new());
+            Figure { is_below: true, ..exact }.is_met()
+        };
+        assert_eq!(figure(Wanted::AtMost(1.0), 0.5), Some(true));
+        assert_eq!(figure(Wanted::AtMost(1.0), 1.5), None);
+        assert_eq!(figure(Wanted::AtLeast(1.0), 0.5), Some(false));
+        assert_eq!(figure(Wanted::AtLeast(1.0), 1.5), None);
     }
 
     #[test]

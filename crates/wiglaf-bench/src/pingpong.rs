@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Progress;
+use crate::active::{self, ActiveMessages, ActiveRounds};
 use crate::compile::MeasuringProgram;
 use crate::contender::{Absent, CONTENDERS};
 use crate::course::{Admitted, Course, whole_ms};
@@ -85,6 +86,9 @@ pub struct Report {
     pub floors: Vec<Floor>,
     /// Floors that could not be measured, and why.
     pub floors_absent: Vec<String>,
+    /// Wiglaf's active messages beside the bare links.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub active_messages: Vec<ActiveMessages>,
     /// Wiglaf against the best rival of each length; empty without Wiglaf or
     /// without rivals.
     pub comparison: Vec<Comparison>,
@@ -145,6 +149,7 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
     let args: Vec<u64> =
         std::iter::once(whole_ms(plan.budget)).chain(plan.lens.iter().copied()).collect();
     let order = interleave::rounds(entries.len(), plan.rounds);
+    let mut active = ActiveRounds::default();
     for (round, turns) in order.iter().enumerate() {
         for &turn in turns {
             let entry = &mut entries[turn];
@@ -157,9 +162,13 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
             }
             entry.take(samples);
         }
+        if plan.lens.contains(&active::LEN) {
+            active.run(launcher, round, progress);
+        }
     }
     let contenders: Vec<_> = entries.into_iter().map(Entry::finish).collect();
-    let (floors, floors_absent) = measure_floors(launcher, progress);
+    let (floors, mut floors_absent) = measure_floors(launcher, progress);
+    floors_absent.append(&mut active.absent);
     Ok(Report {
         schema: SCHEMA.to_owned(),
         facts: Facts::gather(launcher.facts()),
@@ -170,6 +179,7 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
         absent,
         floors,
         floors_absent,
+        active_messages: active.found,
     })
 }
 

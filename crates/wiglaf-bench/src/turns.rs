@@ -14,7 +14,7 @@ use crate::compile::MeasuringProgram;
 use crate::course::Course;
 use crate::error::{BenchError, Result};
 use crate::interleave;
-use crate::launch::{self, Job, Launcher, Settings, Transport};
+use crate::launch::{self, Captured, Job, Launcher, Settings, Transport};
 use crate::outcome::{Entry, Missing};
 
 /// Somebody who takes part: a transport, and what else sets it apart.
@@ -26,11 +26,28 @@ pub struct Contestant {
     pub transport: Transport,
     /// Environment beyond that of the transport.
     pub env: Vec<(String, String)>,
+    /// A limit of its own: who passes it is cut off, which is an answer and no failure. For what is
+    /// expected to do badly, not for rivals.
+    pub cut_off_after: Option<Duration>,
+}
+
+/// How a run went.
+#[derive(Debug, Clone, Copy)]
+pub enum Ran<'a> {
+    /// To its end; what it printed.
+    Ended(&'a str),
+    /// To its contestant's limit; what it had printed by then.
+    CutOff(&'a str),
 }
 
 impl From<Transport> for Contestant {
     fn from(transport: Transport) -> Self {
-        Self { label: transport.label().to_owned(), transport, env: Vec::new() }
+        Self {
+            label: transport.label().to_owned(),
+            transport,
+            env: Vec::new(),
+            cut_off_after: None,
+        }
     }
 }
 
@@ -156,6 +173,25 @@ impl Turns {
         progress: Progress<'_>,
         take: &mut dyn FnMut(usize, usize, &str) -> Result<()>,
     ) -> Result<()> {
+        self.run_or_cut_off(tasks, progress, &mut |task, runner, ran| match ran {
+            Ran::Ended(text) => take(task, runner, text),
+            Ran::CutOff(_) => Err(BenchError::Run {
+                what: tasks[task].name.clone(),
+                detail: "not done within its limit".to_owned(),
+            }),
+        })
+    }
+
+    /// The same where contestants may have limits of their own.
+    ///
+    /// # Errors
+    /// As with [`Turns::run`].
+    pub fn run_or_cut_off(
+        &mut self,
+        tasks: &[Task<'_>],
+        progress: Progress<'_>,
+        take: &mut dyn FnMut(usize, usize, Ran<'_>) -> Result<()>,
+    ) -> Result<()> {
         for (round, turns) in interleave::rounds(self.runners.len(), self.rounds).iter().enumerate()
         {
             for (number, task) in tasks.iter().enumerate() {
@@ -175,7 +211,18 @@ impl Turns {
                     if task.launcher.is_interrupted() {
                         return done.map(drop);
                     }
-                    if let Err(error) = done.and_then(|text| take(number, turn, &text)) {
+                    let taken = done.and_then(|captured| {
+                        let text = String::from_utf8_lossy(captured.stdout());
+                        take(
+                            number,
+                            turn,
+                            match captured {
+                                Captured::Ended(_) => Ran::Ended(&text),
+                                Captured::CutOff(_) => Ran::CutOff(&text),
+                            },
+                        )
+                    });
+                    if let Err(error) = taken {
                         let (case, reason) = (Some(task.name.clone()), error.to_string());
                         self.missing.push(Missing { who: label, case, reason });
                     }
@@ -191,7 +238,7 @@ impl Turns {
         self.missing.iter().any(|m| m.who == label && m.case.as_deref() == Some(task))
     }
 
-    fn one(&self, task: &Task<'_>, runner: &Runner) -> Result<String> {
+    fn one(&self, task: &Task<'_>, runner: &Runner) -> Result<Captured> {
         let args: Vec<OsString> = task.args.iter().map(|n| n.to_string().into()).collect();
         let transport = runner.contestant.transport;
         // What a launcher sets may depend on how many ranks it starts.
@@ -207,8 +254,10 @@ impl Turns {
             env: &env,
             dir: &self.dir,
         };
-        let output = launch::run(task.launcher, &job, task.time_max)?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        match runner.contestant.cut_off_after {
+            Some(limit) => launch::run_or_cut_off(task.launcher, &job, limit.min(task.time_max)),
+            None => launch::run(task.launcher, &job, task.time_max).map(Captured::Ended),
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use wiglaf_cluster::error::Context;
 use wiglaf_cluster::mpi::{self, Choice, Family, Link, Transport};
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::Wire;
+use wiglaf_cluster::wire::SingleFrames;
 use wiglaf_cluster::{Error, Result, up};
 
 use crate::args::Global;
@@ -41,6 +42,7 @@ Examples:
   wiglaf bench pingpong --same-node      shared memory, beside vader and UCX
   wiglaf bench bandwidth                 windows of 64 messages, 8 B to 4 MiB, one
                                          way and both ways; rate of short ones
+  wiglaf bench bandwidth --single-frames the same without GSO, TSO, GRO
   wiglaf bench shaped                    ports of 1 Gbit/s, MTU 1500 and 9000
   wiglaf bench loss                      the same with 1 % of the frames lost
   wiglaf bench incast                    eight senders to one receiver
@@ -165,6 +167,11 @@ struct BandwidthArgs {
     /// Message sizes, such as 8,64K,1M [default: 8 B to 4 MiB]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size)]
     sizes: Vec<u64>,
+
+    /// Switch the offloads of the nodes' interfaces off (segmentation, checksums, GRO): all
+    /// contenders send and receive single frames
+    #[arg(long)]
+    single_frames: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -374,6 +381,10 @@ fn run_bandwidth(args: &BandwidthArgs, global: &Global) -> Result<()> {
     let work = work_folder(&common.output)?;
     let cluster = Cluster::find_or_start(global, &common.wish(args.nodes))?;
     let launcher = Emulated::new(&cluster, 2, 2, common.link.into(), &work)?;
+    let _single = match args.single_frames {
+        true => Some(SingleFrames::begin(&cluster.record)?),
+        false => None,
+    };
     let mut plan = bandwidth::Plan::new(work.clone());
     plan.rounds = common.rounds(plan.rounds, 2);
     plan.window = args.window;
@@ -383,7 +394,10 @@ fn run_bandwidth(args: &BandwidthArgs, global: &Global) -> Result<()> {
     choose(&mut plan.lens, &args.sizes);
     let measured = bandwidth::measure(&launcher, &plan, &mut progress);
     interrupt::check()?;
-    let report = measured.map_err(plain)?;
+    let mut report = measured.map_err(plain)?;
+    if args.single_frames {
+        report.facts.nodes.insert(bandwidth::OFFLOADS.to_owned(), "off".to_owned());
+    }
     let written = report::write_bandwidth(&report, &common.output).map_err(plain)?;
     common.show(&report, &report::bandwidth_table(&report), &written.files)?;
     written.notes.iter().for_each(|note| eprintln!("wiglaf: {note}"));

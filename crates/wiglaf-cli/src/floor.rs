@@ -1,10 +1,15 @@
 //! `wiglaf floor`: one side of a measurement of a bare link, started twice by
-//! `wiglaf bench` as `wiglaf run --mpi none -n 2 --link LINK -- wiglaf floor`.
+//! `wiglaf bench` as `wiglaf run --mpi none -n 2 --link LINK -- wiglaf floor`;
+//! or one of active messages, to be held against that.
 
+mod messages;
+
+use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use wiglaf_bench::floor::{Floor, FloorLatency};
 use wiglaf_cluster::error::Context;
@@ -16,6 +21,8 @@ use crate::output;
 /// Frame lengths; the longest fits the smallest usual MTU.
 const LENS: [usize; 3] = [8, 64, 1400];
 const ROUNDS: usize = 50_000;
+/// Where it is measured again and again, and of the first length only.
+const ROUNDS_OF_PART: usize = 20_000;
 const STREAM_LEN: u64 = 2 << 30;
 
 /// Measure a bare link; rank, peers and link come from `wiglaf run --mpi none`
@@ -24,6 +31,32 @@ pub(crate) struct Args {
     /// Cores to use, the first for rank 0
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     cores: Vec<usize>,
+
+    /// What to measure
+    #[arg(long, value_enum, default_value_t = Part::All)]
+    part: Part,
+}
+
+/// What is measured in one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// Frames of several lengths, and a stream
+    All,
+    /// Frames of 8 bytes
+    Ping,
+    /// Active messages of 8 bytes
+    Messages,
+}
+
+impl Part {
+    /// As the option has it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Ping => "ping",
+            Self::Messages => "messages",
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -39,37 +72,71 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         set.set(args.cores[rank % args.cores.len()]);
         sched_setaffinity(None, &set).cannot(|| "keep to one core".to_owned())?;
     }
+    if args.part == Part::Messages {
+        return run_messages(rank);
+    }
     let choice = wiglaf_links::config_from_env().map_err(|e| Error::new(e.to_string()))?.link;
     let mut link = floor::open(own, peer, choice).cannot(|| "open the link".to_owned())?;
     if rank == 1 {
         floor::serve(link.as_mut(), peer).cannot(|| "serve the floor".to_owned())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let measured = measure(link.as_mut(), peer).cannot(|| "measure the floor".to_owned())?;
-    let line = serde_json::to_string(&measured).cannot(|| "write JSON".to_owned())?;
+    let measured =
+        measure(link.as_mut(), peer, args.part).cannot(|| "measure the floor".to_owned())?;
+    print(&measured)
+}
+
+fn print(measured: &Floor) -> Result<ExitCode> {
+    let line = serde_json::to_string(measured).cannot(|| "write JSON".to_owned())?;
     output::print(&(line + "\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn measure(link: &mut dyn wiglaf_link::Link, peer: SocketAddrV4) -> std::io::Result<Floor> {
-    let us = |time: Duration| time.as_nanos() as f64 / 1e3;
+fn run_messages(rank: usize) -> Result<ExitCode> {
+    if rank == 1 {
+        messages::serve()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let times = messages::ping(LENS[0], ROUNDS_OF_PART)?;
+    let (p50, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+    let latency = FloorLatency { len: LENS[0] as u64, p50_us: us(p50), p99_us: us(p99) };
+    let (link, place) = ("active messages".to_owned(), BTreeMap::new());
+    print(&Floor { link, latency: vec![latency], stream_megabytes_per_s: None, place })
+}
+
+fn us(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e3
+}
+
+fn measure(
+    link: &mut dyn wiglaf_link::Link,
+    peer: SocketAddrV4,
+    part: Part,
+) -> std::io::Result<Floor> {
+    let (lens, rounds) = match part {
+        Part::All => (LENS.as_slice(), ROUNDS),
+        Part::Ping | Part::Messages => (&LENS[..1], ROUNDS_OF_PART),
+    };
     let mut latency = Vec::new();
-    for len in LENS {
-        let len = len.min(link.limits().frame_len_max);
-        let found = floor::ping(link, peer, len, ROUNDS)?;
+    for len in lens {
+        let len = (*len).min(link.limits().frame_len_max);
+        let found = floor::ping(link, peer, len, rounds)?;
         latency.push(FloorLatency {
             len: len as u64,
             p50_us: us(found.p50),
             p99_us: us(found.p99),
         });
     }
-    let rate = floor::stream(link, peer, STREAM_LEN)?;
+    let rate = match part {
+        Part::All => Some(floor::stream(link, peer, STREAM_LEN)? / 1e6),
+        Part::Ping | Part::Messages => None,
+    };
     floor::bye(link, peer)?;
     let interface = wiglaf_links::interface_for(*link.local().ip()).ok();
     Ok(Floor {
         link: link.name().to_owned(),
         latency,
-        stream_megabytes_per_s: Some(rate / 1e6),
+        stream_megabytes_per_s: rate,
         place: interface.as_ref().map(remembered::place).unwrap_or_default(),
     })
 }

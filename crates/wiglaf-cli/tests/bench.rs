@@ -56,11 +56,50 @@ fn a_ping_pong_measures_everybody_and_the_floors() {
         ["udp", "packet", "xdp-generic", "shm"],
         "{report}"
     );
+    let active = report["active_messages"].as_array().unwrap();
+    assert_eq!(names(&report["active_messages"], "link"), ["packet", "udp"], "{report}");
+    for one in active {
+        for of_rounds in ["p50_us", "bare_p50_us"] {
+            let times = one[of_rounds].as_array().unwrap();
+            assert!(times.len() == 2 && times.iter().all(|t| t.as_f64().unwrap() > 0.0), "{one}");
+        }
+    }
     for ending in ["md", "svg"] {
         assert!(site.work().join("out/pingpong").with_extension(ending).is_file());
     }
     assert_eq!(site.strays(), 0);
     assert!(!site.inits().is_empty(), "the user's cluster was taken down");
+}
+
+/// Bytes and frames that node1 has sent.
+fn sent(site: &Site) -> [u64; 2] {
+    ["bytes", "packets"].map(|what| {
+        let file = format!("/sys/class/net/eth0/statistics/tx_{what}");
+        let said = site.wiglaf(&["exec", "-w", "node1", "--", "cat", &file]).expect_success();
+        said.stdout.trim().parse().unwrap()
+    })
+}
+
+#[test]
+fn without_offloads_nodes_send_single_frames_and_have_them_back_afterwards() {
+    if !has_openmpi() {
+        return;
+    }
+    let Some(site) = Site::up(&[]) else { return };
+    let run = |more: &[&str]| {
+        let [bytes, frames] = sent(&site);
+        let mut args = vec!["bench", "bandwidth", "--sizes", "1M", "--quick", "--repeats", "1"];
+        args.extend(["--output", "out"].iter().chain(more));
+        let said = site.wiglaf(&args).expect_success();
+        let [bytes_after, frames_after] = sent(&site);
+        (said, (bytes_after - bytes) as f64 / (frames_after - frames) as f64)
+    };
+    let (said, mean_len) = run(&["--single-frames"]);
+    assert!(said.stdout.contains("single frames"), "{said:?}");
+    assert_eq!(report(&site, "bandwidth.json")["facts"]["nodes"]["offloads"], "off");
+    assert!(mean_len <= 1514.0, "frames of {mean_len} bytes on average");
+    let (_, mean_len) = run(&[]);
+    assert!(mean_len > 3000.0, "frames of {mean_len} bytes on average");
 }
 
 #[test]

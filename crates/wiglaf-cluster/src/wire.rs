@@ -12,6 +12,9 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::error::{Context, Error, Result};
 use crate::process::Process;
 use crate::shape::{INTERFACE, MTU_MAX, NodeShape, Shape, Wire};
+use crate::state::Record;
+
+use ethtool::Offload;
 
 const BRIDGE: &str = "br0";
 /// Where reordered frames leave the ports, and where they come out.
@@ -123,8 +126,58 @@ fn mac(node: &NodeShape) -> String {
 /// Whether a node's interface leaves transmit checksums to its (emulated)
 /// device, which computes none: damage on the wire then goes unseen by TCP.
 pub(crate) fn set_checksum_offload(node: Process, on: bool) -> Result<()> {
-    inside(node, || ethtool::set_transmit_checksums(INTERFACE, on))?
+    inside(node, || ethtool::set(INTERFACE, Offload::Checksums, on))?
         .cannot(|| format!("set the checksum offload of {INTERFACE}"))
+}
+
+/// Nodes whose interfaces send and receive single frames, until this is dropped: nothing leaves
+/// segmentation or checksums to the (emulated) device, and nothing is put together behind it.
+#[derive(Debug)]
+pub struct SingleFrames {
+    /// What was on before.
+    before: Vec<(Process, Vec<Offload>)>,
+}
+
+impl SingleFrames {
+    /// Switches the offloads of all nodes off.
+    ///
+    /// # Errors
+    /// When a node is gone, or the kernel refuses; then nothing stays changed.
+    pub fn begin(record: &Record) -> Result<Self> {
+        let mut done = Self { before: Vec::new() };
+        for node in &record.nodes {
+            let on = inside(*node, || {
+                let is_on = |offload: &Offload| ethtool::get(INTERFACE, *offload);
+                let all = Offload::ALL.iter().map(|o| Ok((*o, is_on(o)?)));
+                let all = all.collect::<std::io::Result<Vec<_>>>()?;
+                Ok(all.into_iter().filter_map(|(o, on)| on.then_some(o)).collect::<Vec<_>>())
+            })?
+            .cannot(|| format!("read the offloads of {INTERFACE}"))?;
+            // Noted first: what is half done is undone, too.
+            done.before.push((*node, on.clone()));
+            switch(*node, on.into_iter().rev(), false)?;
+        }
+        Ok(done)
+    }
+}
+
+impl Drop for SingleFrames {
+    fn drop(&mut self) {
+        for (node, on) in self.before.drain(..) {
+            if let Err(error) = switch(node, on.into_iter(), true) {
+                eprintln!("wiglaf: {error}");
+            }
+        }
+    }
+}
+
+fn switch(
+    node: Process,
+    mut offloads: impl Iterator<Item = Offload> + Send,
+    on: bool,
+) -> Result<()> {
+    inside(node, || offloads.try_for_each(|one| ethtool::set(INTERFACE, one, on)))?
+        .cannot(|| format!("set the offloads of {INTERFACE}"))
 }
 
 /// Runs a batch of `ip` or `tc` commands in the network namespace of a process.

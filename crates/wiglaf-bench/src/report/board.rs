@@ -49,7 +49,7 @@ fn push_case(text: &mut String, case: &Case) {
             text,
             "  {:<26} {:>9} {least:>9} {most:>9} {of_limit:>10} {:>8}",
             entry.who,
-            figure(entry.value),
+            value(entry),
             against_best(case, entry),
         );
         for line in counters(entry) {
@@ -61,7 +61,13 @@ fn push_case(text: &mut String, case: &Case) {
 /// The value by that of the best over TCP.
 fn against_best(case: &Case, entry: &Entry) -> String {
     let ratio = case.best_rival().map(|best| entry.value / best.value);
-    ratio.filter(|ratio| ratio.is_finite()).map_or("-".into(), |ratio| format!("{ratio:.2}"))
+    let more = if entry.is_lower_bound() { "> " } else { "" };
+    ratio.filter(|r| r.is_finite()).map_or("-".into(), |ratio| format!("{more}{ratio:.2}"))
+}
+
+/// The value, or what it is more than.
+pub(super) fn value(entry: &Entry) -> String {
+    format!("{}{}", if entry.is_lower_bound() { "> " } else { "" }, figure(entry.value))
 }
 
 /// The worst and the best round.
@@ -71,7 +77,11 @@ fn range(entry: &Entry) -> [String; 2] {
     }
     let least = entry.rounds.iter().copied().fold(f64::INFINITY, f64::min);
     let most = entry.rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    [figure(least), figure(most)]
+    // Whoever was cut off could have come to more than the most of all.
+    let more = if entry.cut_off.is_empty() { "" } else { "> " };
+    let is_least_cut = entry.cut_off.iter().any(|round| entry.rounds[*round] <= least);
+    let more_than_least = if is_least_cut { "> " } else { "" };
+    [format!("{more_than_least}{}", figure(least)), format!("{more}{}", figure(most))]
 }
 
 /// Percentiles and what was counted, a few to a line.
@@ -130,7 +140,11 @@ fn words(one: &Figure) -> (String, String, &'static str) {
         Wanted::AtLeast(least) => format!("≥ {}{unit}", figure(least)),
         Wanted::AtMost(most) => format!("≤ {}{unit}", figure(most)),
     };
-    let reached = one.reached.map_or("-".to_owned(), |value| format!("{}{unit}", figure(value)));
+    let reached = one.reached.map_or("-".to_owned(), |value| match one.is_below {
+        // Rounded up, or it might not be true.
+        true => format!("< {}{unit}", figure((value * 100.0).ceil() / 100.0)),
+        false => format!("{}{unit}", figure(value)),
+    });
     let met = match one.is_met() {
         Some(true) => "yes",
         Some(false) => "no",
@@ -164,7 +178,7 @@ pub fn outcome_markdown(outcome: &Outcome) -> String {
                 case.name,
                 case.what,
                 entry.who,
-                figure(entry.value),
+                value(entry),
                 case.unit,
                 against_best(case, entry)
             );

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::active::{self, ActiveMessages};
 use crate::applications;
 use crate::bandwidth::{self, Ways};
 use crate::contender::Absent;
@@ -9,6 +10,7 @@ use crate::floor::Floor;
 use crate::launch::Transport;
 use crate::pingpong::{Comparison, Contender, Point, Report};
 use crate::ring;
+use crate::stats::median;
 
 /// A message length as people say it; odd ones in plain bytes.
 pub fn length(len: u64) -> String {
@@ -109,6 +111,7 @@ pub fn pingpong_table(report: &Report) -> String {
         ));
     }
     report.absent.iter().for_each(|a| line(absent_words(a)));
+    report.active_messages.iter().for_each(|one| line(fold(&active_words(one))));
     for floor in &report.floors {
         line(fold(&floor_words(floor)));
     }
@@ -116,6 +119,22 @@ pub fn pingpong_table(report: &Report) -> String {
         line(fold(reason));
     }
     text
+}
+
+/// Active messages over a link in one sentence.
+fn active_words(one: &ActiveMessages) -> String {
+    let shown = |rounds: &[f64]| median(rounds).map_or("-".to_owned(), figure);
+    format!(
+        "active messages of {} over {}: p50 {} us, p99 {} us; bare frames in turn with them: p50 \
+         {} us, p99 {} us; ratio {}",
+        length(active::LEN),
+        one.link,
+        shown(&one.p50_us),
+        shown(&one.p99_us),
+        shown(&one.bare_p50_us),
+        shown(&one.bare_p99_us),
+        one.ratio().map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+    )
 }
 
 /// A bare link in one sentence.
@@ -181,6 +200,9 @@ pub fn pingpong_markdown(report: &Report) -> String {
             theirs.join(" | ")
         );
     }
+    for one in &report.active_messages {
+        let _ = writeln!(text, "\n{}", active_words(one));
+    }
     text
 }
 
@@ -217,8 +239,14 @@ pub fn bandwidth_table(report: &bandwidth::Report) -> String {
         );
     }
     push_absent(&mut text, &report.absent);
+    if report.is_of_single_frames() {
+        text.push_str(SINGLE_FRAMES);
+    }
     text
 }
+
+/// Of streams without offloads.
+const SINGLE_FRAMES: &str = "offloads off: nodes send and receive single frames\n";
 
 /// The streams for a document.
 pub fn bandwidth_markdown(report: &bandwidth::Report) -> String {
@@ -232,6 +260,9 @@ pub fn bandwidth_markdown(report: &bandwidth::Report) -> String {
         let ratios = ratios.join(" | ");
         // Writing to a string cannot fail.
         let _ = writeln!(text, "| {len} | {ways} | {ours} | {rival} | {theirs} | {ratios} |");
+    }
+    if report.is_of_single_frames() {
+        let _ = write!(text, "\n{SINGLE_FRAMES}");
     }
     text
 }

@@ -59,7 +59,7 @@ struct Step {
     figures: fn(&Path) -> Result<Vec<Figure>>,
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step {
         args: &["pingpong"],
         place: "",
@@ -72,7 +72,7 @@ const STEPS: [Step; 11] = [
         args: &["pingpong", "--wire", "direct", "--sizes", "8"],
         place: "direct",
         fixed_s: 14.0,
-        round_s: 5.0,
+        round_s: 6.0,
         rounds: 10,
         figures: |dir| of_pingpong(dir, true),
     },
@@ -83,6 +83,15 @@ const STEPS: [Step; 11] = [
         round_s: 13.0,
         rounds: 10,
         figures: |dir| Ok(figures::of_bandwidth(&read::<bandwidth::Report>(dir, "bandwidth")?, "")),
+    },
+    Step {
+        // Reported, and nothing is wanted of it.
+        args: &["bandwidth", "--sizes", "8,64K,1M", "--single-frames"],
+        place: "single-frames",
+        fixed_s: 7.0,
+        round_s: 9.0,
+        rounds: 3,
+        figures: |_| Ok(Vec::new()),
     },
     Step { args: &["shaped"], place: "", fixed_s: 8.0, round_s: 26.0, rounds: 5, figures: of::<0> },
     Step { args: &["loss"], place: "", fixed_s: 8.0, round_s: 70.0, rounds: 2, figures: of::<1> },
@@ -98,6 +107,7 @@ const STEPS: [Step; 11] = [
         args: &["flow-control"],
         place: "",
         fixed_s: 8.0,
+        // 4, and 22 where the run without is cut off.
         round_s: 10.0,
         rounds: 5,
         figures: of::<3>,
@@ -111,7 +121,7 @@ const STEPS: [Step; 11] = [
         rounds: 3,
         figures: of::<4>,
     },
-    Step { args: &["idle"], place: "", fixed_s: 6.0, round_s: 14.0, rounds: 5, figures: of::<5> },
+    Step { args: &["idle"], place: "", fixed_s: 6.0, round_s: 18.0, rounds: 5, figures: of::<5> },
     Step {
         args: &["memory"],
         place: "",

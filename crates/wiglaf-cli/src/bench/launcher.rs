@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use wiglaf_bench::active::ActiveCommands;
 use wiglaf_bench::floor::FloorCommand;
 use wiglaf_bench::{Job, Launcher, Settings, Transport};
 use wiglaf_cluster::init::EXE;
@@ -14,6 +15,7 @@ use wiglaf_cluster::{HostList, Result, provider, up};
 
 use super::interrupt;
 use super::nodes::Cluster;
+use crate::floor::Part;
 use crate::up::this_exe;
 
 /// The user's own variables with these prefixes reach all ranks.
@@ -80,9 +82,13 @@ impl<'a> Emulated<'a> {
 
     /// Two processes that find the link and each other in their environment.
     pub(crate) fn floor(&self, link: Link, nodes: usize) -> FloorCommand {
+        self.part_of_floor(link, nodes, Part::All)
+    }
+
+    fn part_of_floor(&self, link: Link, nodes: usize, part: Part) -> FloorCommand {
         let mut command = self.wiglaf_run(nodes, 2);
         command.args(["--mpi", "none", "--link", link.name(), "--"]);
-        command.arg(&self.exe).arg("floor");
+        command.arg(&self.exe).args(["floor", "--part", part.word()]);
         if nodes == 1 {
             // The node keeps to one core; a floor wants one for each side.
             let cores: Vec<String> = up::cores().iter().map(ToString::to_string).collect();
@@ -199,6 +205,17 @@ impl Launcher for Emulated<'_> {
             .into_iter()
             .chain([self.floor(Link::Shm, 1)])
             .collect()
+    }
+
+    fn active_messages(&self) -> Vec<ActiveCommands> {
+        if self.nodes == 1 {
+            return Vec::new(); // over shared memory they take another way than the transport
+        }
+        let both = |link| ActiveCommands {
+            bare: self.part_of_floor(link, 2, Part::Ping),
+            messages: self.part_of_floor(link, 2, Part::Messages),
+        };
+        [Link::Packet, Link::Udp].map(both).into()
     }
 
     fn is_interrupted(&self) -> bool {

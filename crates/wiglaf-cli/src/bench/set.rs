@@ -220,7 +220,8 @@ Examples:
   wiglaf bench flow-control --rate 100mbit --repeats 3
 
 Wall time, processor time and what had to be sent again, with flow control and
-with WIGLAF_FLOW_CONTROL=off, beside Open MPI's TCP.";
+with WIGLAF_FLOW_CONTROL=off, beside Open MPI's TCP. Without, it is chance how
+long it takes: after 15 s it is cut off, and the table says > 15.";
 
 /// The same work with flow control and without it
 #[derive(Debug, clap::Args)]
@@ -288,9 +289,9 @@ Examples:
   wiglaf bench idle
   wiglaf bench idle --link udp --repeats 3
 
-What a rank that waits in MPI_Recv takes of its core after 5 ms of silence, and
-the time of a message and its answer after 105 ms, against TCP sockets that
-block.";
+What a rank that waits in MPI_Recv takes of its core after 5 ms of silence (its
+processor time from 10 ms on, over half a second), and the time of a message and
+its answer after 105 ms, against TCP sockets that block.";
 
 /// What waiting for long costs, and how soon it ends
 #[derive(Debug, clap::Args)]
@@ -316,8 +317,9 @@ Examples:
   wiglaf bench memory --quick          10^6 messages
 
 An idle peer's memory in the transport; the growth of a rank over many messages;
-and what a receiver holds of 64 MiB that nobody has asked for: at most 1 MiB, the
-credit of one peer and the announcements of what came after it.";
+and what a receiver holds of 64 MiB that nobody has asked for: at most 1 MiB, of
+which 512 KiB are the credit of one peer, 256 KiB 64 bytes for each message, and
+the rest what the allocator and the kernel take in steps.";
 
 /// Memory of idle peers, of many messages, of unexpected ones
 #[derive(Debug, clap::Args)]
@@ -327,7 +329,7 @@ pub(super) struct MemoryArgs {
     common: Common,
 }
 
-/// What a receiver holds at most of one peer's unexpected messages.
+/// What a receiver holds at most of one peer's unexpected messages, as the help says it.
 const UNEXPECTED_CAP: u64 = 1 << 20;
 
 pub(super) fn memory(args: &MemoryArgs, global: &Global) -> Result<()> {

@@ -22,6 +22,9 @@ pub(in crate::report) fn sample_outcome() -> Outcome {
         .into();
     let mut alone = Case::new("nobody else", "step", "us", Better::Less);
     alone.entries = vec![entry(Transport::Wiglaf, [2.0, 3.0, 4.0])];
+    let slow = entry(Transport::WiglafUdp, [15.0, 9.0, 15.0]);
+    alone.entries.push(Entry { cut_off: vec![0, 2], ..slow });
+    let below = Figure::ratio("the slow one", Wanted::AtMost(1.0), Some(0.201), String::new());
     let mut outcome = Outcome::new("shaped", "Goodput of something", sample_facts(), 3);
     outcome.figures = vec![
         Figure::ratio("one way", Wanted::AtLeast(0.97), fast.ratio_to_limit(), "of all".into()),
@@ -36,8 +39,10 @@ pub(in crate::report) fn sample_outcome() -> Outcome {
             wanted: Wanted::AtMost(200.0),
             unit: "us".to_owned(),
             reached: None,
+            is_below: false,
             detail: "of nobody".to_owned(),
         },
+        Figure { is_below: true, ..below },
     ];
     outcome.cases = vec![fast, alone];
     outcome.absent = vec![Missing {

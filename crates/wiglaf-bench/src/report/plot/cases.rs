@@ -3,6 +3,7 @@
 use plotters::backend::DrawingBackend;
 use plotters::style::text_anchor::{HPos, VPos};
 
+use super::super::board::value;
 use super::super::table::figure;
 use super::{Draw, FAINT, GRID, INK, Painted, Pen, RGBColor, RIGHT, look, subtitle};
 use crate::outcome::{Case, Outcome};
@@ -77,7 +78,7 @@ impl<B: DrawingBackend> Pen<'_, B> {
             let middle = y + (BAR_STEP - 7) / 2;
             let at = (HPos::Right, VPos::Center);
             self.text(&entry.who, (BARS_LEFT - 8, middle), 14, INK, at)?;
-            let value = figure(entry.value);
+            let value = value(entry);
             self.text(&value, (end + 6, middle), 14, INK, (HPos::Left, VPos::Center))?;
         }
         if let Some(limit) = &case.limit {

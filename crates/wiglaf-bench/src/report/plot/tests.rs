@@ -118,5 +118,6 @@ fn everybody_has_a_bar_in_every_case() {
         assert!(svg.contains(words), "{words}");
     }
     // The white ground is a rectangle, too.
-    assert_eq!(svg.matches("<rect").count(), 1 + 4);
+    assert_eq!(svg.matches("<rect").count(), 1 + 5);
+    assert!(svg.contains("&gt; 15.0"), "{svg}");
 }
