@@ -65,6 +65,7 @@ f.window = ProtoField.uint32("wiglaf.window", "Window")
 f.last = ProtoField.bool("wiglaf.last", "Last pull", 8, nil, 0x01)
 f.lane = ProtoField.uint8("wiglaf.ack.lane", "Lane", base.DEC, lanes)
 f.delay = ProtoField.uint16("wiglaf.ack.delay", "Delay in us")
+f.sent_at = ProtoField.uint32("wiglaf.ack.sent_at", "Sent at, us of the sender's clock")
 f.cumulative = ProtoField.uint32("wiglaf.ack.cumulative", "First not arrived")
 f.bitmap = ProtoField.bytes("wiglaf.ack.bitmap", "Arrived behind it")
 f.payload = ProtoField.bytes("wiglaf.payload", "Payload")
@@ -188,14 +189,15 @@ end
 
 content[0x10] = function(range, tree)
    local len = range:len()
-   if len < 8 or len % 8 ~= 0 or len > 8 + 32 * 8 or not lanes[range(0, 1):uint()] then
+   if len < 12 or len % 8 ~= 4 or len > 12 + 32 * 8 or not lanes[range(0, 1):uint()] then
       return false
    end
    tree:add(f.lane, range(0, 1))
    delay(f.delay, range(2, 2), tree)
-   tree:add_le(f.cumulative, range(4, 4))
-   if len > 8 then
-      tree:add(f.bitmap, range(8))
+   tree:add_le(f.sent_at, range(4, 4))
+   tree:add_le(f.cumulative, range(8, 4))
+   if len > 12 then
+      tree:add(f.bitmap, range(12))
    end
    return true
 end

@@ -96,3 +96,19 @@ fn both_directions_at_once() {
         assert!(utilisation(&scenario, &report) > 0.94, "{report:?}");
     }
 }
+
+/// Each end takes its own direction's queue for what it is, and not the other's, also where acknowledgements
+/// come all at once.
+#[test]
+fn both_directions_of_ends_that_lose_their_core_are_even() {
+    let stall = Some(Stall { every: 5 * MS, length: MS / 2, is_random: true });
+    for frame_len_max in [1472, 8972] {
+        for seed in 1..4 {
+            let scenario = Incast { both_ways: true, frame_len_max, stall, ..Incast::new(1) };
+            let report = scenario.run(seed, 100 * MS, 300 * MS).unwrap();
+            let (there, back) = (report.received[0] as f64, report.received_by_others as f64);
+            let least = there.min(back) / there.max(back);
+            assert!(least > 0.8, "seed {seed}: {report:?}");
+        }
+    }
+}

@@ -6,19 +6,20 @@
 //! how far it is missed, once per round trip, more target for smaller windows
 //! (which is what makes many flows fair), and pacing of windows below one packet.
 //!
-//! Here endpoints are processes, which the scheduler stops for milliseconds.
-//! That is no congestion. So the time that packets may have waited in either
-//! endpoint is taken off each sample by the caller, a round is judged by its
-//! *shortest* delay, which a queue in the network raises and a late process does
-//! not (Copa's standing delay, Arun and Balakrishnan, NSDI 2018), and delay alone
-//! never takes the window below one packet.
+//! Here endpoints are processes, which the scheduler stops for milliseconds, and the other
+//! direction has queues of its own. Neither is congestion of this one. So the caller takes both off each
+//! sample: how late the acknowledgement was is known exactly, by its clock, and how long the packet
+//! waited for its receiver at most. A round is judged by the mean of its samples, of those with a receiver
+//! that was at work, and has more time where it was not: a queue that outlasts its absence keeps the line busy.
+//! Delay alone never takes the window below one packet.
 
 use std::time::Duration;
 
 use crate::limits::{
-    CWND_INITIAL, CWND_MIN_PARTS, CWND_MIN_PARTS_UNDELAYED, DELAY_TARGET, DELAY_TARGET_FLOWS,
-    PARTS_PER_PACKET,
+    ABSENCE_FACTOR, ABSENCE_FADING, ABSENCE_MAX, ABSENCE_MIN, CWND_INITIAL, CWND_MIN_PARTS,
+    CWND_MIN_PARTS_UNDELAYED, DELAY_TARGET, DELAY_TARGET_FLOWS, PARTS_PER_PACKET,
 };
+use crate::rtt::Waited;
 
 /// The congestion window of one lane.
 #[derive(Debug, Clone)]
@@ -27,14 +28,39 @@ pub(crate) struct Congestion {
     window: u32,
     /// The same.
     window_max: u32,
-    /// Shortest delay of the round that is under way.
-    round_min_ns: u32,
+    /// Delays of the round that is under way.
+    round: Mean,
+    /// What they were at least, of packets that may have waited for their receiver.
+    at_least: Mean,
+    /// The receiver's longest absence of late.
+    absence_ns: u32,
     /// Neither loss nor too much delay has been seen: the window doubles each round trip.
     slow_start: bool,
     /// The last round took longer than it should.
     delayed: bool,
     /// False shows what happens without.
     controlled: bool,
+}
+
+/// What many are on average.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean {
+    sum_ns: u64,
+    count: u32,
+}
+
+impl Mean {
+    fn add(&mut self, time: Duration) {
+        self.sum_ns =
+            self.sum_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        self.count = self.count.saturating_add(1);
+    }
+
+    fn take_ns(&mut self) -> Option<u32> {
+        let Self { sum_ns, count } = std::mem::take(self);
+        let mean = sum_ns.checked_div(u64::from(count))?;
+        Some(u32::try_from(mean).unwrap_or(u32::MAX))
+    }
 }
 
 /// How much of what is missed is taken off the window (Swift's beta).
@@ -54,7 +80,9 @@ impl Congestion {
         Self {
             window: initial * PARTS_PER_PACKET,
             window_max: packets_max * PARTS_PER_PACKET,
-            round_min_ns: u32::MAX,
+            round: Mean { sum_ns: 0, count: 0 },
+            at_least: Mean { sum_ns: 0, count: 0 },
+            absence_ns: 0,
             slow_start: true,
             delayed: false,
             controlled,
@@ -72,18 +100,25 @@ impl Congestion {
         is_below_one.then(|| rtt * PARTS_PER_PACKET / self.window)
     }
 
-    /// Takes the round trip of a packet, `held` of which it spent in the endpoints at most.
-    pub(crate) fn sample(&mut self, raw: Duration, held: Duration) {
+    /// Takes the round trip of a packet.
+    pub(crate) fn sample(&mut self, raw: Duration, waited: Waited) {
+        if !waited.is_clocked {
+            return; // the other direction's queue would count
+        }
+        let absence = waited.there.min(ABSENCE_MAX).as_nanos() as u32;
+        self.absence_ns = self.absence_ns.max(absence);
         //= docs/protocol.md#41-congestion
         //# A sender MUST NOT take for congestion what packets and acknowledgements may have waited in endpoints.
-        let delay = raw.saturating_sub(held).as_nanos();
-        self.round_min_ns = self.round_min_ns.min(u32::try_from(delay).unwrap_or(u32::MAX));
+        let delay = raw.saturating_sub(waited.in_all());
+        let is_exact = waited.there < ABSENCE_MIN;
+        if is_exact { &mut self.round } else { &mut self.at_least }.add(delay);
     }
 
     /// Notes that `packets` were acknowledged; `was_full` when the window had kept more from
     /// going.
     pub(crate) fn acked(&mut self, packets: u32, was_full: bool) {
-        if self.controlled && self.slow_start && was_full {
+        // Who does not know yet how long they took does not double.
+        if self.controlled && self.slow_start && was_full && self.round.count > 0 {
             self.grow(packets * PARTS_PER_PACKET);
         }
     }
@@ -91,22 +126,30 @@ impl Congestion {
     /// A window's worth has been acknowledged: judges its delay, of which the way itself takes
     /// `way_ns`, 0 if that is not known.
     pub(crate) fn end_round(&mut self, was_full: bool, way_ns: u32) {
-        let delay = std::mem::replace(&mut self.round_min_ns, u32::MAX);
-        if !self.controlled || delay == u32::MAX {
+        let (exact, at_least) = (self.round.take_ns(), self.at_least.take_ns());
+        let target = self.target_ns(way_ns);
+        self.absence_ns -= self.absence_ns / ABSENCE_FADING;
+        let Some(delay) = exact.or(at_least) else { return };
+        if !self.controlled {
             return;
         }
-        let target = self.target_ns(way_ns);
-        self.delayed = delay > target;
-        if self.delayed {
+        if delay > target {
+            self.delayed = true;
             self.slow_start = false;
             let missed = (delay - target) as f32 / delay as f32;
             self.shrink(1.0 - (DECREASE * missed).min(DECREASE_MAX), PARTS_PER_PACKET);
-        } else if !self.slow_start && was_full {
-            // More where there is hardly a queue (TIMELY, section 4.3) and where the window
-            // is wide: losses there cost many rounds.
-            let queue = delay.saturating_sub(way_ns);
-            let step = if queue < target.saturating_sub(way_ns) / 4 { STEP_MAX } else { 1 };
-            self.grow(step * PARTS_PER_PACKET + self.window / 64);
+        } else if exact.is_some() {
+            self.delayed = false;
+            if !self.slow_start && was_full {
+                // More where there is hardly a queue (TIMELY, section 4.3) and where the window
+                // is wide: losses there cost many rounds.
+                let queue = delay.saturating_sub(way_ns);
+                let step = if queue < target.saturating_sub(way_ns) / 4 { STEP_MAX } else { 1 };
+                self.grow(step * PARTS_PER_PACKET + self.window / 64);
+            }
+        } else if was_full && self.window < CWND_INITIAL * PARTS_PER_PACKET {
+            // A receiver that is never at work for long says nothing; to stay narrow would be wrong.
+            self.grow(PARTS_PER_PACKET);
         }
     }
 
@@ -120,10 +163,12 @@ impl Congestion {
     }
 
     /// The delay to aim at, in nanoseconds: so much for queues in general, more for a small
-    /// window (Swift, section 3.5), and always more than the way itself takes.
+    /// window (Swift, section 3.5) and the more the longer the receiver is absent, and always more
+    /// than the way itself takes.
     fn target_ns(&self, way_ns: u32) -> u32 {
         let packets = self.window.max(PARTS_PER_PACKET) as f32 / PARTS_PER_PACKET as f32;
-        let flows = DELAY_TARGET_FLOWS.as_nanos() as f32 / packets.sqrt();
+        let one_packet = DELAY_TARGET_FLOWS.as_nanos() as u32 + ABSENCE_FACTOR * self.absence_ns;
+        let flows = one_packet as f32 / packets.sqrt();
         let target = DELAY_TARGET.as_nanos() as u32 + flows as u32;
         target.max(way_ns.saturating_add(way_ns / 4))
     }
@@ -144,8 +189,11 @@ mod tests {
 
     const US: Duration = Duration::from_micros(1);
 
-    fn round(congestion: &mut Congestion, delay: Duration, held: Duration) {
-        congestion.sample(delay, held);
+    const AT_ONCE: Waited =
+        Waited { there: Duration::ZERO, back: Duration::ZERO, is_clocked: true };
+
+    fn round(congestion: &mut Congestion, delay: Duration, waited: Waited) {
+        congestion.sample(delay, waited);
         congestion.end_round(true, 0);
     }
 
@@ -153,15 +201,15 @@ mod tests {
     fn a_queue_shrinks_the_window_and_its_end_widens_it() {
         let mut congestion = Congestion::new(1000, true);
         let first = congestion.packets();
-        round(&mut congestion, US * 2000, Duration::ZERO);
+        round(&mut congestion, US * 2000, AT_ONCE);
         assert!(congestion.packets() < first);
         for _ in 0..100 {
-            round(&mut congestion, US * 2000, Duration::ZERO);
+            round(&mut congestion, US * 2000, AT_ONCE);
         }
         assert_eq!(congestion.packets(), 1);
         assert_eq!(congestion.pace(US), None, "delay alone does not pace");
         for _ in 0..10 {
-            round(&mut congestion, US * 20, Duration::ZERO);
+            round(&mut congestion, US * 20, AT_ONCE);
         }
         assert!(congestion.packets() > 40);
     }
@@ -171,20 +219,62 @@ mod tests {
         let mut congestion = Congestion::new(1000, true);
         let before = congestion.packets();
         for _ in 0..100 {
-            round(&mut congestion, US * 4020, US * 4000);
+            round(&mut congestion, US * 4020, Waited { back: US * 4000, ..AT_ONCE });
+            round(&mut congestion, US * 4020, Waited { there: US * 4000, ..AT_ONCE });
         }
         assert!(congestion.packets() >= before);
     }
 
     #[test]
-    fn one_prompt_packet_in_a_round_is_enough() {
+    fn what_no_clock_tells_judges_nothing() {
         let mut congestion = Congestion::new(1000, true);
-        let before = congestion.packets();
         for _ in 0..100 {
-            congestion.sample(US * 20, Duration::ZERO);
-            round(&mut congestion, US * 4000, Duration::ZERO);
+            round(&mut congestion, US * 9000, Waited { is_clocked: false, ..AT_ONCE });
         }
-        assert!(congestion.packets() >= before);
+        assert_eq!(congestion.packets(), CWND_INITIAL);
+    }
+
+    /// Else the queue of a whole window that goes at once would stand in the last packet's sample only.
+    #[test]
+    fn a_round_is_judged_by_the_mean() {
+        for (last, shrinks) in [(300, false), (900, true)] {
+            let mut congestion = Congestion::new(1000, true);
+            congestion.sample(US * 20, AT_ONCE);
+            round(&mut congestion, US * last, AT_ONCE);
+            assert_eq!(congestion.packets() < CWND_INITIAL, shrinks, "{last} us");
+        }
+    }
+
+    /// What came while the receiver was away took less than it seems; not so much less that it took nothing.
+    #[test]
+    fn of_an_absent_receiver_only_a_queue_is_believed() {
+        let mut congestion = Congestion::new(1000, true);
+        let away = Waited { there: US * 900, ..AT_ONCE };
+        for _ in 0..100 {
+            round(&mut congestion, US * 900, away);
+            congestion.acked(1, true);
+        }
+        assert_eq!(congestion.packets(), CWND_INITIAL, "not wider, for all that is known");
+        for _ in 0..100 {
+            round(&mut congestion, US * 9900, away);
+        }
+        assert_eq!(congestion.packets(), 1);
+        for _ in 0..100 {
+            round(&mut congestion, US * 900, away);
+        }
+        assert_eq!(congestion.packets(), CWND_INITIAL, "nor for ever narrow");
+    }
+
+    #[test]
+    fn an_absent_receiver_is_left_a_queue_for_a_while() {
+        let mut congestion = Congestion::new(1000, true);
+        let usual = congestion.target_ns(0);
+        round(&mut congestion, US * 1000, Waited { there: US * 990, ..AT_ONCE });
+        assert!(congestion.target_ns(0) > usual + 500_000);
+        for _ in 0..100 {
+            round(&mut congestion, US * 20, AT_ONCE);
+        }
+        assert!(congestion.target_ns(0) < usual + 2000);
     }
 
     #[test]
@@ -192,7 +282,7 @@ mod tests {
         let mut congestion = Congestion::new(1000, true);
         let before = congestion.packets();
         for _ in 0..100 {
-            congestion.sample(US * 20_000, Duration::ZERO);
+            congestion.sample(US * 20_000, AT_ONCE);
             congestion.end_round(true, 19_000_000);
         }
         assert!(congestion.packets() >= before);
@@ -205,7 +295,7 @@ mod tests {
             congestion.lost();
         }
         assert_eq!(congestion.packets(), CWND_MIN_PARTS_UNDELAYED / PARTS_PER_PACKET);
-        round(&mut congestion, US * 2000, Duration::ZERO);
+        round(&mut congestion, US * 2000, AT_ONCE);
         for _ in 0..1000 {
             congestion.lost();
         }
@@ -217,7 +307,7 @@ mod tests {
     fn without_control_nothing_changes_it() {
         let mut congestion = Congestion::new(1000, false);
         congestion.lost();
-        round(&mut congestion, US * 9000, Duration::ZERO);
+        round(&mut congestion, US * 9000, AT_ONCE);
         assert_eq!(congestion.packets(), 1000);
     }
 }

@@ -13,7 +13,7 @@ use crate::limits::{
     ORDERED_WINDOW, POOL_MAX, SESSIONS_MAX,
 };
 use crate::receive_window::Arrival;
-use crate::rtt::Held;
+use crate::rtt::{Held, Waited};
 use crate::sequence::{expand, expand_number};
 use crate::session::{AckDebt, Job, Session, State};
 use crate::time::Instant;
@@ -131,11 +131,16 @@ impl Transport {
         //= docs/protocol.md#6-credits
         //# A receiver MUST NOT reduce a limit that it has told; a sender MUST ignore a lower one.
         session.credit_limit = session.credit_limit.max(credit);
-        self.take_cumulative(index, header, now, sink);
         match header.kind {
-            Kind::Bulk => self.take_bulk(index, packet, body, sink),
+            Kind::Bulk => {
+                self.take_cumulative(index, header, now, sink);
+                self.take_bulk(index, packet, body, sink);
+            }
             Kind::Ordered | Kind::Control => {
-                let Some(rest) = self.take_acks(index, body, now, sink) else { return };
+                // Before the header, which acknowledges without a clock.
+                let rest = self.take_acks(index, body, now, sink);
+                self.take_cumulative(index, header, now, sink);
+                let Some(rest) = rest else { return };
                 if header.kind == Kind::Ordered {
                     self.take_ordered(index, packet, rest, sink);
                 } else if !rest.is_empty() {
@@ -184,10 +189,11 @@ impl Transport {
             let ack = Ack {
                 lane: lane::ORDERED,
                 delay_us: header.ack_delay_us,
+                sent_at_us: 0,
                 cumulative: header.ack,
                 bitmap: &[],
             };
-            self.take_ack(index, &ack, now, sink);
+            self.take_ack(index, &ack, None, now, sink);
         }
     }
 
@@ -203,7 +209,10 @@ impl Transport {
         loop {
             let rest = records.rest();
             match records.next() {
-                Some(Ok(Record::Ack(ack))) => self.take_ack(index, &ack, now, sink),
+                Some(Ok(Record::Ack(ack))) => {
+                    let late = self.sessions[index as usize].returns.late(now, ack.sent_at_us);
+                    self.take_ack(index, &ack, Some(late), now, sink);
+                }
                 Some(Ok(_)) | None => return Some(rest),
                 Some(Err(why)) => {
                     self.stats.refuse(why);
@@ -213,13 +222,24 @@ impl Transport {
         }
     }
 
-    fn take_ack(&mut self, index: u32, ack: &Ack<'_>, now: Instant, sink: &mut dyn Sink) {
+    /// Takes an acknowledgement that is so `late`, if that is known.
+    fn take_ack(
+        &mut self,
+        index: u32,
+        ack: &Ack<'_>,
+        late: Option<Duration>,
+        now: Instant,
+        sink: &mut dyn Sink,
+    ) {
         let session = &mut self.sessions[index as usize];
         let held = match ack.delay_us {
             DELAY_UNKNOWN => Held::Unknown,
             DELAY_TWICE => Held::CameTwice,
-            // There, and here since the links were looked at before.
-            us => Held::For(Duration::from_micros(u64::from(us)) + (now - self.looked_before_at)),
+            us => Held::For(Waited {
+                there: Duration::from_micros(u64::from(us)),
+                back: late.unwrap_or(now - self.looked_before_at),
+                is_clocked: late.is_some(),
+            }),
         };
         let mut reports = std::mem::take(&mut self.reports);
         if ack.lane == lane::ORDERED {

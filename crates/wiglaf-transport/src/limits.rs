@@ -28,12 +28,25 @@ pub const PARTS_PER_PACKET: u32 = 256;
 pub const CWND_MIN_PARTS: u32 = PARTS_PER_PACKET / 16;
 /// The same where the network shows no delay: such losses are the wire's, not a queue's.
 pub const CWND_MIN_PARTS_UNDELAYED: u32 = PARTS_PER_PACKET * 8;
-/// Delay of the network that congestion control aims at. Far more than a
+/// Delay of the way there that congestion control aims at. Far more than a
 /// switch needs, because what schedulers and interrupts add is in it.
-pub const DELAY_TARGET: Duration = Duration::from_micros(400);
+pub const DELAY_TARGET: Duration = Duration::from_micros(200);
 /// What is added to that for a window of one packet; less for wider ones, by
 /// the root of their packets.
 pub const DELAY_TARGET_FLOWS: Duration = Duration::from_micros(500);
+
+/// What a process that was absent for longer received meanwhile does not say how long it was under way.
+pub const ABSENCE_MIN: Duration = Duration::from_micros(150);
+/// The peer's absences count up to this.
+pub const ABSENCE_MAX: Duration = Duration::from_millis(1);
+/// The longest absence is forgotten by such a part in each round.
+pub const ABSENCE_FADING: u32 = 16;
+/// So often is an absence added to what is added for a window of one packet.
+pub const ABSENCE_FACTOR: u32 = 7;
+/// So many first ordered datagrams carry an acknowledgement record for its clock alone.
+pub const CLOCK_TOLD_FIRST: u8 = 8;
+/// And those that acknowledge so many ordered packets.
+pub const CLOCK_TOLD_AFTER: u32 = 5;
 
 /// Ordered packets that may wait for one acknowledgement.
 pub const ACK_EVERY_ORDERED: u32 = 64;
@@ -85,10 +98,15 @@ const _: () = assert!(ORDERED_WINDOW.is_power_of_two());
 const _: () = assert!(EAGER_LEN_MAX as u64 + CREDIT_PER_MESSAGE < CREDIT_INITIAL);
 const _: () = assert!(CREDIT_INITIAL < 1 << 31);
 const _: () = assert!(
-    wiglaf_wire::HEADER_LEN + 2 * (12 + 8 * wiglaf_wire::BITMAP_WORDS_MAX) <= FRAME_LEN_MIN
+    wiglaf_wire::HEADER_LEN + 2 * (16 + 8 * wiglaf_wire::BITMAP_WORDS_MAX) <= FRAME_LEN_MIN
 );
 const _: () = assert!(ACK_DELAY_MAX.as_nanos() < PTO_MIN.as_nanos());
 // In nanoseconds they are kept in 32 bits, and added.
-const _: () = assert!(DELAY_TARGET.as_nanos() + DELAY_TARGET_FLOWS.as_nanos() < 1 << 31);
+const _: () = assert!(
+    DELAY_TARGET.as_nanos()
+        + DELAY_TARGET_FLOWS.as_nanos()
+        + ABSENCE_FACTOR as u128 * ABSENCE_MAX.as_nanos()
+        < 1 << 31
+);
 const _: () = assert!(8 * 2 * PTO_MAX.as_nanos() < 1 << 32);
 const _: () = assert!((BULK_WINDOW * PARTS_PER_PACKET as u64) < 1 << 31);

@@ -5,7 +5,8 @@ use wiglaf_wire::{
     NUMBER_BITS, Record, SEGMENT_PREFIX_LEN, Segment, lane, seal,
 };
 
-use crate::limits::{BURST_GAP, BURST_MIN, ORDERED_TRAIN_MIN};
+use crate::limits::{BURST_GAP, BURST_MIN, CLOCK_TOLD_AFTER, CLOCK_TOLD_FIRST, ORDERED_TRAIN_MIN};
+use crate::returns::micros;
 use crate::session::{AckDebt, Piece, Session, State};
 use crate::time::Instant;
 use crate::transport::{Config, Path, PeerId, Transport};
@@ -377,9 +378,20 @@ impl Session {
             (lane::BULK, &self.bulk_in, &mut self.bulk_debt),
         ];
         for (lane, window, debt) in lanes {
-            // Without a gap the header itself acknowledges the ordered lane.
             let owed = debt.packets > 0 || debt.now;
-            if !owed || (lane == lane::ORDERED && !window.has_gap()) {
+            let needed = match lane {
+                // Without a gap the header itself acknowledges the ordered lane, but has no clock.
+                //= docs/protocol.md#41-congestion
+                //# An endpoint MUST put an ACK record of the ordered lane into its first 8 ordered datagrams to a peer, and into each control datagram that acknowledges ordered packets.
+                lane::ORDERED => {
+                    let is_stream = body_len == 0 || debt.packets >= CLOCK_TOLD_AFTER;
+                    let is_first = self.clock_told < CLOCK_TOLD_FIRST;
+                    self.clock_told += u8::from(is_first);
+                    is_first || (owed && (is_stream || window.has_gap()))
+                }
+                _ => owed,
+            };
+            if !needed {
                 continue;
             }
             let mut bitmap = [0; 8 * BITMAP_WORDS_MAX];
@@ -387,6 +399,9 @@ impl Session {
             let record = Record::Ack(Ack {
                 lane,
                 delay_us: held_us(debt, now),
+                //= docs/protocol.md#41-congestion
+                //# An ACK record MUST tell, as `sent at`, the low 32 bits of its sender's clock in microseconds.
+                sent_at_us: micros(now),
                 cumulative: window.next() as u32,
                 bitmap: &bitmap[..bitmap_len],
             });

@@ -5,14 +5,32 @@ use std::time::Duration;
 use crate::limits::{HASTE_MAX, PTO_MAX, PTO_MIN, RTT_INITIAL, RTT_ROUND_MIN};
 use crate::time::Instant;
 
-/// How long at most the newest packet of an acknowledgement, and it, waited in the endpoints.
+/// How long the newest packet of an acknowledgement, and it, waited for what is no business of the
+/// packet's own way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Held {
-    For(Duration),
+    For(Waited),
     /// The packet had come twice.
     CameTwice,
     /// This may have been told before, and lost.
     Unknown,
+}
+
+/// Where it waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waited {
+    /// At the peer, at most, until the acknowledgement left.
+    pub(crate) there: Duration,
+    /// The acknowledgement, on its way back and here.
+    pub(crate) back: Duration,
+    /// `back` is known by a clock. Else it is the longest that it may have waited here.
+    pub(crate) is_clocked: bool,
+}
+
+impl Waited {
+    pub(crate) fn in_all(self) -> Duration {
+        self.there + self.back
+    }
 }
 
 /// What is known of the round trip to one peer, the time in its process included:

@@ -255,9 +255,9 @@ impl<T> SendLane<T> {
                 // Not earlier: where each packet is probed too soon, no sample would ever
                 // come that says so (Karn's algorithm; RFC 6298, section 5).
                 self.probes = 0;
-                if let Held::For(held) = held {
-                    rtt.sample(now, now - sent_at, held);
-                    self.congestion.sample(now - sent_at, held);
+                if let Held::For(waited) = held {
+                    rtt.sample(now, now - sent_at, waited.in_all());
+                    self.congestion.sample(now - sent_at, waited);
                 }
             }
             self.congestion.acked(outcome.packets, self.was_full);

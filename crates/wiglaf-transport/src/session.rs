@@ -7,6 +7,7 @@ use wiglaf_wire::Epoch;
 
 use crate::limits::{CREDIT_INITIAL, KEPT_CAPACITY, ORDERED_WINDOW};
 use crate::receive_window::{ReceiveWindow, ReplayWindow};
+use crate::returns::Returns;
 use crate::rtt::Rtt;
 use crate::send_lane::{BulkLane, SendLane};
 use crate::stats::Traffic;
@@ -111,6 +112,9 @@ pub(crate) struct Session {
 
     /// Both lanes take the same way.
     pub(crate) rtt: Rtt,
+    pub(crate) returns: Returns,
+    /// Times that the peer was told our clock without need.
+    pub(crate) clock_told: u8,
     pub(crate) ordered: SendLane<Body>,
     pub(crate) bulk: BulkLane<Piece>,
     /// Bodies that have no number yet; the last may still grow.
@@ -177,6 +181,8 @@ impl Session {
             state: State::Open,
             used: false,
             rtt: Rtt::new(),
+            returns: Returns::default(),
+            clock_told: 0,
             ordered: SendLane::new(ORDERED_WINDOW, controlled),
             bulk: BulkLane::new(controlled),
             queue: VecDeque::new(),

@@ -224,6 +224,11 @@ fn records_of(datagram: &[u8]) -> Vec<Record<'_>> {
     Records::new(open(&KEY, datagram).unwrap().1).collect::<Result<_, _>>().unwrap()
 }
 
+/// How many messages a datagram carries.
+fn messages_of(datagram: &[u8]) -> usize {
+    records_of(datagram).iter().filter(|record| record.is_ordered()).count()
+}
+
 #[test]
 fn the_first_datagram_carries_the_first_message() {
     let mut net = Net::new();
@@ -258,16 +263,16 @@ fn messages_of_a_burst_share_datagrams_and_lone_ones_never_wait() {
     let at_once: Vec<_> = (0..u64::from(BURST_MIN)).flat_map(|tag| post(&mut net, tag)).collect();
     assert_eq!(at_once.len(), BURST_MIN as usize, "the first do not wait");
     let waiting: Vec<_> = (0..100).flat_map(|n| post(&mut net, 100 + n)).collect();
-    let full: usize = waiting.iter().map(|datagram| records_of(datagram).len()).sum();
+    let full: usize = waiting.iter().map(|datagram| messages_of(datagram)).sum();
     assert_eq!(waiting.len(), 2, "full datagrams go, whatever waits");
     assert!(net.sides[0].transport.is_ready());
     net.sides[0].transport.end_lingering();
     let rest = net.outgoing(0);
-    assert_eq!((rest.len(), full + records_of(&rest[0]).len()), (1, 100));
+    assert_eq!((rest.len(), full + messages_of(&rest[0])), (1, 100));
     // What may not wait takes along what does.
     assert!(post(&mut net, 200).is_empty());
     net.send(0, 201, 8).unwrap();
-    assert_eq!(records_of(&net.outgoing(0)[0]).len(), 2);
+    assert_eq!(messages_of(&net.outgoing(0)[0]), 2);
     // Later, the burst is over, although no acknowledgement has come.
     net.now = net.now + BURST_GAP;
     assert_eq!(post(&mut net, 202).len(), 1);
@@ -695,6 +700,60 @@ fn an_ack_delay_reaches_back_to_the_last_look() {
     let (header, _) = open(&KEY, &answer[0]).unwrap();
     let waited = net.now.since(last_look).as_micros();
     assert_eq!(u128::from(header.ack_delay_us), waited);
+}
+
+/// The time by the clock that a datagram tells.
+fn clock_of(datagram: &[u8]) -> Option<u32> {
+    records_of(datagram).iter().find_map(|record| match record {
+        Record::Ack(ack) => Some(ack.sent_at_us),
+        _ => None,
+    })
+}
+
+#[test]
+fn the_first_datagrams_and_each_acknowledgement_by_itself_tell_the_clock() {
+    let mut net = Net::new();
+    let told = |net: &Net| Some((net.now.as_nanos() / 1000) as u32);
+    for tag in 0..20 {
+        net.now = net.now + Duration::from_micros(300);
+        net.send(0, tag, 8).unwrap();
+        let out = net.outgoing(0);
+        let expected = if tag < 8 { told(&net) } else { None };
+        assert_eq!(clock_of(&out[0]), expected, "message {tag}");
+        net.deliver(1, &out);
+    }
+    net.advance(Duration::from_micros(60));
+    let answer = net.outgoing(1);
+    assert_eq!(header_of(&answer[0]).kind, Kind::Control);
+    assert_eq!(clock_of(&answer[0]), told(&net));
+}
+
+/// The queue that acknowledgements meet on their way back is that of the other direction.
+#[test]
+fn acknowledgements_that_are_long_under_way_narrow_no_window() {
+    let us = Duration::from_micros;
+    for (there, back, narrows) in [(us(10), us(3000), false), (us(3000), us(10), true)] {
+        let mut net = Net::new();
+        let mut longest = 0;
+        for tag in 0..40 {
+            for _ in 0..100 {
+                net.send(0, tag, 1400).unwrap();
+            }
+            // Promptly at first, by which later ones are judged.
+            let (there, back) = if tag == 0 { (us(10), us(10)) } else { (there, back) };
+            let out = net.outgoing(0);
+            longest = out.len();
+            for (to, way, out) in [(1, there, Some(out)), (0, back, None)] {
+                let out = out.unwrap_or_else(|| net.outgoing(1));
+                net.now = net.now + way;
+                net.sides[to].transport.looked(Instant::from_nanos(net.now.as_nanos() - 1));
+                net.deliver(to, &out);
+            }
+            let granted = net.outgoing(1);
+            net.deliver(0, &granted);
+        }
+        assert_eq!(longest < 8, narrows, "{longest} packets at once");
+    }
 }
 
 /// The figure to keep: within 200 us, or three round trips.

@@ -168,6 +168,8 @@ pub struct Ack<'a> {
     pub lane: u8,
     /// How long the newest packet was held: as in [`Header::ack_delay_us`](crate::Header).
     pub delay_us: u16,
+    /// When it was sent by its sender's clock: the low 32 bits of microseconds since whenever.
+    pub sent_at_us: u32,
     /// Low 32 bits of the first packet number that has not arrived.
     pub cumulative: u32,
     /// Little-endian words; bit `i` of word `j` says whether packet
@@ -233,7 +235,7 @@ impl Record<'_> {
                 Self::Request { envelope, .. } => envelope.len() + 12,
                 Self::Pull(_) => 28,
                 Self::Close => 0,
-                Self::Ack(ack) => 8 + ack.bitmap.len(),
+                Self::Ack(ack) => 12 + ack.bitmap.len(),
             }
     }
 
@@ -292,7 +294,8 @@ impl Record<'_> {
             }
             Self::Close => {}
             Self::Ack(ack) => {
-                w.u8(ack.lane).u8(0).u16(ack.delay_us).u32(ack.cumulative).put(ack.bitmap);
+                w.u8(ack.lane).u8(0).u16(ack.delay_us).u32(ack.sent_at_us);
+                w.u32(ack.cumulative).put(ack.bitmap);
             }
         }
         w.written()
@@ -364,12 +367,13 @@ fn parse_ack<'a>(r: &mut Reader<'a>) -> Result<Ack<'a>, WireError> {
     }
     let _reserved = r.u8()?;
     let delay_us = r.u16()?;
+    let sent_at_us = r.u32()?;
     let cumulative = r.u32()?;
     let bitmap = std::mem::take(&mut r.0);
     if !bitmap.len().is_multiple_of(8) || bitmap.len() > 8 * BITMAP_WORDS_MAX {
         return Err(WireError::Field("bitmap length"));
     }
-    Ok(Ack { lane, delay_us, cumulative, bitmap })
+    Ok(Ack { lane, delay_us, sent_at_us, cumulative, bitmap })
 }
 
 impl<'a> Iterator for Records<'a> {

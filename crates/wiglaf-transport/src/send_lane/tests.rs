@@ -1,5 +1,6 @@
 use super::*;
 use crate::limits::CWND_INITIAL;
+use crate::rtt::Waited;
 
 const US: Duration = Duration::from_micros(1);
 
@@ -47,7 +48,8 @@ fn lane_with(count: u64) -> Lane {
 fn ack(lane: &mut Lane, now: u64, cumulative: u64, bitmap: &[u64]) -> (Acked, Vec<u64>) {
     let mut out = Vec::new();
     let (bitmap, rtt) = (bitmap.iter().copied(), &mut lane.rtt);
-    let held = Held::For(Duration::ZERO);
+    let at_once = Waited { there: Duration::ZERO, back: Duration::ZERO, is_clocked: true };
+    let held = Held::For(at_once);
     let acked = lane.lane.on_ack(at(now), cumulative, bitmap, held, rtt, |n| out.push(n));
     (acked, out)
 }
