@@ -98,7 +98,7 @@ fn wrong_lengths_are_refused() {
 #[test]
 fn unknown_types_and_lanes_are_refused() {
     assert_eq!(Records::new(&[0x7f, 0, 0, 0]).next(), Some(Err(WireError::RecordType(0x7f))));
-    let mut body = [0; 12];
+    let mut body = [0; 16];
     Record::Ack(Ack { lane: lane::BULK, delay_us: 0, sent_at_us: 7, cumulative: 9, bitmap: &[] })
         .emit(&mut body);
     body[RECORD_PREFIX_LEN] = 2;
