@@ -379,14 +379,13 @@ impl Session {
         ];
         for (lane, window, debt) in lanes {
             let owed = debt.packets > 0 || debt.now;
+            let is_first = lane == lane::ORDERED && self.clock_told < CLOCK_TOLD_FIRST;
             let needed = match lane {
                 // Without a gap the header itself acknowledges the ordered lane, but has no clock.
                 //= docs/protocol.md#41-congestion
-                //# An endpoint MUST put an ACK record of the ordered lane into its first 8 ordered datagrams to a peer, and into each control datagram that acknowledges ordered packets.
+                //# An endpoint MUST put an ACK record of the ordered lane into the first 8 datagrams to a peer that are ordered or control and have room, and into each control datagram that acknowledges ordered packets.
                 lane::ORDERED => {
                     let is_stream = body_len == 0 || debt.packets >= CLOCK_TOLD_AFTER;
-                    let is_first = self.clock_told < CLOCK_TOLD_FIRST;
-                    self.clock_told += u8::from(is_first);
                     is_first || (owed && (is_stream || window.has_gap()))
                 }
                 _ => owed,
@@ -407,6 +406,7 @@ impl Session {
             });
             if at + record.len() + body_len <= frame_len_max {
                 at += record.emit(&mut out[at..]);
+                self.clock_told += u8::from(is_first);
                 debt.clear();
             }
         }

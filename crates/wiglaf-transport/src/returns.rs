@@ -14,6 +14,8 @@ use crate::time::Instant;
 const DRIFT: u32 = 10_000;
 /// So often it grows, by whole microseconds.
 const DRIFT_STEP: Duration = Duration::from_millis(10);
+/// Nothing is under way for so long: a clock has jumped, as that of a machine that was asleep does.
+const JUMP: Duration = Duration::from_secs(1);
 
 /// What is known of one peer's clock.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,10 +42,12 @@ impl Returns {
         }
         // Half of what 32 bits count is earlier, half is later.
         let late = difference.wrapping_sub(*prompt_us).cast_signed();
-        if late < 0 {
+        let late = Duration::from_micros(u64::from(late.max(0).cast_unsigned()));
+        if late.is_zero() || late > JUMP {
             *prompt_us = difference;
+            return Duration::ZERO;
         }
-        Duration::from_micros(u64::from(late.max(0).cast_unsigned()))
+        late
     }
 }
 
@@ -72,6 +76,16 @@ mod tests {
         assert_eq!(late_us(&mut returns, 210, peer.wrapping_add(200)), 0, "prompter");
         assert_eq!(late_us(&mut returns, 330, peer.wrapping_add(300)), 20);
         assert_eq!(late_us(&mut returns, 5410, peer.wrapping_add(400)), 5000);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_is_begun_with_anew() {
+        for jump_us in [2_000_000, 2_000_000_000, 4_000_000_000_u32] {
+            let mut returns = Returns::default();
+            assert_eq!(late_us(&mut returns, 100, 100), 0);
+            assert_eq!(late_us(&mut returns, 300, 200_u32.wrapping_sub(jump_us)), 0);
+            assert_eq!(late_us(&mut returns, 450, 300_u32.wrapping_sub(jump_us)), 50);
+        }
     }
 
     #[test]
