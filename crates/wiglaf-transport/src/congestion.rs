@@ -43,13 +43,15 @@ pub(crate) struct Congestion {
 }
 
 /// What many are on average.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Mean {
     sum_ns: u64,
     count: u32,
 }
 
 impl Mean {
+    const NONE: Self = Self { sum_ns: 0, count: 0 };
+
     fn add(&mut self, time: Duration) {
         self.sum_ns =
             self.sum_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
@@ -57,7 +59,7 @@ impl Mean {
     }
 
     fn take_ns(&mut self) -> Option<u32> {
-        let Self { sum_ns, count } = std::mem::take(self);
+        let Self { sum_ns, count } = std::mem::replace(self, Self::NONE);
         let mean = sum_ns.checked_div(u64::from(count))?;
         Some(u32::try_from(mean).unwrap_or(u32::MAX))
     }
@@ -80,8 +82,8 @@ impl Congestion {
         Self {
             window: initial * PARTS_PER_PACKET,
             window_max: packets_max * PARTS_PER_PACKET,
-            round: Mean { sum_ns: 0, count: 0 },
-            at_least: Mean { sum_ns: 0, count: 0 },
+            round: Mean::NONE,
+            at_least: Mean::NONE,
             absence_ns: 0,
             slow_start: true,
             delayed: false,

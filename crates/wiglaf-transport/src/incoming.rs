@@ -131,22 +131,17 @@ impl Transport {
         //= docs/protocol.md#6-credits
         //# A receiver MUST NOT reduce a limit that it has told; a sender MUST ignore a lower one.
         session.credit_limit = session.credit_limit.max(credit);
+        // Before the header's, which has no clock.
+        let rest = match header.kind {
+            Kind::Bulk => Some(body),
+            Kind::Ordered | Kind::Control => self.take_acks(index, body, now, sink),
+        };
+        self.take_cumulative(index, header, now, sink);
+        let Some(rest) = rest else { return };
         match header.kind {
-            Kind::Bulk => {
-                self.take_cumulative(index, header, now, sink);
-                self.take_bulk(index, packet, body, sink);
-            }
-            Kind::Ordered | Kind::Control => {
-                // Before the header, which acknowledges without a clock.
-                let rest = self.take_acks(index, body, now, sink);
-                self.take_cumulative(index, header, now, sink);
-                let Some(rest) = rest else { return };
-                if header.kind == Kind::Ordered {
-                    self.take_ordered(index, packet, rest, sink);
-                } else if !rest.is_empty() {
-                    self.stats.drop_protocol += 1;
-                }
-            }
+            Kind::Bulk => self.take_bulk(index, packet, rest, sink),
+            Kind::Ordered => self.take_ordered(index, packet, rest, sink),
+            Kind::Control => self.stats.drop_protocol += u64::from(!rest.is_empty()),
         }
         self.schedule_from(index, now);
     }

@@ -380,17 +380,14 @@ impl Session {
         for (lane, window, debt) in lanes {
             let owed = debt.packets > 0 || debt.now;
             let is_first = lane == lane::ORDERED && self.clock_told < CLOCK_TOLD_FIRST;
-            let needed = match lane {
-                // Without a gap the header itself acknowledges the ordered lane, but has no clock.
-                //= docs/protocol.md#41-congestion
-                //# An endpoint MUST put an ACK record of the ordered lane into the first 8 datagrams to a peer that are ordered or control and have room, and into each control datagram that acknowledges ordered packets.
-                lane::ORDERED => {
-                    let is_stream = body_len == 0 || debt.packets >= CLOCK_TOLD_AFTER;
-                    is_first || (owed && (is_stream || window.has_gap()))
-                }
-                _ => owed,
-            };
-            if !needed {
+            // Without a gap the header itself acknowledges the ordered lane, but has no clock.
+            //= docs/protocol.md#41-congestion
+            //# An endpoint MUST put an ACK record of the ordered lane into the first 8 datagrams to a peer that are ordered or control and have room, and into each control datagram that acknowledges ordered packets.
+            let is_in_header = lane == lane::ORDERED
+                && body_len > 0
+                && debt.packets < CLOCK_TOLD_AFTER
+                && !window.has_gap();
+            if !is_first && (!owed || is_in_header) {
                 continue;
             }
             let mut bitmap = [0; 8 * BITMAP_WORDS_MAX];
