@@ -132,6 +132,13 @@ impl Endpoint {
         self.begin_pause(false)
     }
 
+    /// The same for callers that rather sleep than poll, for `limit` at most: others may want the
+    /// core.
+    pub fn begin_sleep(&mut self, limit: Duration) -> Pause {
+        let began = Instant::now();
+        Pause { step: Step::Block, began, nap: self.lie_down(limit) }
+    }
+
     /// `awaits` where the caller is known to wait for something.
     fn begin_pause(&mut self, awaits: bool) -> Option<Pause> {
         if self.waiting.is_alone() && !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {

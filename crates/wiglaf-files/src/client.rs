@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use wiglaf_endpoint::{Address, PeerId, PostError, Region};
+use wiglaf_endpoint::{Address, Endpoint, Pause, PeerId, PostError, Region};
 
 use crate::error::{Error, Reason, Result};
 use crate::launch::Launched;
@@ -214,8 +214,23 @@ impl Client {
         inner.has_ended(call)
     }
 
-    /// Waits for the end of a call.
+    /// Waits for the end of a call, which the caller wants soon.
     pub(crate) fn wait(&self, call: CallId) -> Result<Answer> {
+        self.wait_by(call, Endpoint::begin_idle)
+    }
+
+    /// The same for a caller that has had other work meanwhile. Others will have, too: ranks and file
+    /// servers share the cores of a node, and who polls for content that comes by and by takes from them
+    /// what he wins.
+    pub(crate) fn wait_asleep(&self, call: CallId) -> Result<Answer> {
+        self.wait_by(call, |endpoint| Some(endpoint.begin_sleep(LOOK_EVERY)))
+    }
+
+    fn wait_by(
+        &self,
+        call: CallId,
+        begin: impl Fn(&mut Endpoint) -> Option<Pause>,
+    ) -> Result<Answer> {
         let mut inner = self.lock();
         loop {
             let busy = inner.progress();
@@ -225,7 +240,7 @@ impl Client {
             if busy {
                 continue;
             }
-            if let Some(pause) = inner.port.endpoint.begin_idle() {
+            if let Some(pause) = begin(&mut inner.port.endpoint) {
                 drop(inner);
                 pause.pass();
                 inner = self.lock();

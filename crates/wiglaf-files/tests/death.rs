@@ -59,6 +59,28 @@ fn a_killed_server_ends_every_call() {
     assert_eq!(std::fs::read(place.path("a")).unwrap()[..1000], [1; 1000]);
 }
 
+/// Who waits for a read that is under way sleeps, and is woken by the death of a server that never
+/// answered.
+#[test]
+fn a_killed_server_ends_a_wait_that_sleeps() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = Place::new();
+    let file = place.node.open("a", RW, 0o644).unwrap();
+    file.write(&[1; 1000]).unwrap();
+    let [server] = servers()[..] else { panic!("one server is expected: {:?}", servers()) };
+    let pid = rustix::process::Pid::from_raw(server).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    let read = file.start_read(1000, 0).unwrap();
+    let error = std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| read.wait().unwrap_err());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!waiter.is_finished(), "nobody has answered");
+        kill(server);
+        waiter.join().unwrap()
+    });
+    assert_eq!((error.errno(), error.reason()), (libc::EIO, Reason::ServerGone));
+}
+
 #[test]
 fn a_server_that_died_while_nobody_called_is_noticed() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

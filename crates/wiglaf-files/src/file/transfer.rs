@@ -327,7 +327,8 @@ impl ReadRequest {
         let mut is_whole = true;
         while let Some((call, piece)) = self.calls.pop_front() {
             let Some(Place::Remote(remote)) = self.node.as_ref().map(Node::place) else { break };
-            let count = remote.client.wait(call).and_then(|answer| checked_count(&answer, piece));
+            let count =
+                remote.client.wait_asleep(call).and_then(|answer| checked_count(&answer, piece));
             match (&mut done, count) {
                 (Ok(done), Ok(count)) if is_whole => {
                     *done += count;
