@@ -295,6 +295,7 @@ impl Transport {
                 ACK_EVERY_ORDERED,
             ),
             Kind::Bulk => {
+                session.uses_bulk = true;
                 let path = &self.config.paths[session.path];
                 let packets = (session.bulk_granted_len / path.frame_len_max) as u32;
                 let every = (packets / ACK_EVERY_BULK_DIVISOR).clamp(2, ACK_EVERY_BULK_MAX);
@@ -425,6 +426,7 @@ impl Transport {
         let session = &mut self.sessions[index as usize];
         session.bulk_window_len = pull.window;
         if pull.len > 0 {
+            session.uses_bulk = true;
             session.jobs.push_back(Job {
                 send_id: pull.send_id,
                 transfer_id: pull.transfer_id,
@@ -493,9 +495,8 @@ impl Transport {
 
 fn has_more(session: &Session) -> bool {
     !session.queue.is_empty()
-        || !session.jobs.is_empty()
         || session.ordered.has_lost()
-        || session.bulk.has_lost()
+        || (session.uses_bulk && (!session.jobs.is_empty() || session.bulk.has_lost()))
 }
 
 impl AckDebt {

@@ -234,7 +234,7 @@ impl Transport {
 
     fn transmit_control(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {
         let session = &mut self.sessions[index as usize];
-        if !session.ordered_debt.now && !session.bulk_debt.now {
+        if !session.ordered_debt.now && !session.owes_bulk_ack() {
             return None;
         }
         let frame_len_max = self.config.paths[session.path].frame_len_max;
@@ -248,7 +248,9 @@ impl Transport {
         let session = &mut self.sessions[index as usize];
         // Even an acknowledgement that did not fit is not tried again without news.
         session.ordered_debt.now = false;
-        session.bulk_debt.now = false;
+        if session.uses_bulk {
+            session.bulk_debt.now = false;
+        }
         self.stats.datagrams_sent += 1;
         Some(session.transmit(index, false, len, len))
     }
@@ -261,6 +263,9 @@ impl Transport {
         out: &mut [u8],
     ) -> Option<Transmit> {
         let session = &self.sessions[index as usize];
+        if !session.uses_bulk {
+            return None;
+        }
         let path = self.config.paths[session.path];
         let capacity = path.frame_len_max - HEADER_LEN - SEGMENT_PREFIX_LEN;
         let waiting = session.jobs.front().map_or(0, |job| job.end - job.offset) as usize;
@@ -335,7 +340,7 @@ impl Transport {
 
 impl Session {
     fn is_drained_of_flight(&self) -> bool {
-        self.ordered.is_idle() && self.bulk.is_idle()
+        self.ordered.is_idle() && (!self.uses_bulk || self.bulk.is_idle())
     }
 
     fn transmit(&self, index: u32, bulk: bool, len: usize, segment_len: usize) -> Transmit {
@@ -377,7 +382,8 @@ impl Session {
             (lane::ORDERED, &self.ordered_in, &mut self.ordered_debt),
             (lane::BULK, &self.bulk_in, &mut self.bulk_debt),
         ];
-        for (lane, window, debt) in lanes {
+        let in_use = if self.uses_bulk { 2 } else { 1 };
+        for (lane, window, debt) in lanes.into_iter().take(in_use) {
             let owed = debt.packets > 0 || debt.now;
             let is_first = lane == lane::ORDERED && self.clock_told < CLOCK_TOLD_FIRST;
             // Without a gap the header itself acknowledges the ordered lane, but has no clock.

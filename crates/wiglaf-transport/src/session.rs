@@ -110,6 +110,9 @@ pub(crate) struct Session {
     /// Something was sent or received.
     pub(crate) used: bool,
 
+    /// The bulk lane has been used and has not come to rest since. With thousands of peers each cache
+    /// line counts, and most messages never touch that lane.
+    pub(crate) uses_bulk: bool,
     /// Both lanes take the same way.
     pub(crate) rtt: Rtt,
     pub(crate) returns: Returns,
@@ -180,6 +183,7 @@ impl Session {
             epoch,
             state: State::Open,
             used: false,
+            uses_bulk: false,
             rtt: Rtt::new(),
             returns: Returns::default(),
             clock_told: 0,
@@ -219,9 +223,13 @@ impl Session {
     /// Nothing waits to be sent or acknowledged.
     pub(crate) fn is_drained(&self) -> bool {
         self.queue.is_empty()
-            && self.jobs.is_empty()
             && self.ordered.is_idle()
-            && self.bulk.is_idle()
+            && (!self.uses_bulk || (self.jobs.is_empty() && self.bulk.is_idle()))
+    }
+
+    /// Whether the bulk lane owes an acknowledgement at once.
+    pub(crate) fn owes_bulk_ack(&self) -> bool {
+        self.uses_bulk && self.bulk_debt.now
     }
 
     /// Whether the peer owes something that is no acknowledgement: bytes, or a grant.
@@ -238,6 +246,14 @@ impl Session {
         self.bulk_in.rest();
         release(&mut self.queue);
         release(&mut self.jobs);
+        self.uses_bulk = self.has_bulk();
+    }
+
+    /// Whether the bulk lane has anything to send or to acknowledge.
+    fn has_bulk(&self) -> bool {
+        let debt = &self.bulk_debt;
+        let owes = debt.now || debt.packets > 0 || debt.due_at.is_some();
+        owes || !self.jobs.is_empty() || !self.bulk.is_idle()
     }
 
     /// Bodies that may go now.
@@ -256,15 +272,13 @@ impl Session {
 
     /// When the session next wants attention without being spoken to.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        [
-            self.ordered.timeout(&self.rtt),
-            self.bulk.timeout(&self.rtt),
-            self.ordered_debt.due_at,
-            self.bulk_debt.due_at,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        debug_assert!(self.uses_bulk || !self.has_bulk(), "what goes on there is forgotten");
+        let ordered = [self.ordered.timeout(&self.rtt), self.ordered_debt.due_at];
+        let bulk = match self.uses_bulk {
+            true => [self.bulk.timeout(&self.rtt), self.bulk_debt.due_at],
+            false => [None, None],
+        };
+        ordered.into_iter().chain(bulk).flatten().min()
     }
 }
 

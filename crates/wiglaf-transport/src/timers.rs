@@ -86,7 +86,8 @@ impl Transport {
 
     fn expire(&mut self, index: u32, now: Instant, sink: &mut dyn Sink) {
         let session = &mut self.sessions[index as usize];
-        let mut wake = session.ordered_debt.expire(now) | session.bulk_debt.expire(now);
+        let mut wake =
+            session.ordered_debt.expire(now) | (session.uses_bulk && session.bulk_debt.expire(now));
         let is_silent = now.since(session.heard_at) >= SILENCE_CHECK;
         if is_silent && session.awaits() && session.is_drained() {
             //= docs/protocol.md#8-ending
@@ -99,7 +100,7 @@ impl Transport {
             probes += u64::from(session.ordered.on_timeout(now, &session.rtt));
             wake = true;
         }
-        if session.bulk.timeout(&session.rtt).is_some_and(|at| at <= now) {
+        if session.uses_bulk && session.bulk.timeout(&session.rtt).is_some_and(|at| at <= now) {
             probes += u64::from(session.bulk.on_timeout(now, &session.rtt));
             wake = true;
         }
