@@ -32,6 +32,8 @@ pub(crate) struct Congestion {
     round: Mean,
     /// What they were at least, of packets that may have waited for their receiver.
     at_least: Mean,
+    /// What they were at most: all the time in which those may have waited is theirs.
+    at_most: Mean,
     /// The receiver's longest absence of late.
     absence_ns: u32,
     /// Neither loss nor too much delay has been seen: the window doubles each round trip.
@@ -59,7 +61,11 @@ impl Mean {
     }
 
     fn take_ns(&mut self) -> Option<u32> {
-        let Self { sum_ns, count } = std::mem::replace(self, Self::NONE);
+        std::mem::replace(self, Self::NONE).ns()
+    }
+
+    fn ns(self) -> Option<u32> {
+        let Self { sum_ns, count } = self;
         let mean = sum_ns.checked_div(u64::from(count))?;
         Some(u32::try_from(mean).unwrap_or(u32::MAX))
     }
@@ -84,6 +90,7 @@ impl Congestion {
             window_max: packets_max * PARTS_PER_PACKET,
             round: Mean::NONE,
             at_least: Mean::NONE,
+            at_most: Mean::NONE,
             absence_ns: 0,
             slow_start: true,
             delayed: false,
@@ -112,15 +119,20 @@ impl Congestion {
         //= docs/protocol.md#41-congestion
         //# A sender MUST NOT take for congestion what packets and acknowledgements may have waited in endpoints.
         let delay = raw.saturating_sub(waited.in_all());
-        let is_exact = waited.there < ABSENCE_MIN;
-        if is_exact { &mut self.round } else { &mut self.at_least }.add(delay);
+        if waited.there < ABSENCE_MIN {
+            self.round.add(delay);
+        } else {
+            self.at_least.add(delay);
+            self.at_most.add(raw.saturating_sub(waited.back));
+        }
     }
 
     /// Notes that `packets` were acknowledged; `was_full` when the window had kept more from
     /// going.
     pub(crate) fn acked(&mut self, packets: u32, was_full: bool) {
         // Who does not know yet how long they took does not double.
-        if self.controlled && self.slow_start && was_full && self.round.count > 0 {
+        let is_known = self.round.count > 0 || self.at_most.ns().is_some_and(|d| self.is_short(d));
+        if self.controlled && self.slow_start && was_full && is_known {
             self.grow(packets * PARTS_PER_PACKET);
         }
     }
@@ -129,6 +141,7 @@ impl Congestion {
     /// `way_ns`, 0 if that is not known.
     pub(crate) fn end_round(&mut self, was_full: bool, way_ns: u32) {
         let (exact, at_least) = (self.round.take_ns(), self.at_least.take_ns());
+        let at_most = self.at_most.take_ns().filter(|delay| self.is_short(*delay));
         let target = self.target_ns(way_ns);
         self.absence_ns -= self.absence_ns / ABSENCE_FADING;
         let Some(delay) = exact.or(at_least) else { return };
@@ -140,7 +153,7 @@ impl Congestion {
             self.slow_start = false;
             let missed = (delay - target) as f32 / delay as f32;
             self.shrink(1.0 - (DECREASE * missed).min(DECREASE_MAX), PARTS_PER_PACKET);
-        } else if exact.is_some() {
+        } else if let Some(delay) = exact.or(at_most) {
             self.delayed = false;
             if !self.slow_start && was_full {
                 // More where there is hardly a queue (TIMELY, section 4.3) and where the window
@@ -150,7 +163,7 @@ impl Congestion {
                 self.grow(step * PARTS_PER_PACKET + self.window / 64);
             }
         } else if was_full && self.window < CWND_INITIAL * PARTS_PER_PACKET {
-            // A receiver that is never at work for long says nothing; to stay narrow would be wrong.
+            // A receiver that is long away says nothing; to stay narrow would be wrong.
             self.grow(PARTS_PER_PACKET);
         }
     }
@@ -168,11 +181,20 @@ impl Congestion {
     /// window (Swift, section 3.5) and the more the longer the receiver is absent, and always more
     /// than the way itself takes.
     fn target_ns(&self, way_ns: u32) -> u32 {
-        let packets = self.window.max(PARTS_PER_PACKET) as f32 / PARTS_PER_PACKET as f32;
-        let one_packet = DELAY_TARGET_FLOWS.as_nanos() as u32 + ABSENCE_FACTOR * self.absence_ns;
-        let flows = one_packet as f32 / packets.sqrt();
-        let target = DELAY_TARGET.as_nanos() as u32 + flows as u32;
+        let target = self.plain_target_ns(self.absence_ns);
         target.max(way_ns.saturating_add(way_ns / 4))
+    }
+
+    fn plain_target_ns(&self, absence_ns: u32) -> u32 {
+        let packets = self.window.max(PARTS_PER_PACKET) as f32 / PARTS_PER_PACKET as f32;
+        let one_packet = DELAY_TARGET_FLOWS.as_nanos() as u32 + ABSENCE_FACTOR * absence_ns;
+        DELAY_TARGET.as_nanos() as u32 + (one_packet as f32 / packets.sqrt()) as u32
+    }
+
+    /// Whether a delay is below the target though nothing is added for an absent receiver: who is
+    /// absent shows all of its time as delay, and is not to get more for that.
+    fn is_short(&self, delay_ns: u32) -> bool {
+        delay_ns < self.plain_target_ns(0)
     }
 
     fn grow(&mut self, parts: u32) {
@@ -265,6 +287,22 @@ mod tests {
             round(&mut congestion, US * 900, away);
         }
         assert_eq!(congestion.packets(), CWND_INITIAL, "nor for ever narrow");
+    }
+
+    /// Whoever sleeps until something arrives is absent each time; no queue is longer than all of the
+    /// time that a packet took.
+    #[test]
+    fn what_took_no_longer_than_a_short_queue_is_no_long_one_whoever_was_absent() {
+        for (took, widens) in [(190, true), (400, false)] {
+            let mut congestion = Congestion::new(1000, true);
+            let away = Waited { there: US * took, back: US * 5000, ..AT_ONCE };
+            for _ in 0..100 {
+                congestion.sample(US * (took + 5000), away);
+                congestion.acked(1, true);
+                congestion.end_round(true, 0);
+            }
+            assert_eq!(congestion.packets() > CWND_INITIAL, widens, "{took} us");
+        }
     }
 
     #[test]
