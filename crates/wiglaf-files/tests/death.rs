@@ -7,15 +7,25 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use common::{Place, servers};
+use rustix::process::{Pid, Signal, kill_process};
 use wiglaf_files::{Files, Reason};
 
 /// Servers are told apart by who started them, so one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 const RW: i32 = libc::O_RDWR | libc::O_CREAT;
 
+fn signal(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
 fn kill(pid: i32) {
-    let pid = rustix::process::Pid::from_raw(pid).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    signal(pid, Signal::KILL);
+}
+
+/// The process of the one server that a test has started.
+fn server() -> i32 {
+    let [server] = servers()[..] else { panic!("one server is expected: {:?}", servers()) };
+    server
 }
 
 fn is_alive(pid: i32) -> bool {
@@ -30,7 +40,7 @@ fn a_killed_server_ends_every_call() {
     let file = place.node.open("a", RW, 0o644).unwrap();
     file.write(&[1; 1000]).unwrap();
     file.sync(false).unwrap();
-    let [server] = servers()[..] else { panic!("one server is expected: {:?}", servers()) };
+    let server = server();
     let outcomes: Vec<_> = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..3)
             .map(|i| {
@@ -67,9 +77,8 @@ fn a_killed_server_ends_a_wait_that_sleeps() {
     let place = Place::new();
     let file = place.node.open("a", RW, 0o644).unwrap();
     file.write(&[1; 1000]).unwrap();
-    let [server] = servers()[..] else { panic!("one server is expected: {:?}", servers()) };
-    let pid = rustix::process::Pid::from_raw(server).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    let server = server();
+    signal(server, Signal::STOP);
     let read = file.start_read(1000, 0).unwrap();
     let error = std::thread::scope(|scope| {
         let waiter = scope.spawn(|| read.wait().unwrap_err());
@@ -87,7 +96,7 @@ fn a_server_that_died_while_nobody_called_is_noticed() {
     let files = Files::new();
     common::base();
     let node = files.attach("remote").unwrap();
-    let [server] = servers()[..] else { panic!("one server is expected: {:?}", servers()) };
+    let server = server();
     kill(server);
     assert_eq!(node.attributes(".", true).unwrap_err().errno(), libc::EIO);
     // Attached again, the node has a new server.

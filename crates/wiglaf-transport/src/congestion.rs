@@ -130,9 +130,11 @@ impl Congestion {
     /// Notes that `packets` were acknowledged; `was_full` when the window had kept more from
     /// going.
     pub(crate) fn acked(&mut self, packets: u32, was_full: bool) {
+        if !(self.controlled && self.slow_start && was_full) {
+            return;
+        }
         // Who does not know yet how long they took does not double.
-        let is_known = self.round.count > 0 || self.at_most.ns().is_some_and(|d| self.is_short(d));
-        if self.controlled && self.slow_start && was_full && is_known {
+        if self.round.count > 0 || self.at_most.ns().is_some_and(|delay| self.is_short(delay)) {
             self.grow(packets * PARTS_PER_PACKET);
         }
     }
@@ -181,11 +183,12 @@ impl Congestion {
     /// window (Swift, section 3.5) and the more the longer the receiver is absent, and always more
     /// than the way itself takes.
     fn target_ns(&self, way_ns: u32) -> u32 {
-        let target = self.plain_target_ns(self.absence_ns);
+        let target = self.target_after_ns(self.absence_ns);
         target.max(way_ns.saturating_add(way_ns / 4))
     }
 
-    fn plain_target_ns(&self, absence_ns: u32) -> u32 {
+    /// The same, if the receiver was absent for so long, without regard to the way.
+    fn target_after_ns(&self, absence_ns: u32) -> u32 {
         let packets = self.window.max(PARTS_PER_PACKET) as f32 / PARTS_PER_PACKET as f32;
         let one_packet = DELAY_TARGET_FLOWS.as_nanos() as u32 + ABSENCE_FACTOR * absence_ns;
         DELAY_TARGET.as_nanos() as u32 + (one_packet as f32 / packets.sqrt()) as u32
@@ -194,7 +197,7 @@ impl Congestion {
     /// Whether a delay is below the target though nothing is added for an absent receiver: who is
     /// absent shows all of its time as delay, and is not to get more for that.
     fn is_short(&self, delay_ns: u32) -> bool {
-        delay_ns < self.plain_target_ns(0)
+        delay_ns < self.target_after_ns(0)
     }
 
     fn grow(&mut self, parts: u32) {

@@ -234,7 +234,8 @@ impl Transport {
 
     fn transmit_control(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {
         let session = &mut self.sessions[index as usize];
-        if !session.ordered_debt.now && !session.owes_bulk_ack() {
+        let owes_bulk = session.uses_bulk && session.bulk_debt.now;
+        if !session.ordered_debt.now && !owes_bulk {
             return None;
         }
         let frame_len_max = self.config.paths[session.path].frame_len_max;
@@ -248,7 +249,7 @@ impl Transport {
         let session = &mut self.sessions[index as usize];
         // Even an acknowledgement that did not fit is not tried again without news.
         session.ordered_debt.now = false;
-        if session.uses_bulk {
+        if owes_bulk {
             session.bulk_debt.now = false;
         }
         self.stats.datagrams_sent += 1;

@@ -227,11 +227,6 @@ impl Session {
             && (!self.uses_bulk || (self.jobs.is_empty() && self.bulk.is_idle()))
     }
 
-    /// Whether the bulk lane owes an acknowledgement at once.
-    pub(crate) fn owes_bulk_ack(&self) -> bool {
-        self.uses_bulk && self.bulk_debt.now
-    }
-
     /// Whether the peer owes something that is no acknowledgement: bytes, or a grant.
     pub(crate) fn awaits(&self) -> bool {
         let awaits = self.pulls > 0 || self.partial.is_some() || self.pending_sends > 0;
@@ -274,11 +269,8 @@ impl Session {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         debug_assert!(self.uses_bulk || !self.has_bulk(), "what goes on there is forgotten");
         let ordered = [self.ordered.timeout(&self.rtt), self.ordered_debt.due_at];
-        let bulk = match self.uses_bulk {
-            true => [self.bulk.timeout(&self.rtt), self.bulk_debt.due_at],
-            false => [None, None],
-        };
-        ordered.into_iter().chain(bulk).flatten().min()
+        let bulk = self.uses_bulk.then(|| [self.bulk.timeout(&self.rtt), self.bulk_debt.due_at]);
+        ordered.into_iter().chain(bulk.into_iter().flatten()).flatten().min()
     }
 }
 
