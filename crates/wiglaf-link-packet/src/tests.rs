@@ -228,11 +228,11 @@ fn malformed_frames_are_dropped_and_counted() {
         good[..HEADERS_LEN].to_vec(), // cut behind the headers
     ];
     let refused_by_filter = [
-        with(14, 0x46),      // IP options
-        with(20, 0x20),      // fragment
-        with(23, 6),         // TCP
-        with(0, 0x06),       // another host's Ethernet address
-        good[..30].to_vec(), // cut within the headers
+        with(14, 0x46),       // IP options
+        with(20, 0x20),       // fragment
+        with(23, 6),          // TCP
+        with(0, good[0] ^ 4), // another host's Ethernet address
+        good[..30].to_vec(),  // cut within the headers
     ];
     for frame in refused_by_parser.iter().chain(&refused_by_filter).chain([&good]) {
         injector.send(frame).expect("sent");

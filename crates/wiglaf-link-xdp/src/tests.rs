@@ -282,7 +282,7 @@ fn malformed_frames_are_dropped_and_those_of_others_pass() {
         with(14, 0x46),         // IP options
         with(20, 0x20),         // fragment
         with(23, 6),            // TCP
-        with(0, 0x06),          // another host's Ethernet address
+        with(0, good[0] ^ 4),   // another host's Ethernet address
         with(33, 9),            // another host's IP address
         with(37, good[37] ^ 1), // another port
         good[..30].to_vec(),    // cut within the headers
