@@ -3,7 +3,7 @@
 //!
 //! A comparison is only worth reading when nothing but the transport differs.
 //! So one [`Launcher`] starts every contender with the same program on the
-//! same nodes and cores, the contenders take turns in a rotating order (a
+//! same nodes and cores, the contenders take turns in a changing order (a
 //! machine drifts; nobody should always run on the cold core), and the result
 //! records every setting that was given to each.
 //!

@@ -371,9 +371,10 @@ impl Endpoint {
                 link.expect_bulk();
             }
             let (transport, books) = (&mut self.transport, &mut self.books);
-            let received = link.recv_trains(&mut |from, train, segment_len| {
+            let received = link.recv_trains(&mut |train| {
                 let now = *arrived_at.get_or_insert_with(|| tick(clock));
-                transport.handle_train(now, (from, path), train, segment_len, books);
+                let datagrams = (train.bytes, train.segment_len);
+                transport.handle_train(now, (train.from, path), datagrams, train.waited, books);
             });
             if let Err(why) = received {
                 failed = Some((path, why));

@@ -95,7 +95,7 @@ fn harmful_bodies() -> Vec<Vec<u8>> {
     let all = [0xff; 256];
     let ack = |lane, cumulative, bitmap| {
         let sent_at_us = cumulative ^ 0x8000_0000;
-        Record::Ack(Ack { lane, delay_us: 0, sent_at_us, cumulative, bitmap })
+        Record::Ack(Ack { lane, delay_us: 0, is_exact: true, sent_at_us, cumulative, bitmap })
     };
     let pull = Pull { send_id: 0, transfer_id: 0, offset: 0, len: 1 << 20, window: 1, last: true };
     let mut records = vec![

@@ -24,7 +24,7 @@ use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use wiglaf_link::frame::{self, HEADERS_LEN};
-use wiglaf_link::{Deliver, Drops, Lane, Limits, Link, Sent, Train, Unreachable};
+use wiglaf_link::{Arrived, Deliver, Drops, Lane, Limits, Link, Sent, Train, Unreachable};
 use wiglaf_link_udp::{BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface, Routes, Way};
 
 use ring::{Ring, set_option};
@@ -294,7 +294,7 @@ impl Link for PacketLink {
         let local = self.plain.local();
         let malformed = &mut self.malformed;
         let mut count = self.ring.consume(BATCH_MAX, |bytes| match frame::parse(bytes, local) {
-            Ok((from, payload)) => deliver(from, payload, payload.len()),
+            Ok((from, payload)) => deliver(&Arrived::alone(from, payload)),
             Err(_) => *malformed += 1,
         });
         if self.bulk_poll.is_due() {

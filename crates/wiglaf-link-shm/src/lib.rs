@@ -42,7 +42,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wiglaf_link::near::Near;
-use wiglaf_link::{Deliver, Drops, Limits, Link, Sent, Train, Unreachable};
+use wiglaf_link::{Arrived, Deliver, Drops, Limits, Link, Sent, Train, Unreachable};
 
 use layout::{AT_CLAIMED, AT_TAKES_NEAR, FRAME_LEN_MAX, RING_LEN, SLOTS, TRAIN_MAX, slot};
 use near::NearLane;
@@ -317,7 +317,7 @@ impl Link for ShmLink {
                             self.learn(index, from);
                         }
                         let at = SocketAddrV4::new(*self.local.ip(), from.port);
-                        deliver(at, &self.buffer[..len], len);
+                        deliver(&Arrived::alone(at, &self.buffer[..len]));
                     }
                     Ok(None) => break,
                     Err(Nonsense) => {

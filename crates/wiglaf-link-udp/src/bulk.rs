@@ -5,8 +5,9 @@ use std::io;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::time::Duration;
 
-use wiglaf_link::{Deliver, Sent, Unreachable};
+use wiglaf_link::{Arrived, Deliver, Sent, Unreachable};
 
 use crate::frame::{BATCH_MAX, local_v4, send_many};
 use crate::refused::Refused;
@@ -81,6 +82,8 @@ impl BulkSocket {
         // Kernels before 4.18 know neither; before 5.0 only the first.
         let offload = sys::set_int(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
         let _ = sys::set_int(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1);
+        // Who acknowledges late can say by how much, and nobody takes it for a queue.
+        let _ = sys::set_int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1);
         Ok(Self {
             socket,
             port: local.port(),
@@ -244,10 +247,18 @@ impl BulkSocket {
         let trains = recv_many(self.socket.as_fd(), &mut self.slots, &mut arrivals)?;
         let mut count = 0;
         self.alone = false;
+        let now = clock_ns();
         for (arrival, slot) in arrivals[..trains].iter().zip(self.slots.chunks(SLOT_LEN)) {
             self.alone |= arrival.segment_len >= arrival.len;
             let segment_len = arrival.segment_len.max(1);
-            deliver(arrival.from, &slot[..arrival.len], segment_len);
+            // Before it came only if the clock was set meanwhile.
+            let waited = arrival.at_ns.and_then(|at| u64::try_from(now - at).ok());
+            deliver(&Arrived {
+                from: arrival.from,
+                bytes: &slot[..arrival.len],
+                segment_len,
+                waited: waited.map(Duration::from_nanos),
+            });
             count += arrival.len.div_ceil(segment_len).max(1);
         }
         Ok(count)
@@ -272,11 +283,23 @@ struct Arrival {
     from: SocketAddrV4,
     len: usize,
     segment_len: usize,
+    /// When the kernel got it, by [`clock_ns`].
+    at_ns: Option<i64>,
 }
 
 impl Arrival {
-    const NONE: Self =
-        Self { from: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), len: 0, segment_len: 0 };
+    const NONE: Self = Self {
+        from: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
+        len: 0,
+        segment_len: 0,
+        at_ns: None,
+    };
+}
+
+/// The clock by which the kernel marks what arrives.
+fn clock_ns() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    now.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec)
 }
 
 fn send_train(
@@ -348,34 +371,43 @@ fn recv_many<const N: usize>(
     for (i, msg) in msgs.iter().take(count).enumerate() {
         let len = (msg.msg_len as usize).min(SLOT_LEN);
         // SAFETY: the kernel has filled the message, whose control room is live.
-        let segment_len = unsafe { segment_len_of(&msg.msg_hdr) }.unwrap_or(len);
-        arrivals[i] = Arrival { from: sys::from_sockaddr(&names[i]), len, segment_len };
+        let (segment_len, at_ns) = unsafe { told_of(&msg.msg_hdr) };
+        let segment_len = segment_len.unwrap_or(len);
+        arrivals[i] = Arrival { from: sys::from_sockaddr(&names[i]), len, segment_len, at_ns };
     }
     Ok(count)
 }
 
-/// How long the datagrams of a received train are, if the kernel says so.
+/// How long the datagrams of a received train are, and when it came, if the kernel says so.
 ///
 /// # Safety
 /// The kernel has filled `msg`, and its control buffer is live.
-unsafe fn segment_len_of(msg: &libc::msghdr) -> Option<usize> {
+unsafe fn told_of(msg: &libc::msghdr) -> (Option<usize>, Option<i64>) {
+    let (mut segment_len, mut at_ns) = (None, None);
     // SAFETY: the walk stays within the control buffer, and a payload is read unaligned and only
     // when the header's length covers it.
     unsafe {
         let mut at = libc::CMSG_FIRSTHDR(msg);
         while !at.is_null() {
-            let payload_len = ((*at).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
-            if (*at).cmsg_level == libc::SOL_UDP
-                && (*at).cmsg_type == libc::UDP_GRO
-                && payload_len >= mem::size_of::<libc::c_int>()
-            {
-                let raw = libc::CMSG_DATA(at).cast::<libc::c_int>().read_unaligned();
-                return usize::try_from(raw).ok();
+            let len = ((*at).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+            let payload = libc::CMSG_DATA(at);
+            match ((*at).cmsg_level, (*at).cmsg_type) {
+                (libc::SOL_UDP, libc::UDP_GRO) if len >= mem::size_of::<libc::c_int>() => {
+                    let raw = payload.cast::<libc::c_int>().read_unaligned();
+                    segment_len = usize::try_from(raw).ok();
+                }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS)
+                    if len >= mem::size_of::<libc::timespec>() =>
+                {
+                    let raw = payload.cast::<libc::timespec>().read_unaligned();
+                    at_ns = Some(raw.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(raw.tv_nsec));
+                }
+                _ => {}
             }
             at = libc::CMSG_NXTHDR(msg, at);
         }
     }
-    None
+    (segment_len, at_ns)
 }
 
 /// Longest payload that fits an interface's MTU.

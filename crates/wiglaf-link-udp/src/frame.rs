@@ -5,7 +5,7 @@ use std::mem;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use wiglaf_link::{Deliver, Sent, Unreachable};
+use wiglaf_link::{Arrived, Deliver, Sent, Unreachable};
 
 use crate::refused::Refused;
 use crate::sys::{self, SOCKADDR_LEN, Trouble, trouble};
@@ -202,7 +202,7 @@ impl FrameSocket {
     fn recv_one(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         let (len, from) = self.socket.recv_from(&mut self.slots)?;
         if let SocketAddr::V4(from) = from {
-            deliver(from, &self.slots[..len], len);
+            deliver(&Arrived::alone(from, &self.slots[..len]));
         }
         Ok(1)
     }
@@ -238,7 +238,7 @@ impl FrameSocket {
             let slot = &self.slots[i * SLOT_LEN..(i + 1) * SLOT_LEN];
             match slot.get(..msg.msg_len as usize) {
                 Some(payload) if msg.msg_hdr.msg_flags & libc::MSG_TRUNC == 0 => {
-                    deliver(sys::from_sockaddr(&names[i]), payload, payload.len());
+                    deliver(&Arrived::alone(sys::from_sockaddr(&names[i]), payload));
                 }
                 _ => self.lost += 1,
             }

@@ -131,6 +131,24 @@ fn trains_and_lone_datagrams_wait_together() {
 }
 
 #[test]
+fn trains_tell_how_long_they_have_been_here() {
+    const PAUSE: Duration = Duration::from_millis(20);
+    let (mut a, mut b) = (open(Ipv4Addr::LOCALHOST), open(Ipv4Addr::LOCALHOST));
+    let to = bulk_address(&b);
+    let train = Train { to, lane: Lane::Bulk, segment_len: 1000, bytes: &[7; 5000] };
+    let began = Instant::now();
+    a.send(&train).expect("sent");
+    std::thread::sleep(PAUSE);
+    let mut told = Vec::new();
+    while told.is_empty() {
+        b.recv_trains(&mut |train| told.push(train.waited)).expect("the link works");
+    }
+    let waited = told[0].expect("the kernel tells");
+    // By another clock, which may be slewed.
+    assert!(waited > PAUSE / 2 && waited < 2 * began.elapsed(), "{waited:?}");
+}
+
+#[test]
 fn segments_above_the_mtu_are_fragmented_not_lost() {
     let Some(pair) = Pair::or_skip(1500) else { return };
     let mut a = pair.a.run(|| open(pair.a.ip));

@@ -29,7 +29,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
 use wiglaf_link::frame::{self, HEADERS_LEN};
-use wiglaf_link::{Deliver, Drops, Lane, Limits, Link, Sent, Train, Unreachable};
+use wiglaf_link::{Arrived, Deliver, Drops, Lane, Limits, Link, Sent, Train, Unreachable};
 use wiglaf_link_udp::{BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface, Routes, Way};
 
 use gate::Gate;
@@ -321,7 +321,7 @@ impl Link for XdpLink {
         let local = self.plain.local();
         let malformed = &mut self.malformed;
         let mut count = self.socket.consume(BATCH_MAX, |bytes| match frame::parse(bytes, local) {
-            Ok((from, payload)) => deliver(from, payload, payload.len()),
+            Ok((from, payload)) => deliver(&Arrived::alone(from, payload)),
             Err(_) => *malformed += 1,
         });
         if self.bulk_poll.is_due() {

@@ -17,6 +17,7 @@ pub mod pcap;
 use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 /// Which of a link's two ways a datagram should take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -88,9 +89,34 @@ pub struct Unreachable {
     pub quoted: Option<Vec<u8>>,
 }
 
-/// Takes the trains of a receive burst: the source address, the payloads one behind the other, and
-/// the length of each but the last. A datagram that came alone is a train of its own.
-pub type Deliver<'a> = dyn FnMut(SocketAddrV4, &[u8], usize) + 'a;
+/// A train that has arrived. A datagram that came alone is a train of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrived<'a> {
+    /// Who sent it.
+    pub from: SocketAddrV4,
+    /// The payloads, one behind the other.
+    pub bytes: &'a [u8],
+    /// Length of each payload but the last.
+    pub segment_len: usize,
+    /// How long it has been here, where the kernel tells.
+    pub waited: Option<Duration>,
+}
+
+impl<'a> Arrived<'a> {
+    /// One datagram, of which nobody knows when it came.
+    #[must_use]
+    pub fn alone(from: SocketAddrV4, bytes: &'a [u8]) -> Self {
+        Self { from, bytes, segment_len: bytes.len(), waited: None }
+    }
+
+    /// Its datagrams.
+    pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> {
+        datagrams(self.bytes, self.segment_len)
+    }
+}
+
+/// Takes the trains of a receive burst.
+pub type Deliver<'a> = dyn FnMut(&Arrived<'_>) + 'a;
 
 /// One way to carry datagrams.
 pub trait Link: Send {
@@ -132,8 +158,8 @@ pub trait Link: Send {
     /// # Errors
     /// When the link itself has failed.
     fn recv(&mut self, deliver: &mut dyn FnMut(SocketAddrV4, &[u8])) -> io::Result<usize> {
-        self.recv_trains(&mut |from, train, segment_len| {
-            datagrams(train, segment_len).for_each(|datagram| deliver(from, datagram));
+        self.recv_trains(&mut |train| {
+            train.datagrams().for_each(|datagram| deliver(train.from, datagram));
         })
     }
 

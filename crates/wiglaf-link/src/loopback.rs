@@ -7,7 +7,7 @@ use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Deliver, Limits, Link, Sent, Train, Unreachable};
+use crate::{Arrived, Deliver, Limits, Link, Sent, Train, Unreachable};
 
 /// Most datagrams of one receive burst.
 const BURST_MAX: usize = 32;
@@ -118,7 +118,7 @@ impl Link for LoopbackLink {
             m.datagrams.drain(..count).collect()
         });
         for (from, bytes) in &burst {
-            deliver(*from, bytes, bytes.len());
+            deliver(&Arrived::alone(*from, bytes));
         }
         Ok(burst.len())
     }

@@ -132,11 +132,11 @@ impl<L: Link, W: Write + Send> Link for Pcap<L, W> {
     fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         let local = self.inner.local();
         let recorder = &mut self.recorder;
-        self.inner.recv_trains(&mut |from, train, segment_len| {
-            for datagram in crate::datagrams(train, segment_len) {
-                recorder.record(from, local, datagram);
+        self.inner.recv_trains(&mut |train| {
+            for datagram in train.datagrams() {
+                recorder.record(train.from, local, datagram);
             }
-            deliver(from, train, segment_len);
+            deliver(train);
         })
     }
 

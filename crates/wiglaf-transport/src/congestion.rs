@@ -119,7 +119,7 @@ impl Congestion {
         //= docs/protocol.md#41-congestion
         //# A sender MUST NOT take for congestion what packets and acknowledgements may have waited in endpoints.
         let delay = raw.saturating_sub(waited.in_all());
-        if waited.there < ABSENCE_MIN {
+        if waited.is_exact || waited.there < ABSENCE_MIN {
             self.round.add(delay);
         } else {
             self.at_least.add(delay);
@@ -217,7 +217,7 @@ mod tests {
     const US: Duration = Duration::from_micros(1);
 
     const AT_ONCE: Waited =
-        Waited { there: Duration::ZERO, back: Duration::ZERO, is_clocked: true };
+        Waited { there: Duration::ZERO, is_exact: false, back: Duration::ZERO, is_clocked: true };
 
     fn round(congestion: &mut Congestion, delay: Duration, waited: Waited) {
         congestion.sample(delay, waited);
@@ -301,6 +301,20 @@ mod tests {
             let away = Waited { there: US * took, back: US * 5000, ..AT_ONCE };
             for _ in 0..100 {
                 congestion.sample(US * (took + 5000), away);
+                congestion.acked(1, true);
+                congestion.end_round(true, 0);
+            }
+            assert_eq!(congestion.packets() > CWND_INITIAL, widens, "{took} us");
+        }
+    }
+
+    #[test]
+    fn of_an_absent_receiver_that_knows_all_is_believed() {
+        for (took, widens) in [(920, true), (9900, false)] {
+            let mut congestion = Congestion::new(1000, true);
+            let away = Waited { there: US * 900, is_exact: true, ..AT_ONCE };
+            for _ in 0..100 {
+                congestion.sample(US * took, away);
                 congestion.acked(1, true);
                 congestion.end_round(true, 0);
             }

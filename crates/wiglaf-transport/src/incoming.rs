@@ -21,36 +21,39 @@ use crate::transport::{PeerId, Transport};
 use crate::{Gone, Sink};
 
 impl Transport {
-    /// Takes datagrams that arrived together from `from` on path number `path`: all are
-    /// `segment_len` bytes long but the last, which may be shorter.
+    /// Takes datagrams that arrived together from `from` on path number `path`, and have `waited` for
+    /// so long, if that is known: all are `segment_len` bytes long but the last, which may be shorter.
     ///
     /// Whatever is wrong with one is counted and goes no further.
     pub fn handle_train(
         &mut self,
         now: Instant,
         (from, path): (SocketAddrV4, usize),
-        train: &[u8],
-        segment_len: usize,
+        (train, segment_len): (&[u8], usize),
+        waited: Option<Duration>,
         sink: &mut dyn Sink,
     ) {
+        self.arrived_at = waited.map(|waited| now.before(waited));
         if train.len() <= segment_len {
-            return self.handle_datagram(now, from, path, train, sink);
-        }
-        if self.encryption.is_some() {
+            self.handle_datagram(now, from, path, train, sink);
+        } else if self.encryption.is_some() {
             for datagram in train.chunks(segment_len.max(1)) {
                 self.handle_datagram(now, from, path, datagram, sink);
             }
-            return;
+        } else {
+            self.looked(now);
+            let key = self.config.key;
+            open_train(&key, train, segment_len, |opened| {
+                self.stats.datagrams_received += 1;
+                match opened {
+                    Ok((header, body)) => {
+                        self.handle_opened(now, (from, path), &header, body, sink);
+                    }
+                    Err(why) => self.stats.refuse(why),
+                }
+            });
         }
-        self.looked(now);
-        let key = self.config.key;
-        open_train(&key, train, segment_len, |opened| {
-            self.stats.datagrams_received += 1;
-            match opened {
-                Ok((header, body)) => self.handle_opened(now, (from, path), &header, body, sink),
-                Err(why) => self.stats.refuse(why),
-            }
-        });
+        self.arrived_at = None;
     }
 
     /// Takes a datagram that arrived from `from` on path number `path`.
@@ -184,6 +187,7 @@ impl Transport {
             let ack = Ack {
                 lane: lane::ORDERED,
                 delay_us: header.ack_delay_us,
+                is_exact: false,
                 sent_at_us: 0,
                 cumulative: header.ack,
                 bitmap: &[],
@@ -232,6 +236,7 @@ impl Transport {
             DELAY_TWICE => Held::CameTwice,
             us => Held::For(Waited {
                 there: Duration::from_micros(u64::from(us)),
+                is_exact: ack.is_exact,
                 back: late.unwrap_or(now - self.looked_before_at),
                 is_clocked: late.is_some(),
             }),
@@ -305,7 +310,7 @@ impl Transport {
         let number = expand_number(header.sequence, window.next());
         let arrival = window.classify(number, reach);
         if arrival != Arrival::Settled {
-            debt.note(now, self.looked_before_at, arrival, every);
+            debt.note(now, (self.arrived_at, self.looked_before_at), arrival, every);
         }
         match arrival {
             Arrival::Duplicate | Arrival::Settled => self.stats.duplicates += 1,
@@ -500,16 +505,25 @@ fn has_more(session: &Session) -> bool {
 }
 
 impl AckDebt {
-    /// Notes that a packet has arrived, later than `after`, and whether that calls for an
-    /// answer at once.
-    fn note(&mut self, now: Instant, after: Instant, arrival: Arrival, every: u32) {
+    /// Notes that a packet has arrived, `at` that time if it is known, and else later than `after`, and
+    /// whether that calls for an answer at once.
+    fn note(
+        &mut self,
+        now: Instant,
+        (at, after): (Option<Instant>, Instant),
+        arrival: Arrival,
+        every: u32,
+    ) {
         if arrival == Arrival::Duplicate {
             return self.note_duplicate(now);
         }
         self.packets += 1;
         //= docs/protocol.md#41-congestion
-        //# A receiver MUST count into an ack delay the time since it looked at its links before the packet was found.
-        self.newest_after = after;
+        //# A receiver that does not know when a packet arrived MUST count into the ack delay the time since it looked at its links before the packet was found.
+        self.newest_after = at.unwrap_or(after);
+        //= docs/protocol.md#41-congestion
+        //# A receiver MUST NOT say that an ack delay is exact unless it is the time since the newest packet arrived.
+        self.is_exact = at.is_some();
         //= docs/protocol.md#4-acknowledgement
         //# A receiver MUST acknowledge at once a packet that is a duplicate or leaves a gap, but duplicates once in 50 us at most, and none that lies a window behind.
         if arrival != Arrival::InOrder || self.packets >= every {

@@ -402,6 +402,7 @@ impl Session {
             let record = Record::Ack(Ack {
                 lane,
                 delay_us: held_us(debt, now),
+                is_exact: debt.is_exact,
                 //= docs/protocol.md#41-congestion
                 //# An ACK record MUST tell, as `sent at`, the low 32 bits of its sender's clock in microseconds.
                 sent_at_us: micros(now),

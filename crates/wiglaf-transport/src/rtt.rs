@@ -21,6 +21,8 @@ pub(crate) enum Held {
 pub(crate) struct Waited {
     /// At the peer, at most, until the acknowledgement left.
     pub(crate) there: Duration,
+    /// `there` is no longer than it was.
+    pub(crate) is_exact: bool,
     /// The acknowledgement, on its way back and here.
     pub(crate) back: Duration,
     /// `back` is known by a clock. Else it is the longest that it may have waited here.

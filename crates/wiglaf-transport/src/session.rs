@@ -69,6 +69,8 @@ pub(crate) struct AckDebt {
     pub(crate) repeated_at: Option<Instant>,
     /// The newest packet came after this: when the endpoint had looked before.
     pub(crate) newest_after: Instant,
+    /// Or at this time, to the microsecond.
+    pub(crate) is_exact: bool,
 }
 
 impl AckDebt {

@@ -26,6 +26,13 @@ impl Instant {
         self.ns
     }
 
+    /// So long before, or the origin.
+    #[must_use]
+    pub fn before(self, by: Duration) -> Self {
+        let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        Self { ns: self.ns.saturating_sub(by) }
+    }
+
     /// Time since `earlier`, or zero if that lies ahead.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {

@@ -149,6 +149,8 @@ pub struct Transport {
     /// When the links were looked at last, and the time before that.
     pub(crate) looked_at: Instant,
     pub(crate) looked_before_at: Instant,
+    /// When what is being taken came, if that is known.
+    pub(crate) arrived_at: Option<Instant>,
 }
 
 impl Transport {
@@ -186,6 +188,7 @@ impl Transport {
             stats: Stats::default(),
             looked_at: Instant::ZERO,
             looked_before_at: Instant::ZERO,
+            arrived_at: None,
         }
     }
 

@@ -898,6 +898,31 @@ fn who_loses_is_not_waited_for_like_who_is_late() {
     assert!(*longest <= Duration::from_micros(200), "{longest:?}");
 }
 
+#[test]
+fn an_ack_delay_is_exact_when_the_arrival_is_known() {
+    let us = Duration::from_micros;
+    // The last look was 500 us ago.
+    for (waited, exact, delay_us) in [(None, false, 500 + 60), (Some(us(200)), true, 200 + 60)] {
+        let mut net = Net::new();
+        net.exchange(0, us(10));
+        for tag in 1..200 {
+            net.send(0, tag, 1000).unwrap();
+        }
+        net.sides[1].transport.looked(net.now);
+        let out = net.outgoing(0);
+        net.now = net.now + us(500);
+        for datagram in &out {
+            let side = &mut net.sides[1];
+            let (from, train) = ((address(0), 0), (datagram.as_slice(), datagram.len()));
+            side.transport.handle_train(net.now, from, train, waited, &mut side.app);
+        }
+        net.now = net.now + us(60);
+        let answer = net.outgoing(1);
+        let Record::Ack(ack) = records_of(&answer[0])[0] else { panic!("no record") };
+        assert_eq!((ack.is_exact, ack.delay_us), (exact, delay_us));
+    }
+}
+
 /// An acknowledgement of what lies behind a gap says so twice, in the header and in a record.
 #[test]
 fn an_acknowledgement_with_a_gap_tells_its_delay() {

@@ -33,6 +33,8 @@ const T_ACK: u8 = 0x10;
 
 const F_DATA: u8 = 0x01;
 const F_LAST: u8 = 0x01;
+/// In the flags of an acknowledgement.
+const F_EXACT: u8 = 0x01;
 
 /// Who a message is for inside the receiving endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -168,6 +170,8 @@ pub struct Ack<'a> {
     pub lane: u8,
     /// How long the newest packet was held: as in [`Header::ack_delay_us`](crate::Header).
     pub delay_us: u16,
+    /// Not at most, but exactly so long.
+    pub is_exact: bool,
     /// When it was sent by its sender's clock: the low 32 bits of microseconds since whenever.
     pub sent_at_us: u32,
     /// Low 32 bits of the first packet number that has not arrived.
@@ -294,7 +298,10 @@ impl Record<'_> {
             }
             Self::Close => {}
             Self::Ack(ack) => {
-                w.u8(ack.lane).u8(0).u16(ack.delay_us).u32(ack.sent_at_us);
+                w.u8(ack.lane)
+                    .u8(if ack.is_exact { F_EXACT } else { 0 })
+                    .u16(ack.delay_us)
+                    .u32(ack.sent_at_us);
                 w.u32(ack.cumulative).put(ack.bitmap);
             }
         }
@@ -365,7 +372,7 @@ fn parse_ack<'a>(r: &mut Reader<'a>) -> Result<Ack<'a>, WireError> {
     if lane > lane::BULK {
         return Err(WireError::Field("lane"));
     }
-    let _reserved = r.u8()?;
+    let is_exact = r.u8()? & F_EXACT != 0;
     let delay_us = r.u16()?;
     let sent_at_us = r.u32()?;
     let cumulative = r.u32()?;
@@ -373,7 +380,7 @@ fn parse_ack<'a>(r: &mut Reader<'a>) -> Result<Ack<'a>, WireError> {
     if !bitmap.len().is_multiple_of(8) || bitmap.len() > 8 * BITMAP_WORDS_MAX {
         return Err(WireError::Field("bitmap length"));
     }
-    Ok(Ack { lane, delay_us, sent_at_us, cumulative, bitmap })
+    Ok(Ack { lane, delay_us, is_exact, sent_at_us, cumulative, bitmap })
 }
 
 impl<'a> Iterator for Records<'a> {

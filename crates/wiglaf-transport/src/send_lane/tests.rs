@@ -48,7 +48,8 @@ fn lane_with(count: u64) -> Lane {
 fn ack(lane: &mut Lane, now: u64, cumulative: u64, bitmap: &[u64]) -> (Acked, Vec<u64>) {
     let mut out = Vec::new();
     let (bitmap, rtt) = (bitmap.iter().copied(), &mut lane.rtt);
-    let at_once = Waited { there: Duration::ZERO, back: Duration::ZERO, is_clocked: true };
+    let at_once =
+        Waited { there: Duration::ZERO, is_exact: false, back: Duration::ZERO, is_clocked: true };
     let held = Held::For(at_once);
     let acked = lane.lane.on_ack(at(now), cumulative, bitmap, held, rtt, |n| out.push(n));
     (acked, out)

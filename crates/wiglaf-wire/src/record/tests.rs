@@ -48,11 +48,12 @@ proptest! {
 
     #[test]
     fn acks_come_back(
-        lane in 0u8..2, delay_us: u16, cumulative: u32,
+        lane in 0u8..2, delay_us: u16, is_exact: bool, cumulative: u32,
         words in proptest::collection::vec(any::<u64>(), 0..BITMAP_WORDS_MAX),
     ) {
         let bitmap: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        let ack = Ack { lane, delay_us, sent_at_us: !cumulative, cumulative, bitmap: &bitmap };
+        let sent_at_us = !cumulative;
+        let ack = Ack { lane, delay_us, is_exact, sent_at_us, cumulative, bitmap: &bitmap };
         prop_assert_eq!(ack.words().collect::<Vec<_>>(), words);
         comes_back(Record::Ack(ack));
     }
@@ -99,8 +100,15 @@ fn wrong_lengths_are_refused() {
 fn unknown_types_and_lanes_are_refused() {
     assert_eq!(Records::new(&[0x7f, 0, 0, 0]).next(), Some(Err(WireError::RecordType(0x7f))));
     let mut body = [0; 16];
-    Record::Ack(Ack { lane: lane::BULK, delay_us: 0, sent_at_us: 7, cumulative: 9, bitmap: &[] })
-        .emit(&mut body);
+    Record::Ack(Ack {
+        lane: lane::BULK,
+        delay_us: 0,
+        is_exact: false,
+        sent_at_us: 7,
+        cumulative: 9,
+        bitmap: &[],
+    })
+    .emit(&mut body);
     body[RECORD_PREFIX_LEN] = 2;
     assert_eq!(Records::new(&body).next(), Some(Err(WireError::Field("lane"))));
 }
