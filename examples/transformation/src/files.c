@@ -103,8 +103,15 @@ void files_stop(void)
     for (int i = 0; i < own_count; i++) {
         char path[PATH_LEN];
         join(scratch, own[i], path, sizeof path);
-        unlink(path);
+        files_remove(path);
     }
+}
+
+/* Some file servers keep a removed file open for a minute or more; its space is wanted now. */
+void files_remove(const char *path)
+{
+    if (truncate(path, 0) == 0)
+        unlink(path);
 }
 
 /* ---- what a rank writes ---- */

@@ -28,6 +28,9 @@ void files_stop(void);
 /* The path of this rank's own file `name`, on its own disk. */
 void files_own_path(const char *name, char *path, size_t len);
 
+/* Removes one of them, and gives its space back even if somebody has it open. */
+void files_remove(const char *path);
+
 /* A file of this rank's, written from beginning to end. */
 struct output;
 struct output *output_create(const char *name);

@@ -143,7 +143,7 @@ int64_t sort_load(struct sort *sort, int bucket, double *matrix)
 void sort_free(struct sort *sort)
 {
     close(sort->fd);
-    unlink(sort->path);
+    files_remove(sort->path);
     free(sort->buffers);
     free(sort->last);
     free(sort);
