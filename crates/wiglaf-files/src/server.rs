@@ -20,6 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use wiglaf_endpoint::{ActiveMessage, Endpoint, PeerId, PostError};
 
+use crate::company::Company;
 use crate::error::{Error, Reason, Result};
 use crate::port::{Ended, Label, Lent, Port};
 use crate::roots::Roots;
@@ -30,7 +31,8 @@ pub use session::{Exports, run};
 
 /// Most bytes in buffers that are under way; further requests wait.
 const LENT_LEN_MAX: usize = 32 << 20;
-/// A server that was not asked anything for so long sleeps until it is.
+/// A server that was not asked anything for so long sleeps until it is; sooner where others want
+/// its core.
 const SLEEP_AFTER: Duration = Duration::from_millis(5);
 /// How long the client's silence is looked over when it has gone.
 const NAP_MAX: Duration = Duration::from_millis(100);
@@ -125,6 +127,7 @@ impl Server {
         //# A server MUST end when its line ends.
         let mut last_work = Instant::now();
         let mut looked = last_work;
+        let mut company = Company::new();
         loop {
             let busy = self.turn();
             if busy {
@@ -138,7 +141,7 @@ impl Server {
                     return;
                 }
             }
-            if now.duration_since(last_work) < SLEEP_AFTER {
+            if now.duration_since(last_work) < SLEEP_AFTER && !company.is_here(now) {
                 self.port.endpoint.idle();
             } else if let Some(nap) = self.port.endpoint.lie_down(NAP_MAX) {
                 let fds: Vec<_> = nap.fds().collect();
