@@ -128,6 +128,8 @@ fn on_node(node: &Node, address: std::net::Ipv4Addr) -> std::result::Result<Laun
             !name.starts_with("LD_") && !["WIGLAF_IF", "WIGLAF_PORT", "WIGLAF_RANK"].contains(&name)
         })
         .env("WIGLAF_IP", address.to_string())
+        // It copies through buffers of megabytes: pages as large spare the processor their addresses.
+        .env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
         .cwd("/");
     let running = node
         .spawn(&command, Streams { stdin: input, stdout: output, stderr })
