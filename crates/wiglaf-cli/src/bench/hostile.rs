@@ -1,9 +1,9 @@
 //! `wiglaf bench hostile`: what a stranger's flood costs the job that it is aimed at.
 //!
 //! One stream runs without pause, so that all is compared within one job; what it receives is
-//! read from its counters. By turns there is no flood, one that the job never sees (a decoy: the
-//! same frames to a port where nobody listens, for what the flood costs an emulated machine by
-//! itself), and those that it does see. Their rate is that of the job's own packets.
+//! read from its counters. By turns there is no flood, those that the job sees, and for each of those
+//! one that it never sees (a decoy: the same frames to a port where nobody listens, for what they
+//! take of the wire, and cost an emulated machine by themselves). Their rate is that of the job's own packets.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -38,13 +38,16 @@ pub(super) struct Args {
     sizes: Vec<u64>,
 }
 
-/// The turns: name, attacks, whether it is a decoy.
-const TURNS: [(&str, &str, bool); 4] = [
-    ("none", "", false),
-    ("decoy", "forge,invent,mutate", true),
-    ("forged", "forge,invent,mutate", false),
-    ("replayed", "replay", false),
+/// The turns: name, attacks, and which turn is its decoy: a decoy is its own.
+const TURNS: [(&str, &str, usize); 5] = [
+    ("none", "", NO_DECOY),
+    ("decoy of forged", FORGED, 1),
+    ("forged", FORGED, 1),
+    ("decoy of replayed", "replay", 3),
+    ("replayed", "replay", 3),
 ];
+const NO_DECOY: usize = usize::MAX;
+const FORGED: &str = "forge,invent,mutate";
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -73,9 +76,9 @@ struct Turn {
     round_megabytes_per_s: Vec<f64>,
     /// Frames a second that the stranger got out, by the median.
     flood_per_s: f64,
-    /// Throughput by that without a flood, and by that with the decoy.
+    /// Throughput by that without a flood, and by that with the decoy, if it has one.
     of_none: f64,
-    of_decoy: f64,
+    of_decoy: Option<f64>,
 }
 
 /// What the receiver had counted at one time.
@@ -100,7 +103,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
     let measured = sizes.iter().map(|len| bench.measure(*len, rounds)).collect::<Result<_>>();
     interrupt::check()?;
     let report = Report {
-        schema: "wiglaf-bench/hostile/1",
+        schema: "wiglaf-bench/hostile/2",
         cluster: cluster.record.shape.summary(),
         link,
         rounds,
@@ -146,9 +149,9 @@ impl Bench<'_> {
         for round in 0..rounds {
             for at in 0..TURNS.len() {
                 let turn = (at + round) % TURNS.len();
-                let (name, attacks, is_decoy) = TURNS[turn];
+                let (name, attacks, decoy) = TURNS[turn];
                 progress(&format!("{len} B, round {} of {rounds}: {name}", round + 1));
-                let (_, rate, flood) = self.turn(attacks, is_decoy, packets_per_s, &frames)?;
+                let (_, rate, flood) = self.turn(attacks, decoy == turn, packets_per_s, &frames)?;
                 found[turn].push((rate, flood));
             }
         }
@@ -157,13 +160,13 @@ impl Bench<'_> {
             values.sort_unstable_by(f64::total_cmp);
             values[values.len() / 2]
         };
-        let turns = TURNS.iter().enumerate().map(|(turn, (flood, ..))| Turn {
+        let turns = TURNS.iter().enumerate().map(|(turn, (flood, _, decoy))| Turn {
             flood,
             megabytes_per_s: median(turn, |f| f.0),
             round_megabytes_per_s: found[turn].iter().map(|f| f.0).collect(),
             flood_per_s: median(turn, |f| f.1),
             of_none: median(turn, |f| f.0) / median(0, |f| f.0),
-            of_decoy: median(turn, |f| f.0) / median(1, |f| f.0),
+            of_decoy: (*decoy != NO_DECOY).then(|| median(turn, |f| f.0) / median(*decoy, |f| f.0)),
         });
         Ok(Measured { len, packets_per_s, turns: turns.collect() })
     }
@@ -243,25 +246,25 @@ fn flood_rate(flood: Child) -> Result<f64> {
 
 fn table(report: &Report) -> String {
     let mut out = format!(
-        "{:>9} {:>12} {:<9} {:>10} {:>10} {:>9} {:>9}\n",
+        "{:>9} {:>12} {:<17} {:>10} {:>10} {:>9} {:>9}\n",
         "bytes", "packets/s", "flood", "frames/s", "MB/s", "of none", "of decoy"
     );
     for measured in &report.sizes {
         for turn in &measured.turns {
             out += &format!(
-                "{:>9} {:>12.0} {:<9} {:>10.0} {:>10.1} {:>9.2} {:>9.2}\n",
+                "{:>9} {:>12.0} {:<17} {:>10.0} {:>10.1} {:>9.2} {:>9}\n",
                 measured.len,
                 measured.packets_per_s,
                 turn.flood,
                 turn.flood_per_s,
                 turn.megabytes_per_s,
                 turn.of_none,
-                turn.of_decoy
+                turn.of_decoy.map_or_else(String::new, |part| format!("{part:.2}"))
             );
         }
     }
     out += "decoy: the same frames to a port of the same node where nobody listens, which is what \
-            sending them costs this machine\n";
+            they take of the wire and cost this machine\n";
     out
 }
 
