@@ -34,11 +34,12 @@ impl Company {
 
     /// Whether there has been any of late.
     pub(crate) fn is_here(&mut self, now: Instant) -> bool {
-        let is_due = self
-            .since
-            .is_none_or(|(began, _)| now.saturating_duration_since(began) >= JUDGED_EVERY);
-        if now < self.until || !is_due {
-            return now < self.until;
+        if now < self.until {
+            return true;
+        }
+        if self.since.is_some_and(|(began, _)| now.saturating_duration_since(began) < JUDGED_EVERY)
+        {
+            return false;
         }
         let Some(waited) = self.schedstat.as_ref().and_then(waited) else { return false };
         self.judge(now, waited)

@@ -299,7 +299,11 @@ impl Arrival {
 /// The clock by which the kernel marks what arrives.
 fn clock_ns() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    now.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec)
+    in_ns(now.tv_sec, now.tv_nsec)
+}
+
+fn in_ns(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
 }
 
 fn send_train(
@@ -400,7 +404,7 @@ unsafe fn told_of(msg: &libc::msghdr) -> (Option<usize>, Option<i64>) {
                     if len >= mem::size_of::<libc::timespec>() =>
                 {
                     let raw = payload.cast::<libc::timespec>().read_unaligned();
-                    at_ns = Some(raw.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(raw.tv_nsec));
+                    at_ns = Some(in_ns(raw.tv_sec, raw.tv_nsec));
                 }
                 _ => {}
             }

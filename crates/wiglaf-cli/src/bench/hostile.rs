@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use wiglaf_bench::compile::MeasuringProgram;
+use wiglaf_bench::interleave;
 use wiglaf_cluster::error::Context;
 use wiglaf_cluster::{Error, Node, Result};
 
@@ -38,15 +39,14 @@ pub(super) struct Args {
     sizes: Vec<u64>,
 }
 
-/// The turns: name, attacks, and which turn is its decoy: a decoy is its own.
-const TURNS: [(&str, &str, usize); 5] = [
-    ("none", "", NO_DECOY),
-    ("decoy of forged", FORGED, 1),
-    ("forged", FORGED, 1),
-    ("decoy of replayed", "replay", 3),
-    ("replayed", "replay", 3),
+/// The turns: name, attacks, and which turn is its decoy, if it has one: a decoy is its own.
+const TURNS: [(&str, &str, Option<usize>); 5] = [
+    ("none", "", None),
+    ("decoy of forged", FORGED, Some(1)),
+    ("forged", FORGED, Some(1)),
+    ("decoy of replayed", "replay", Some(3)),
+    ("replayed", "replay", Some(3)),
 ];
-const NO_DECOY: usize = usize::MAX;
 const FORGED: &str = "forge,invent,mutate";
 
 #[derive(Debug, Serialize)]
@@ -146,12 +146,12 @@ impl Bench<'_> {
         }
         let (packets_per_s, ..) = self.turn("", false, 0.0, &frames)?;
         let mut found = vec![Vec::new(); TURNS.len()];
-        for round in 0..rounds {
-            for at in 0..TURNS.len() {
-                let turn = (at + round) % TURNS.len();
+        for (round, order) in interleave::rounds(TURNS.len(), rounds).iter().enumerate() {
+            for &turn in order {
                 let (name, attacks, decoy) = TURNS[turn];
                 progress(&format!("{len} B, round {} of {rounds}: {name}", round + 1));
-                let (_, rate, flood) = self.turn(attacks, decoy == turn, packets_per_s, &frames)?;
+                let (_, rate, flood) =
+                    self.turn(attacks, decoy == Some(turn), packets_per_s, &frames)?;
                 found[turn].push((rate, flood));
             }
         }
@@ -166,7 +166,7 @@ impl Bench<'_> {
             round_megabytes_per_s: found[turn].iter().map(|f| f.0).collect(),
             flood_per_s: median(turn, |f| f.1),
             of_none: median(turn, |f| f.0) / median(0, |f| f.0),
-            of_decoy: (*decoy != NO_DECOY).then(|| median(turn, |f| f.0) / median(*decoy, |f| f.0)),
+            of_decoy: decoy.map(|decoy| median(turn, |f| f.0) / median(decoy, |f| f.0)),
         });
         Ok(Measured { len, packets_per_s, turns: turns.collect() })
     }
