@@ -114,8 +114,7 @@ impl Congestion {
         if !waited.is_clocked {
             return; // the other direction's queue would count
         }
-        let absence = waited.there.min(ABSENCE_MAX).as_nanos() as u32;
-        self.absence_ns = self.absence_ns.max(absence);
+        self.note_absence(waited.there);
         //= docs/protocol.md#41-congestion
         //# A sender MUST NOT take for congestion what packets and acknowledgements may have waited in endpoints.
         let delay = raw.saturating_sub(waited.in_all());
@@ -125,6 +124,12 @@ impl Congestion {
             self.at_least.add(delay);
             self.at_most.add(raw.saturating_sub(waited.back));
         }
+    }
+
+    /// Notes that the receiver was away for so long.
+    pub(crate) fn note_absence(&mut self, there: Duration) {
+        let absence = there.min(ABSENCE_MAX).as_nanos() as u32;
+        self.absence_ns = self.absence_ns.max(absence);
     }
 
     /// Notes that `packets` were acknowledged; `was_full` when the window had kept more from

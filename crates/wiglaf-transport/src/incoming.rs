@@ -4,8 +4,8 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use wiglaf_wire::{
-    Ack, DELAY_TWICE, DELAY_UNKNOWN, Header, Kind, Pull, Record, Records, Segment, lane, open,
-    open_train,
+    Ack, DELAY_LONG, DELAY_TWICE, DELAY_UNKNOWN, Header, Kind, Pull, Record, Records, Segment,
+    lane, open, open_train,
 };
 
 use crate::limits::{
@@ -234,6 +234,7 @@ impl Transport {
         let held = match ack.delay_us {
             DELAY_UNKNOWN => Held::Unknown,
             DELAY_TWICE => Held::CameTwice,
+            DELAY_LONG => Held::Long,
             us => Held::For(Waited {
                 there: Duration::from_micros(u64::from(us)),
                 is_exact: ack.is_exact,

@@ -1,7 +1,7 @@
 //! What goes out: which session, which lane, which bytes.
 
 use wiglaf_wire::{
-    Ack, BITMAP_WORDS_MAX, Batch, DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN, Header, Kind,
+    Ack, BITMAP_WORDS_MAX, Batch, DELAY_LONG, DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN, Header, Kind,
     NUMBER_BITS, Record, SEGMENT_PREFIX_LEN, Segment, lane, seal,
 };
 
@@ -399,10 +399,11 @@ impl Session {
             }
             let mut bitmap = [0; 8 * BITMAP_WORDS_MAX];
             let bitmap_len = window.bitmap(&mut bitmap);
+            let delay_us = held_us(debt, now);
             let record = Record::Ack(Ack {
                 lane,
-                delay_us: held_us(debt, now),
-                is_exact: debt.is_exact,
+                delay_us,
+                is_exact: debt.is_exact && delay_us < DELAY_LONG,
                 //= docs/protocol.md#41-congestion
                 //# An ACK record MUST tell, as `sent at`, the low 32 bits of its sender's clock in microseconds.
                 sent_at_us: micros(now),
@@ -435,6 +436,6 @@ fn held_us(debt: &AckDebt, now: Instant) -> u16 {
     if debt.twice {
         return DELAY_TWICE;
     }
-    let max = DELAY_TWICE - 1;
-    u16::try_from((now - debt.newest_after).as_micros()).map_or(max, |us| us.min(max))
+    let us = u16::try_from((now - debt.newest_after).as_micros());
+    us.map_or(DELAY_LONG, |us| us.min(DELAY_LONG))
 }

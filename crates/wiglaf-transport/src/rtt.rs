@@ -10,6 +10,8 @@ use crate::time::Instant;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Held {
     For(Waited),
+    /// Longer than can be said, so that nothing is known of the rest.
+    Long,
     /// The packet had come twice.
     CameTwice,
     /// This may have been told before, and lost.

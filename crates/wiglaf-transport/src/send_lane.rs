@@ -255,10 +255,7 @@ impl<T> SendLane<T> {
                 // Not earlier: where each packet is probed too soon, no sample would ever
                 // come that says so (Karn's algorithm; RFC 6298, section 5).
                 self.probes = 0;
-                if let Held::For(waited) = held {
-                    rtt.sample(now, now - sent_at, waited.in_all());
-                    self.congestion.sample(now - sent_at, waited);
-                }
+                self.sample(now, now - sent_at, held, rtt);
             }
             self.congestion.acked(outcome.packets, self.was_full);
             if self.base >= self.round_end {
@@ -267,6 +264,23 @@ impl<T> SendLane<T> {
         }
         outcome.lost = self.find_lost();
         outcome
+    }
+
+    /// Takes the round trip of a packet.
+    fn sample(&mut self, now: Instant, raw: Duration, held: Held, rtt: &mut Rtt) {
+        match held {
+            Held::For(waited) => {
+                rtt.sample(now, raw, waited.in_all());
+                self.congestion.sample(raw, waited);
+            }
+            //= docs/protocol.md#41-congestion
+            //# An ack delay of 65,533 us MUST NOT give a sample of the way or of its queues: it may have been longer.
+            Held::Long => {
+                rtt.sample(now, raw, raw);
+                self.congestion.note_absence(raw);
+            }
+            Held::CameTwice | Held::Unknown => {}
+        }
     }
 
     fn end_round(&mut self, rtt: &Rtt) {

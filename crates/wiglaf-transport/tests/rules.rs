@@ -8,16 +8,16 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use wiglaf_transport::limits::{
-    BURST_GAP, BURST_MIN, CREDIT_INITIAL, CREDIT_PER_MESSAGE, EAGER_LEN_MAX, ORDERED_WINDOW,
-    PTO_MIN,
+    ACK_DELAY_MAX, BURST_GAP, BURST_MIN, CREDIT_INITIAL, CREDIT_PER_MESSAGE, EAGER_LEN_MAX,
+    ORDERED_WINDOW, PTO_MIN,
 };
 use wiglaf_transport::{
     Config, Gone, Instant, Path, PeerId, Posted, SendError, Sink, Source, Transport, Wanted,
 };
 use wiglaf_wire::encrypted::{self, JobCipher, TAG_LEN};
 use wiglaf_wire::{
-    Class, DELAY_TWICE, DELAY_UNKNOWN, Envelope, Epoch, HEADER_LEN, Header, JobKey, Kind, Pull,
-    Record, Records, SEGMENT_PREFIX_LEN, Segment, open, seal,
+    Class, DELAY_LONG, DELAY_TWICE, DELAY_UNKNOWN, Envelope, Epoch, HEADER_LEN, Header, JobKey,
+    Kind, Pull, Record, Records, SEGMENT_PREFIX_LEN, Segment, open, seal,
 };
 
 const KEY: JobKey = JobKey([5; 16]);
@@ -920,6 +920,37 @@ fn an_ack_delay_is_exact_when_the_arrival_is_known() {
         let answer = net.outgoing(1);
         let Record::Ack(ack) = records_of(&answer[0])[0] else { panic!("no record") };
         assert_eq!((ack.is_exact, ack.delay_us), (exact, delay_us));
+    }
+}
+
+/// Who was stopped for a while answers all that waited meanwhile: the window stays as wide as it was.
+#[test]
+fn who_was_away_for_longer_than_can_be_said_is_no_queue() {
+    let mut net = Net::new();
+    net.exchange(0, Duration::from_micros(10));
+    let away = Duration::from_millis(100);
+    for round in 1..10 {
+        for n in 0..60 {
+            net.send(0, 100 * round + n, 1000).unwrap();
+        }
+        let out = net.outgoing(0);
+        assert_eq!(out.len(), 60, "round {round}");
+        net.now = net.now + away;
+        for datagram in &out {
+            let side = &mut net.sides[1];
+            let (from, train) = ((address(0), 0), (datagram.as_slice(), datagram.len()));
+            side.transport.handle_train(net.now, from, train, Some(away), &mut side.app);
+        }
+        net.now = net.now + ACK_DELAY_MAX;
+        let side = &mut net.sides[1];
+        side.transport.handle_timeout(net.now, &mut side.app);
+        let answer = net.outgoing(1);
+        for record in answer.iter().flat_map(|datagram| records_of(datagram)) {
+            let Record::Ack(ack) = record else { continue };
+            assert_eq!((ack.is_exact, ack.delay_us), (false, DELAY_LONG), "round {round}");
+        }
+        net.now = net.now + Duration::from_micros(10);
+        net.deliver(0, &answer);
     }
 }
 

@@ -20,6 +20,9 @@ pub const DELAY_UNKNOWN: u16 = u16::MAX;
 /// The delay of an acknowledgement of what came twice before it was acknowledged.
 pub const DELAY_TWICE: u16 = u16::MAX - 1;
 
+/// The longest delay of an acknowledgement that can be said: it was so long, or longer.
+pub const DELAY_LONG: u16 = u16::MAX - 2;
+
 /// How many bits of a datagram's number travel.
 pub const NUMBER_BITS: u32 = 40;
 
@@ -74,7 +77,7 @@ pub struct Header {
     /// this datagram may have sent since the session began.
     pub credit: u32,
     /// How long the sender held the newest ordered packet before acknowledging
-    /// it here, in microseconds, saturating below [`DELAY_TWICE`]; or that, or [`DELAY_UNKNOWN`].
+    /// it here, in microseconds, up to [`DELAY_LONG`]; or [`DELAY_TWICE`], or [`DELAY_UNKNOWN`].
     pub ack_delay_us: u16,
     /// UDP port where the sender awaits trains of datagrams.
     pub bulk_port: u16,

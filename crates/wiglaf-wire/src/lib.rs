@@ -19,8 +19,8 @@ mod train;
 
 pub use epoch::Epoch;
 pub use header::{
-    DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN, Header, Kind, MAGIC, NUMBER_BITS, VERSION, open,
-    read_quoted, seal,
+    DELAY_LONG, DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN, Header, Kind, MAGIC, NUMBER_BITS, VERSION,
+    open, read_quoted, seal,
 };
 pub use key::JobKey;
 pub use record::{
