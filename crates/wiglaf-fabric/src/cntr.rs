@@ -8,10 +8,10 @@ use crate::bindings as fi;
 use crate::descriptor::{self, Descriptor, Waitable};
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared};
-use crate::gate::Gate;
 use crate::guard::{EAGAIN, EINVAL, Errno, Fi, guard, guard_or, lock, not_busy, refuse};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::wait;
+use wiglaf_gate::Gate;
 
 /// What endpoints share with the counter that they are bound to.
 pub(crate) struct CntrState {

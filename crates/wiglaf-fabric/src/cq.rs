@@ -14,7 +14,6 @@ use crate::bindings as fi;
 use crate::descriptor::{self, Descriptor, Waitable};
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Engine, Shared, outcome_errno};
-use crate::gate::Gate;
 use crate::guard::{
     EAGAIN, EINVAL, ENOSYS, Errno, Fi, guard, guard_count, guard_or, lock, not_busy, refuse,
 };
@@ -22,6 +21,7 @@ use crate::object::{
     Object, fid_ops, give_text, hand_out, new_fid, not_null, object, table, take_back,
 };
 use crate::wait;
+use wiglaf_gate::Gate;
 
 /// The first interface version whose error entries name the source.
 const SOURCE_IN_ERRORS: u32 = 1 << 16 | 20;

@@ -8,11 +8,11 @@ use wiglaf_endpoint::Exposed;
 use crate::bindings as fi;
 use crate::eq::{Eq, EqState};
 use crate::fabric::{Fabric, FabricState};
-use crate::gate::admits_guests;
 use crate::guard::{guard, lock, no_flags, not_busy, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::watched::Watched;
 use crate::{atomic, av, cntr, collective, cq, ep, mr, poll};
+use wiglaf_gate::admits_guests;
 
 /// What a domain's objects hold on to.
 #[derive(Debug)]

@@ -15,7 +15,6 @@ use crate::bindings as fi;
 use crate::cntr::CntrState;
 use crate::domain::DomainState;
 use crate::eq::EqState;
-use crate::gate::Gate;
 use crate::groups::Groups;
 use crate::guard::{EAGAIN, EINVAL, Errno, Fi, refuse};
 use crate::info::INJECT_LEN;
@@ -24,6 +23,7 @@ use crate::one_sided::{RemoteCounters, is_unseen, refusal_errno};
 use crate::ops::{Flags, RecvCall, SendCall, len_of};
 use crate::peers::Peers;
 use crate::tokens::{Meaning, Tokens};
+use wiglaf_gate::Gate;
 
 /// The shared engine of an endpoint.
 pub(crate) type Shared = Arc<Gate<Engine>>;

@@ -15,7 +15,6 @@ use crate::cq::{Cq, CqState};
 use crate::domain::{Domain, DomainState};
 use crate::engine::{Direction, Engine, Shared, only};
 use crate::eq::Eq;
-use crate::gate::Gate;
 use crate::guard::{
     EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_data, lock, refuse, unsupported,
 };
@@ -27,6 +26,7 @@ use crate::object::{
 use crate::one_sided::RemoteCounters;
 use crate::peers::Peers;
 use crate::{atomic, cm, collective, log, msg, rma, tagged};
+use wiglaf_gate::Gate;
 
 /// What the endpoint has been bound to.
 #[derive(Default)]

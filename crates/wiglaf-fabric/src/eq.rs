@@ -15,12 +15,12 @@ use crate::bindings as fi;
 use crate::descriptor::{self, Flag, Waitable};
 use crate::engine::{Engine, Shared, outcome_errno};
 use crate::fabric::{Fabric, FabricState};
-use crate::gate::Gate;
 use crate::guard::{EAGAIN, EINVAL, Errno, Fi, guard, guard_count, guard_or, lock, not_busy};
 use crate::object::{
     Object, fid_ops, give_text, hand_out, new_fid, not_null, object, table, take_back,
 };
 use crate::wait;
+use wiglaf_gate::Gate;
 
 /// Longest event in bytes, and most events that wait.
 const EVENT_LEN_MAX: usize = 256;

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::bindings as fi;
-use crate::gate::{Gate, Inside};
+use wiglaf_gate::{Gate, Inside};
 
 /// A libfabric error number, positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -28,7 +28,6 @@ mod eq;
 mod fabric;
 #[cfg(target_arch = "x86_64")]
 mod front;
-mod gate;
 mod groups;
 mod guard;
 mod helper;

@@ -9,10 +9,10 @@ use crate::av_set::AvSet;
 use crate::bindings as fi;
 use crate::engine::Engine;
 use crate::ep::Ep;
-use crate::gate::Gate;
 use crate::groups::Handle;
 use crate::guard::{EINVAL, ENOSYS, Errno, Fi, guard, lock, refuse};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, take_back};
+use wiglaf_gate::Gate;
 
 #[repr(C)]
 pub(crate) struct Mc {

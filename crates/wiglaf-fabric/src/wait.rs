@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
     use crate::ep::open_engine;
-    use crate::gate::Gate;
+    use wiglaf_gate::Gate;
 
     /// A hang becomes a failure after so long.
     const PATIENCE: Duration = Duration::from_secs(60);

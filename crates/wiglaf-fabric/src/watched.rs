@@ -7,9 +7,9 @@ use wiglaf_endpoint::{Completion, Side};
 
 use crate::cntr::CntrState;
 use crate::engine::{Engine, Shared};
-use crate::gate::Gate;
 use crate::guard::{Fi, lock};
 use crate::one_sided::is_read;
+use wiglaf_gate::Gate;
 
 #[derive(Default)]
 struct Inner {

@@ -9,14 +9,19 @@
 //! (the asymmetric form of Dekker's algorithm; McKenney, "Is Parallel Programming Hard", memory
 //! barriers by `sys_membarrier`).
 
+#[cfg(all(test, loom))]
+mod models;
+mod sync;
+
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, compiler_fence, fence};
-use std::sync::{Mutex, MutexGuard, OnceLock};
-use std::thread::Thread;
+use std::sync::OnceLock;
 
-use rustix::thread::{MembarrierCommand, membarrier};
+use crate::sync::{
+    AtomicBool, AtomicU8, AtomicU32, Mutex, MutexGuard, Ordering, Thread, current,
+    fence_everywhere, fence_when_asked, yield_now,
+};
 
 /// The guest has nothing to do with the gate for the moment.
 const AWAY: u8 = 0;
@@ -24,9 +29,11 @@ const AWAY: u8 = 0;
 const INSIDE: u8 = 1;
 /// It sleeps until somebody comes in.
 const ASLEEP: u8 = 2;
+/// It panicked inside.
+const BROKEN: u8 = 3;
 
 /// A value that one caller at a time may touch.
-pub(crate) struct Gate<T> {
+pub struct Gate<T> {
     /// None where the application keeps its threads apart.
     mutex: Option<Mutex<()>>,
     /// The mutex's guard while somebody is inside: a guard of ours that held it
@@ -53,9 +60,9 @@ unsafe impl<T: Send> Send for Gate<T> {}
 impl<T> Gate<T> {
     /// Behind a mutex, unless `serial`: then fi_domain(3) obliges the
     /// application to let no two threads call into the domain at once.
-    pub(crate) fn new(value: T, serial: bool) -> Self {
+    pub fn new(value: T, serial: bool) -> Self {
         Self {
-            mutex: (!serial).then(Mutex::default),
+            mutex: (!serial).then(|| Mutex::new(())),
             held: UnsafeCell::new(None),
             taken: AtomicBool::new(false),
             guest: AtomicU8::new(AWAY),
@@ -68,7 +75,7 @@ impl<T> Gate<T> {
     /// Waits for the value. Nothing, after a panic of who had it; or when an
     /// application that promised one thread at a time is caught breaking that.
     #[inline]
-    pub(crate) fn enter(&self) -> Option<Inside<'_, T>> {
+    pub fn enter(&self) -> Option<Inside<'_, T>> {
         if let Some(mutex) = &self.mutex {
             self.lock(mutex)?;
         }
@@ -77,52 +84,52 @@ impl<T> Gate<T> {
             return None;
         }
         self.taken.store(true, Ordering::Relaxed);
-        // The guest's membarrier lets no processor put this behind the load.
-        compiler_fence(Ordering::SeqCst);
+        // No processor puts this behind the load when a guest comes.
+        fence_when_asked();
         let visits = self.visits.load(Ordering::Relaxed); // nobody else writes it now
         // Before the guest is woken, which may look at it at once and sleep again.
         self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
         if self.guest.load(Ordering::Acquire) != AWAY {
-            self.meet_guest();
+            self.meet_guest()?;
         }
         Some(Inside { gate: self, _stays: PhantomData })
     }
 
-    /// Waits until the guest has left, which is soon, and wakes it where it sleeps.
+    /// Waits until the guest has left, which is soon, and wakes it where it sleeps. Nothing, if it
+    /// panicked inside.
     #[cold]
     #[inline(never)]
-    fn meet_guest(&self) {
-        // Behind a mutex the guest is not inside now.
-        while self.mutex.is_none() && self.guest.load(Ordering::Acquire) == INSIDE {
-            self.taken.store(false, Ordering::Release);
-            while self.guest.load(Ordering::Acquire) == INSIDE {
-                std::thread::yield_now(); // it may need this very core
-            }
-            self.taken.store(true, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
+    fn meet_guest(&self) -> Option<()> {
+        // Behind a mutex it is not inside now. Without one, it may still be: `taken` keeps it from
+        // coming again. The exchange acquires.
+        while self.guest.load(Ordering::Relaxed) == INSIDE {
+            yield_now(); // it may need this very core
         }
-        let slept = self.guest.compare_exchange(ASLEEP, AWAY, Ordering::Acquire, Ordering::Relaxed);
-        if slept.is_ok()
-            && let Some(guest) = self.asleep.get()
-        {
-            guest.unpark();
+        let slept = self.guest.compare_exchange(ASLEEP, AWAY, Ordering::Acquire, Ordering::Acquire);
+        match (slept, self.asleep.get()) {
+            (Ok(_), Some(guest)) => guest.unpark(),
+            (Err(BROKEN), _) => return None, // and `taken` stays
+            _ => {}
         }
+        Some(())
     }
 
     /// How often anybody but the guest has come in, modulo 2^32.
-    pub(crate) fn visits(&self) -> u32 {
+    pub fn visits(&self) -> u32 {
         self.visits.load(Ordering::Relaxed)
     }
 
     /// Lets the one guest in; nothing while somebody is inside. The caller has prepared by
     /// [`admits_guests`], and is the only guest of this gate.
-    pub(crate) fn receive(&self) -> Option<Guest<'_, T>> {
+    pub fn receive(&self) -> Option<Guest<'_, T>> {
         let Some(mutex) = &self.mutex else {
+            if self.guest.load(Ordering::Relaxed) == BROKEN {
+                return None;
+            }
             self.guest.store(INSIDE, Ordering::SeqCst);
             // All who came in before this are seen inside below, or have left; all who come in
             // later see the guest and wait.
-            let ordered = membarrier(MembarrierCommand::PrivateExpedited).is_ok();
-            if !ordered || self.taken.load(Ordering::Acquire) {
+            if !fence_everywhere() || self.taken.load(Ordering::Acquire) {
                 self.guest.store(AWAY, Ordering::Release);
                 return None;
             }
@@ -162,7 +169,7 @@ impl<T> Gate<T> {
 }
 
 /// Access to the value of a gate.
-pub(crate) struct Inside<'a, T> {
+pub struct Inside<'a, T> {
     gate: &'a Gate<T>,
     /// A mutex is unlocked by the thread that locked it.
     _stays: PhantomData<*const ()>,
@@ -197,13 +204,10 @@ impl<T> Drop for Inside<'_, T> {
     }
 }
 
-/// Whether this process can let guests through gates without a mutex.
-pub(crate) fn admits_guests() -> bool {
-    membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
-}
+pub use crate::sync::admits_guests;
 
 /// Access of the guest to the value of a gate.
-pub(crate) struct Guest<'a, T> {
+pub struct Guest<'a, T> {
     gate: &'a Gate<T>,
     /// Where it is when it has left.
     then: u8,
@@ -213,8 +217,8 @@ pub(crate) struct Guest<'a, T> {
 
 impl<T> Guest<'_, T> {
     /// Leaves, to sleep: whoever comes in next unparks this thread.
-    pub(crate) fn leave_to_sleep(mut self) {
-        self.gate.asleep.get_or_init(std::thread::current);
+    pub fn leave_to_sleep(mut self) {
+        self.gate.asleep.get_or_init(current);
         self.then = ASLEEP;
     }
 }
@@ -237,17 +241,16 @@ impl<T> DerefMut for Guest<'_, T> {
 
 impl<T> Drop for Guest<'_, T> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.gate.taken.store(true, Ordering::Relaxed); // the gate stays shut
-        }
-        self.gate.guest.store(self.then, Ordering::Release);
+        // After a panic the value may be half-done: the gate stays shut.
+        let then = if std::thread::panicking() { BROKEN } else { self.then };
+        self.gate.guest.store(then, Ordering::Release);
         if self.gate.mutex.is_some() {
             self.gate.unlock();
         }
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -340,6 +343,19 @@ mod tests {
                 panic!("expected by this test");
             }));
             assert!(result.is_err() && gate.enter().is_none() && gate.receive().is_none());
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_guest_shuts_the_gate() {
+        for serial in [true, false] {
+            assert!(admits_guests());
+            let gate = Gate::new(0, serial);
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                let _inside = gate.receive();
+                panic!("expected by this test");
+            }));
+            assert!(result.is_err() && gate.receive().is_none() && gate.enter().is_none());
         }
     }
 }
