@@ -22,6 +22,27 @@ use crate::limits::{
 use crate::rtt::Waited;
 
 /// The congestion window of one lane.
+/// How windows of packets are controlled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Control {
+    /// False shows what happens without.
+    pub(crate) is_on: bool,
+    /// What windows grow by, in parts of a packet.
+    step: u32,
+}
+
+impl Control {
+    /// For packets of at most so many bytes.
+    ///
+    /// A window of long packets grows by parts of them: otherwise each step is a queue that takes many
+    /// times as long as a short packet's, and windows swing between too wide and too narrow.
+    pub(crate) const fn of(frame_len_max: usize, is_on: bool) -> Self {
+        let packets = frame_len_max.div_ceil(STEP_LEN);
+        let packets = if packets > STEPS_MAX { STEPS_MAX } else { packets };
+        Self { is_on, step: PARTS_PER_PACKET / packets as u32 }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct Congestion {
     /// In parts of a packet, see [`PARTS_PER_PACKET`].
@@ -40,8 +61,7 @@ pub(crate) struct Congestion {
     slow_start: bool,
     /// The last round took longer than it should.
     delayed: bool,
-    /// False shows what happens without.
-    controlled: bool,
+    control: Control,
 }
 
 /// What many are on average.
@@ -75,16 +95,20 @@ impl Mean {
 const DECREASE: f32 = 0.8;
 /// Most that one round may take off for delay (Swift's `max_mdf`).
 const DECREASE_MAX: f32 = 0.5;
-/// Most packets that are added in a round.
-const STEP_MAX: u32 = 4;
+/// A step is so many bytes: a packet at an MTU of 1500.
+const STEP_LEN: usize = 1472;
+/// And at least one in so many of a packet.
+const STEPS_MAX: usize = 8;
+/// Most steps that are added in a round.
+const STEP_COUNT_MAX: u32 = 4;
 /// What a loss leaves of the window (RFC 9438, section 4.6).
 const AFTER_LOSS: f32 = 0.7;
 
 impl Congestion {
     /// A window of at most `packets_max`; without control it is as wide from the start.
-    pub(crate) const fn new(packets_max: u32, controlled: bool) -> Self {
+    pub(crate) const fn new(packets_max: u32, control: Control) -> Self {
         let initial =
-            if controlled && CWND_INITIAL < packets_max { CWND_INITIAL } else { packets_max };
+            if control.is_on && CWND_INITIAL < packets_max { CWND_INITIAL } else { packets_max };
         Self {
             window: initial * PARTS_PER_PACKET,
             window_max: packets_max * PARTS_PER_PACKET,
@@ -94,7 +118,7 @@ impl Congestion {
             absence_ns: 0,
             slow_start: true,
             delayed: false,
-            controlled,
+            control,
         }
     }
 
@@ -135,7 +159,7 @@ impl Congestion {
     /// Notes that `packets` were acknowledged; `was_full` when the window had kept more from
     /// going.
     pub(crate) fn acked(&mut self, packets: u32, was_full: bool) {
-        if !(self.controlled && self.slow_start && was_full) {
+        if !(self.control.is_on && self.slow_start && was_full) {
             return;
         }
         // Who does not know yet how long they took does not double.
@@ -152,7 +176,7 @@ impl Congestion {
         let target = self.target_ns(way_ns);
         self.absence_ns -= self.absence_ns / ABSENCE_FADING;
         let Some(delay) = exact.or(at_least) else { return };
-        if !self.controlled {
+        if !self.control.is_on {
             return;
         }
         if delay > target {
@@ -166,8 +190,9 @@ impl Congestion {
                 // More where there is hardly a queue (TIMELY, section 4.3) and where the window
                 // is wide: losses there cost many rounds.
                 let queue = delay.saturating_sub(way_ns);
-                let step = if queue < target.saturating_sub(way_ns) / 4 { STEP_MAX } else { 1 };
-                self.grow(step * PARTS_PER_PACKET + self.window / 64);
+                let is_hardly = queue < target.saturating_sub(way_ns) / 4;
+                let steps = if is_hardly { STEP_COUNT_MAX } else { 1 };
+                self.grow(steps * self.control.step + self.window / 64);
             }
         } else if was_full && self.window < CWND_INITIAL * PARTS_PER_PACKET {
             // A receiver that is long away says nothing; to stay narrow would be wrong.
@@ -177,7 +202,7 @@ impl Congestion {
 
     /// A packet of a window was found lost, the first one of it.
     pub(crate) fn lost(&mut self) {
-        if self.controlled {
+        if self.control.is_on {
             self.slow_start = false;
             let floor = if self.delayed { CWND_MIN_PARTS } else { CWND_MIN_PARTS_UNDELAYED };
             self.shrink(AFTER_LOSS, floor);
@@ -224,6 +249,10 @@ mod tests {
     const AT_ONCE: Waited =
         Waited { there: Duration::ZERO, is_exact: false, back: Duration::ZERO, is_clocked: true };
 
+    fn congestion() -> Congestion {
+        Congestion::new(1000, Control::of(1472, true))
+    }
+
     fn round(congestion: &mut Congestion, delay: Duration, waited: Waited) {
         congestion.sample(delay, waited);
         congestion.end_round(true, 0);
@@ -231,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_queue_shrinks_the_window_and_its_end_widens_it() {
-        let mut congestion = Congestion::new(1000, true);
+        let mut congestion = congestion();
         let first = congestion.packets();
         round(&mut congestion, US * 2000, AT_ONCE);
         assert!(congestion.packets() < first);
@@ -246,9 +275,27 @@ mod tests {
         assert!(congestion.packets() > 40);
     }
 
+    /// Else a window of 9000-byte packets swings between 5 and 23 at 1 Gbit/s, and a port that data and
+    /// acknowledgements share is empty every other millisecond.
+    #[test]
+    fn a_step_is_as_many_bytes_whatever_the_packets() {
+        for (frame_len_max, packets) in [(1472, 40), (8972, 8), (65_507, 6)] {
+            let control = Control::of(frame_len_max, true);
+            let mut congestion = Congestion::new(1000, control);
+            for _ in 0..100 {
+                round(&mut congestion, US * 2000, AT_ONCE);
+            }
+            for _ in 0..10 {
+                round(&mut congestion, US * 20, AT_ONCE);
+            }
+            let grown = congestion.packets() - 1;
+            assert!(grown.abs_diff(packets) <= packets / 4, "{frame_len_max}: {grown}");
+        }
+    }
+
     #[test]
     fn time_in_the_endpoints_is_no_congestion() {
-        let mut congestion = Congestion::new(1000, true);
+        let mut congestion = congestion();
         let before = congestion.packets();
         for _ in 0..100 {
             round(&mut congestion, US * 4020, Waited { back: US * 4000, ..AT_ONCE });
@@ -259,7 +306,7 @@ mod tests {
 
     #[test]
     fn what_no_clock_tells_judges_nothing() {
-        let mut congestion = Congestion::new(1000, true);
+        let mut congestion = congestion();
         for _ in 0..100 {
             round(&mut congestion, US * 9000, Waited { is_clocked: false, ..AT_ONCE });
         }
@@ -270,7 +317,7 @@ mod tests {
     #[test]
     fn a_round_is_judged_by_the_mean() {
         for (last, shrinks) in [(300, false), (900, true)] {
-            let mut congestion = Congestion::new(1000, true);
+            let mut congestion = congestion();
             congestion.sample(US * 20, AT_ONCE);
             round(&mut congestion, US * last, AT_ONCE);
             assert_eq!(congestion.packets() < CWND_INITIAL, shrinks, "{last} us");
@@ -280,7 +327,7 @@ mod tests {
     /// What came while the receiver was away took less than it seems; not so much less that it took nothing.
     #[test]
     fn of_an_absent_receiver_only_a_queue_is_believed() {
-        let mut congestion = Congestion::new(1000, true);
+        let mut congestion = congestion();
         let away = Waited { there: US * 900, ..AT_ONCE };
         for _ in 0..100 {
             round(&mut congestion, US * 900, away);
@@ -302,7 +349,7 @@ mod tests {
     #[test]
     fn what_took_no_longer_than_a_short_queue_is_no_long_one_whoever_was_absent() {
         for (took, widens) in [(190, true), (400, false)] {
-            let mut congestion = Congestion::new(1000, true);
+            let mut congestion = congestion();
             let away = Waited { there: US * took, back: US * 5000, ..AT_ONCE };
             for _ in 0..100 {
                 congestion.sample(US * (took + 5000), away);
@@ -316,7 +363,7 @@ mod tests {
     #[test]
     fn of_an_absent_receiver_that_knows_all_is_believed() {
         for (took, widens) in [(920, true), (9900, false)] {
-            let mut congestion = Congestion::new(1000, true);
+            let mut congestion = congestion();
             let away = Waited { there: US * 900, is_exact: true, ..AT_ONCE };
             for _ in 0..100 {
                 congestion.sample(US * took, away);
@@ -329,7 +376,7 @@ mod tests {
 
     #[test]
     fn an_absent_receiver_is_left_a_queue_for_a_while() {
-        let mut congestion = Congestion::new(1000, true);
+        let mut congestion = congestion();
         let usual = congestion.target_ns(0);
         round(&mut congestion, US * 1000, Waited { there: US * 990, ..AT_ONCE });
         assert!(congestion.target_ns(0) > usual + 500_000);
@@ -341,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_long_way_is_no_queue() {
-        let mut congestion = Congestion::new(1000, true);
+        let mut congestion = congestion();
         let before = congestion.packets();
         for _ in 0..100 {
             congestion.sample(US * 20_000, AT_ONCE);
@@ -352,7 +399,7 @@ mod tests {
 
     #[test]
     fn losses_go_below_one_packet_and_pace_where_a_queue_stands() {
-        let mut congestion = Congestion::new(1000, true);
+        let mut congestion = congestion();
         for _ in 0..1000 {
             congestion.lost();
         }
@@ -367,7 +414,7 @@ mod tests {
 
     #[test]
     fn without_control_nothing_changes_it() {
-        let mut congestion = Congestion::new(1000, false);
+        let mut congestion = Congestion::new(1000, Control::of(1472, false));
         congestion.lost();
         round(&mut congestion, US * 9000, AT_ONCE);
         assert_eq!(congestion.packets(), 1000);

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use crate::congestion::Congestion;
-use crate::limits::{BULK_WINDOW, REORDER_THRESHOLD};
+use crate::congestion::{Congestion, Control};
+use crate::limits::{BULK_WINDOW, FRAME_LEN_MIN, REORDER_THRESHOLD};
 use crate::rtt::{Held, Rtt};
 use crate::sequence::expand_number;
 use crate::session::release;
@@ -83,7 +83,7 @@ struct Newest {
 
 impl<T> SendLane<T> {
     /// A lane of at most `window` unacknowledged packets, with or without congestion control.
-    pub(crate) const fn new(window: u64, controlled: bool) -> Self {
+    pub(crate) const fn new(window: u64, control: Control) -> Self {
         let window = window as u32;
         Self {
             base: 0,
@@ -92,7 +92,7 @@ impl<T> SendLane<T> {
             lost: VecDeque::new(),
             transmissions: 0,
             newest_acked: 0,
-            congestion: Congestion::new(window, controlled),
+            congestion: Congestion::new(window, control),
             window,
             round_end: 0,
             was_full: false,
@@ -443,12 +443,12 @@ impl<T> SendLane<T> {
 #[derive(Debug, Clone)]
 pub(crate) struct BulkLane<T: 'static> {
     lane: Option<Box<SendLane<T>>>,
-    controlled: bool,
+    control: Control,
 }
 
 impl<T> BulkLane<T> {
-    pub(crate) fn new(controlled: bool) -> Self {
-        Self { lane: None, controlled }
+    pub(crate) fn new(control: Control) -> Self {
+        Self { lane: None, control }
     }
 
     /// Gives back the memory of packets that are no longer in flight.
@@ -460,7 +460,8 @@ impl<T> BulkLane<T> {
 }
 
 impl<T> BulkLane<T> {
-    const UNUSED: &'static SendLane<T> = &SendLane::new(BULK_WINDOW, true);
+    const UNUSED: &'static SendLane<T> =
+        &SendLane::new(BULK_WINDOW, Control::of(FRAME_LEN_MIN, true));
 }
 
 impl<T> Deref for BulkLane<T> {
@@ -473,8 +474,8 @@ impl<T> Deref for BulkLane<T> {
 
 impl<T> DerefMut for BulkLane<T> {
     fn deref_mut(&mut self) -> &mut SendLane<T> {
-        let controlled = self.controlled;
-        self.lane.get_or_insert_with(|| Box::new(SendLane::new(BULK_WINDOW, controlled)))
+        let control = self.control;
+        self.lane.get_or_insert_with(|| Box::new(SendLane::new(BULK_WINDOW, control)))
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddrV4;
 
 use wiglaf_wire::Epoch;
 
+use crate::congestion::Control;
 use crate::limits::{CREDIT_INITIAL, KEPT_CAPACITY, ORDERED_WINDOW};
 use crate::receive_window::{ReceiveWindow, ReplayWindow};
 use crate::returns::Returns;
@@ -178,7 +179,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(at: SocketAddrV4, path: usize, epoch: Epoch, controlled: bool) -> Self {
+    pub(crate) fn new(at: SocketAddrV4, path: usize, epoch: Epoch, control: Control) -> Self {
         Self {
             at,
             path,
@@ -189,8 +190,8 @@ impl Session {
             rtt: Rtt::new(),
             returns: Returns::default(),
             clock_told: 0,
-            ordered: SendLane::new(ORDERED_WINDOW, controlled),
-            bulk: BulkLane::new(controlled),
+            ordered: SendLane::new(ORDERED_WINDOW, control),
+            bulk: BulkLane::new(control),
             queue: VecDeque::new(),
             jobs: VecDeque::new(),
             bulk_window_len: 0,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use wiglaf_wire::encrypted::TAG_LEN;
 use wiglaf_wire::{Envelope, Epoch, HEADER_LEN, JobKey, Kind, Pull, Record, read_quoted};
 
+use crate::congestion::Control;
 use crate::encryption::Encryption;
 use crate::limits::{
     CREDIT_PER_MESSAGE, EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX, START_LIMIT,
@@ -240,7 +241,8 @@ impl Transport {
 
     pub(crate) fn add_session(&mut self, at: SocketAddrV4, epoch: Epoch, path: usize) -> u32 {
         let index = self.sessions.len() as u32;
-        self.sessions.push(Session::new(at, path, epoch, self.config.flow_control));
+        let control = Control::of(self.config.paths[path].frame_len_max, self.config.flow_control);
+        self.sessions.push(Session::new(at, path, epoch, control));
         self.by_address.insert(at, index);
         if epoch.is_known() {
             self.by_epoch.insert(epoch, index);

@@ -38,7 +38,7 @@ impl Deref for Lane {
 
 /// A lane with `count` packets sent one microsecond apart.
 fn lane_with(count: u64) -> Lane {
-    let mut lane = Lane { lane: SendLane::new(256, true), rtt: Rtt::new() };
+    let mut lane = Lane { lane: SendLane::new(256, Control::of(1472, true)), rtt: Rtt::new() };
     for n in 0..count {
         assert_eq!(lane.push(at(n), n), n);
     }
