@@ -20,6 +20,8 @@ pub const ORDERED_TRAIN_MIN: usize = 2;
 pub const BURST_MIN: u32 = 4;
 /// What was sent longer ago is not part of a burst.
 pub const BURST_GAP: Duration = Duration::from_micros(20);
+/// So many trains at least does a congestion window hold.
+pub const WINDOW_TRAINS: u32 = 3;
 /// Congestion window to begin with, in packets.
 pub const CWND_INITIAL: u32 = 64;
 /// Congestion windows are counted in such parts of a packet.

@@ -270,9 +270,10 @@ impl Transport {
         let path = self.config.paths[session.path];
         let capacity = path.frame_len_max - HEADER_LEN - SEGMENT_PREFIX_LEN;
         let waiting = session.jobs.front().map_or(0, |job| job.end - job.offset) as usize;
+        let train_max = path.bulk_train_max.min(session.bulk.train_max());
         let count_max = match session.bulk.has_lost() {
-            true => path.bulk_train_max,
-            false => even_part(waiting.div_ceil(capacity), path.bulk_train_max),
+            true => train_max,
+            false => even_part(waiting.div_ceil(capacity), train_max),
         };
         let len = self.put_train(count_max, path.frame_len_max, out, |this, out| {
             this.put_segment(index, now, &path, source, out)

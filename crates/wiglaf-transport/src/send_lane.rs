@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use crate::congestion::{Congestion, Control};
-use crate::limits::{BULK_WINDOW, FRAME_LEN_MIN, REORDER_THRESHOLD};
+use crate::limits::{BULK_WINDOW, FRAME_LEN_MIN, REORDER_THRESHOLD, WINDOW_TRAINS};
 use crate::rtt::{Held, Rtt};
 use crate::sequence::expand_number;
 use crate::session::release;
@@ -133,6 +133,12 @@ impl<T> SendLane<T> {
     /// How many more packets may be sent now.
     pub(crate) fn room(&self) -> u32 {
         self.congestion_room().min(self.window.saturating_sub(self.packets.len() as u32))
+    }
+
+    /// How many packets may go at once: one train must not be all that is under way, else the wire is
+    /// empty until its acknowledgement is back (Linux: tcp_tso_win_divisor).
+    pub(crate) fn train_max(&self) -> usize {
+        (self.congestion.packets() / WINDOW_TRAINS).max(1) as usize
     }
 
     fn congestion_room(&self) -> u32 {
