@@ -95,13 +95,13 @@ impl Rtt {
     /// The variation tells how late a peer may be that has merely lost its core. To wait for it is
     /// right where little is lost, and wrong where the probe is what the peer waits for, too. Which it
     /// is, no sample of the round trip can tell; what became of the probes does.
-    pub(crate) fn probe_answered(&mut self, before: Duration, probe: Duration, held: Held) {
-        if held == Held::CameTwice {
+    pub(crate) fn probe_answered(&mut self, before: Duration, probe: Duration, was_late: bool) {
+        if was_late {
             // As long as that did the peer take.
             self.peak_ns = self.peak_ns.max(nanos(before).saturating_sub(self.smoothed_ns));
         }
         // Sooner, the answer was under way already.
-        let was_needless = held == Held::CameTwice || probe < self.smoothed() / 2;
+        let was_needless = was_late || probe < self.smoothed() / 2;
         self.haste = match was_needless {
             true => self.haste.saturating_sub(1),
             false => (self.haste + 4).min(HASTE_MAX),

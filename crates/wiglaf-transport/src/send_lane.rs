@@ -54,6 +54,8 @@ pub(crate) struct SendLane<T> {
     /// Losses of packets below this number have been answered already.
     recovery_end: u64,
     probes: u32,
+    /// The answer to a probe was taken for another's, and there was no sample since.
+    doubted: bool,
     /// The packet that was probed for and is not acknowledged, and when it was sent before that.
     probed: Option<(u64, Instant)>,
     /// A probe is due, whatever the congestion window says.
@@ -77,8 +79,18 @@ struct Newest {
     transmission: u64,
     /// When, if it was sent once.
     sent_once_at: Option<Instant>,
-    /// How long ago the probed packet was sent first and last, if it is among them.
-    probed: Option<(Duration, Duration)>,
+    /// The packet that was probed for, if it is among them.
+    probed: Option<Probed>,
+}
+
+/// A packet that was probed for, and is acknowledged now.
+#[derive(Debug)]
+struct Probed {
+    first_sent_at: Instant,
+    sent_at: Instant,
+    transmission: u64,
+    /// No answer to the probe comes so soon.
+    is_too_early: bool,
 }
 
 impl<T> SendLane<T> {
@@ -99,6 +111,7 @@ impl<T> SendLane<T> {
             paced_until: None,
             recovery_end: 0,
             probes: 0,
+            doubted: false,
             probed: None,
             probe_due: false,
             progress_at: Instant::ZERO,
@@ -253,14 +266,14 @@ impl<T> SendLane<T> {
         }
         if outcome.packets > 0 {
             self.progress_at = self.progress_at.max(now);
-            if let Some((before, probe)) = newest.probed {
-                self.probed = None;
-                rtt.probe_answered(before, probe, held);
+            if let Some(probed) = newest.probed.take() {
+                self.judge_probe(now, &probed, held, rtt, &mut newest);
             }
             if let Some(sent_at) = newest.sent_once_at {
                 // Not earlier: where each packet is probed too soon, no sample would ever
                 // come that says so (Karn's algorithm; RFC 6298, section 5).
                 self.probes = 0;
+                self.doubted = false;
                 self.sample(now, now - sent_at, held, rtt);
             }
             self.congestion.acked(outcome.packets, self.was_full);
@@ -270,6 +283,41 @@ impl<T> SendLane<T> {
         }
         outcome.lost = self.find_lost();
         outcome
+    }
+
+    /// Judges whether it was the probe that is acknowledged, or what was sent before.
+    fn judge_probe(
+        &mut self,
+        now: Instant,
+        probed: &Probed,
+        held: Held,
+        rtt: &mut Rtt,
+        newest: &mut Newest,
+    ) {
+        self.probed = None;
+        // Little overtakes on the way: the probe is behind them. But if all were lost, each probe would
+        // bring back only one.
+        //= docs/protocol.md#4-acknowledgement
+        //# An acknowledgement of a packet that was probed for MUST be taken for that of its first transmission while others that went before the probe are on their way, but not again until there was a sample of the round trip.
+        let is_on_its_way =
+            |p: &Packet<T>| p.state == State::Flying && p.transmission < probed.transmission;
+        let is_doubted = !self.doubted && self.packets.iter().any(is_on_its_way);
+        self.doubted = is_doubted;
+        // Alone it may be the probe's answer after all, and the time until the probe no one's.
+        let is_known = !is_doubted || newest.transmission > 0;
+        if is_known {
+            let was_late = is_doubted || held == Held::CameTwice;
+            rtt.probe_answered(now - probed.first_sent_at, now - probed.sent_at, was_late);
+        }
+        if is_doubted {
+            return;
+        }
+        if !probed.is_too_early {
+            self.newest_acked = self.newest_acked.max(probed.transmission);
+        }
+        if probed.transmission >= newest.transmission {
+            newest.sent_once_at = None;
+        }
     }
 
     /// Takes the round trip of a packet.
@@ -323,18 +371,21 @@ impl<T> SendLane<T> {
         // that were sent before it: their acknowledgements may have been lost, and this one
         // called for by the probe. Samples of them would grow with the probe timeout, and it
         // with them.
-        if packet.transmission >= newest.transmission {
-            newest.transmission = packet.transmission;
-            newest.sent_once_at = (!packet.retransmitted).then_some(packet.sent_at);
-        }
         let (transmission, sent_at) = (packet.transmission, packet.sent_at);
-        if let Some((probed, before)) = self.probed
-            && probed == number
+        let sent_once_at = (!packet.retransmitted).then_some(sent_at);
+        let was_sent_again = packet.retransmitted;
+        if let Some((probed, first_sent_at)) = self.probed
+            && (probed, true) == (number, was_sent_again)
         {
-            newest.probed = Some((now - before, now - sent_at));
-        }
-        if !is_of_first {
-            self.newest_acked = self.newest_acked.max(transmission);
+            let is_too_early = is_of_first;
+            newest.probed = Some(Probed { first_sent_at, sent_at, transmission, is_too_early });
+        } else {
+            if transmission >= newest.transmission {
+                (newest.transmission, newest.sent_once_at) = (transmission, sent_once_at);
+            }
+            if !is_of_first {
+                self.newest_acked = self.newest_acked.max(transmission);
+            }
         }
         self.flying -= u32::from(was_flying);
         outcome.packets += 1;

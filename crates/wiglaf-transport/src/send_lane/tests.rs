@@ -215,3 +215,55 @@ fn a_probe_goes_out_though_the_window_is_full() {
     assert_eq!(lane.resend_lost(at(9000)), Some((0, &0)));
     assert!(!lane.has_lost(), "one probe only");
 }
+
+/// A lane whose way has taken 60 us so far, nine more packets, and the probe of the first of them.
+fn probed_lane() -> (Lane, u64) {
+    let mut lane = lane_with(1);
+    ack(&mut lane, 60, 1, &[]);
+    for n in 1..200 {
+        lane.push(at(1000 * n), n);
+        ack(&mut lane, 1000 * n + 60, n + 1, &[]);
+    }
+    for n in 200..209 {
+        lane.push(at(200_000), n);
+    }
+    let due = lane.timeout().unwrap();
+    assert!(lane.on_timeout(due) && lane.resend_lost(due).is_some());
+    (lane, due.as_nanos() / 1000)
+}
+
+#[test]
+fn a_queue_that_takes_longer_than_the_probe_timeout_loses_nothing() {
+    let (mut lane, probed_at) = probed_lane();
+    let (window, timeout) = (lane.congestion.packets(), lane.rtt.probe_timeout(0));
+    for third in 1..=3 {
+        let now = 200_000 + 220 * third;
+        assert!(now > probed_at);
+        assert_eq!(ack(&mut lane, now, 200 + 3 * third, &[]).0.lost, 0);
+        assert!(lane.timeout().is_none_or(|at| at.as_nanos() / 1000 > now + 220));
+    }
+    assert!(lane.packets.is_empty() && lane.rtt.probe_timeout(0) > timeout);
+    assert_eq!(lane.congestion.packets(), window);
+}
+
+#[test]
+fn probes_of_which_each_brings_back_one_packet_are_believed() {
+    let (mut lane, probed_at) = probed_lane();
+    assert_eq!(ack(&mut lane, probed_at + 60, 201, &[]).0.lost, 0, "may be of the first");
+    let due = lane.timeout().unwrap();
+    assert!(lane.on_timeout(due) && lane.resend_lost(due).is_some());
+    let now = due.as_nanos() / 1000 + 60;
+    assert_eq!(ack(&mut lane, now, 202, &[]).0.lost, 6, "all but the last, which is near");
+}
+
+#[test]
+fn a_train_is_no_more_than_a_third_of_the_window() {
+    let mut lane = lane_with(20);
+    assert_eq!(lane.train_max() as u32, CWND_INITIAL / 3);
+    for turn in 0..100 {
+        ack(&mut lane, 30 + turn, 0, &[0b1111 << (turn % 16)]);
+        lane.lane.congestion.lost();
+    }
+    assert!(lane.congestion.packets() < CWND_INITIAL / 4);
+    assert_eq!(lane.train_max() as u32, lane.congestion.packets() / 3);
+}
