@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use crate::limits::{
     ABSENCE_FACTOR, ABSENCE_FADING, ABSENCE_MAX, ABSENCE_MIN, CWND_INITIAL, CWND_MIN_PARTS,
-    CWND_MIN_PARTS_UNDELAYED, DELAY_TARGET, DELAY_TARGET_FLOWS, PARTS_PER_PACKET,
+    CWND_MIN_PARTS_UNDELAYED, DELAY_TARGET, DELAY_TARGET_FLOWS, LONG_WAY, LOOK_EVERY,
+    LOOK_WINDOW_MIN, PARTS_PER_PACKET,
 };
 use crate::rtt::Waited;
 
@@ -62,6 +63,10 @@ pub(crate) struct Congestion {
     /// The last round took longer than it should.
     delayed: bool,
     control: Control,
+    /// The way is looked at again in this many rounds.
+    rounds_until_look: u8,
+    /// What the window was, and the way, before the look that is under way.
+    before_look: Option<(u32, u32)>,
 }
 
 /// What many are on average.
@@ -119,6 +124,8 @@ impl Congestion {
             slow_start: true,
             delayed: false,
             control,
+            rounds_until_look: 0,
+            before_look: None,
         }
     }
 
@@ -175,6 +182,9 @@ impl Congestion {
         let at_most = self.at_most.take_ns().filter(|delay| self.is_short(*delay));
         let target = self.target_ns(way_ns);
         self.absence_ns -= self.absence_ns / ABSENCE_FADING;
+        if self.control.is_on && self.looks_at_way(way_ns) {
+            return;
+        }
         let Some(delay) = exact.or(at_least) else { return };
         if !self.control.is_on {
             return;
@@ -200,8 +210,40 @@ impl Congestion {
         }
     }
 
+    /// Whether this round, or the next one, is there to see how long the way takes.
+    ///
+    /// Who comes when a queue stands takes it for the way, and keeps it standing (the latecomers of LEDBAT;
+    /// RFC 6817, section 4.4). So a long way is looked at with nothing of one's own before it (as by BBR's
+    /// ProbeRTT), at once and then now and again. Many who come together look together.
+    //= docs/protocol.md#41-congestion
+    //# A sender whose shortest round trip is above 400 us MUST look at it again with one packet of its own under way, at once and then every 128 rounds, unless its window is below 4 packets.
+    fn looks_at_way(&mut self, way_ns: u32) -> bool {
+        if let Some((window, before_ns)) = self.before_look.take() {
+            self.window = match way_ns < before_ns / 4 * 3 {
+                true => (u64::from(window) * u64::from(way_ns) / u64::from(before_ns)) as u32,
+                false => window,
+            };
+            self.window = self.window.max(PARTS_PER_PACKET);
+            return true;
+        }
+        if way_ns < LONG_WAY.as_nanos() as u32 || self.window < LOOK_WINDOW_MIN * PARTS_PER_PACKET {
+            return false;
+        }
+        if self.rounds_until_look > 0 {
+            self.rounds_until_look -= 1;
+            return false;
+        }
+        self.rounds_until_look = LOOK_EVERY;
+        self.before_look = Some((self.window, way_ns));
+        self.window = PARTS_PER_PACKET;
+        true
+    }
+
     /// A packet of a window was found lost, the first one of it.
     pub(crate) fn lost(&mut self) {
+        if let Some((window, _)) = self.before_look.take() {
+            self.window = window;
+        }
         if self.control.is_on {
             self.slow_start = false;
             let floor = if self.delayed { CWND_MIN_PARTS } else { CWND_MIN_PARTS_UNDELAYED };
@@ -302,6 +344,43 @@ mod tests {
             round(&mut congestion, US * 4020, Waited { there: US * 4000, ..AT_ONCE });
         }
         assert!(congestion.packets() >= before);
+    }
+
+    #[test]
+    fn a_queue_that_passed_for_the_way_is_found_out() {
+        let mut congestion = congestion();
+        congestion.end_round(true, 5_000_000);
+        assert_eq!(congestion.packets(), 1, "looks");
+        congestion.end_round(true, 500_000);
+        assert_eq!(congestion.packets(), CWND_INITIAL / 10);
+    }
+
+    #[test]
+    fn a_way_that_is_long_is_looked_at_now_and_then() {
+        let mut congestion = congestion();
+        let mut looks = 0;
+        for _ in 0..1290 {
+            let before = congestion.packets();
+            congestion.end_round(true, 5_000_000);
+            if congestion.packets() == 1 {
+                looks += 1;
+                congestion.end_round(true, 5_000_000);
+                assert_eq!(congestion.packets(), before, "what it was");
+            }
+        }
+        assert_eq!(looks, 10);
+        let mut narrow = self::congestion();
+        narrow.window = 3 * PARTS_PER_PACKET;
+        narrow.end_round(false, 5_000_000);
+        assert_eq!(narrow.packets(), 3);
+    }
+
+    #[test]
+    fn a_loss_ends_a_look() {
+        let mut congestion = congestion();
+        congestion.end_round(true, 5_000_000);
+        congestion.lost();
+        assert!(congestion.packets() > CWND_INITIAL / 2);
     }
 
     #[test]

@@ -37,6 +37,13 @@ pub const DELAY_TARGET: Duration = Duration::from_micros(200);
 /// the root of their packets.
 pub const DELAY_TARGET_FLOWS: Duration = Duration::from_micros(500);
 
+/// A way that takes longer may be a queue.
+pub const LONG_WAY: Duration = Duration::from_micros(400);
+/// Such ways are looked at every so many rounds, if the window is wider than so many packets.
+pub const LOOK_EVERY: u8 = 128;
+/// See there.
+pub const LOOK_WINDOW_MIN: u32 = 4;
+
 /// What a process that was absent for longer received meanwhile does not say how long it was under way.
 pub const ABSENCE_MIN: Duration = Duration::from_micros(150);
 /// The peer's absences count up to this.
