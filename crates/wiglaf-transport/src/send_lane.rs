@@ -375,7 +375,8 @@ impl<T> SendLane<T> {
         let sent_once_at = (!packet.retransmitted).then_some(sent_at);
         let was_sent_again = packet.retransmitted;
         if let Some((probed, first_sent_at)) = self.probed
-            && (probed, true) == (number, was_sent_again)
+            && probed == number
+            && was_sent_again
         {
             let is_too_early = is_of_first;
             newest.probed = Some(Probed { first_sent_at, sent_at, transmission, is_too_early });
