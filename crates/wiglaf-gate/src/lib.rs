@@ -19,18 +19,20 @@ use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
 use crate::sync::{
-    AtomicBool, AtomicU8, AtomicU32, Mutex, MutexGuard, Ordering, Thread, current,
-    fence_everywhere, fence_when_asked, yield_now,
+    AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, Thread, current, fence_everywhere,
+    fence_when_asked, yield_now,
 };
 
 /// The guest has nothing to do with the gate for the moment.
-const AWAY: u8 = 0;
+const AWAY: u32 = 0;
 /// It is inside, or about to look whether it may be.
-const INSIDE: u8 = 1;
+const INSIDE: u32 = 1;
 /// It sleeps until somebody comes in.
-const ASLEEP: u8 = 2;
+const ASLEEP: u32 = 2;
 /// It panicked inside.
-const BROKEN: u8 = 3;
+const BROKEN: u32 = 3;
+/// The bits of these. Those above count how often the guest came.
+const STATE: u32 = 3;
 
 /// A value that one caller at a time may touch.
 pub struct Gate<T> {
@@ -41,8 +43,8 @@ pub struct Gate<T> {
     held: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     /// Somebody is inside, or panicked there. Without a mutex that is never the guest.
     taken: AtomicBool,
-    /// Where the guest is.
-    guest: AtomicU8,
+    /// Where the guest is, and how often it came.
+    guest: AtomicU32,
     /// How often anybody but the guest came in.
     visits: AtomicU32,
     /// Who is woken when somebody comes in.
@@ -65,7 +67,7 @@ impl<T> Gate<T> {
             mutex: (!serial).then(|| Mutex::new(())),
             held: UnsafeCell::new(None),
             taken: AtomicBool::new(false),
-            guest: AtomicU8::new(AWAY),
+            guest: AtomicU32::new(AWAY),
             visits: AtomicU32::new(0),
             asleep: OnceLock::new(),
             value: UnsafeCell::new(value),
@@ -89,7 +91,7 @@ impl<T> Gate<T> {
         let visits = self.visits.load(Ordering::Relaxed); // nobody else writes it now
         // Before the guest is woken, which may look at it at once and sleep again.
         self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
-        if self.guest.load(Ordering::Acquire) != AWAY {
+        if self.guest.load(Ordering::Acquire) & STATE != AWAY {
             self.meet_guest()?;
         }
         Some(Inside { gate: self, _stays: PhantomData })
@@ -100,16 +102,17 @@ impl<T> Gate<T> {
     #[cold]
     #[inline(never)]
     fn meet_guest(&self) -> Option<()> {
-        // Behind a mutex it is not inside now. Without one, it may still be: `taken` keeps it from
-        // coming again. The exchange acquires.
-        while self.guest.load(Ordering::Relaxed) == INSIDE {
+        // Behind a mutex it is not inside now. Without one, it may still be; but when it comes again,
+        // it sees `taken`. The exchange acquires.
+        let met = self.guest.load(Ordering::Relaxed);
+        while met & STATE == INSIDE && self.guest.load(Ordering::Relaxed) == met {
             yield_now(); // it may need this very core
         }
-        let slept = self.guest.compare_exchange(ASLEEP, AWAY, Ordering::Acquire, Ordering::Acquire);
-        match (slept, self.asleep.get()) {
-            (Ok(_), Some(guest)) => guest.unpark(),
-            (Err(BROKEN), _) => return None, // and `taken` stays
-            _ => {}
+        let wake = |at| (at & STATE == ASLEEP).then_some(at & !STATE | AWAY);
+        match self.guest.fetch_update(Ordering::Acquire, Ordering::Acquire, wake) {
+            Ok(_) => self.asleep.get().map_or((), Thread::unpark),
+            Err(at) if at & STATE == BROKEN => return None, // and `taken` stays
+            Err(_) => {}
         }
         Some(())
     }
@@ -123,14 +126,16 @@ impl<T> Gate<T> {
     /// [`admits_guests`], and is the only guest of this gate.
     pub fn receive(&self) -> Option<Guest<'_, T>> {
         let Some(mutex) = &self.mutex else {
-            if self.guest.load(Ordering::Relaxed) == BROKEN {
+            let before = self.guest.load(Ordering::Relaxed);
+            if before & STATE == BROKEN {
                 return None;
             }
-            self.guest.store(INSIDE, Ordering::SeqCst);
+            let came = (before & !STATE).wrapping_add(STATE + 1);
+            self.guest.store(came | INSIDE, Ordering::SeqCst);
             // All who came in before this are seen inside below, or have left; all who come in
             // later see the guest and wait.
             if !fence_everywhere() || self.taken.load(Ordering::Acquire) {
-                self.guest.store(AWAY, Ordering::Release);
+                self.guest.store(came | AWAY, Ordering::Release);
                 return None;
             }
             return Some(Guest { gate: self, then: AWAY, _stays: PhantomData });
@@ -210,7 +215,7 @@ pub use crate::sync::admits_guests;
 pub struct Guest<'a, T> {
     gate: &'a Gate<T>,
     /// Where it is when it has left.
-    then: u8,
+    then: u32,
     /// A mutex is unlocked by the thread that locked it.
     _stays: PhantomData<*const ()>,
 }
@@ -243,7 +248,9 @@ impl<T> Drop for Guest<'_, T> {
     fn drop(&mut self) {
         // After a panic the value may be half-done: the gate stays shut.
         let then = if std::thread::panicking() { BROKEN } else { self.then };
-        self.gate.guest.store(then, Ordering::Release);
+        // Nobody else writes it while the guest is inside.
+        let came = self.gate.guest.load(Ordering::Relaxed) & !STATE;
+        self.gate.guest.store(came | then, Ordering::Release);
         if self.gate.mutex.is_some() {
             self.gate.unlock();
         }
@@ -316,7 +323,7 @@ mod tests {
                         std::thread::park();
                     }
                 });
-                while gate.guest.load(Ordering::Acquire) != ASLEEP {
+                while gate.guest.load(Ordering::Acquire) & STATE != ASLEEP {
                     std::thread::yield_now();
                 }
                 drop(gate.enter());

@@ -2,7 +2,7 @@
 
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
     sync::{Mutex, MutexGuard},
     thread::{Thread, current, yield_now},
 };
@@ -11,7 +11,7 @@ pub(crate) use std::{
 use loom::sync::atomic::fence;
 #[cfg(loom)]
 pub(crate) use loom::{
-    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
     sync::{Mutex, MutexGuard},
     thread::{Thread, current, yield_now},
 };
