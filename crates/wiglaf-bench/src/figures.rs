@@ -6,6 +6,7 @@ use crate::bandwidth::{self, Ways};
 use crate::launch::Transport;
 use crate::outcome::{Figure, Wanted};
 use crate::pingpong;
+use crate::stats::median;
 
 /// Of a ping-pong between nodes on a cable (`direct`) or on a switch.
 pub fn of_pingpong(report: &pingpong::Report, direct: bool) -> Vec<Figure> {
@@ -17,7 +18,7 @@ pub fn of_pingpong(report: &pingpong::Report, direct: bool) -> Vec<Figure> {
         &format!("Open MPI 8 B, half round trip, nodes on {place}"),
         Wanted::AtMost(most),
         short.map(|c| c.time_ratio),
-        format!("of {rival}"),
+        format!("of {rival}{}", short.map_or(String::new(), |c| bare_frame(report, c))),
     )];
     let ours = report.contenders.iter().find(|c| c.transport == Transport::Wiglaf);
     let trip = ours.and_then(|c| c.at(8)).map(|p| p.half_round_trip);
@@ -49,6 +50,20 @@ pub fn of_pingpong(report: &pingpong::Report, direct: bool) -> Vec<Figure> {
         ));
     }
     figures
+}
+
+/// What no message can undercut: the fastest bare frame, by the best rival's time.
+fn bare_frame(report: &pingpong::Report, short: &pingpong::Comparison) -> String {
+    let rival = report.contenders.iter().find(|c| c.transport == short.best_rival);
+    let rival_us = rival.and_then(|c| c.at(short.len)).map(|point| point.half_round_trip.p50_us);
+    let bare = report.active_messages.iter();
+    let bare = bare.filter_map(|one| Some((median(&one.bare_p50_us)?, &one.link)));
+    match (bare.min_by(|a, b| a.0.total_cmp(&b.0)), rival_us) {
+        (Some((bare_us, link)), Some(rival_us)) => {
+            format!("; a bare frame over {link} is {:.2} of it", bare_us / rival_us)
+        }
+        _ => String::new(),
+    }
 }
 
 /// Of streams; `place` says what is particular about the nodes.

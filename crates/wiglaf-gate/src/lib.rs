@@ -19,20 +19,18 @@ use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
 use crate::sync::{
-    AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, Thread, current, fence_everywhere,
-    fence_when_asked, yield_now,
+    AtomicBool, AtomicU8, AtomicU32, Mutex, MutexGuard, Ordering, Thread, current, fence,
+    fence_everywhere, fence_when_asked, yield_now,
 };
 
 /// The guest has nothing to do with the gate for the moment.
-const AWAY: u32 = 0;
+const AWAY: u8 = 0;
 /// It is inside, or about to look whether it may be.
-const INSIDE: u32 = 1;
+const INSIDE: u8 = 1;
 /// It sleeps until somebody comes in.
-const ASLEEP: u32 = 2;
+const ASLEEP: u8 = 2;
 /// It panicked inside.
-const BROKEN: u32 = 3;
-/// The bits of these. Those above count how often the guest came.
-const STATE: u32 = 3;
+const BROKEN: u8 = 3;
 
 /// A value that one caller at a time may touch.
 pub struct Gate<T> {
@@ -43,8 +41,8 @@ pub struct Gate<T> {
     held: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     /// Somebody is inside, or panicked there. Without a mutex that is never the guest.
     taken: AtomicBool,
-    /// Where the guest is, and how often it came.
-    guest: AtomicU32,
+    /// Where the guest is.
+    guest: AtomicU8,
     /// How often anybody but the guest came in.
     visits: AtomicU32,
     /// Who is woken when somebody comes in.
@@ -67,7 +65,7 @@ impl<T> Gate<T> {
             mutex: (!serial).then(|| Mutex::new(())),
             held: UnsafeCell::new(None),
             taken: AtomicBool::new(false),
-            guest: AtomicU32::new(AWAY),
+            guest: AtomicU8::new(AWAY),
             visits: AtomicU32::new(0),
             asleep: OnceLock::new(),
             value: UnsafeCell::new(value),
@@ -91,7 +89,7 @@ impl<T> Gate<T> {
         let visits = self.visits.load(Ordering::Relaxed); // nobody else writes it now
         // Before the guest is woken, which may look at it at once and sleep again.
         self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
-        if self.guest.load(Ordering::Acquire) & STATE != AWAY {
+        if self.guest.load(Ordering::Acquire) != AWAY {
             self.meet_guest()?;
         }
         Some(Inside { gate: self, _stays: PhantomData })
@@ -102,17 +100,21 @@ impl<T> Gate<T> {
     #[cold]
     #[inline(never)]
     fn meet_guest(&self) -> Option<()> {
-        // Behind a mutex it is not inside now. Without one, it may still be; but when it comes again,
-        // it sees `taken`. The exchange acquires.
-        let met = self.guest.load(Ordering::Relaxed);
-        while met & STATE == INSIDE && self.guest.load(Ordering::Relaxed) == met {
-            yield_now(); // it may need this very core
+        // Behind a mutex it is not inside now. Else it goes first: else whoever calls all the time
+        // would keep it out.
+        while self.mutex.is_none() && self.guest.load(Ordering::Acquire) == INSIDE {
+            self.taken.store(false, Ordering::Release);
+            while self.guest.load(Ordering::Acquire) == INSIDE {
+                yield_now(); // it may need this very core
+            }
+            self.taken.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
         }
-        let wake = |at| (at & STATE == ASLEEP).then_some(at & !STATE | AWAY);
-        match self.guest.fetch_update(Ordering::Acquire, Ordering::Acquire, wake) {
-            Ok(_) => self.asleep.get().map_or((), Thread::unpark),
-            Err(at) if at & STATE == BROKEN => return None, // and `taken` stays
-            Err(_) => {}
+        let slept = self.guest.compare_exchange(ASLEEP, AWAY, Ordering::Acquire, Ordering::Acquire);
+        match (slept, self.asleep.get()) {
+            (Ok(_), Some(guest)) => guest.unpark(),
+            (Err(BROKEN), _) => return None, // and `taken` stays
+            _ => {}
         }
         Some(())
     }
@@ -126,16 +128,14 @@ impl<T> Gate<T> {
     /// [`admits_guests`], and is the only guest of this gate.
     pub fn receive(&self) -> Option<Guest<'_, T>> {
         let Some(mutex) = &self.mutex else {
-            let before = self.guest.load(Ordering::Relaxed);
-            if before & STATE == BROKEN {
+            if self.guest.load(Ordering::Relaxed) == BROKEN {
                 return None;
             }
-            let came = (before & !STATE).wrapping_add(STATE + 1);
-            self.guest.store(came | INSIDE, Ordering::SeqCst);
+            self.guest.store(INSIDE, Ordering::SeqCst);
             // All who came in before this are seen inside below, or have left; all who come in
             // later see the guest and wait.
             if !fence_everywhere() || self.taken.load(Ordering::Acquire) {
-                self.guest.store(came | AWAY, Ordering::Release);
+                self.guest.store(AWAY, Ordering::Release);
                 return None;
             }
             return Some(Guest { gate: self, then: AWAY, _stays: PhantomData });
@@ -215,7 +215,7 @@ pub use crate::sync::admits_guests;
 pub struct Guest<'a, T> {
     gate: &'a Gate<T>,
     /// Where it is when it has left.
-    then: u32,
+    then: u8,
     /// A mutex is unlocked by the thread that locked it.
     _stays: PhantomData<*const ()>,
 }
@@ -248,9 +248,7 @@ impl<T> Drop for Guest<'_, T> {
     fn drop(&mut self) {
         // After a panic the value may be half-done: the gate stays shut.
         let then = if std::thread::panicking() { BROKEN } else { self.then };
-        // Nobody else writes it while the guest is inside.
-        let came = self.gate.guest.load(Ordering::Relaxed) & !STATE;
-        self.gate.guest.store(came | then, Ordering::Release);
+        self.gate.guest.store(then, Ordering::Release);
         if self.gate.mutex.is_some() {
             self.gate.unlock();
         }
@@ -323,7 +321,7 @@ mod tests {
                         std::thread::park();
                     }
                 });
-                while gate.guest.load(Ordering::Acquire) & STATE != ASLEEP {
+                while gate.guest.load(Ordering::Acquire) != ASLEEP {
                     std::thread::yield_now();
                 }
                 drop(gate.enter());

@@ -2,16 +2,14 @@
 
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence},
     sync::{Mutex, MutexGuard},
     thread::{Thread, current, yield_now},
 };
 
 #[cfg(loom)]
-use loom::sync::atomic::fence;
-#[cfg(loom)]
 pub(crate) use loom::{
-    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence},
     sync::{Mutex, MutexGuard},
     thread::{Thread, current, yield_now},
 };

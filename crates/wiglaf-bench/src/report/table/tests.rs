@@ -147,6 +147,12 @@ fn without_wiglaf_the_rivals_are_still_shown() {
 }
 
 #[test]
+fn the_figure_of_a_short_message_says_what_a_bare_frame_takes() {
+    let figures = crate::figures::of_pingpong(&sample_report(), false);
+    assert_eq!(figures[0].detail, "of UCX TCP; a bare frame over packet is 0.33 of it");
+}
+
+#[test]
 fn applications_for_a_terminal() {
     let report = applications::Report {
         schema: applications::SCHEMA.to_owned(),
