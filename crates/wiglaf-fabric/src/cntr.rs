@@ -4,6 +4,8 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
+use wiglaf_gate::Gate;
+
 use crate::bindings as fi;
 use crate::descriptor::{self, Descriptor, Waitable};
 use crate::domain::{Domain, DomainState};
@@ -11,7 +13,6 @@ use crate::engine::{Engine, Shared};
 use crate::guard::{EAGAIN, EINVAL, Errno, Fi, guard, guard_or, lock, not_busy, refuse};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::wait;
-use wiglaf_gate::Gate;
 
 /// What endpoints share with the counter that they are bound to.
 pub(crate) struct CntrState {

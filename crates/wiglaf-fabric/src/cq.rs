@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use wiglaf_endpoint::{Class, Completion, Outcome, Pause, PeerId, Side};
+use wiglaf_gate::Gate;
 
 use crate::av::UNSPEC;
 use crate::bindings as fi;
@@ -21,7 +22,6 @@ use crate::object::{
     Object, fid_ops, give_text, hand_out, new_fid, not_null, object, table, take_back,
 };
 use crate::wait;
-use wiglaf_gate::Gate;
 
 /// The first interface version whose error entries name the source.
 const SOURCE_IN_ERRORS: u32 = 1 << 16 | 20;

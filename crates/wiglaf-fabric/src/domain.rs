@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use wiglaf_endpoint::Exposed;
+use wiglaf_gate::admits_guests;
 
 use crate::bindings as fi;
 use crate::eq::{Eq, EqState};
@@ -12,7 +13,6 @@ use crate::guard::{guard, lock, no_flags, not_busy, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::watched::Watched;
 use crate::{atomic, av, cntr, collective, cq, ep, mr, poll};
-use wiglaf_gate::admits_guests;
 
 /// What a domain's objects hold on to.
 #[derive(Debug)]

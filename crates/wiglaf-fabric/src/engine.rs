@@ -10,6 +10,7 @@ use wiglaf_endpoint::{
     Address, Class, CompleteWhen, Completion, Endpoint, Outcome, PeerId, PostError, RecvOp, SendOp,
     Side,
 };
+use wiglaf_gate::Gate;
 
 use crate::bindings as fi;
 use crate::cntr::CntrState;
@@ -23,7 +24,6 @@ use crate::one_sided::{RemoteCounters, is_unseen, refusal_errno};
 use crate::ops::{Flags, RecvCall, SendCall, len_of};
 use crate::peers::Peers;
 use crate::tokens::{Meaning, Tokens};
-use wiglaf_gate::Gate;
 
 /// The shared engine of an endpoint.
 pub(crate) type Shared = Arc<Gate<Engine>>;

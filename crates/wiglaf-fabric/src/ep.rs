@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use wiglaf_endpoint::{Address, Side};
+use wiglaf_gate::Gate;
 
 use crate::addr;
 use crate::attendant::Attendant;
@@ -26,7 +27,6 @@ use crate::object::{
 use crate::one_sided::RemoteCounters;
 use crate::peers::Peers;
 use crate::{atomic, cm, collective, log, msg, rma, tagged};
-use wiglaf_gate::Gate;
 
 /// What the endpoint has been bound to.
 #[derive(Default)]

@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use wiglaf_endpoint::Outcome;
+use wiglaf_gate::Gate;
 
 use crate::bindings as fi;
 use crate::descriptor::{self, Flag, Waitable};
@@ -20,7 +21,6 @@ use crate::object::{
     Object, fid_ops, give_text, hand_out, new_fid, not_null, object, table, take_back,
 };
 use crate::wait;
-use wiglaf_gate::Gate;
 
 /// Longest event in bytes, and most events that wait.
 const EVENT_LEN_MAX: usize = 256;

@@ -2,8 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::bindings as fi;
 use wiglaf_gate::{Gate, Inside};
+
+use crate::bindings as fi;
 
 /// A libfabric error number, positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

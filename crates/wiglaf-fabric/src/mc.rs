@@ -4,6 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use libc::{c_int, c_void};
+use wiglaf_gate::Gate;
 
 use crate::av_set::AvSet;
 use crate::bindings as fi;
@@ -12,7 +13,6 @@ use crate::ep::Ep;
 use crate::groups::Handle;
 use crate::guard::{EINVAL, ENOSYS, Errno, Fi, guard, lock, refuse};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, take_back};
-use wiglaf_gate::Gate;
 
 #[repr(C)]
 pub(crate) struct Mc {

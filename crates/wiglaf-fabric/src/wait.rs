@@ -105,10 +105,10 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use wiglaf_endpoint::{Address, Epoch};
+    use wiglaf_gate::Gate;
 
     use super::*;
     use crate::ep::open_engine;
-    use wiglaf_gate::Gate;
 
     /// A hang becomes a failure after so long.
     const PATIENCE: Duration = Duration::from_secs(60);

@@ -4,12 +4,12 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use wiglaf_endpoint::{Completion, Side};
+use wiglaf_gate::Gate;
 
 use crate::cntr::CntrState;
 use crate::engine::{Engine, Shared};
 use crate::guard::{Fi, lock};
 use crate::one_sided::is_read;
-use wiglaf_gate::Gate;
 
 #[derive(Default)]
 struct Inner {

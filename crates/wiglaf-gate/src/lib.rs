@@ -18,6 +18,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
+pub use crate::sync::admits_guests;
 use crate::sync::{
     AtomicBool, AtomicU8, AtomicU32, Mutex, MutexGuard, Ordering, Thread, current, fence,
     fence_everywhere, fence_when_asked, yield_now,
@@ -100,8 +101,8 @@ impl<T> Gate<T> {
     #[cold]
     #[inline(never)]
     fn meet_guest(&self) -> Option<()> {
-        // Behind a mutex it is not inside now. Else it goes first: else whoever calls all the time
-        // would keep it out.
+        // Behind a mutex it is not inside now. Without one it goes first, or whoever calls all
+        // the time would keep it out.
         while self.mutex.is_none() && self.guest.load(Ordering::Acquire) == INSIDE {
             self.taken.store(false, Ordering::Release);
             while self.guest.load(Ordering::Acquire) == INSIDE {
@@ -208,8 +209,6 @@ impl<T> Drop for Inside<'_, T> {
         }
     }
 }
-
-pub use crate::sync::admits_guests;
 
 /// Access of the guest to the value of a gate.
 pub struct Guest<'a, T> {

@@ -22,12 +22,11 @@ use crate::limits::{
 };
 use crate::rtt::Waited;
 
-/// The congestion window of one lane.
 /// How windows of packets are controlled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Control {
     /// False shows what happens without.
-    pub(crate) is_on: bool,
+    is_on: bool,
     /// What windows grow by, in parts of a packet.
     step: u32,
 }
@@ -44,6 +43,7 @@ impl Control {
     }
 }
 
+/// The congestion window of one lane.
 #[derive(Debug, Clone)]
 pub(crate) struct Congestion {
     /// In parts of a packet, see [`PARTS_PER_PACKET`].

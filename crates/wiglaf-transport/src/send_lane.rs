@@ -373,10 +373,9 @@ impl<T> SendLane<T> {
         // with them.
         let (transmission, sent_at) = (packet.transmission, packet.sent_at);
         let sent_once_at = (!packet.retransmitted).then_some(sent_at);
-        let was_sent_again = packet.retransmitted;
         if let Some((probed, first_sent_at)) = self.probed
             && probed == number
-            && was_sent_again
+            && sent_once_at.is_none()
         {
             let is_too_early = is_of_first;
             newest.probed = Some(Probed { first_sent_at, sent_at, transmission, is_too_early });
