@@ -129,4 +129,17 @@ pub struct Transmit {
     pub len: usize,
     /// Length of each datagram but the last.
     pub segment_len: usize,
+    /// Which numbers end with it, of a train of packets that were not sent before.
+    pub mark: Option<Mark>,
+}
+
+/// A place in the numbers of packets that a peer was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Whose.
+    pub peer: PeerId,
+    /// Of the bulk lane's, not the ordered lane's.
+    pub bulk: bool,
+    /// The first number behind it.
+    pub end: u64,
 }

@@ -10,7 +10,7 @@ use crate::returns::micros;
 use crate::session::{AckDebt, Piece, Session, State};
 use crate::time::Instant;
 use crate::transport::{Config, Path, PeerId, Transport};
-use crate::{Source, Transmit};
+use crate::{Mark, Source, Transmit};
 
 impl Transport {
     /// Lets the message of `len` bytes that was taken last for `peer` wait for more: a short one in
@@ -73,6 +73,15 @@ impl Transport {
         None
     }
 
+    /// Whether everything up to there has been acknowledged, or the peer is gone.
+    #[must_use]
+    pub fn has_arrived(&self, mark: Mark) -> bool {
+        self.sessions.get(mark.peer.0 as usize).is_none_or(|session| {
+            let base = if mark.bulk { session.bulk.base() } else { session.ordered.base() };
+            base >= mark.end || session.state == State::Gone
+        })
+    }
+
     /// The link has no room for `peer`: nothing more for it comes out of
     /// [`Transport::poll_transmit`] until it is released.
     pub fn hold(&mut self, peer: PeerId) {
@@ -127,15 +136,20 @@ impl Transport {
             session.bulk_port != 0 && (ready >= ORDERED_TRAIN_MIN || (behind && ready > 0));
         let train = by_bulk && !session.ordered.has_lost();
         let count_max = if train { even_part(ready, path.bulk_train_max) } else { 1 };
-        let len = self.put_train(count_max, path.frame_len_max, out, |this, datagram| {
-            this.put_ordered(index, now, &path, datagram)
-        })?;
+        let len =
+            self.put_train(count_max, path.frame_len_max, out, |this, header, datagram| {
+                this.put_ordered(index, now, &path, header, datagram)
+            })?;
         let segment_len = (path.frame_len_max + self.tag_len).min(len);
         let session = &mut self.sessions[index as usize];
         let mut transmit = session.transmit(index, by_bulk, len, segment_len);
         if by_bulk {
             transmit.to.set_port(session.bulk_port);
             session.ordered_on_bulk_below = session.ordered.next();
+        }
+        if train {
+            let end = session.ordered.next();
+            transmit.mark = Some(Mark { peer: transmit.peer, bulk: false, end });
         }
         Some(transmit)
     }
@@ -150,12 +164,13 @@ impl Transport {
         count_max: usize,
         segment_len: usize,
         out: &mut [u8],
-        mut put: impl FnMut(&mut Self, &mut [u8]) -> Option<(usize, Header)>,
+        mut put: impl FnMut(&mut Self, &mut Header, &mut [u8]) -> Option<usize>,
     ) -> Option<usize> {
         let tag_len = self.tag_len;
         if count_max <= 1 {
             // Mostly a short message, or nothing: no batch is begun for it.
-            let (len, header) = put(self, out)?;
+            let mut header = Header::EMPTY;
+            let len = put(self, &mut header, out)?;
             self.stats.datagrams_sent += 1;
             self.seal(&header, &mut out[..len + tag_len]);
             return Some(len + tag_len);
@@ -163,13 +178,13 @@ impl Transport {
         let (mut at, mut len) = (0, 0);
         let mut unsealed = Batch::default();
         for _ in 0..count_max.min(out.len() / (segment_len + tag_len)).max(1) {
-            let Some((datagram_len, header)) = put(self, &mut out[len..]) else { break };
-            self.stats.datagrams_sent += 1;
             if unsealed.is_full() {
                 self.seal_all(&mut unsealed, &mut out[at..len]);
                 at = len;
             }
-            unsealed.push(&header, datagram_len + tag_len);
+            let Some(datagram_len) = put(self, unsealed.place(), &mut out[len..]) else { break };
+            self.stats.datagrams_sent += 1;
+            unsealed.push(datagram_len + tag_len);
             len += datagram_len + tag_len;
             if datagram_len < segment_len {
                 break; // only the last of a train may be shorter
@@ -207,8 +222,9 @@ impl Transport {
         index: u32,
         now: Instant,
         path: &Path,
+        header: &mut Header,
         out: &mut [u8],
-    ) -> Option<(usize, Header)> {
+    ) -> Option<usize> {
         let session = &mut self.sessions[index as usize];
         let held = held_us(&session.ordered_debt, now);
         let (number, len) = if session.ordered.has_lost() {
@@ -229,7 +245,8 @@ impl Transport {
             out[at..len].copy_from_slice(body.bytes());
             (session.ordered.push(now, &session.rtt, body), len)
         };
-        Some((len, session.header(&self.config, held, Kind::Ordered, number)))
+        session.put_header(&self.config, held, Kind::Ordered, number, header);
+        Some(len)
     }
 
     fn transmit_control(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {
@@ -243,7 +260,8 @@ impl Transport {
         let len = HEADER_LEN + session.put_acks(now, frame_len_max, 0, out);
         let number = session.control_next;
         session.control_next += 1;
-        let header = session.header(&self.config, held, Kind::Control, number);
+        let mut header = Header::EMPTY;
+        session.put_header(&self.config, held, Kind::Control, number, &mut header);
         let len = len + self.tag_len;
         self.seal(&header, &mut out[..len]);
         let session = &mut self.sessions[index as usize];
@@ -271,17 +289,22 @@ impl Transport {
         let capacity = path.frame_len_max - HEADER_LEN - SEGMENT_PREFIX_LEN;
         let waiting = session.jobs.front().map_or(0, |job| job.end - job.offset) as usize;
         let train_max = path.bulk_train_max.min(session.bulk.train_max());
-        let count_max = match session.bulk.has_lost() {
+        let again = session.bulk.has_lost();
+        let count_max = match again {
             true => train_max,
             false => even_part(waiting.div_ceil(capacity), train_max),
         };
-        let len = self.put_train(count_max, path.frame_len_max, out, |this, out| {
-            this.put_segment(index, now, &path, source, out)
+        let len = self.put_train(count_max, path.frame_len_max, out, |this, header, out| {
+            this.put_segment(index, now, &path, source, header, out)
         })?;
         let segment_len = (path.frame_len_max + self.tag_len).min(len);
         let session = &self.sessions[index as usize];
         let mut transmit = session.transmit(index, true, len, segment_len);
         transmit.to.set_port(session.bulk_port);
+        if !again {
+            let end = session.bulk.next();
+            transmit.mark = Some(Mark { peer: transmit.peer, bulk: true, end });
+        }
         Some(transmit)
     }
 
@@ -292,8 +315,9 @@ impl Transport {
         now: Instant,
         path: &Path,
         source: &dyn Source,
+        header: &mut Header,
         out: &mut [u8],
-    ) -> Option<(usize, Header)> {
+    ) -> Option<usize> {
         let (number, piece) = self.next_piece(index, now, path)?;
         let len = HEADER_LEN + SEGMENT_PREFIX_LEN + piece.len as usize;
         let datagram = &mut out[..len];
@@ -304,7 +328,8 @@ impl Transport {
         }
         let session = &mut self.sessions[index as usize];
         let held = held_us(&session.ordered_debt, now);
-        Some((len, session.header(&self.config, held, Kind::Bulk, number)))
+        session.put_header(&self.config, held, Kind::Bulk, number, header);
+        Some(len)
     }
 
     /// The next segment, lost ones first.
@@ -347,27 +372,33 @@ impl Session {
 
     fn transmit(&self, index: u32, bulk: bool, len: usize, segment_len: usize) -> Transmit {
         let (peer, to, path) = (PeerId(index), self.at, self.path);
-        Transmit { peer, to, path, bulk, len, segment_len }
+        Transmit { peer, to, path, bulk, len, segment_len, mark: None }
     }
 
     /// The header of what is sent now; what it acknowledges is no longer owed. `held_us` is that of
     /// the ordered debt as it was before a record in the same datagram paid it.
-    fn header(&mut self, config: &Config, held_us: u16, kind: Kind, number: u64) -> Header {
+    #[inline]
+    fn put_header(
+        &mut self,
+        config: &Config,
+        held_us: u16,
+        kind: Kind,
+        number: u64,
+        header: &mut Header,
+    ) {
         self.used = true;
         self.credit_told = self.credit_to_tell();
         if !self.ordered_in.has_gap() {
             self.ordered_debt.clear();
         }
-        Header {
-            kind,
-            source: config.epoch,
-            destination: self.epoch,
-            sequence: number % (1 << NUMBER_BITS),
-            ack: self.ordered_in.next() as u32,
-            credit: self.credit_told as u32,
-            ack_delay_us: held_us,
-            bulk_port: config.paths[self.path].bulk_port,
-        }
+        header.kind = kind;
+        header.source = config.epoch;
+        header.destination = self.epoch;
+        header.sequence = number % (1 << NUMBER_BITS);
+        header.ack = self.ordered_in.next() as u32;
+        header.credit = self.credit_told as u32;
+        header.ack_delay_us = held_us;
+        header.bulk_port = config.paths[self.path].bulk_port;
     }
 
     /// Writes the acknowledgement records that are owed behind the header, if

@@ -12,7 +12,7 @@ use wiglaf_transport::limits::{
     ORDERED_WINDOW, PTO_MIN,
 };
 use wiglaf_transport::{
-    Config, Gone, Instant, Path, PeerId, Posted, SendError, Sink, Source, Transport, Wanted,
+    Config, Gone, Instant, Mark, Path, PeerId, Posted, SendError, Sink, Source, Transport, Wanted,
 };
 use wiglaf_wire::encrypted::{self, JobCipher, TAG_LEN};
 use wiglaf_wire::{
@@ -153,11 +153,17 @@ impl Net {
 
     /// All that `from` wants to send now.
     fn outgoing(&mut self, from: usize) -> Vec<Vec<u8>> {
+        self.trains(from).into_iter().flat_map(|(_, train)| train).collect()
+    }
+
+    /// The same, train by train.
+    fn trains(&mut self, from: usize) -> Vec<(Option<Mark>, Vec<Vec<u8>>)> {
         let side = &mut self.sides[from];
         let mut out = vec![0; 8 * 1472];
         let mut all = Vec::new();
         while let Some(t) = side.transport.poll_transmit(self.now, &side.app, &mut out) {
-            all.extend(out[..t.len].chunks(t.segment_len).map(<[u8]>::to_vec));
+            let datagrams = out[..t.len].chunks(t.segment_len).map(<[u8]>::to_vec);
+            all.push((t.mark, datagrams.collect()));
         }
         all
     }
@@ -454,6 +460,46 @@ fn bulk_stays_within_the_window_that_was_granted() {
     net.deliver(0, &pull);
     let flight: usize = net.outgoing(0).iter().map(Vec::len).sum();
     assert!(flight <= 64 * 1024 && flight > 60 * 1024, "{flight} bytes in flight");
+}
+
+/// What has not been acknowledged may still be read where it was written.
+#[test]
+fn a_train_has_arrived_when_all_of_it_is_acknowledged() {
+    let mut net = Net::new();
+    net.send(0, 1, 1_000_000).unwrap();
+    let request = net.trains(0);
+    assert!(request.iter().all(|(mark, _)| mark.is_none()), "one datagram is no train");
+    net.deliver(1, &request[0].1);
+    let pull = net.outgoing(1);
+    net.deliver(0, &pull);
+    let trains = net.trains(0);
+    let marks: Vec<Mark> = trains.iter().map(|(mark, _)| mark.expect("sent once")).collect();
+    let arrived =
+        |net: &Net| marks.iter().filter(|m| net.sides[0].transport.has_arrived(**m)).count();
+    assert!(marks.len() > 2 && arrived(&net) == 0, "{marks:?}");
+    // All but one of the second train's.
+    for (index, (_, datagrams)) in trains.iter().enumerate() {
+        net.deliver(1, &datagrams[usize::from(index == 1)..]);
+    }
+    let acks = net.outgoing(1);
+    net.deliver(0, &acks);
+    assert_eq!(arrived(&net), 1);
+    let again = net.trains(0);
+    assert!(again[0].0.is_none(), "sent for the second time");
+    net.deliver(1, &again[0].1);
+    net.settle();
+    assert_eq!(arrived(&net), marks.len());
+}
+
+#[test]
+fn nothing_is_awaited_of_who_is_gone() {
+    let mut net = Net::new();
+    let mark = Mark { peer: net.sides[0].peer, bulk: true, end: 5 };
+    assert!(!net.sides[0].transport.has_arrived(mark));
+    let Side { transport, app, peer, .. } = &mut net.sides[0];
+    transport.give_up(*peer, Gone::Unreachable, app);
+    assert!(transport.has_arrived(mark));
+    assert!(transport.has_arrived(Mark { peer: PeerId(77), ..mark }));
 }
 
 /// Each of them had a share of its own once: too little for a train, and less than what the

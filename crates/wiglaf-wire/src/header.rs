@@ -83,6 +83,20 @@ pub struct Header {
     pub bulk_port: u16,
 }
 
+impl Header {
+    /// One that says nothing.
+    pub const EMPTY: Self = Self {
+        kind: Kind::Control,
+        source: Epoch::UNKNOWN,
+        destination: Epoch::UNKNOWN,
+        sequence: 0,
+        ack: 0,
+        credit: 0,
+        ack_delay_us: 0,
+        bulk_port: 0,
+    };
+}
+
 /// Writes `header` into the first [`HEADER_LEN`] bytes of `datagram`, whose
 /// body is already in place, with checksum and proof.
 ///

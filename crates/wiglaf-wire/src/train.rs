@@ -2,7 +2,7 @@
 
 use crate::header::{self, HEADER_LEN, Header};
 use crate::proof::{self, COVERED, LANES};
-use crate::{JobKey, Kind, WireError};
+use crate::{JobKey, WireError};
 
 /// Headers of datagrams that lie one behind the other and wait to be sealed.
 #[derive(Debug)]
@@ -24,12 +24,21 @@ impl Batch {
         self.count == LANES
     }
 
-    /// Takes the header of the next datagram, which is `len` bytes long.
+    /// Where the header of the next datagram goes. In place, as who copies a header that was written
+    /// just now waits until everything that was written before it has reached the cache.
     ///
     /// # Panics
     /// When it is full.
-    pub fn push(&mut self, header: &Header, len: usize) {
-        self.waiting[self.count] = (*header, len);
+    pub fn place(&mut self) -> &mut Header {
+        &mut self.waiting[self.count].0
+    }
+
+    /// Takes that header; its datagram is `len` bytes long.
+    ///
+    /// # Panics
+    /// When it is full.
+    pub fn push(&mut self, len: usize) {
+        self.waiting[self.count].1 = len;
         self.count += 1;
     }
 
@@ -103,19 +112,6 @@ fn put(covered: &mut [[u64; LANES]; COVERED], lane: usize, words: [u64; COVERED]
     }
 }
 
-impl Header {
-    const EMPTY: Self = Self {
-        kind: Kind::Control,
-        source: crate::Epoch::UNKNOWN,
-        destination: crate::Epoch::UNKNOWN,
-        sequence: 0,
-        ack: 0,
-        credit: 0,
-        ack_delay_us: 0,
-        bulk_port: 0,
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -150,7 +146,8 @@ mod tests {
                     batch.seal(&KEY, &mut together[at..end]);
                     at = end;
                 }
-                batch.push(&header(number as u64), datagram.len());
+                *batch.place() = header(number as u64);
+                batch.push(datagram.len());
                 end += datagram.len();
                 seal(&header(number as u64), &KEY, datagram);
             }
