@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Instant;
 
-use wiglaf_link::{Lane, Link, Sent, Train, Unreachable};
+use wiglaf_link::{Link, Sent, Unreachable};
 use wiglaf_transport::{
     Config as TransportConfig, Gone, Instant as Tick, Path, PeerId, PeerView, Posted as Taken,
     SendError, Stats, Transmit, Transport,
@@ -25,6 +25,7 @@ use crate::near::{NearSide, NearStats};
 use crate::seen::Watch;
 use crate::setup::{Setup, path_of};
 use crate::sleep::Sleepers;
+use crate::trains::{Trains, as_train};
 use crate::waiting::Waiting;
 use crate::{
     ACTIVE_LEN_MAX, ActiveMessage, Address, CompleteWhen, Completion, Outcome, PostError, RecvOp,
@@ -47,7 +48,7 @@ pub struct Endpoint {
     pub(crate) books: Books,
     pub(crate) waiting: Waiting,
     clock: Instant,
-    out: Vec<u8>,
+    trains: Trains,
     /// Trains that their links had no room for, one for a peer at most.
     stalled: VecDeque<(Transmit, Vec<u8>)>,
     /// Empty polls in a row.
@@ -88,7 +89,7 @@ impl Endpoint {
         let near_link = setup.links.iter_mut().position(|link| link.near().is_some());
         let paths: Vec<Path> = setup.links.iter().map(|link| path_of(link.as_ref())).collect();
         let longest = paths.iter().map(|p| p.frame_len_max * p.bulk_train_max).max();
-        let out = vec![0; longest.unwrap_or(0).max(64 * 1024)];
+        let trains = Trains::new(longest.unwrap_or(0).max(64 * 1024));
         let address = Address { at: setup.links[0].local(), epoch: setup.epoch };
         let shortest = paths.iter().map(|p| p.frame_len_max).min();
         let transport = Transport::new(TransportConfig {
@@ -107,7 +108,7 @@ impl Endpoint {
             books: Books::default(),
             waiting: Waiting::default(),
             clock: Instant::now(),
-            out,
+            trains,
             stalled: VecDeque::new(),
             quiet_polls: 0,
             broken: 0,
@@ -436,15 +437,15 @@ impl Endpoint {
             if self.stalled.len() == STALLED_MAX {
                 break;
             }
-            let next = self.transport.poll_transmit(now, &self.books, &mut self.out);
+            let next = self.transport.poll_transmit(now, &self.books, &mut self.trains);
             let Some(transmit) = next else { break };
-            let bytes = &self.out[..transmit.len];
-            match send(self.links[transmit.path].as_mut(), &transmit, bytes) {
-                Ok(Sent::All) => sent = true,
+            let (transport, link) = (&self.transport, self.links[transmit.path].as_mut());
+            match self.trains.send(link, &transmit, |mark| transport.has_arrived(mark)) {
+                Ok(Sent::All | Sent::Lent) => sent = true,
                 Ok(Sent::Full) => {
                     // One peer's full ring is not to hold up the others.
                     self.transport.hold(transmit.peer);
-                    self.stalled.push_back((transmit, bytes.to_vec()));
+                    self.stalled.push_back((transmit, self.trains[..transmit.len].to_vec()));
                 }
                 Err(why) => self.break_link(transmit.path, why),
             }
@@ -457,8 +458,8 @@ impl Endpoint {
         let mut sent = false;
         for _ in 0..self.stalled.len() {
             let Some((transmit, bytes)) = self.stalled.pop_front() else { break };
-            match send(self.links[transmit.path].as_mut(), &transmit, &bytes) {
-                Ok(Sent::All) => {
+            match self.links[transmit.path].send(&as_train(&transmit, &bytes)) {
+                Ok(Sent::All | Sent::Lent) => {
                     self.transport.release(transmit.peer);
                     sent = true;
                 }
@@ -583,13 +584,4 @@ fn tick(clock: Instant) -> Tick {
 /// That time on a clock.
 fn tick_at(clock: Instant, at: Instant) -> Tick {
     Tick::from_nanos(at.saturating_duration_since(clock).as_nanos() as u64 + 1)
-}
-
-fn send(link: &mut dyn Link, transmit: &Transmit, bytes: &[u8]) -> io::Result<Sent> {
-    link.send(&Train {
-        to: transmit.to,
-        lane: if transmit.bulk { Lane::Bulk } else { Lane::Latency },
-        segment_len: transmit.segment_len,
-        bytes,
-    })
 }

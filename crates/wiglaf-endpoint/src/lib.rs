@@ -24,6 +24,7 @@ mod setup;
 mod sleep;
 mod table;
 mod target;
+mod trains;
 mod waiting;
 
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -10,6 +10,7 @@ use std::time::Duration;
 use wiglaf_link::{Arrived, Deliver, Sent, Unreachable};
 
 use crate::frame::{BATCH_MAX, local_v4, send_many};
+use crate::lend::Lender;
 use crate::refused::Refused;
 use crate::sys::{self, Control, SOCKADDR_LEN, Trouble, trouble};
 use crate::{FRAME_LEN_MAX, UDP_IP_HEADER_LEN, interface};
@@ -22,7 +23,7 @@ const SEGMENTS_MAX: usize = 64;
 
 /// Room that is asked of the kernel for datagrams not yet received.
 const RECV_BUFFER_LEN: usize = 16 << 20;
-const SEND_BUFFER_LEN: usize = 8 << 20;
+pub(crate) const SEND_BUFFER_LEN: usize = 8 << 20;
 
 /// How much of the receive buffer one byte of payload may cost: a driver may
 /// give each 1500-byte frame a page of its own and a descriptor beside it.
@@ -39,6 +40,9 @@ const SLOT_LEN: usize = 1 << 16;
 /// offload costs less, and so does a stranger, who need not send trains.
 const TRAINS_MAX: usize = 8;
 
+/// From this length on, references to pages cost less than a copy.
+const LEND_LEN_MIN: usize = 32 << 10;
+
 /// How often a call is tried again after reports of the network.
 const TRIES_MAX: usize = 4;
 
@@ -46,12 +50,14 @@ const TRIES_MAX: usize = 4;
 #[derive(Debug)]
 pub struct BulkSocket {
     socket: UdpSocket,
-    port: u16,
+    local: SocketAddrV4,
     frame_len_max: usize,
     window_len: usize,
     /// The kernel cuts trains; otherwise they are sent one by one.
     offload: bool,
     refused: Refused,
+    /// Opened when it is first needed; `None` within where it cannot be.
+    lender: Option<Option<Lender>>,
     /// Slots, of which only the first is touched while datagrams come in trains.
     slots: Vec<u8>,
     /// The last receive found a datagram without a train: more may be waiting.
@@ -86,11 +92,12 @@ impl BulkSocket {
         let _ = sys::set_int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1);
         Ok(Self {
             socket,
-            port: local.port(),
+            local,
             frame_len_max: interface::frame_len_max(*local.ip()),
             window_len: (granted / COST_PER_BYTE).min(WINDOW_LEN_MAX),
             offload,
             refused: Refused::default(),
+            lender: None,
             slots: vec![0; TRAINS_MAX * SLOT_LEN],
             alone: false,
             lost: 0,
@@ -100,7 +107,7 @@ impl BulkSocket {
     /// The port it is bound to.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.port
+        self.local.port()
     }
 
     /// Longest payload of one datagram that its interface carries.
@@ -151,8 +158,7 @@ impl BulkSocket {
     pub fn send(&mut self, to: SocketAddrV4, segment_len: usize, bytes: &[u8]) -> io::Result<Sent> {
         let segment_len = segment_len.max(1);
         let total = bytes.len().div_ceil(segment_len);
-        let is_train = total > 1 && total <= SEGMENTS_MAX && bytes.len() <= TRAIN_LEN_MAX;
-        if !(self.offload && is_train) {
+        if !self.is_train(segment_len, bytes) {
             return self.send_singly(to, segment_len, bytes);
         }
         for _ in 0..TRIES_MAX {
@@ -178,6 +184,36 @@ impl BulkSocket {
         }
         self.lost += total as u64;
         Ok(Sent::All)
+    }
+
+    /// Whether the kernel takes it as one.
+    fn is_train(&self, segment_len: usize, bytes: &[u8]) -> bool {
+        let total = bytes.len().div_ceil(segment_len);
+        self.offload && total > 1 && total <= SEGMENTS_MAX && bytes.len() <= TRAIN_LEN_MAX
+    }
+
+    /// The same, of bytes that nobody changes before they have arrived: so, unless the answer is
+    /// another, no copy of them is made.
+    ///
+    /// # Errors
+    /// When the socket is unusable.
+    pub fn lend(&mut self, to: SocketAddrV4, segment_len: usize, bytes: &[u8]) -> io::Result<Sent> {
+        let segment_len = segment_len.max(1);
+        if bytes.len() < LEND_LEN_MIN || !self.is_train(segment_len, bytes) {
+            return self.send(to, segment_len, bytes);
+        }
+        let lender = self.lender.get_or_insert_with(|| Lender::open(*self.local.ip()).ok());
+        if let Some(open) = lender {
+            let Err(error) = open.send(to, segment_len, bytes) else { return Ok(Sent::Lent) };
+            match (error.raw_os_error(), trouble(&error)) {
+                (Some(libc::EPERM | libc::EACCES | libc::ENOSYS), _) | (_, Trouble::Broken) => {
+                    *lender = None;
+                }
+                (_, Trouble::Report) => open.collect(&mut self.refused),
+                _ => {}
+            }
+        }
+        self.send(to, segment_len, bytes)
     }
 
     fn send_singly(

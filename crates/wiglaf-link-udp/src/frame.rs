@@ -102,7 +102,7 @@ impl FrameSocket {
         let mut sent_any = false;
         for part in bytes.chunks(segment_len.max(1).saturating_mul(BATCH_MAX)) {
             match self.send_batch(to, segment_len.max(1), part)? {
-                Sent::All => sent_any = true,
+                Sent::All | Sent::Lent => sent_any = true,
                 // What is already gone cannot be called back: the rest is lost.
                 Sent::Full if sent_any => {
                     self.lost += 1;

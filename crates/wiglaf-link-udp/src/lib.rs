@@ -13,6 +13,7 @@
 mod bulk;
 mod frame;
 pub mod interface;
+mod lend;
 mod neighbour;
 mod refused;
 #[forbid(unsafe_code)]
@@ -103,6 +104,13 @@ impl Link for UdpLink {
         match train.lane {
             Lane::Latency => self.frames.send(train.to, train.segment_len, train.bytes),
             Lane::Bulk => self.bulk.send(train.to, train.segment_len, train.bytes),
+        }
+    }
+
+    fn lend(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        match train.lane {
+            Lane::Latency => self.send(train),
+            Lane::Bulk => self.bulk.lend(train.to, train.segment_len, train.bytes),
         }
     }
 

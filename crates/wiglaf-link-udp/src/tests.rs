@@ -130,6 +130,95 @@ fn trains_and_lone_datagrams_wait_together() {
     assert_eq!(receive(&mut b, expected.len()), expected);
 }
 
+/// Whether the kernel takes pages; says so where it does not.
+fn lends() -> bool {
+    let mut link = open(Ipv4Addr::LOCALHOST);
+    let (to, bytes) = (SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9), pattern(LENT_LEN));
+    let train = Train { to, lane: Lane::Bulk, segment_len: 1400, bytes: &bytes };
+    let lends = link.lend(&train).expect("the link works") == Sent::Lent;
+    if !lends {
+        eprintln!("skipped: this kernel copies what is sent by UDP sockets");
+    }
+    lends
+}
+
+const LENT_LEN: usize = 60_000;
+
+#[test]
+fn lent_trains_are_read_when_they_are_received() {
+    let (mut a, mut b) = (open(Ipv4Addr::LOCALHOST), open(Ipv4Addr::LOCALHOST));
+    if !lends() {
+        return;
+    }
+    let mut rooms = [vec![1u8; LENT_LEN], vec![2; LENT_LEN], vec![3; 1400]];
+    for (room, segment_len) in rooms.iter().zip([1400, 1000, 1400]) {
+        let train = Train { to: bulk_address(&b), lane: Lane::Bulk, segment_len, bytes: room };
+        let expected = if room.len() == LENT_LEN { Sent::Lent } else { Sent::All };
+        assert_eq!(a.lend(&train).expect("the link works"), expected);
+    }
+    rooms[1].fill(9); // which nobody does who has not been told that it has arrived
+    let expected = |bytes: &[u8], len| bytes.chunks(len).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let mut all = expected(&rooms[0], 1400);
+    all.extend(expected(&rooms[1], 1000));
+    all.push(vec![3; 1400]);
+    let got: Vec<_> = receive(&mut b, all.len()).into_iter().map(|(_, bytes)| bytes).collect();
+    assert_eq!(got, all);
+}
+
+#[test]
+fn lent_trains_cross_a_wire() {
+    for mtu in [1500, 9000] {
+        let Some(pair) = Pair::or_skip(mtu) else { return };
+        let mut a = pair.a.run(|| open(pair.a.ip));
+        let mut b = pair.b.run(|| open(pair.b.ip));
+        both_lanes(&mut a, &mut b); // until then the neighbour is not known
+        let segment_len = a.limits().frame_len_max;
+        let rooms: Vec<_> = (0..20).map(|i| vec![i; LENT_LEN + usize::from(i)]).collect();
+        for room in &rooms {
+            let train = Train { to: bulk_address(&b), lane: Lane::Bulk, segment_len, bytes: room };
+            let sent = pair.a.run(|| a.lend(&train)).expect("the link works");
+            assert_ne!(sent, Sent::Full);
+        }
+        let expected: Vec<_> = rooms.iter().flat_map(|room| room.chunks(segment_len)).collect();
+        let got = receive(&mut b, expected.len());
+        assert!(got.iter().map(|(_, bytes)| &bytes[..]).eq(expected), "MTU {mtu}");
+    }
+}
+
+/// Its pages must not lie in the pipe before those of the next one.
+#[test]
+fn a_train_that_cannot_be_cut_is_not_lent() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let mut a = pair.a.run(|| open(pair.a.ip));
+    let mut b = pair.b.run(|| open(pair.b.ip));
+    both_lanes(&mut a, &mut b);
+    let rooms: Vec<_> = (0..4).map(|i| vec![i; LENT_LEN]).collect();
+    let mut expected = Vec::new();
+    for (room, segment_len) in rooms.iter().zip([1400, 3000, 1400, 1200]) {
+        let train = Train { to: bulk_address(&b), lane: Lane::Bulk, segment_len, bytes: room };
+        let sent = pair.a.run(|| a.lend(&train)).expect("the link works");
+        assert!(sent == Sent::All || segment_len < 1500, "cut to more than the wire carries");
+        expected.extend(room.chunks(segment_len));
+    }
+    let got = receive(&mut b, expected.len());
+    assert!(got.iter().map(|(_, bytes)| &bytes[..]).eq(expected));
+}
+
+#[test]
+fn nobody_at_the_other_end_of_a_lent_train_is_told() {
+    if !lends() {
+        return;
+    }
+    let mut a = open(Ipv4Addr::LOCALHOST);
+    let (to, bytes) = (nobody().1, pattern(LENT_LEN));
+    let train = Train { to, lane: Lane::Bulk, segment_len: 1400, bytes: &bytes };
+    let give_up = Instant::now() + Duration::from_secs(5);
+    while a.take_unreachable().is_none_or(|found| found.at != to) {
+        assert!(Instant::now() < give_up, "nothing was reported");
+        a.lend(&train).expect("a report is no error of the link");
+    }
+}
+
 #[test]
 fn trains_tell_how_long_they_have_been_here() {
     const PAUSE: Duration = Duration::from_millis(20);

@@ -317,6 +317,13 @@ impl Link for XdpLink {
         }
     }
 
+    fn lend(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        match train.lane {
+            Lane::Latency => self.send(train),
+            Lane::Bulk => self.bulk.lend(train.to, train.segment_len, train.bytes),
+        }
+    }
+
     fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         let local = self.plain.local();
         let malformed = &mut self.malformed;

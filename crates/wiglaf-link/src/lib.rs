@@ -46,6 +46,8 @@ pub struct Train<'a> {
 pub enum Sent {
     /// It is on its way.
     All,
+    /// It is on its way, and its bytes are still being read: of [`Link::lend`] only.
+    Lent,
     /// No room now: none of it was sent, offer it again later.
     Full,
 }
@@ -146,6 +148,16 @@ pub trait Link: Send {
     /// destination that refuses it, is no error.
     fn send(&mut self, train: &Train<'_>) -> io::Result<Sent>;
 
+    /// The same, for who does not touch the bytes before the receiver has acknowledged them, if the
+    /// answer is [`Sent::Lent`]: then the link need not copy them. Memory may be given back to the
+    /// system before, but not to an allocator, which would use it for what is nobody else's business.
+    ///
+    /// # Errors
+    /// As above.
+    fn lend(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        self.send(train)
+    }
+
     /// Hands over what has arrived, at most one burst, and says how many
     /// datagrams that was. Never blocks.
     ///
@@ -223,6 +235,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
         (**self).send(train)
+    }
+
+    fn lend(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        (**self).lend(train)
     }
 
     fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {

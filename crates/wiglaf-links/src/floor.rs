@@ -8,6 +8,7 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::time::{Duration, Instant};
 
+use memmap2::MmapMut;
 use wiglaf_endpoint::LinkChoice;
 use wiglaf_link::{Lane, Link, Sent, Train};
 
@@ -139,7 +140,9 @@ pub fn ping(
 pub fn stream(link: &mut dyn Link, server: SocketAddrV4, len: u64) -> io::Result<f64> {
     let (bulk, window_len) = greet(link, server)?;
     let limits = link.limits();
-    let train = vec![DATA; limits.frame_len_max * limits.bulk_train_max];
+    // Mapped for it alone, as the link may read it for longer than this function runs.
+    let mut train = MmapMut::map_anon(limits.frame_len_max * limits.bulk_train_max)?;
+    train.fill(DATA);
     // Bytes beyond the last report stay untold: a ninth of the window, and a train.
     let slack = window_len / 9 + train.len() as u64;
     let (mut sent, mut arrived) = (0u64, 0u64);
@@ -153,7 +156,7 @@ pub fn stream(link: &mut dyn Link, server: SocketAddrV4, len: u64) -> io::Result
                 segment_len: limits.frame_len_max,
                 bytes: &train,
             };
-            if link.send(&train)? == Sent::All {
+            if link.lend(&train)? != Sent::Full {
                 sent += train.bytes.len() as u64;
                 continue;
             }

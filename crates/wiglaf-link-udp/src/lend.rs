@@ -1,0 +1,122 @@
+//! Trains that the kernel does not copy: their pages go into a pipe and out of it into a UDP
+//! socket (vmsplice(2), splice(2)), which takes references to them (MSG_SPLICE_PAGES).
+//!
+//! Nobody says when the kernel has read the pages for the last time. So only who waits for the
+//! receiver's acknowledgement before writing there again may send in this way.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::pipe::{IoSliceRaw, PipeFlags, SpliceFlags};
+
+use crate::refused::Refused;
+use crate::sys;
+
+/// First kernel whose UDP sockets take the pages of a whole train as one; earlier ones would send
+/// each page as a datagram of its own.
+const KERNEL_MIN: (u32, u32) = (6, 5);
+
+/// A socket of its own, as pages can only be sent to where a socket is connected to, and a
+/// connected one receives from nobody else.
+#[derive(Debug)]
+pub(crate) struct Lender {
+    socket: UdpSocket,
+    /// Its reading and its writing end; empty between two trains.
+    pipe: (OwnedFd, OwnedFd),
+    to: Option<SocketAddrV4>,
+    segment_len: usize,
+}
+
+impl Lender {
+    /// Binds a socket to any port of `ip`.
+    ///
+    /// # Errors
+    /// When the kernel cannot do it.
+    pub(crate) fn open(ip: Ipv4Addr) -> io::Result<Self> {
+        let uname = rustix::system::uname();
+        let release = uname.release().to_str().unwrap_or_default();
+        if version(release).is_none_or(|version| version < KERNEL_MIN) {
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        let socket = UdpSocket::bind(SocketAddrV4::new(ip, 0))?;
+        socket.set_nonblocking(true)?;
+        sys::grow_send_buffer(socket.as_fd(), crate::bulk::SEND_BUFFER_LEN)?;
+        // Nobody reads what is sent here; the kernel keeps as little of it as it can.
+        sys::set_int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, 0)?;
+        sys::set_int(socket.as_fd(), libc::SOL_IP, libc::IP_RECVERR, 1)?;
+        sys::ignore_path_mtu(socket.as_fd())?;
+        Ok(Self { socket, pipe: pipe()?, to: None, segment_len: 0 })
+    }
+
+    /// Sends `bytes` as datagrams of `segment_len` bytes, the last of which may be shorter. The
+    /// kernel goes on reading them afterwards.
+    ///
+    /// # Errors
+    /// Then nothing was sent, and nothing is read any more.
+    pub(crate) fn send(
+        &mut self,
+        to: SocketAddrV4,
+        segment_len: usize,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        if self.to != Some(to) {
+            self.to = None;
+            self.socket.connect(to)?;
+            self.to = Some(to);
+        }
+        if self.segment_len != segment_len {
+            let len = libc::c_int::try_from(segment_len).unwrap_or(libc::c_int::MAX);
+            sys::set_int(self.socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, len)?;
+            self.segment_len = segment_len;
+        }
+        let result = self.splice(bytes);
+        if result.is_err() {
+            // What is still in the pipe is not to go with the next train.
+            self.pipe = pipe()?;
+        }
+        result
+    }
+
+    fn splice(&self, bytes: &[u8]) -> io::Result<()> {
+        let (reading, writing) = &self.pipe;
+        let flags = SpliceFlags::NONBLOCK;
+        // SAFETY: nobody writes through the pipe's other end: its only reader is the call below.
+        let taken =
+            unsafe { rustix::pipe::vmsplice(writing, &[IoSliceRaw::from_slice(bytes)], flags)? };
+        if taken != bytes.len() {
+            return Err(Errno::AGAIN.into());
+        }
+        let sent = rustix::pipe::splice(reading, None, &self.socket, None, taken, flags)?;
+        if sent == taken { Ok(()) } else { Err(Errno::IO.into()) }
+    }
+
+    /// Takes what the network has reported.
+    pub(crate) fn collect(&self, refused: &mut Refused) {
+        refused.collect(self.socket.as_fd());
+    }
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?)
+}
+
+/// The first two numbers of a kernel's release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_told_apart_by_number() {
+        assert_eq!(version("6.18.44-fc-v595"), Some((6, 18)));
+        assert_eq!(version("6.5-rc1"), Some((6, 5)));
+        assert!(version("5.15.0-91-generic") < Some(KERNEL_MIN));
+        assert_eq!(version("unknown"), None);
+    }
+}
