@@ -1,7 +1,7 @@
 //! Where trains are written before they are sent.
 //!
-//! A link may go on reading a train that it was lent ([`wiglaf_link::Link::lend`]). Its memory is
-//! written to again when the train has been acknowledged: then another is at hand. It is
+//! A link may go on reading a train that it was lent ([`Link::lend`]). Its memory is written to
+//! again when the train has been acknowledged: until then another room is at hand. Rooms are
 //! mapped for this alone, so that what is read after the endpoint's end is still the train.
 //!
 //! Who writes too early does no harm but to speed: if a packet arrived twice and once late, the
@@ -9,42 +9,39 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 
-use memmap2::MmapMut;
+use memmap2::{Advice, MmapMut};
 use wiglaf_link::{Lane, Link, Sent, Train};
 use wiglaf_transport::{Mark, Transmit};
 
-/// Most trains that are lent at once; others are copied by the kernel.
-const LENT_MAX: usize = 32;
+/// Length of a large page, which the kernel refers to as one: all rooms share it.
+const ROOMS_LEN: usize = 2 << 20;
 
-/// Room for one train.
-#[derive(Debug)]
-enum Room {
-    Mapped(MmapMut),
-    /// The system has no memory to map: never lent.
-    Allocated(Vec<u8>),
-}
+/// From this length on, a link's references to pages cost less than a copy.
+const LENT_LEN_MIN: usize = 32 << 10;
+
+/// Rooms begin with a page.
+const PAGE_LEN: usize = 4096;
 
 /// Rooms for trains of one endpoint.
 #[derive(Debug)]
 pub(crate) struct Trains {
-    /// What is written to.
-    current: Room,
-    /// Used last at the end: it is in the caches.
-    free: Vec<MmapMut>,
-    lent: VecDeque<(Mark, MmapMut)>,
-    len: usize,
+    /// What is written to before anything can be lent, and where the system has no memory to map.
+    first: Vec<u8>,
+    rooms: Option<MmapMut>,
+    /// Where in them the next train is written.
+    current: Option<usize>,
+    /// Where the others are. Used last at the end: it is in the caches.
+    free: Vec<usize>,
+    lent: VecDeque<(Mark, usize)>,
 }
 
 impl Trains {
     /// Trains of at most `len` bytes.
     pub(crate) fn new(len: usize) -> Self {
-        let current = match MmapMut::map_anon(len) {
-            Ok(memory) => Room::Mapped(memory),
-            Err(_) => Room::Allocated(vec![0; len]),
-        };
-        Self { current, free: Vec::new(), lent: VecDeque::new(), len }
+        let first = vec![0; len];
+        Self { first, rooms: None, current: None, free: Vec::new(), lent: VecDeque::new() }
     }
 
     /// Sends the train that was just written, without a copy if its room can be missed until it
@@ -58,41 +55,52 @@ impl Trains {
         transmit: &Transmit,
         has_arrived: impl Fn(Mark) -> bool,
     ) -> io::Result<Sent> {
-        let mark = transmit.mark.filter(|_| self.can_lend(has_arrived));
         let train = as_train(transmit, &self[..transmit.len]);
+        let mark = transmit.mark.filter(|_| transmit.len >= LENT_LEN_MIN);
         let Some(mark) = mark else { return link.send(&train) };
+        let Some(current) = self.current else {
+            let sent = link.send(&train);
+            self.map();
+            return sent;
+        };
+        self.reclaim(has_arrived);
+        let train = as_train(transmit, &self[..transmit.len]);
+        if self.free.is_empty() {
+            return link.send(&train);
+        }
         let sent = link.lend(&train)?;
         if sent == Sent::Lent {
-            self.lend(mark);
+            self.lent.push_back((mark, current));
+            self.current = self.free.pop();
         }
         Ok(sent)
     }
 
-    /// Whether there is room for the next train while this one is lent.
-    fn can_lend(&mut self, has_arrived: impl Fn(Mark) -> bool) -> bool {
-        if matches!(self.current, Room::Allocated(_)) {
-            return false;
-        }
-        for _ in 0..self.lent.len() {
-            let Some((mark, memory)) = self.lent.pop_front() else { break };
-            if has_arrived(mark) {
-                self.free.push(memory);
-            } else {
-                self.lent.push_back((mark, memory));
-            }
-        }
-        if self.free.is_empty() && self.lent.len() < LENT_MAX {
-            self.free.extend(MmapMut::map_anon(self.len));
-        }
-        !self.free.is_empty()
+    /// Maps the rooms; without them everything goes on as before.
+    fn map(&mut self) {
+        // Twice as much, of which half begins where a large page does; the rest is never touched.
+        let Ok(rooms) = MmapMut::map_anon(2 * ROOMS_LEN) else { return };
+        let begin = rooms.as_ptr().addr().next_multiple_of(ROOMS_LEN) - rooms.as_ptr().addr();
+        // Small pages do, too.
+        let _ = rooms.advise_range(Advice::HugePage, begin, ROOMS_LEN);
+        let room_len = self.first.len().next_multiple_of(PAGE_LEN);
+        self.free = (0..ROOMS_LEN / room_len).rev().map(|i| begin + i * room_len).collect();
+        self.current = self.free.pop();
+        self.rooms = Some(rooms);
     }
 
-    /// The train that was just written is being read until the mark is reached.
-    fn lend(&mut self, until: Mark) {
-        let Some(next) = self.free.pop() else { return };
-        if let Room::Mapped(memory) = std::mem::replace(&mut self.current, Room::Mapped(next)) {
-            self.lent.push_back((until, memory));
-        }
+    fn reclaim(&mut self, has_arrived: impl Fn(Mark) -> bool) {
+        let free = &mut self.free;
+        self.lent.retain(|(mark, room)| {
+            let arrived = has_arrived(*mark);
+            free.extend(arrived.then_some(*room));
+            !arrived
+        });
+    }
+
+    fn place(&self) -> Range<usize> {
+        let begin = self.current.unwrap_or(0);
+        begin..begin + self.first.len()
     }
 }
 
@@ -106,18 +114,20 @@ impl Deref for Trains {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match &self.current {
-            Room::Mapped(memory) => memory,
-            Room::Allocated(memory) => memory,
+        let place = self.place();
+        match (&self.rooms, self.current) {
+            (Some(rooms), Some(_)) => &rooms[place],
+            _ => &self.first,
         }
     }
 }
 
 impl DerefMut for Trains {
     fn deref_mut(&mut self) -> &mut [u8] {
-        match &mut self.current {
-            Room::Mapped(memory) => memory,
-            Room::Allocated(memory) => memory,
+        let place = self.place();
+        match (&mut self.rooms, self.current) {
+            (Some(rooms), Some(_)) => &mut rooms[place],
+            _ => &mut self.first,
         }
     }
 }
@@ -125,33 +135,102 @@ impl DerefMut for Trains {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::net::{Ipv4Addr, SocketAddrV4};
+    use std::os::fd::RawFd;
+
+    use wiglaf_link::{Deliver, Limits};
+    use wiglaf_transport::PeerId;
 
     use super::*;
 
-    fn mark(end: u64) -> Mark {
-        Mark { peer: wiglaf_transport::PeerId(0), bulk: true, end }
+    const AT: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
+
+    /// Notes where the trains are that it is lent.
+    #[derive(Default)]
+    struct Taker {
+        lent: Vec<usize>,
+        copied: usize,
+    }
+
+    impl Link for Taker {
+        fn name(&self) -> &'static str {
+            "taker"
+        }
+
+        fn local(&self) -> SocketAddrV4 {
+            AT
+        }
+
+        fn bulk_port(&self) -> u16 {
+            2
+        }
+
+        fn limits(&self) -> Limits {
+            unreachable!("nobody asks")
+        }
+
+        fn reaches(&self, _: SocketAddrV4) -> bool {
+            true
+        }
+
+        fn send(&mut self, _: &Train<'_>) -> io::Result<Sent> {
+            self.copied += 1;
+            Ok(Sent::All)
+        }
+
+        fn lend(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+            self.lent.push(train.bytes.as_ptr().addr());
+            Ok(Sent::Lent)
+        }
+
+        fn recv_trains(&mut self, _: &mut Deliver<'_>) -> io::Result<usize> {
+            Ok(0)
+        }
+
+        fn wait_fds(&self) -> Vec<RawFd> {
+            Vec::new()
+        }
+    }
+
+    fn train(end: u64) -> Transmit {
+        let mark = Some(Mark { peer: PeerId(0), bulk: true, end });
+        Transmit {
+            peer: PeerId(0),
+            to: AT,
+            path: 0,
+            bulk: true,
+            len: LENT_LEN_MIN,
+            segment_len: 1000,
+            mark,
+        }
     }
 
     #[test]
     fn a_lent_train_is_not_written_to_before_it_has_arrived() {
         let arrived = RefCell::new(Vec::new());
         let has_arrived = |mark: Mark| arrived.borrow().contains(&mark.end);
-        let mut trains = Trains::new(100);
-        let mut rooms = Vec::new();
-        while trains.can_lend(has_arrived) {
-            rooms.push(trains.as_ptr());
-            trains.lend(mark(rooms.len() as u64));
-            assert!(!rooms.contains(&trains.as_ptr()), "after {}", rooms.len());
+        let (mut trains, mut link) = (Trains::new(60_000), Taker::default());
+        let count = ROOMS_LEN / 61_440;
+        for end in 0..count as u64 + 2 {
+            trains.fill(1);
+            trains.send(&mut link, &train(end), has_arrived).expect("no error");
+            assert!(!link.lent.contains(&trains.as_ptr().addr()), "after {end}");
         }
-        assert_eq!(rooms.len(), LENT_MAX);
-        let last = trains.as_ptr();
-        trains.fill(1); // and the kernel copies it
-        assert!(!trains.can_lend(has_arrived) && trains.as_ptr() == last);
+        // The first, before there are rooms, and the last two: one room is always written to.
+        assert_eq!((link.copied, link.lent.len()), (3, count - 1));
         // In whichever order they arrive.
         arrived.borrow_mut().push(7);
-        assert!(trains.can_lend(has_arrived));
-        trains.lend(mark(100));
-        assert_eq!(trains.as_ptr(), rooms[6]);
-        assert!(!trains.can_lend(has_arrived));
+        trains.send(&mut link, &train(100), has_arrived).expect("no error");
+        assert_eq!(trains.as_ptr().addr(), link.lent[6]);
+        trains.send(&mut link, &train(101), has_arrived).expect("no error");
+        assert_eq!((link.copied, link.lent.len()), (4, count));
+        // What was sent before is not lent, nor what is copied in no time.
+        arrived.borrow_mut().push(8);
+        let again = Transmit { mark: None, ..train(102) };
+        let short = Transmit { len: LENT_LEN_MIN - 1, ..train(103) };
+        for train in [again, short] {
+            trains.send(&mut link, &train, has_arrived).expect("no error");
+        }
+        assert_eq!((link.copied, link.lent.len()), (6, count));
     }
 }

@@ -40,9 +40,6 @@ const SLOT_LEN: usize = 1 << 16;
 /// offload costs less, and so does a stranger, who need not send trains.
 const TRAINS_MAX: usize = 8;
 
-/// From this length on, references to pages cost less than a copy.
-const LEND_LEN_MIN: usize = 32 << 10;
-
 /// How often a call is tried again after reports of the network.
 const TRIES_MAX: usize = 4;
 
@@ -199,7 +196,7 @@ impl BulkSocket {
     /// When the socket is unusable.
     pub fn lend(&mut self, to: SocketAddrV4, segment_len: usize, bytes: &[u8]) -> io::Result<Sent> {
         let segment_len = segment_len.max(1);
-        if bytes.len() < LEND_LEN_MIN || !self.is_train(segment_len, bytes) {
+        if !self.is_train(segment_len, bytes) {
             return self.send(to, segment_len, bytes);
         }
         let lender = self.lender.get_or_insert_with(|| Lender::open(*self.local.ip()).ok());
