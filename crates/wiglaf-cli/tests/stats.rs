@@ -14,7 +14,7 @@ const PROGRAM: &str = r#"
 #include <unistd.h>
 int main(void) {
     int stop = 0, rank;
-    static char long_in[100000], long_out[100000];
+    static char long_in[200000], long_out[200000];
     MPI_Init(0, 0);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     while (!stop) {

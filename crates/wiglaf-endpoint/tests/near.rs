@@ -308,7 +308,7 @@ fn who_could_not_be_answered_is_not_written_to() {
     // It has a slot for us, and none of ours is left for it.
     let last = others.pop().expect("one too many");
     let to_last = a.insert(last.name());
-    let mut long = vec![1; 100_000];
+    let mut long = vec![1; 200_000];
     assert_eq!(send(&mut a, &send_op(to_last, 1), &mut long), Err(PostError::PeerGone));
     let to_first = a.insert(others[0].name());
     assert_eq!(send(&mut a, &send_op(to_first, 1), &mut [0; 8]), Ok(()));
@@ -323,7 +323,7 @@ fn who_finds_no_slot_is_reached_otherwise() {
     }
     let mut b = others.pop().expect("one too many");
     let (to_b, to_a) = (a.insert(b.name()), b.insert(a.name()));
-    let mut from = pattern(100_000);
+    let mut from = pattern(200_000);
     let mut into = vec![0; from.len()];
     recv(&mut b, &recv_op(Some(to_a), 1), &mut into);
     send(&mut a, &send_op(to_b, 1), &mut from).expect("another link is there");

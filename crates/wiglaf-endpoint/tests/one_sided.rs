@@ -127,7 +127,7 @@ fn what_is_refused_changes_nothing() {
         (BOTH, BASE - 1, KEY, Refusal::Bounds),
         (BOTH, u64::MAX, KEY, Refusal::Bounds),
     ] {
-        for len in [8, 20_000, 100_000] {
+        for len in [8, 20_000, 200_000] {
             let mut p = pair(None);
             let mut memory = vec![0; len];
             p.expose(&mut memory, access);
@@ -142,7 +142,7 @@ fn what_is_refused_changes_nothing() {
         }
     }
     let mut p = pair(None);
-    let (mut memory, mut to) = (vec![7; 100_000], vec![0; 100_000]);
+    let (mut memory, mut to) = (vec![7; 200_000], vec![0; 200_000]);
     p.expose(&mut memory, Access { read: false, write: true });
     let read = p.read(&p.op(BASE, 0), &mut to);
     assert_eq!(read.outcome, Outcome::Refused(Refusal::Access));
@@ -152,9 +152,9 @@ fn what_is_refused_changes_nothing() {
 #[test]
 fn data_is_reported_at_the_target() {
     let mut p = pair(None);
-    let mut memory = vec![0; 100_000];
+    let mut memory = vec![0; 200_000];
     p.expose(&mut memory, BOTH);
-    for len in [0, 100, 100_000] {
+    for len in [0, 100, 200_000] {
         let op = RemoteOp { data: Some(99), ..p.op(BASE, 3) };
         assert_eq!(p.write(&op, &mut pattern(len)).outcome, Outcome::Done);
         let event = p.next(Side::Recv);
@@ -261,9 +261,9 @@ fn large_transfers_survive_a_faulty_link() {
 #[test]
 fn ordered_operations_see_each_other() {
     let mut p = pair(None);
-    let mut memory = vec![0; 100_000];
+    let mut memory = vec![0; 200_000];
     p.expose(&mut memory, BOTH);
-    let (mut long, mut short, mut seen) = (vec![1; 100_000], [2; 10], vec![0; 100_000]);
+    let (mut long, mut short, mut seen) = (vec![1; 200_000], [2; 10], vec![0; 200_000]);
     let ordered = RemoteOp { hold: Hold::Order, ..p.op(BASE, 0) };
     // SAFETY: all buffers outlive the operations, whose ends are awaited.
     unsafe {
@@ -285,7 +285,7 @@ fn a_peer_that_leaves_ends_what_is_under_way() {
     let mut p = pair(None);
     let refused = p.write(&p.op(BASE, 3), &mut [1]); // they have met
     assert_eq!(refused.outcome, Outcome::Refused(Refusal::Key));
-    let mut long = vec![0; 100_000];
+    let mut long = vec![0; 200_000];
     // SAFETY: the buffer outlives the operations, whose ends are awaited.
     unsafe {
         p.a.post_write(&p.op(BASE, 4), &[region(&mut long)]).unwrap();

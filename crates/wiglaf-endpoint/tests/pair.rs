@@ -166,7 +166,7 @@ fn who_is_busy_at_one_endpoint_is_not_put_to_sleep_at_another() {
 #[test]
 fn every_length_arrives_expected_and_unexpected() {
     let mut p = pair();
-    for len in [0, 1, 8, 1000, 1400, 1401, 4096, 8192, 8193, 100_000, 3_000_000] {
+    for len in [0, 1, 8, 1000, 1400, 1401, 4096, 8192, 8193, 200_000, 3_000_000] {
         for expected in [true, false] {
             let mut from = pattern(len);
             let mut to = vec![0; len];
@@ -192,7 +192,7 @@ fn every_length_arrives_expected_and_unexpected() {
         }
     }
     // Every message is counted once on either side, and so is every byte.
-    let total = 2 * (1 + 8 + 1000 + 1400 + 1401 + 4096 + 8192 + 8193 + 100_000 + 3_000_000);
+    let total = 2 * (1 + 8 + 1000 + 1400 + 1401 + 4096 + 8192 + 8193 + 200_000 + 3_000_000);
     let of = |endpoint: &Endpoint| endpoint.peers().next().unwrap().traffic;
     let (a, b) = (of(&p.a), of(&p.b));
     assert_eq!((a.messages_sent, a.bytes_sent), (22, total));
@@ -384,7 +384,7 @@ fn messages_of_groups_are_matched_apart() {
         |tag, context| SendOp { class: Class::Collective, ..send_op(p.a_to_b, tag, context) };
     let any = |class| RecvOp { class, ignore: u64::MAX, ..recv_op(0, 1) };
     let (ours, longer) = ([step(5, 10), step(6, 11)], SendOp { inject: true, ..step(7, 12) });
-    let (mut from, mut to) = (pattern(100_000), vec![0; 100_000]);
+    let (mut from, mut to) = (pattern(200_000), vec![0; 200_000]);
     // SAFETY: the buffers outlive the operations.
     unsafe {
         // Receives of anything that were there before see none of it.
@@ -414,7 +414,7 @@ fn messages_of_groups_are_matched_apart() {
             ended.is_some()
         });
         assert_eq!(ended.map(|c| (c.context, c.outcome)), Some((7, Outcome::Done)));
-        assert!(to == pattern(100_000));
+        assert!(to == pattern(200_000));
         p.until(|p| p.a.pop_step().is_some_and(|c| c.context == 12));
         // Users cancel their own receives only.
         p.b.post_recv(&wanted(8), &[region(&mut to)]).unwrap();

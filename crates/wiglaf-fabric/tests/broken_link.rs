@@ -69,7 +69,7 @@ fn pulled_out() {
     let again = -(fi::FI_EAGAIN as isize);
     assert_eq!(call!(eq, ops.read(eq, &raw mut kind, (&raw mut event).cast(), 0, 0)), again);
 
-    let big = vec![1u8; 100_000];
+    let big = vec![1u8; 200_000];
     let buf = big.as_ptr().cast();
     assert_eq!(call!(a.ep, tagged.send(a.ep, buf, big.len(), none, to_b, 1, context)), 0);
     wire.a.ip(&["link", "delete", INTERFACE]).expect("it was there");

@@ -41,7 +41,7 @@ const IOV_LIMIT: usize = 4;
 /// A hang becomes a failure after so long.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Around every border: nothing, a frame, what may be injected, sent eagerly, pulled.
-const LENS: [usize; 10] = [0, 1, 64, 1280, 1281, 1500, 20_000, 32_768, 32_769, 100_000];
+const LENS: [usize; 10] = [0, 1, 64, 1280, 1281, 1500, 20_000, 32_768, 32_769, 200_000];
 
 /// How a message is sent, or received: all nine calls of each table.
 #[derive(Debug, Clone, Copy)]

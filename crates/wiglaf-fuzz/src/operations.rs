@@ -28,7 +28,7 @@ const STEPS_MAX: usize = 400;
 /// Datagrams under way at most; more are lost.
 const FLIGHTS_MAX: usize = 2048;
 /// Longest message that is sent, in bytes.
-const LEN_MAX: usize = 100_000;
+const LEN_MAX: usize = 200_000;
 /// Most bytes that a receiver asks for, whatever is announced.
 const WANTED_MAX: u64 = 1 << 20;
 

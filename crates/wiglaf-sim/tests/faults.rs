@@ -11,7 +11,7 @@ fn run(seed: u64, endpoints: usize, faults: Faults, load: Load) -> Report {
     }
 }
 
-const LOAD: Load = Load { messages_per_pair: 500, len_max: 100_000 };
+const LOAD: Load = Load { messages_per_pair: 500, len_max: 200_000 };
 
 #[test]
 fn a_good_network_needs_no_retransmission() {

@@ -474,9 +474,9 @@ const ENDS: &str = "a fair network leads to the end";
 
 /// Nearly all of the credit used up: 1024 bytes of charges are left.
 fn nearly_full() -> Vec<usize> {
-    let mut before = vec![EAGER_LEN_MAX; 7];
+    let mut before = vec![EAGER_LEN_MAX / 2; 7];
     let charge = |len: usize| len as u64 + CREDIT_PER_MESSAGE;
-    let left = CREDIT_INITIAL - 7 * charge(EAGER_LEN_MAX) - 1024;
+    let left = CREDIT_INITIAL - 7 * charge(EAGER_LEN_MAX / 2) - 1024;
     before.push(left as usize - CREDIT_PER_MESSAGE as usize);
     before
 }

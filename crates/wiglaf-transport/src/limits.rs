@@ -88,7 +88,7 @@ pub const CREDIT_INITIAL: u64 = 512 * 1024;
 /// in the receiver's books.
 pub const CREDIT_PER_MESSAGE: u64 = 64;
 /// Longest message that is sent eagerly, in bytes.
-pub const EAGER_LEN_MAX: usize = 64 * 1024;
+pub const EAGER_LEN_MAX: usize = 128 * 1024;
 
 /// Ordered bodies that may wait for a number before a send is put off.
 pub const QUEUE_MAX: usize = 1024;

@@ -508,7 +508,7 @@ fn nothing_is_awaited_of_who_is_gone() {
 fn messages_of_one_peer_share_its_window() {
     let mut net = Net::new();
     for tag in 0..16 {
-        net.send(0, tag, 100_000).unwrap();
+        net.send(0, tag, 200_000).unwrap();
     }
     let requests = net.outgoing(0);
     net.deliver(1, &requests);
@@ -523,7 +523,7 @@ fn messages_of_one_peer_share_its_window() {
 fn a_stream_of_long_messages_waits_for_no_timer() {
     let mut net = Net::new();
     for tag in 0..16 {
-        net.send(0, tag, 100_000).unwrap();
+        net.send(0, tag, 200_000).unwrap();
     }
     net.settle();
     assert_eq!(net.sides[1].app.pulled, [true; 16]);
@@ -539,9 +539,9 @@ fn a_pull_beyond_the_message_is_refused() {
         window: 1 << 20,
         last: false,
     };
-    for bad in [pull(0, 100_001), pull(100_000, 1), pull(u64::MAX, 2), pull(0, u64::MAX)] {
+    for bad in [pull(0, 200_001), pull(200_000, 1), pull(u64::MAX, 2), pull(0, u64::MAX)] {
         let mut net = Net::new();
-        net.send(0, 1, 100_000).unwrap();
+        net.send(0, 1, 200_000).unwrap();
         net.outgoing(0);
         let forged = net.ordered(0, 0, &Record::Pull(bad));
         net.deliver(0, &[forged]);
@@ -550,10 +550,10 @@ fn a_pull_beyond_the_message_is_refused() {
     }
     // The same bytes twice.
     let mut net = Net::new();
-    net.send(0, 1, 100_000).unwrap();
+    net.send(0, 1, 200_000).unwrap();
     net.outgoing(0);
     let twice =
-        [0, 1].map(|n| net.ordered(0, n, &Record::Pull(Pull { last: n == 1, ..pull(0, 100_000) })));
+        [0, 1].map(|n| net.ordered(0, n, &Record::Pull(Pull { last: n == 1, ..pull(0, 200_000) })));
     net.deliver(0, &twice);
     assert_eq!(net.sides[0].transport.stats().drop_protocol, 1);
 }
@@ -655,7 +655,7 @@ fn a_port_without_listener_ends_everything_pending() {
     net.send(1, 9, 8).unwrap();
     net.settle(); // b was there once
     net.send(0, 1, 8).unwrap();
-    net.send(0, 2, 100_000).unwrap();
+    net.send(0, 2, 200_000).unwrap();
     let refused = net.outgoing(0);
     let a = &mut net.sides[0];
     a.transport.handle_unreachable(net.now, address(1), Some(&refused[0]), &mut a.app);
@@ -1045,7 +1045,7 @@ fn replay(mut net: Net) {
     let mut recorded = [Vec::new(), Vec::new()];
     for tag in 0..40 {
         net.send(0, tag, 8).unwrap();
-        net.send(1, tag, 100_000).unwrap();
+        net.send(1, tag, 200_000).unwrap();
         for _ in 0..4 {
             for (from, kept) in recorded.iter_mut().enumerate() {
                 let datagrams = net.outgoing(from);
@@ -1092,7 +1092,7 @@ fn no_two_datagrams_have_the_same_count_whatever_is_sent_again() {
     let mut again = 0;
     for tag in 0..40 {
         net.send(0, tag, 20_000).unwrap();
-        net.send(1, tag, 100_000).unwrap();
+        net.send(1, tag, 200_000).unwrap();
         for turn in 0..6 {
             for from in [0, 1] {
                 let datagrams = net.outgoing(from);

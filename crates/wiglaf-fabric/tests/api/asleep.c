@@ -8,7 +8,7 @@
 /* A hang becomes a failure after so long. */
 static const int patience_s = 60;
 static struct side a, b;
-static char out[100000], in[100000];
+static char out[200000], in[200000];
 
 static void open_pair(enum fi_wait_obj wait)
 {

@@ -118,7 +118,7 @@ static void nothing(struct fid_cq *cq)
     }
 }
 
-static char out[100000], in[100000];
+static char out[200000], in[200000];
 
 static void expect(size_t len)
 {
@@ -279,7 +279,7 @@ static void peeks(void)
 
 static void truncation(void)
 {
-    static const size_t lens[] = {50, 90000};
+    static const size_t lens[] = {50, 190000};
     for (int i = 0; i < 2; i++) {
         struct fi_cq_err_entry failure;
         GIVES(0, fi_trecv(b.ep, in, 20, NULL, FI_ADDR_UNSPEC, 8, 0, in));

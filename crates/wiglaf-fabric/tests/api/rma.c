@@ -3,7 +3,7 @@
 #include "check.h"
 #include <rdma/fi_atomic.h>
 
-#define LEN 100000
+#define LEN 200000
 
 struct side {
     struct fid_ep *ep;

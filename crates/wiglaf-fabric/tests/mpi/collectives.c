@@ -122,7 +122,7 @@ static void nonblocking(void)
 
 int main(int argc, char **argv)
 {
-    static const int lens[] = {0, 1, 3, 300, 1000, 20000, 100000};
+    static const int lens[] = {0, 1, 3, 300, 1000, 20000, 200000};
     begin(&argc, &argv);
     counts = room(sizeof(int) * (size_t)size);
     places = room(sizeof(int) * (size_t)size);

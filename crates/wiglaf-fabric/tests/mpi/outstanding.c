@@ -6,7 +6,7 @@
 
 static size_t len_of(int i)
 {
-    static const size_t lens[] = {0, 1, 8, 100, 1000, 1500, 3000, 9000, 70000, 17};
+    static const size_t lens[] = {0, 1, 8, 100, 1000, 1500, 3000, 9000, 170000, 17};
     return lens[i % 10];
 }
 

@@ -3,7 +3,7 @@
 
 int main(int argc, char **argv)
 {
-    static const int lens[] = {0, 1, 1000, 100000, 2000000};
+    static const int lens[] = {0, 1, 1000, 200000, 2000000};
     begin(&argc, &argv);
     int partner = rank ^ 1;
     for (int i = 0; partner < size && i < 5; i++) {

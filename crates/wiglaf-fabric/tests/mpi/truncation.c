@@ -4,7 +4,7 @@
 
 int main(int argc, char **argv)
 {
-    static const int lens[] = {20, 2000, 100000, 2000000};
+    static const int lens[] = {20, 2000, 200000, 2000000};
     begin(&argc, &argv);
     int partner = rank ^ 1;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
