@@ -129,7 +129,8 @@ pub struct Transmit {
     pub len: usize,
     /// Length of each datagram but the last.
     pub segment_len: usize,
-    /// Which numbers end with it, of a train of packets that were not sent before.
+    /// Which numbers end with it, of a train of packets that were not sent before, and whose job
+    /// does not encrypt.
     pub mark: Option<Mark>,
 }
 

@@ -149,9 +149,15 @@ impl Transport {
         }
         if train {
             let end = session.ordered.next();
-            transmit.mark = Some(Mark { peer: transmit.peer, bulk: false, end });
+            transmit.mark = self.mark(Mark { peer: transmit.peer, bulk: false, end });
         }
         Some(transmit)
+    }
+
+    /// The mark of a train that may be read while another is written in its place. A plain one of a
+    /// job that encrypts may not: what comes there next is not encrypted at first.
+    fn mark(&self, mark: Mark) -> Option<Mark> {
+        self.encryption.is_none().then_some(mark)
     }
 
     /// Writes up to `count_max` datagrams one behind the other, as long as
@@ -303,7 +309,7 @@ impl Transport {
         transmit.to.set_port(session.bulk_port);
         if !again {
             let end = session.bulk.next();
-            transmit.mark = Some(Mark { peer: transmit.peer, bulk: true, end });
+            transmit.mark = self.mark(Mark { peer: transmit.peer, bulk: true, end });
         }
         Some(transmit)
     }

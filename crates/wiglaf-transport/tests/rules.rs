@@ -491,6 +491,28 @@ fn a_train_has_arrived_when_all_of_it_is_acknowledged() {
     assert_eq!(arrived(&net), marks.len());
 }
 
+/// Where it was written comes what is not encrypted yet, and it may still be read then.
+#[test]
+fn an_encrypted_train_is_not_read_in_place() {
+    for (encrypt, expected) in [(false, true), (true, false)] {
+        let mut net = Net::encrypted([encrypt; 2]);
+        for tag in 0..4 {
+            net.send(0, tag, 20_000).unwrap();
+        }
+        net.send(0, 9, 300_000).unwrap();
+        let mut marked = 0;
+        for _ in 0..10 {
+            let trains = net.trains(0);
+            marked += trains.iter().filter(|(mark, _)| mark.is_some()).count();
+            trains.iter().for_each(|(_, datagrams)| net.deliver(1, datagrams));
+            let answers = net.outgoing(1);
+            net.deliver(0, &answers);
+        }
+        assert_eq!(net.sides[1].app.pulled, [true]);
+        assert_eq!(marked > 0, expected, "{marked} trains");
+    }
+}
+
 #[test]
 fn nothing_is_awaited_of_who_is_gone() {
     let mut net = Net::new();
