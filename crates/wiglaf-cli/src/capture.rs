@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
         // What waits when the end is asked for is still taken.
         let last = stop.load(Ordering::Relaxed) || limit.is_some_and(|l| began.elapsed() >= l);
         picker.ask_for_names();
-        for (tap, at, frame) in wait(&mut taps)? {
+        for (tap, at, frame) in wait(&mut taps) {
             if written < count_max && picker.wants(&frame) {
                 let comment = picker.comment(&frame);
                 writer.frame(tap, at, &frame, comment.as_deref()).map_err(|e| failed(args, &e))?;
@@ -140,7 +140,7 @@ fn open(args: &Args, record: &Record) -> Result<Writer<Box<dyn Write>>> {
 }
 
 /// What has come to any tap, in the order of time: tap, time, frame.
-fn wait(taps: &mut [Tap]) -> Result<Vec<(u32, u64, Vec<u8>)>> {
+fn wait(taps: &mut [Tap]) -> Vec<(u32, u64, Vec<u8>)> {
     let mut fds: Vec<_> = taps.iter().map(|tap| PollFd::new(tap, PollFlags::IN)).collect();
     // A failed or interrupted poll only means to look.
     let _ = poll(&mut fds, Some(&POLL));
@@ -148,13 +148,13 @@ fn wait(taps: &mut [Tap]) -> Result<Vec<(u32, u64, Vec<u8>)>> {
     for (number, tap) in taps.iter_mut().enumerate() {
         let full = seen.len() + BATCH_MAX;
         while seen.len() < full
-            && let Some((at, frames)) = tap.receive()?
+            && let Some((at, frames)) = tap.receive()
         {
             seen.extend(frames.into_iter().map(|frame| (number as u32, at, frame)));
         }
     }
     seen.sort_by_key(|(_, at, _)| *at);
-    Ok(seen)
+    seen
 }
 
 impl Picker {

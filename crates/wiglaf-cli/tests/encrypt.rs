@@ -52,6 +52,17 @@ fn expect_dissected_as_encrypted(recording: &Path) {
     }
 }
 
+/// Fails if segments show what was written later where they had been: a segment is seen at both
+/// ends of the wire, and few are sent again.
+fn expect_recorded_as_sent(recording: &Path) {
+    for source in set(tshark(recording, "wiglaf.kind == 2", "ip.src")) {
+        let filter = format!("wiglaf.kind == 2 and ip.src == {source}");
+        let numbers = tshark(recording, &filter, "wiglaf.sequence");
+        let (sent, numbers) = (numbers.len(), set(numbers).len());
+        assert!(5 * sent <= 11 * numbers, "{sent} segments have {numbers} numbers");
+    }
+}
+
 #[test]
 fn an_encrypted_job_shows_no_message_on_the_wire() {
     let Some(site) = Site::up(&["--nodes", "2"]) else { return };
@@ -61,6 +72,9 @@ fn an_encrypted_job_shows_no_message_on_the_wire() {
     site.compile_from("tests/mpi", "besieged");
     let dissects = has_tshark();
     assert!(is_readable(&site, &["--link", "packet"]), "the search finds what is plain");
+    if dissects {
+        expect_recorded_as_sent(&site.work().join("job.pcapng"));
+    }
     for link in ["udp", "packet", "xdp-generic"] {
         assert!(!is_readable(&site, &["--encrypt", "--link", link]), "{link}");
         if dissects {

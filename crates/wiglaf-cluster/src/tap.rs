@@ -6,23 +6,21 @@
 //! interface would not do: frames that are sent past its queueing discipline
 //! pass by whoever listens there.
 
+mod blocks;
+
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::Duration;
 
-use crate::error::{Context, Error, Result};
+use blocks::Blocks;
+
+use crate::error::{Error, Result};
 use crate::shape::INTERFACE;
 use crate::state::Record;
 use crate::wire;
 
-/// Room for frames that wait to be read.
-const BUFFER_LEN: libc::c_int = 64 << 20;
-/// Longest frame: a train of datagrams that the kernel keeps together.
-const FRAME_LEN_MAX: usize = 1 << 17;
 /// Ethernet, IPv4 without options, UDP.
 const HEADERS_LEN: usize = 14 + 20 + 8;
-const CMSG_LEN: usize = 64;
 
 /// What the kernel says about a frame that is still to be cut or summed
 /// (`struct virtio_net_hdr`).
@@ -35,8 +33,7 @@ const GSO_UDP_L4: u8 = 5;
 pub struct Tap {
     /// The node whose sending it sees.
     pub node: String,
-    socket: OwnedFd,
-    buffer: Vec<u8>,
+    blocks: Blocks,
 }
 
 /// Opens a tap for every node, for UDP datagrams whose payload begins with
@@ -53,18 +50,18 @@ pub fn open_all(record: &Record, first: [u8; 2]) -> Result<Vec<Tap>> {
     };
     let taps = names.into_iter().zip(places).map(|(name, (process, interface))| {
         let opened = wire::inside(process, || open(&interface, first))?;
-        let socket = opened.map_err(|error| match error.kind() {
+        let blocks = opened.map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => {
                 Error::new("only root can listen to the wire; run it with sudo")
             }
             _ => Error::new(format!("cannot listen to the wire of {name}: {error}")),
         })?;
-        Ok(Tap { node: name.clone(), socket, buffer: vec![0; OFFLOAD_LEN + FRAME_LEN_MAX] })
+        Ok(Tap { node: name.clone(), blocks })
     });
     taps.collect()
 }
 
-fn open(interface: &str, first: [u8; 2]) -> io::Result<OwnedFd> {
+fn open(interface: &str, first: [u8; 2]) -> io::Result<Blocks> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no pointers are involved.
     let raw = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
@@ -96,11 +93,10 @@ fn open(interface: &str, first: [u8; 2]) -> io::Result<OwnedFd> {
     let filter =
         libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     set(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)?;
-    set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &BUFFER_LEN)?;
-    set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)?;
     set(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
     // Each frame once: where it leaves the cable of its sender.
     set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
+    let blocks = Blocks::new(socket)?;
     // SAFETY: all-zero bytes are a valid address.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
@@ -109,12 +105,12 @@ fn open(interface: &str, first: [u8; 2]) -> io::Result<OwnedFd> {
     // SAFETY: the address is live and of the stated length.
     let status = unsafe {
         libc::bind(
-            socket.as_raw_fd(),
+            blocks.as_fd().as_raw_fd(),
             (&raw const address).cast(),
             size_of::<libc::sockaddr_ll>() as libc::socklen_t,
         )
     };
-    if status == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
+    if status == 0 { Ok(blocks) } else { Err(io::Error::last_os_error()) }
 }
 
 fn set<T>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
@@ -135,20 +131,8 @@ fn set<T>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) ->
 impl Tap {
     /// What has come next: when, in nanoseconds of Unix time, and the frames,
     /// more than one for a train. `None` when nothing waits.
-    ///
-    /// # Errors
-    /// When the interface is gone.
-    pub fn receive(&mut self) -> Result<Option<(u64, Vec<Vec<u8>>)>> {
-        let lost = || format!("listen to the wire of {}", self.node);
-        let (len, at) = match receive_one(&self.socket, &mut self.buffer) {
-            Ok(received) => received,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
-            Err(error) => return Err(error).cannot(lost),
-        };
-        let (offload, frame) = self.buffer[..len].split_at(OFFLOAD_LEN.min(len));
-        let at = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
-        Ok(Some((at, datagrams(offload, frame))))
+    pub fn receive(&mut self) -> Option<(u64, Vec<Vec<u8>>)> {
+        self.blocks.next(|at_ns, offload, frame| (at_ns, datagrams(offload, frame)))
     }
 
     /// Frames that found no room here and were not seen.
@@ -159,7 +143,7 @@ impl Tap {
         // SAFETY: the kernel writes at most `len` bytes of integers.
         let status = unsafe {
             libc::getsockopt(
-                self.socket.as_raw_fd(),
+                self.blocks.as_fd().as_raw_fd(),
                 libc::SOL_PACKET,
                 libc::PACKET_STATISTICS,
                 stats.as_mut_ptr().cast(),
@@ -172,36 +156,8 @@ impl Tap {
 
 impl AsFd for Tap {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.blocks.as_fd()
     }
-}
-
-/// One frame with what the kernel says about it, and when it came.
-fn receive_one(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, Duration)> {
-    let mut iov = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let mut control = [0_u64; CMSG_LEN / 8];
-    // SAFETY: all-zero bytes are a valid `msghdr`.
-    let mut msg: libc::msghdr = unsafe { mem::zeroed() };
-    msg.msg_iov = &raw mut iov;
-    msg.msg_iovlen = 1;
-    msg.msg_control = control.as_mut_ptr().cast();
-    msg.msg_controllen = CMSG_LEN as _;
-    // SAFETY: the message points at live buffers of the stated lengths.
-    let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut msg, 0) };
-    let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
-    // SAFETY: the kernel has filled `control` and said how far; the first header, if
-    // there is one, lies in it, and a timestamp follows one of that type.
-    let at = unsafe {
-        let head = libc::CMSG_FIRSTHDR(&raw const msg);
-        if head.is_null() || (*head).cmsg_type != libc::SCM_TIMESTAMPNS {
-            Duration::ZERO
-        } else {
-            let time: libc::timespec =
-                libc::CMSG_DATA(head).cast::<libc::timespec>().read_unaligned();
-            Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
-        }
-    };
-    Ok((len, at))
 }
 
 /// The datagrams of a frame, as a card would put them on the wire: a train is
