@@ -18,13 +18,16 @@ use crate::sys;
 /// each page as a datagram of its own.
 const KERNEL_MIN: (u32, u32) = (6, 5);
 
+/// What the longest train takes, in whole pages.
+const PIPE_LEN_MIN: usize = 1 << 16;
+
 /// A socket of its own, as pages can only be sent to where a socket is connected to, and a
 /// connected one receives from nobody else.
 #[derive(Debug)]
 pub(crate) struct Lender {
     socket: UdpSocket,
-    /// Its reading and its writing end; empty between two trains.
-    pipe: (OwnedFd, OwnedFd),
+    /// Empty; `None` after a failure, as it may not be.
+    pipe: Option<Pipe>,
     to: Option<SocketAddrV4>,
     segment_len: usize,
 }
@@ -47,7 +50,7 @@ impl Lender {
         sys::set_int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, 0)?;
         sys::set_int(socket.as_fd(), libc::SOL_IP, libc::IP_RECVERR, 1)?;
         sys::ignore_path_mtu(socket.as_fd())?;
-        Ok(Self { socket, pipe: pipe()?, to: None, segment_len: 0 })
+        Ok(Self { socket, pipe: Some(Pipe::open()?), to: None, segment_len: 0 })
     }
 
     /// Sends `bytes` as datagrams of `segment_len` bytes, the last of which may be shorter. The
@@ -71,25 +74,10 @@ impl Lender {
             sys::set_int(self.socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, len)?;
             self.segment_len = segment_len;
         }
-        let result = self.splice(bytes);
-        if result.is_err() {
-            // What is still in the pipe is not to go with the next train.
-            self.pipe = pipe()?;
-        }
-        result
-    }
-
-    fn splice(&self, bytes: &[u8]) -> io::Result<()> {
-        let (reading, writing) = &self.pipe;
-        let flags = SpliceFlags::NONBLOCK;
-        // SAFETY: nobody writes through the pipe's other end: its only reader is the call below.
-        let taken =
-            unsafe { rustix::pipe::vmsplice(writing, &[IoSliceRaw::from_slice(bytes)], flags)? };
-        if taken != bytes.len() {
-            return Err(Errno::AGAIN.into());
-        }
-        let sent = rustix::pipe::splice(reading, None, &self.socket, None, taken, flags)?;
-        if sent == taken { Ok(()) } else { Err(Errno::IO.into()) }
+        let pipe = self.pipe.take().map_or_else(Pipe::open, Ok)?;
+        pipe.splice(bytes, &self.socket)?;
+        self.pipe = Some(pipe);
+        Ok(())
     }
 
     /// Takes what the network has reported.
@@ -98,8 +86,39 @@ impl Lender {
     }
 }
 
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?)
+#[derive(Debug)]
+struct Pipe {
+    reading: OwnedFd,
+    writing: OwnedFd,
+}
+
+impl Pipe {
+    /// A pipe that holds the longest train.
+    ///
+    /// # Errors
+    /// Also when this user has so many that the kernel makes short ones only.
+    fn open() -> io::Result<Self> {
+        let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
+        let (reading, writing) = rustix::pipe::pipe_with(flags)?;
+        if rustix::pipe::fcntl_getpipe_size(&writing)? < PIPE_LEN_MIN {
+            return Err(Errno::PERM.into());
+        }
+        Ok(Self { reading, writing })
+    }
+
+    /// Moves the pages of `bytes` through itself into the socket, as one message.
+    fn splice(&self, bytes: &[u8], socket: &UdpSocket) -> io::Result<()> {
+        let flags = SpliceFlags::NONBLOCK;
+        // SAFETY: nobody writes through the pipe's other end: its only reader is the call below.
+        let taken = unsafe {
+            rustix::pipe::vmsplice(&self.writing, &[IoSliceRaw::from_slice(bytes)], flags)?
+        };
+        if taken != bytes.len() {
+            return Err(Errno::AGAIN.into());
+        }
+        let sent = rustix::pipe::splice(&self.reading, None, socket, None, taken, flags)?;
+        if sent == taken { Ok(()) } else { Err(Errno::IO.into()) }
+    }
 }
 
 /// The first two numbers of a kernel's release.
