@@ -73,12 +73,12 @@ impl Transport {
         None
     }
 
-    /// Whether everything up to there has been acknowledged, or the peer is gone.
+    /// Whether everything up to there has been acknowledged, or never will be, as the peer is gone.
     #[must_use]
     pub fn has_arrived(&self, mark: Mark) -> bool {
         self.sessions.get(mark.peer.0 as usize).is_none_or(|session| {
             let base = if mark.bulk { session.bulk.base() } else { session.ordered.base() };
-            base >= mark.end || session.state == State::Gone
+            base >= mark.end || session.state != State::Open
         })
     }
 

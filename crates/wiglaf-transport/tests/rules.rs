@@ -522,6 +522,13 @@ fn nothing_is_awaited_of_who_is_gone() {
     transport.give_up(*peer, Gone::Unreachable, app);
     assert!(transport.has_arrived(mark));
     assert!(transport.has_arrived(Mark { peer: PeerId(77), ..mark }));
+    // Nor of who said good-bye.
+    let mark = Mark { peer: net.sides[1].peer, bulk: false, end: 5 };
+    assert!(!net.sides[1].transport.has_arrived(mark));
+    net.send(0, 1, 8).unwrap_err();
+    let Side { transport, app, peer, .. } = &mut net.sides[1];
+    transport.give_up(*peer, Gone::Closed, app);
+    assert!(transport.has_arrived(mark));
 }
 
 /// Each of them had a share of its own once: too little for a train, and less than what the
