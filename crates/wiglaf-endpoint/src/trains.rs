@@ -81,8 +81,10 @@ impl Trains {
         // Twice as much, of which half begins where a large page does; the rest is never touched.
         let Ok(rooms) = MmapMut::map_anon(2 * ROOMS_LEN) else { return };
         let begin = rooms.as_ptr().addr().next_multiple_of(ROOMS_LEN) - rooms.as_ptr().addr();
-        // Small pages do, too.
-        let _ = rooms.advise_range(Advice::HugePage, begin, ROOMS_LEN);
+        // Small pages do, too; Miri knows no advice.
+        if !cfg!(miri) {
+            let _ = rooms.advise_range(Advice::HugePage, begin, ROOMS_LEN);
+        }
         let room_len = self.first.len().next_multiple_of(PAGE_LEN);
         self.free = (0..ROOMS_LEN / room_len).rev().map(|i| begin + i * room_len).collect();
         self.current = self.free.pop();
