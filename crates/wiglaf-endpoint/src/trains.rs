@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 
 use memmap2::{Advice, MmapMut};
 use wiglaf_link::{Lane, Link, Sent, Train};
@@ -31,7 +31,7 @@ pub(crate) struct Trains {
     first: Vec<u8>,
     rooms: Option<MmapMut>,
     /// Where in them the next train is written.
-    current: Option<usize>,
+    current: usize,
     /// Where the others are. Used last at the end: it is in the caches.
     free: Vec<usize>,
     lent: VecDeque<(Mark, usize)>,
@@ -41,7 +41,7 @@ impl Trains {
     /// Trains of at most `len` bytes.
     pub(crate) fn new(len: usize) -> Self {
         let first = vec![0; len];
-        Self { first, rooms: None, current: None, free: Vec::new(), lent: VecDeque::new() }
+        Self { first, rooms: None, current: 0, free: Vec::new(), lent: VecDeque::new() }
     }
 
     /// Sends the train that was just written, without a copy if its room can be missed until it
@@ -55,23 +55,23 @@ impl Trains {
         transmit: &Transmit,
         has_arrived: impl Fn(Mark) -> bool,
     ) -> io::Result<Sent> {
-        let train = as_train(transmit, &self[..transmit.len]);
         let mark = transmit.mark.filter(|_| transmit.len >= LENT_LEN_MIN);
-        let Some(mark) = mark else { return link.send(&train) };
-        let Some(current) = self.current else {
+        if mark.is_some() {
+            self.reclaim(has_arrived);
+        }
+        let train = as_train(transmit, &self[..transmit.len]);
+        let (Some(mark), Some(&next)) = (mark, self.free.last()) else {
             let sent = link.send(&train);
-            self.map();
+            if mark.is_some() && self.rooms.is_none() {
+                self.map();
+            }
             return sent;
         };
-        self.reclaim(has_arrived);
-        let train = as_train(transmit, &self[..transmit.len]);
-        if self.free.is_empty() {
-            return link.send(&train);
-        }
         let sent = link.lend(&train)?;
         if sent == Sent::Lent {
-            self.lent.push_back((mark, current));
-            self.current = self.free.pop();
+            self.lent.push_back((mark, self.current));
+            self.free.pop();
+            self.current = next;
         }
         Ok(sent)
     }
@@ -87,7 +87,8 @@ impl Trains {
         }
         let room_len = self.first.len().next_multiple_of(PAGE_LEN);
         self.free = (0..ROOMS_LEN / room_len).rev().map(|i| begin + i * room_len).collect();
-        self.current = self.free.pop();
+        let Some(current) = self.free.pop() else { return };
+        self.current = current;
         self.rooms = Some(rooms);
     }
 
@@ -98,11 +99,6 @@ impl Trains {
             free.extend(arrived.then_some(*room));
             !arrived
         });
-    }
-
-    fn place(&self) -> Range<usize> {
-        let begin = self.current.unwrap_or(0);
-        begin..begin + self.first.len()
     }
 }
 
@@ -116,20 +112,18 @@ impl Deref for Trains {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        let place = self.place();
-        match (&self.rooms, self.current) {
-            (Some(rooms), Some(_)) => &rooms[place],
-            _ => &self.first,
+        match &self.rooms {
+            Some(rooms) => &rooms[self.current..self.current + self.first.len()],
+            None => &self.first,
         }
     }
 }
 
 impl DerefMut for Trains {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let place = self.place();
-        match (&mut self.rooms, self.current) {
-            (Some(rooms), Some(_)) => &mut rooms[place],
-            _ => &mut self.first,
+        match &mut self.rooms {
+            Some(rooms) => &mut rooms[self.current..self.current + self.first.len()],
+            None => &mut self.first,
         }
     }
 }
