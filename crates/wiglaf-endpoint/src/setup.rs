@@ -28,6 +28,7 @@ pub(crate) fn path_of(link: &dyn Link) -> Path {
     let limits = link.limits();
     Path {
         frame_len_max: limits.frame_len_max,
+        latency_train_max: limits.latency_train_max,
         bulk_train_max: limits.bulk_train_max,
         bulk_window_len: limits.bulk_window_len,
         bulk_port: link.bulk_port(),

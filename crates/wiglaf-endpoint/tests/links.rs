@@ -11,7 +11,8 @@ use wiglaf_endpoint::{
 use wiglaf_link::fault::{Fault, Rates};
 use wiglaf_link_packet::PacketLink;
 use wiglaf_link_shm::ShmLink;
-use wiglaf_link_udp::interface;
+use wiglaf_link_udp::{UdpLink, interface};
+use wiglaf_link_xdp::{Mode, XdpLink};
 use wiglaf_testnet::{INTERFACE, Node, Pair};
 
 /// A hang becomes a failure after so long.
@@ -143,6 +144,47 @@ fn a_full_ring_holds_up_only_its_own_peer() {
         assert!(sink == payload);
         let sent = completion(&mut a, Side::Send, &mut [&mut stopped]);
         assert_eq!((sent.context, sent.outcome), (1, Outcome::Done));
+    }
+}
+
+fn udp(node: &Node) -> Endpoint {
+    let link = node.run(|| UdpLink::open(SocketAddrV4::new(node.ip, 0)));
+    endpoint(fresh_epoch(), Box::new(link.expect("an address of the node")))
+}
+
+fn xdp(node: &Node) -> Endpoint {
+    let link = node.run(|| {
+        let interface = interface::holding(node.ip).expect("readable").expect("the node's address");
+        XdpLink::open(interface, SocketAddrV4::new(node.ip, 0), Mode::Generic)
+    });
+    endpoint(fresh_epoch(), Box::new(link.expect("root may open AF_XDP sockets")))
+}
+
+/// Each link has its own way for what is longer than a datagram, and meets those of the others.
+#[test]
+fn any_two_links_carry_messages_of_any_length() {
+    for (from, to) in [(packet as fn(&Node) -> _, udp as fn(&Node) -> _), (packet, xdp), (udp, xdp)]
+    {
+        let Some(pair) = Pair::or_skip(1500) else { return };
+        let (mut a, mut b) = (from(&pair.a), to(&pair.b));
+        let (to_b, to_a) = (a.insert(b.name()), b.insert(a.name()));
+        for len in [100, 3000, 10_000, 31_000, 33_000, 60_000, 200_000] {
+            let mut out: Vec<u8> = (0..len).map(|i| (i * 31 + i / 251) as u8).collect();
+            let mut into = vec![0; len];
+            recv(&mut b, 1, &mut into).expect("a link is there");
+            send(&mut a, to_b, 2, &mut out).expect("not too much");
+            assert_eq!(completion(&mut b, Side::Recv, &mut [&mut a]).outcome, Outcome::Done);
+            assert_eq!(completion(&mut a, Side::Send, &mut [&mut b]).outcome, Outcome::Done);
+            let mut back = vec![0; len];
+            recv(&mut a, 3, &mut back).expect("a link is there");
+            send(&mut b, to_a, 4, &mut into).expect("not too much");
+            assert_eq!(completion(&mut a, Side::Recv, &mut [&mut b]).outcome, Outcome::Done);
+            assert_eq!(completion(&mut b, Side::Send, &mut [&mut a]).outcome, Outcome::Done);
+            assert!(back == out, "{len} bytes");
+        }
+        for end in [&a, &b] {
+            assert_eq!(end.stats().ordered_retransmitted, 0, "nothing was lost");
+        }
     }
 }
 

@@ -65,8 +65,13 @@ fn address(node: u32) -> SocketAddrV4 {
 }
 
 fn protocol(epoch: u64) -> Protocol {
-    let path =
-        Path { frame_len_max: 1472, bulk_train_max: 16, bulk_window_len: 4 << 20, bulk_port: 8 };
+    let path = Path {
+        frame_len_max: 1472,
+        latency_train_max: 1,
+        bulk_train_max: 16,
+        bulk_window_len: 4 << 20,
+        bulk_port: 8,
+    };
     Protocol::new(Config {
         epoch: Epoch(epoch),
         key: JobKey([0; 16]),

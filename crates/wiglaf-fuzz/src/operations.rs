@@ -191,6 +191,7 @@ impl Node {
     fn new(epoch: Epoch) -> Self {
         let path = Path {
             frame_len_max: FRAME_LEN,
+            latency_train_max: 3,
             bulk_train_max: 4,
             bulk_window_len: 16 * 1024,
             bulk_port: PORT,

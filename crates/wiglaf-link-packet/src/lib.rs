@@ -9,14 +9,17 @@
 //! not come or go over the interface itself (ranks on the same address,
 //! destinations behind a gateway). A filter spares it what the ring sees.
 //!
-//! Bulk trains take an ordinary socket with segmentation offload: the ring
-//! would see a coalesced train as one cut frame.
+//! Short trains go to the same ring, cut by the interface or, where nothing
+//! cuts frames on their way, whole (docs/adr/0026-short-trains-past-the-ip-stack.md).
+//! Bulk trains take an ordinary socket with segmentation offload: the kernel
+//! copies a train less often there, and a ring of places for them would be long.
 //!
 //! Opening the packet socket takes CAP_NET_RAW; using it does not, so it may
 //! be opened by a helper and passed ([`open_packet_socket`],
 //! [`PacketLink::from_sockets`]).
 
 mod filter;
+mod offload;
 mod ring;
 
 use std::io;
@@ -27,13 +30,18 @@ use wiglaf_link::frame::{self, HEADERS_LEN};
 use wiglaf_link::{Arrived, Deliver, Drops, Lane, Limits, Link, Sent, Train, Unreachable};
 use wiglaf_link_udp::{BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface, Routes, Way};
 
-use ring::{Ring, set_option};
+use offload::{OFFLOAD_LEN, Trial};
+use ring::{Ring, TRAIN_FRAME_LEN_MAX, set_option};
 
 /// Which poll looks at sockets that have been idle: each look costs as much
 /// as dozens of looks at the ring.
 const IDLE_STRIDE: u32 = 64;
 /// Which poll looks at an idle bulk socket: trains of eager messages come unannounced.
 const BULK_IDLE_STRIDE: u32 = 32;
+
+/// From so many datagrams on, a train that the interface does not cut takes the IP stack less
+/// time to cut than it takes to send its datagrams past the stack one by one.
+const CUT_MIN: usize = 4;
 
 /// How many polls pass between two looks for reports of unreachable ports.
 const REPORT_STRIDE: u32 = 4096;
@@ -45,6 +53,7 @@ pub struct PacketLink {
     plain: FrameSocket,
     bulk: BulkSocket,
     routes: Routes,
+    trial: Trial,
     limits: Limits,
     plain_poll: BulkPoll,
     bulk_poll: BulkPoll,
@@ -151,20 +160,21 @@ impl PacketLink {
             .map_err(OpenError::Packet)?;
         let limits = Limits {
             frame_len_max,
-            latency_train_max: BATCH_MAX,
+            latency_train_max: ((TRAIN_FRAME_LEN_MAX - HEADERS_LEN) / frame_len_max).max(1),
             bulk_train_max: bulk.train_max(),
             bulk_window_len: bulk.window_len(),
         };
         Ok(Self {
             ring,
             routes: Routes::new(interface, mac, plain.local()),
+            trial: Trial::default(),
             plain,
             bulk,
             limits,
             plain_poll: BulkPoll::with_stride(IDLE_STRIDE),
             bulk_poll: BulkPoll::with_stride(BULK_IDLE_STRIDE),
             report_polls: 0,
-            frame: Vec::with_capacity(HEADERS_LEN + frame_len_max),
+            frame: Vec::with_capacity(OFFLOAD_LEN + HEADERS_LEN + frame_len_max),
             malformed: 0,
             lost: 0,
         })
@@ -191,14 +201,19 @@ impl PacketLink {
     fn send_frames(&mut self, train: &Train<'_>) -> io::Result<Sent> {
         let mac = match self.routes.way(self.plain.as_fd(), *train.to.ip()) {
             Way::Ring(mac) => mac,
+            Way::Stack if self.is_cut_by_stack(train) => return Ok(Sent::All),
             Way::Stack => return self.plain.send(train.to, train.segment_len, train.bytes),
             Way::Gone => return Err(io::Error::from_raw_os_error(libc::ENODEV)),
         };
         if train.bytes.len() <= train.segment_len {
-            self.send_one(mac, train)
-        } else {
-            self.send_train(mac, train)
+            return self.send_one(mac, train);
         }
+        // A ring must have room for what nobody cuts on the way.
+        let fits = train.bytes.len() + HEADERS_LEN <= TRAIN_FRAME_LEN_MAX;
+        if fits && self.send_cut(mac, train) {
+            return Ok(Sent::All);
+        }
+        self.send_train(mac, train)
     }
 
     fn send_one(&mut self, mac: [u8; 6], train: &Train<'_>) -> io::Result<Sent> {
@@ -206,18 +221,53 @@ impl PacketLink {
             self.lost += 1;
             return Ok(Sent::All);
         };
-        self.frame.clear();
-        self.frame.extend_from_slice(&headers);
-        self.frame.extend_from_slice(train.bytes);
-        let result = self.ring.send(&self.frame);
+        let result = self.send_frame(&offload::NONE, &headers, train.bytes);
         self.judge(result.map(|()| 1), 0, 1)
+    }
+
+    /// Sends a train as one for others to cut, if that is the faster way; whether it did.
+    fn send_cut(&mut self, mac: [u8; 6], train: &Train<'_>) -> bool {
+        if self.trial.is_due() {
+            if self.send_whole(mac, train).is_ok() {
+                return true;
+            }
+            self.trial.refused();
+        }
+        self.is_cut_by_stack(train)
+    }
+
+    fn is_cut_by_stack(&self, train: &Train<'_>) -> bool {
+        (CUT_MIN * train.segment_len..TRAIN_FRAME_LEN_MAX).contains(&train.bytes.len())
+            && self.plain.send_cut(train.to, train.segment_len, train.bytes).is_ok()
+    }
+
+    /// Sends a train as one, or nothing of it.
+    fn send_whole(&mut self, mac: [u8; 6], train: &Train<'_>) -> io::Result<()> {
+        let segment_len =
+            u16::try_from(train.segment_len).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let headers = self.routes.headers_of_train(mac, train.to, train.bytes.len());
+        let headers = headers.ok_or(io::ErrorKind::InvalidInput)?;
+        self.send_frame(&offload::train(segment_len), &headers, train.bytes)
+    }
+
+    fn send_frame(
+        &mut self,
+        offload: &[u8; OFFLOAD_LEN],
+        headers: &[u8; HEADERS_LEN],
+        payload: &[u8],
+    ) -> io::Result<()> {
+        self.frame.clear();
+        self.frame.extend_from_slice(offload);
+        self.frame.extend_from_slice(headers);
+        self.frame.extend_from_slice(payload);
+        self.ring.send(&self.frame)
     }
 
     fn send_train(&mut self, mac: [u8; 6], train: &Train<'_>) -> io::Result<Sent> {
         let segment_len = train.segment_len.max(1);
         let last_len = (train.bytes.len() - 1) % segment_len + 1;
-        let full = self.routes.headers(mac, train.to, segment_len);
-        let last = self.routes.headers(mac, train.to, last_len);
+        let full = self.routes.headers(mac, train.to, segment_len).map(alone);
+        let last = self.routes.headers(mac, train.to, last_len).map(alone);
         let (Some(full), Some(last)) = (full, last) else {
             self.lost += 1;
             return Ok(Sent::All);
@@ -262,6 +312,26 @@ impl PacketLink {
     }
 }
 
+/// The headers of a frame that is one datagram.
+fn alone(headers: [u8; HEADERS_LEN]) -> [u8; OFFLOAD_LEN + HEADERS_LEN] {
+    let mut bytes = [0; OFFLOAD_LEN + HEADERS_LEN];
+    bytes[..OFFLOAD_LEN].copy_from_slice(&offload::NONE);
+    bytes[OFFLOAD_LEN..].copy_from_slice(&headers);
+    bytes
+}
+
+/// The train in a frame; `None` when it makes no sense.
+#[inline]
+fn arrived<'a>(
+    offload: &[u8; OFFLOAD_LEN],
+    bytes: &'a [u8],
+    local: SocketAddrV4,
+) -> Option<Arrived<'a>> {
+    let (from, payload) = frame::parse(bytes, local).ok()?;
+    let segment_len = offload::segment_len(offload, payload.len())?;
+    Some(Arrived { segment_len, ..Arrived::alone(from, payload) })
+}
+
 impl Link for PacketLink {
     fn name(&self) -> &'static str {
         "packet"
@@ -300,10 +370,11 @@ impl Link for PacketLink {
     fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         let local = self.plain.local();
         let malformed = &mut self.malformed;
-        let mut count = self.ring.consume(BATCH_MAX, |bytes| match frame::parse(bytes, local) {
-            Ok((from, payload)) => deliver(&Arrived::alone(from, payload)),
-            Err(_) => *malformed += 1,
-        });
+        let mut count =
+            self.ring.consume(BATCH_MAX, |offload, bytes| match arrived(offload, bytes, local) {
+                Some(train) => deliver(&train),
+                None => *malformed += 1,
+            });
         if self.bulk_poll.is_due() {
             let found = self.bulk.recv(deliver)?;
             self.bulk_poll.found(found);

@@ -9,15 +9,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::offload::OFFLOAD_LEN;
+
 /// Bytes of a place that the kernel's own headers may take.
 const PLACE_HEADERS_LEN: usize = 128;
 
-/// Shortest place: a standard Ethernet frame and the headers.
-const PLACE_LEN_MIN: usize = 2048;
+/// Shortest place: of some standard Ethernet frames, which may come as one.
+const PLACE_LEN_MIN: usize = 1 << 15;
 
-/// Shortest ring, in bytes and in places.
-const RING_LEN_MIN: usize = 4 << 20;
-const PLACES_MIN: usize = 512;
+/// Longest frame that each ring takes, whatever the length of single ones is.
+pub(crate) const TRAIN_FRAME_LEN_MAX: usize = PLACE_LEN_MIN - PLACE_HEADERS_LEN;
+
+const PLACE_COUNT: usize = 512;
 
 /// The kernel allocates blocks whole; places never cross their border.
 const BLOCK_LEN: usize = 1 << 16;
@@ -70,13 +73,14 @@ impl Ring {
     pub(crate) fn new(socket: OwnedFd, frame_len_max: usize) -> io::Result<Self> {
         let place_len =
             (frame_len_max + PLACE_HEADERS_LEN).next_power_of_two().clamp(PLACE_LEN_MIN, BLOCK_LEN);
-        let ring_len = RING_LEN_MIN.max(PLACES_MIN * place_len);
+        let ring_len = PLACE_COUNT * place_len;
         let geometry = Geometry {
             block_len: BLOCK_LEN as libc::c_uint,
             block_count: (ring_len / BLOCK_LEN) as libc::c_uint,
             place_len: place_len as libc::c_uint,
-            place_count: (ring_len / place_len) as libc::c_uint,
+            place_count: PLACE_COUNT as libc::c_uint,
         };
+        set_option(socket.as_fd(), libc::PACKET_VNET_HDR, &1)?;
         set_option(socket.as_fd(), libc::PACKET_VERSION, &TPACKET_V2)?;
         set_option(socket.as_fd(), libc::PACKET_RX_RING, &geometry)?;
         // SAFETY: a fresh shared mapping of the ring that was just set up;
@@ -99,15 +103,20 @@ impl Ring {
             socket,
             area,
             place_len,
-            place_count: ring_len / place_len,
+            place_count: PLACE_COUNT,
             next: 0,
             truncated: 0,
             overflows: 0,
         })
     }
 
-    /// Shows up to `count_max` frames, one after the other, and says how many.
-    pub(crate) fn consume(&mut self, count_max: usize, mut show: impl FnMut(&[u8])) -> usize {
+    /// Shows up to `count_max` frames, each with what tells of trains, one after the other, and
+    /// says how many.
+    pub(crate) fn consume(
+        &mut self,
+        count_max: usize,
+        mut show: impl FnMut(&[u8; OFFLOAD_LEN], &[u8]),
+    ) -> usize {
         for count in 0..count_max {
             let offset = self.next * self.place_len;
             // SAFETY: `next < place_count`, so the place lies within the
@@ -125,7 +134,7 @@ impl Ring {
             let frame = unsafe { frame_of(place, self.place_len) };
             self.overflows += u64::from(flags & libc::TP_STATUS_LOSING != 0);
             match frame {
-                Some(frame) => show(frame),
+                Some((offload, frame)) => show(offload, frame),
                 None => self.truncated += 1,
             }
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
@@ -154,7 +163,7 @@ impl Ring {
         self.overflows
     }
 
-    /// Sends one frame.
+    /// Sends one frame, behind what tells of trains.
     pub(crate) fn send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: the kernel reads `frame`, which is live.
         let status = unsafe {
@@ -168,7 +177,7 @@ impl Ring {
         if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Sends frames, each of a header and a payload, with one system call;
+    /// Sends frames, each of headers, which begin as above, and a payload, with one system call;
     /// says how many went out.
     pub(crate) fn send_many<const N: usize>(&self, frames: &[(&[u8], &[u8])]) -> io::Result<usize> {
         let mut iovs = [[libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; 2]; N];
@@ -210,20 +219,27 @@ impl AsRawFd for Ring {
     }
 }
 
-/// The frame in a place; `None` when it was cut or the head makes no sense.
+/// What tells of trains, and the frame, in a place; `None` when it was cut or the head makes no sense.
 ///
 /// # Safety
 /// `place` must be a place of `place_len` bytes that belongs to us for as
 /// long as the result is used.
-unsafe fn frame_of<'a>(place: NonNull<u8>, place_len: usize) -> Option<&'a [u8]> {
+unsafe fn frame_of<'a>(
+    place: NonNull<u8>,
+    place_len: usize,
+) -> Option<(&'a [u8; OFFLOAD_LEN], &'a [u8])> {
     // SAFETY: the place is longer than its head and ours, see above.
     let head = unsafe { &*place.cast::<PlaceHead>().as_ptr() };
     let (at, len) = (usize::from(head.mac_at), head.snap_len as usize);
-    if head.len as usize != len || at < mem::size_of::<PlaceHead>() || at + len > place_len {
+    let at_min = mem::size_of::<PlaceHead>() + OFFLOAD_LEN;
+    if head.len as usize != len || at < at_min || at + len > place_len {
         return None;
     }
-    // SAFETY: `at + len` lies within the place, as was just checked.
-    Some(unsafe { std::slice::from_raw_parts(place.as_ptr().add(at), len) })
+    // SAFETY: `at - OFFLOAD_LEN` and `at + len` lie within the place, as was just checked.
+    let bytes = unsafe {
+        std::slice::from_raw_parts(place.as_ptr().add(at - OFFLOAD_LEN), OFFLOAD_LEN + len)
+    };
+    bytes.split_first_chunk()
 }
 
 /// Sets an option of the packet level.

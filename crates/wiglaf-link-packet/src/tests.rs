@@ -60,7 +60,7 @@ fn assert_carries(
 
 fn both_lanes(a: &mut dyn Link, b: &mut dyn Link) {
     let frame_len = a.limits().frame_len_max;
-    let (small, train) = (a.limits().latency_train_max, a.limits().bulk_train_max);
+    let (small, train) = (BATCH_MAX, a.limits().bulk_train_max);
     for _ in 0..3 {
         assert_carries(a, b, Lane::Latency, 1, 1);
         assert_carries(b, a, Lane::Latency, 8, 8);
@@ -82,6 +82,38 @@ fn carries_both_lanes() {
         assert!(matches!(a.routes.way(a.plain.as_fd(), pair.b.ip), Way::Ring(_)));
         assert_eq!((a.malformed(), a.overflows(), a.lost()), (0, 0, 0));
     }
+}
+
+/// What the next look at the link brings.
+fn receive_trains(link: &mut dyn Link, datagrams: usize) -> Vec<usize> {
+    let mut counts = Vec::new();
+    let give_up = Instant::now() + Duration::from_secs(5);
+    while counts.iter().sum::<usize>() < datagrams && Instant::now() < give_up {
+        link.recv_trains(&mut |train| counts.push(train.datagrams().count()))
+            .expect("the link works");
+    }
+    counts
+}
+
+#[test]
+fn short_trains_cross_as_one_where_nothing_cuts_them() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let (mut a, mut b) = (open(&pair.a), open(&pair.b));
+    let (most, len) = (a.limits().latency_train_max, a.limits().frame_len_max);
+    assert!(most > 10, "{most}");
+    assert_carries(&mut a, &mut b, Lane::Latency, len, len * most);
+    assert_carries(&mut a, &mut b, Lane::Latency, len, len * (most - 1) + 1);
+    let bytes = vec![7; len * most];
+    let train = Train { to: b.local(), lane: Lane::Latency, segment_len: len, bytes: &bytes };
+    a.send(&train).expect("the link works");
+    assert_eq!(receive_trains(&mut b, most), [most]);
+    // An interface that takes no longer frames: the kernel refuses trains past its queue.
+    pair.a.ip(&["link", "set", INTERFACE, "gso_max_size", "2000"]).expect("set");
+    assert_carries(&mut a, &mut b, Lane::Latency, len, len * most);
+    a.send(&train).expect("the link works");
+    assert_eq!(receive_trains(&mut b, most), vec![1; most]);
+    assert!(!a.trial.is_due());
+    assert_eq!((a.lost(), b.malformed(), b.overflows()), (0, 0, 0));
 }
 
 #[test]
@@ -235,7 +267,7 @@ fn malformed_frames_are_dropped_and_counted() {
         good[..30].to_vec(),  // cut within the headers
     ];
     for frame in refused_by_parser.iter().chain(&refused_by_filter).chain([&good]) {
-        injector.send(frame).expect("sent");
+        injector.send(&[&offload::NONE, frame.as_slice()].concat()).expect("sent");
     }
     assert_eq!(receive(&mut b, 1), [(from, b"hello".to_vec())]);
     assert_eq!(b.malformed(), refused_by_parser.len() as u64);
@@ -243,11 +275,11 @@ fn malformed_frames_are_dropped_and_counted() {
 
 #[test]
 fn overlong_frames_are_dropped_and_counted() {
-    let Some(pair) = Pair::or_skip(20_000) else { return };
+    let Some(pair) = Pair::or_skip(40_000) else { return };
     let (mut a, mut b) = (open_udp(&pair.a), open(&pair.b));
     // Longer than any link sends, and than a place of the ring.
     let train =
-        Train { to: b.local(), lane: Lane::Latency, segment_len: 18_000, bytes: &[1; 18_000] };
+        Train { to: b.local(), lane: Lane::Latency, segment_len: 33_000, bytes: &[1; 33_000] };
     assert_eq!(a.send(&train).expect("sent"), Sent::All);
     assert_carries(&mut a, &mut b, Lane::Latency, 8, 8);
     assert_eq!(b.malformed(), 1);

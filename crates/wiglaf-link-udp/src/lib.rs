@@ -71,7 +71,7 @@ impl UdpLink {
     pub fn from_sockets(frames: FrameSocket, bulk: BulkSocket) -> Self {
         let limits = Limits {
             frame_len_max: bulk.frame_len_max(),
-            latency_train_max: BATCH_MAX,
+            latency_train_max: 1,
             bulk_train_max: bulk.train_max(),
             bulk_window_len: bulk.window_len(),
         };

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use wiglaf_link::frame::{Ends, HEADERS_LEN, headers};
+use wiglaf_link::frame::{Ends, HEADERS_LEN, headers, headers_of_train};
 
 use crate::{Interface, neighbour};
 
@@ -105,7 +105,22 @@ impl Routes {
         to: SocketAddrV4,
         payload_len: usize,
     ) -> Option<[u8; HEADERS_LEN]> {
-        headers(&Ends { from_mac: self.mac, to_mac, from: self.local, to }, payload_len)
+        headers(&self.ends(to_mac, to), payload_len)
+    }
+
+    /// The headers of a train that is cut behind this link.
+    #[must_use]
+    pub fn headers_of_train(
+        &self,
+        to_mac: [u8; 6],
+        to: SocketAddrV4,
+        payload_len: usize,
+    ) -> Option<[u8; HEADERS_LEN]> {
+        headers_of_train(&self.ends(to_mac, to), payload_len)
+    }
+
+    fn ends(&self, to_mac: [u8; 6], to: SocketAddrV4) -> Ends {
+        Ends { from_mac: self.mac, to_mac, from: self.local, to }
     }
 }
 

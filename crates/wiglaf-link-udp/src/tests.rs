@@ -78,7 +78,7 @@ fn both_lanes(a: &mut UdpLink, b: &mut UdpLink) {
     assert_carries(a, b, Lane::Latency, 8, 8);
     assert_carries(b, a, Lane::Latency, frame_len, frame_len);
     assert_carries(a, b, Lane::Latency, 100, 731);
-    assert_carries(a, b, Lane::Latency, frame_len, frame_len * a.limits().latency_train_max);
+    assert_carries(a, b, Lane::Latency, frame_len, frame_len * BATCH_MAX);
     assert_carries(a, b, Lane::Bulk, frame_len, frame_len * train);
     assert_carries(b, a, Lane::Bulk, frame_len, frame_len * (train - 1) + 1);
     assert_carries(a, b, Lane::Bulk, frame_len, 17);

@@ -169,7 +169,7 @@ impl XdpLink {
         }?;
         let limits = Limits {
             frame_len_max: bulk.frame_len_max(),
-            latency_train_max: BATCH_MAX,
+            latency_train_max: 1,
             bulk_train_max: bulk.train_max(),
             bulk_window_len: bulk.window_len(),
         };

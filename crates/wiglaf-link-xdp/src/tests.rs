@@ -80,7 +80,7 @@ fn assert_carries(
 
 fn both_lanes(a: &mut dyn Link, b: &mut dyn Link) {
     let frame_len = a.limits().frame_len_max;
-    let (small, train) = (a.limits().latency_train_max, a.limits().bulk_train_max);
+    let (small, train) = (BATCH_MAX, a.limits().bulk_train_max);
     for _ in 0..3 {
         assert_carries(a, b, Lane::Latency, 1, 1);
         assert_carries(b, a, Lane::Latency, 8, 8);

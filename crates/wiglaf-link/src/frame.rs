@@ -11,6 +11,11 @@ const UDP_LEN: usize = 8;
 /// All headers of a datagram, in bytes.
 pub const HEADERS_LEN: usize = ETHERNET_LEN + IPV4_LEN + UDP_LEN;
 
+/// Where the UDP header begins in a frame.
+pub const UDP_AT: usize = ETHERNET_LEN + IPV4_LEN;
+const UDP_LEN_AT: usize = UDP_AT + 4;
+const UDP_CHECKSUM_AT: usize = UDP_AT + 6;
+
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const VERSION_4_NO_OPTIONS: u8 = 0x45;
 const DONT_FRAGMENT: u16 = 0x4000;
@@ -72,6 +77,21 @@ pub fn headers(ends: &Ends, payload_len: usize) -> Option<[u8; HEADERS_LEN]> {
     udp[0..2].copy_from_slice(&ends.from.port().to_be_bytes());
     udp[2..4].copy_from_slice(&ends.to.port().to_be_bytes());
     udp[4..6].copy_from_slice(&udp_len.to_be_bytes());
+    Some(bytes)
+}
+
+/// The same for a train that the network interface, or the kernel before it, cuts into datagrams:
+/// it completes their UDP checksums, and so wants the sum of the pseudo-header (RFC 768).
+///
+/// `None` when the payloads do not fit an IPv4 packet together.
+#[must_use]
+pub fn headers_of_train(ends: &Ends, payload_len: usize) -> Option<[u8; HEADERS_LEN]> {
+    let mut bytes = headers(ends, payload_len)?;
+    let mut pseudo = [0; 12];
+    pseudo[0..8].copy_from_slice(&bytes[26..34]);
+    pseudo[9] = PROTOCOL_UDP;
+    pseudo[10..12].copy_from_slice(&bytes[UDP_LEN_AT..UDP_LEN_AT + 2]);
+    bytes[UDP_CHECKSUM_AT..].copy_from_slice(&sum(&pseudo).to_be_bytes());
     Some(bytes)
 }
 

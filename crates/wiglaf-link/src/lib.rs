@@ -57,7 +57,8 @@ pub enum Sent {
 pub struct Limits {
     /// Longest UDP payload of one datagram.
     pub frame_len_max: usize,
-    /// Most datagrams in one latency train.
+    /// Most datagrams that the latency lane carries as one train, which arrives behind what was
+    /// sent before; 1 where it takes them one by one.
     pub latency_train_max: usize,
     /// Most datagrams in one bulk train.
     pub bulk_train_max: usize,

@@ -98,6 +98,7 @@ impl Node {
     fn new(who: usize, random: &mut Random, clock: Clock, endpoints: usize, encrypt: bool) -> Self {
         let path = Path {
             frame_len_max: FRAME_LEN,
+            latency_train_max: 3,
             bulk_train_max: 16,
             bulk_window_len: 512 * 1024,
             bulk_port: PORT,

@@ -231,6 +231,7 @@ impl PartialEq for State {
 fn transport(epoch: u64, flow_control: bool) -> Transport {
     let path = Path {
         frame_len_max: FRAME_LEN,
+        latency_train_max: 1,
         bulk_train_max: 4,
         bulk_window_len: 16 * 1024,
         bulk_port: 9,

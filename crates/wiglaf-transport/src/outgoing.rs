@@ -132,10 +132,15 @@ impl Transport {
             return None;
         }
         let behind = session.ordered_on_bulk_below > session.ordered.base();
-        let by_bulk =
-            session.bulk_port != 0 && (ready >= ORDERED_TRAIN_MIN || (behind && ready > 0));
-        let train = by_bulk && !session.ordered.has_lost();
-        let count_max = if train { even_part(ready, path.bulk_train_max) } else { 1 };
+        // What fits one short train; two take as long as a long one.
+        let is_short = ready < ORDERED_TRAIN_MIN || ready <= path.latency_train_max;
+        let by_bulk = session.bulk_port != 0 && ready > 0 && (behind || !is_short);
+        let count_max = match session.ordered.has_lost() {
+            true => 1,
+            false if by_bulk => even_part(ready, path.bulk_train_max),
+            false if is_short => ready,
+            false => 1,
+        };
         let len =
             self.put_train(count_max, path.frame_len_max, out, |this, header, datagram| {
                 this.put_ordered(index, now, &path, header, datagram)
@@ -147,7 +152,7 @@ impl Transport {
             transmit.to.set_port(session.bulk_port);
             session.ordered_on_bulk_below = session.ordered.next();
         }
-        if train {
+        if by_bulk && count_max > 1 {
             let end = session.ordered.next();
             transmit.mark = self.mark(Mark { peer: transmit.peer, bulk: false, end });
         }

@@ -29,6 +29,8 @@ pub struct PeerId(pub u32);
 pub struct Path {
     /// Longest datagram, headers of this protocol included, in bytes.
     pub frame_len_max: usize,
+    /// Most datagrams in a train to the port of single ones; 1: there are no such trains.
+    pub latency_train_max: usize,
     /// Most datagrams in a bulk train.
     pub bulk_train_max: usize,
     /// How many bulk bytes may be in flight to this endpoint.

@@ -91,16 +91,23 @@ fn address(side: usize) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, side as u8 + 1), 7000)
 }
 
+const PATH: Path = Path {
+    frame_len_max: 1472,
+    latency_train_max: 1,
+    bulk_train_max: 8,
+    bulk_window_len: 64 * 1024,
+    bulk_port: 7001,
+};
+
 fn transport(epoch: u64, silence_limit: Duration, encrypt: bool) -> Transport {
+    transport_on(PATH, epoch, silence_limit, encrypt)
+}
+
+fn transport_on(path: Path, epoch: u64, silence_limit: Duration, encrypt: bool) -> Transport {
     Transport::new(Config {
         epoch: Epoch(epoch),
         key: KEY,
-        paths: vec![Path {
-            frame_len_max: 1472,
-            bulk_train_max: 8,
-            bulk_window_len: 64 * 1024,
-            bulk_port: 7001,
-        }],
+        paths: vec![path],
         silence_limit,
         flow_control: true,
         encrypt,
@@ -304,6 +311,42 @@ fn longer_messages_of_a_burst_share_trains() {
     net.sides[0].transport.end_lingering();
     net.settle();
     assert_eq!(net.sides[1].app.tags[1..], (1..10).collect::<Vec<_>>());
+}
+
+/// Where the port of single datagrams takes trains, it gets those that fit one, and what is sent
+/// next keeps its place behind them.
+#[test]
+fn short_trains_go_to_the_port_of_single_datagrams() {
+    let mut net = Net::new();
+    for (side, me) in net.sides.iter_mut().zip(0..) {
+        let path = Path { latency_train_max: 3, ..PATH };
+        side.transport = transport_on(path, 10 + me, Duration::from_secs(60), false);
+        side.peer = side.transport.connect(address(1 - me as usize), Epoch(11 - me), 0);
+    }
+    net.exchange(0, Duration::from_micros(10)); // from now on the port for trains is known
+    let post = |net: &mut Net, tag, len| {
+        net.send(0, tag, len).unwrap();
+        let [side, other] = &mut net.sides;
+        let mut out = vec![0; 8 * 1472];
+        let mut sent = Vec::new();
+        while let Some(t) = side.transport.poll_transmit(net.now, &side.app, &mut out) {
+            sent.push((t.to.port(), t.bulk, t.len.div_ceil(t.segment_len)));
+            let datagrams: Vec<_> =
+                out[..t.len].chunks(t.segment_len).map(<[u8]>::to_vec).collect();
+            for datagram in datagrams {
+                other.transport.handle_datagram(net.now, address(0), 0, &datagram, &mut other.app);
+            }
+        }
+        sent
+    };
+    assert_eq!(post(&mut net, 1, 4000), [(7000, false, 3)]);
+    assert_eq!(post(&mut net, 2, 8), [(7000, false, 1)]);
+    assert_eq!(post(&mut net, 3, 5000), [(7001, true, 4)], "too long");
+    assert_eq!(post(&mut net, 4, 2000), [(7001, true, 2)], "behind one that goes that way");
+    net.advance(Duration::from_millis(1));
+    net.settle();
+    assert_eq!(post(&mut net, 5, 2000), [(7000, false, 2)]);
+    assert_eq!(net.sides[1].app.tags[1..], [1, 2, 3, 4, 5]);
 }
 
 #[test]
