@@ -21,6 +21,7 @@ use crate::up::this_exe;
 const HELP: &str = "\
 Examples:
   wiglaf bench all                     everything, in at most 20 minutes
+  wiglaf bench all --minutes 60        the same, each with 10 repeats
   wiglaf bench all --minutes 8 --output bench/results
 
 The time is shared out: where it is short, there are fewer repeats, and what
@@ -54,10 +55,13 @@ struct Step {
     /// What a run takes besides its rounds, and each round, on two cores.
     fixed_s: f64,
     round_s: f64,
-    /// How many rounds it has where there is time.
+    /// How many rounds it has where there is time: of an hour [`ROUNDS_MAX`].
     rounds: u32,
     figures: fn(&Path) -> Result<Vec<Figure>>,
 }
+
+/// More say nothing new.
+const ROUNDS_MAX: u32 = 10;
 
 const STEPS: [Step; 12] = [
     Step {
@@ -205,14 +209,18 @@ pub(super) fn run(args: &AllArgs, global: &Global) -> Result<()> {
 }
 
 /// How many rounds the first of these steps gets: the time that is left is
-/// shared out among all of them. None if there is not time for one.
+/// shared out among all of them, and what is more than they want brings each nearer to
+/// [`ROUNDS_MAX`]. None if there is not time for one.
 fn rounds(steps: &[Step], left: Duration) -> Option<u32> {
     let first = steps.first()?;
     let left_s = left.as_secs_f64();
     let fixed: f64 = steps.iter().map(|step| step.fixed_s).sum();
     let wanted: f64 = steps.iter().map(|step| step.round_s * f64::from(step.rounds)).sum();
+    let most: f64 = steps.iter().map(|step| step.round_s * f64::from(ROUNDS_MAX)).sum();
     let share = ((left_s - fixed) / wanted).clamp(0.0, 1.0);
-    let rounds = ((f64::from(first.rounds) * share) as u32).max(1);
+    let extra = ((left_s - fixed - wanted) / (most - wanted).max(1.0)).clamp(0.0, 1.0);
+    let all = f64::from(first.rounds) * share + f64::from(ROUNDS_MAX - first.rounds) * extra;
+    let rounds = (all as u32).max(1);
     (first.fixed_s + first.round_s <= left_s).then_some(rounds)
 }
 
@@ -293,6 +301,10 @@ mod tests {
         let of = |minutes: u64| rounds(&STEPS, Duration::from_secs(60 * minutes));
         assert!(of(20) >= Some(8), "{:?}", of(20));
         assert_eq!((of(60), of(4), rounds(&STEPS, Duration::ZERO)), (Some(10), Some(1), None));
+        for first in 0..STEPS.len() {
+            let left = |minutes: u64| rounds(&STEPS[first..], Duration::from_secs(60 * minutes));
+            assert_eq!(left(60), Some(ROUNDS_MAX), "an hour is enough for ten each");
+        }
         assert_eq!(rounds(&[], Duration::from_secs(1000)), None);
     }
 }
