@@ -449,6 +449,10 @@ impl Endpoint {
                 }
                 Err(why) => self.break_link(transmit.path, why),
             }
+            if transmit.len > transmit.segment_len {
+                let most = self.links[transmit.path].limits().latency_train_max;
+                self.transport.set_latency_train_max(transmit.path, most);
+            }
         }
         sent
     }

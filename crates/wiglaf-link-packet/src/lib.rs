@@ -28,7 +28,10 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use wiglaf_link::frame::{self, HEADERS_LEN};
 use wiglaf_link::{Arrived, Deliver, Drops, Lane, Limits, Link, Sent, Train, Unreachable};
-use wiglaf_link_udp::{BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface, Routes, Way};
+use wiglaf_link_udp::{
+    BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface, Routes, Way, grow_send_buffer,
+    kernel_is_from,
+};
 
 use offload::{OFFLOAD_LEN, Trial};
 use ring::{Ring, TRAIN_FRAME_LEN_MAX, set_option};
@@ -39,9 +42,12 @@ const IDLE_STRIDE: u32 = 64;
 /// Which poll looks at an idle bulk socket: trains of eager messages come unannounced.
 const BULK_IDLE_STRIDE: u32 = 32;
 
-/// From so many datagrams on, a train that the interface does not cut takes the IP stack less
-/// time to cut than it takes to send its datagrams past the stack one by one.
-const CUT_MIN: usize = 4;
+/// First kernel that knows trains of UDP in what stands before a frame. Earlier ones would leave
+/// a place of the ring for good to a train that they cannot describe.
+const TRAINS_KERNEL_MIN: (u32, u32) = (6, 2);
+
+/// Room that is asked of the kernel for frames that the interface has not sent yet.
+const SEND_BUFFER_LEN: usize = 4 << 20;
 
 /// How many polls pass between two looks for reports of unreachable ports.
 const REPORT_STRIDE: u32 = 4096;
@@ -153,14 +159,28 @@ impl PacketLink {
         bulk: BulkSocket,
         interface: Interface,
     ) -> Result<Self, OpenError> {
+        let trains = kernel_is_from(TRAINS_KERNEL_MIN);
+        Self::with_trains(trains, packet, plain, bulk, interface)
+    }
+
+    fn with_trains(
+        trains: bool,
+        packet: OwnedFd,
+        plain: FrameSocket,
+        bulk: BulkSocket,
+        interface: Interface,
+    ) -> Result<Self, OpenError> {
         let mac = interface.mac.ok_or(OpenError::NotEthernet)?;
         let frame_len_max = bulk.frame_len_max();
-        let ring = Ring::new(packet, HEADERS_LEN + frame_len_max).map_err(OpenError::Packet)?;
+        grow_send_buffer(packet.as_fd(), SEND_BUFFER_LEN).map_err(OpenError::Packet)?;
+        let ring =
+            Ring::new(packet, HEADERS_LEN + frame_len_max, trains).map_err(OpenError::Packet)?;
+        let fitting = (TRAIN_FRAME_LEN_MAX - HEADERS_LEN) / frame_len_max;
         filter::attach(plain.as_fd(), &filter::not_from_interface(interface.index))
             .map_err(OpenError::Packet)?;
         let limits = Limits {
             frame_len_max,
-            latency_train_max: ((TRAIN_FRAME_LEN_MAX - HEADERS_LEN) / frame_len_max).max(1),
+            latency_train_max: if trains { fitting.max(1) } else { 1 },
             bulk_train_max: bulk.train_max(),
             bulk_window_len: bulk.window_len(),
         };
@@ -201,7 +221,6 @@ impl PacketLink {
     fn send_frames(&mut self, train: &Train<'_>) -> io::Result<Sent> {
         let mac = match self.routes.way(self.plain.as_fd(), *train.to.ip()) {
             Way::Ring(mac) => mac,
-            Way::Stack if self.is_cut_by_stack(train) => return Ok(Sent::All),
             Way::Stack => return self.plain.send(train.to, train.segment_len, train.bytes),
             Way::Gone => return Err(io::Error::from_raw_os_error(libc::ENODEV)),
         };
@@ -210,10 +229,17 @@ impl PacketLink {
         }
         // A ring must have room for what nobody cuts on the way.
         let fits = train.bytes.len() + HEADERS_LEN <= TRAIN_FRAME_LEN_MAX;
-        if fits && self.send_cut(mac, train) {
-            return Ok(Sent::All);
+        if fits && self.ring.takes_trains() && !self.trial.is_paused() {
+            let Err(error) = self.send_whole(mac, train) else {
+                self.trial.found(true);
+                return Ok(Sent::All);
+            };
+            if error.kind() == io::ErrorKind::WouldBlock {
+                return Ok(Sent::Full);
+            }
+            self.trial.found(false);
         }
-        self.send_train(mac, train)
+        self.send_singly(mac, train)
     }
 
     fn send_one(&mut self, mac: [u8; 6], train: &Train<'_>) -> io::Result<Sent> {
@@ -222,26 +248,10 @@ impl PacketLink {
             return Ok(Sent::All);
         };
         let result = self.send_frame(&offload::NONE, &headers, train.bytes);
-        self.judge(result.map(|()| 1), 0, 1)
+        self.judge(result, 1)
     }
 
-    /// Sends a train as one for others to cut, if that is the faster way; whether it did.
-    fn send_cut(&mut self, mac: [u8; 6], train: &Train<'_>) -> bool {
-        if self.trial.is_due() {
-            if self.send_whole(mac, train).is_ok() {
-                return true;
-            }
-            self.trial.refused();
-        }
-        self.is_cut_by_stack(train)
-    }
-
-    fn is_cut_by_stack(&self, train: &Train<'_>) -> bool {
-        (CUT_MIN * train.segment_len..TRAIN_FRAME_LEN_MAX).contains(&train.bytes.len())
-            && self.plain.send_cut(train.to, train.segment_len, train.bytes).is_ok()
-    }
-
-    /// Sends a train as one, or nothing of it.
+    /// Sends a train as one, which the interface cuts, or nothing of it.
     fn send_whole(&mut self, mac: [u8; 6], train: &Train<'_>) -> io::Result<()> {
         let segment_len =
             u16::try_from(train.segment_len).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -263,7 +273,7 @@ impl PacketLink {
         self.ring.send(&self.frame)
     }
 
-    fn send_train(&mut self, mac: [u8; 6], train: &Train<'_>) -> io::Result<Sent> {
+    fn send_singly(&mut self, mac: [u8; 6], train: &Train<'_>) -> io::Result<Sent> {
         let segment_len = train.segment_len.max(1);
         let last_len = (train.bytes.len() - 1) % segment_len + 1;
         let full = self.routes.headers(mac, train.to, segment_len).map(alone);
@@ -286,26 +296,28 @@ impl PacketLink {
             match self.ring.send_many::<BATCH_MAX>(&frames[..count]) {
                 Ok(0) => break,
                 Ok(sent) => done += sent,
-                Err(error) => return self.judge(Err(error), done, total),
+                Err(_) if done > 0 => {
+                    // What is gone cannot be called back; the stack has a queue for the rest.
+                    let rest = &train.bytes[done * segment_len..];
+                    self.plain.send(train.to, segment_len, rest)?;
+                    break;
+                }
+                Err(error) => return self.judge(Err(error), total),
             }
         }
         Ok(Sent::All)
     }
 
-    /// What the outcome of a send means when `done` of `total` frames had
-    /// gone out before it.
-    fn judge(&mut self, result: io::Result<usize>, done: usize, total: usize) -> io::Result<Sent> {
+    /// What the outcome of a send of `total` frames means, none of which had gone out before it.
+    fn judge(&mut self, result: io::Result<()>, total: usize) -> io::Result<Sent> {
         let Err(error) = result else { return Ok(Sent::All) };
         match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR) if done == 0 => {
-                Ok(Sent::Full)
-            }
+            Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR) => Ok(Sent::Full),
             Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::ENXIO | libc::ENODEV) => {
                 Err(error)
             }
-            // What is already gone cannot be called back: the rest is lost.
             _ => {
-                self.lost += (total - done) as u64;
+                self.lost += total as u64;
                 Ok(Sent::All)
             }
         }
@@ -346,7 +358,9 @@ impl Link for PacketLink {
     }
 
     fn limits(&self) -> Limits {
-        self.limits
+        let paused = self.trial.is_paused();
+        let latency_train_max = if paused { 1 } else { self.limits.latency_train_max };
+        Limits { latency_train_max, ..self.limits }
     }
 
     fn reaches(&self, _to: SocketAddrV4) -> bool {
@@ -356,14 +370,20 @@ impl Link for PacketLink {
     fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
         match train.lane {
             Lane::Latency => self.send_frames(train),
-            Lane::Bulk => self.bulk.send(train.to, train.segment_len, train.bytes),
+            Lane::Bulk => {
+                self.trial.passed();
+                self.bulk.send(train.to, train.segment_len, train.bytes)
+            }
         }
     }
 
     fn lend(&mut self, train: &Train<'_>) -> io::Result<Sent> {
         match train.lane {
             Lane::Latency => self.send(train),
-            Lane::Bulk => self.bulk.lend(train.to, train.segment_len, train.bytes),
+            Lane::Bulk => {
+                self.trial.passed();
+                self.bulk.lend(train.to, train.segment_len, train.bytes)
+            }
         }
     }
 
@@ -375,12 +395,12 @@ impl Link for PacketLink {
                 Some(train) => deliver(&train),
                 None => *malformed += 1,
             });
-        if self.bulk_poll.is_due() {
+        if self.bulk_poll.is_due(count == BATCH_MAX) {
             let found = self.bulk.recv(deliver)?;
             self.bulk_poll.found(found);
             count += found;
         }
-        if self.plain_poll.is_due() {
+        if self.plain_poll.is_due(false) {
             let found = self.plain.recv(deliver)?;
             self.plain_poll.found(found);
             count += found;

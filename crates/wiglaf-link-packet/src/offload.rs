@@ -55,26 +55,38 @@ pub(crate) fn segment_len(bytes: &[u8; OFFLOAD_LEN], whole: usize) -> Option<usi
 }
 
 /// Whether trains are worth a try: where the interface does not cut them, the kernel refuses
-/// them one by one.
+/// them one by one, and does not say that this is why. A queue that is full is soon another.
 #[derive(Debug, Default)]
 pub(crate) struct Trial {
+    /// Trains that are not tried before the next one is.
     pause: u32,
+    /// How many there were when one was refused last; 0 since one was taken.
+    last_pause: u32,
 }
 
-/// How many trains go as single frames after one was refused.
-const PAUSE: u32 = 1024;
+/// How many trains go another way after one was refused, and after many were.
+const PAUSE_MIN: u32 = 8;
+const PAUSE_MAX: u32 = 1024;
 
 impl Trial {
-    /// To be asked once for each train.
-    pub(crate) fn is_due(&mut self) -> bool {
-        let due = self.pause == 0;
-        self.pause = self.pause.saturating_sub(1);
-        due
+    /// Whether the next train is not to be tried.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.pause > 0
     }
 
-    /// The train was refused.
-    pub(crate) fn refused(&mut self) {
-        self.pause = PAUSE;
+    /// A train went another way.
+    pub(crate) fn passed(&mut self) {
+        self.pause = self.pause.saturating_sub(1);
+    }
+
+    /// A train was taken, or refused.
+    pub(crate) fn found(&mut self, taken: bool) {
+        if taken {
+            self.last_pause = 0;
+        } else {
+            self.pause = (2 * self.last_pause).clamp(PAUSE_MIN, PAUSE_MAX);
+            self.last_pause = self.pause;
+        }
     }
 }
 
@@ -93,10 +105,27 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_train_is_tried_again_much_later() {
+    fn trains_that_are_refused_are_tried_less_and_less() {
         let mut trial = Trial::default();
-        assert!(trial.is_due() && trial.is_due());
-        trial.refused();
-        assert_eq!((0..3000).filter(|_| trial.is_due()).count(), 3000 - PAUSE as usize);
+        let mut tries = |taken: bool, trains: u32| {
+            let mut tries = 0;
+            for _ in 0..trains {
+                if trial.is_paused() {
+                    trial.passed();
+                } else {
+                    tries += 1;
+                    trial.found(taken);
+                }
+            }
+            tries
+        };
+        assert_eq!(tries(true, 100), 100);
+        assert_eq!(tries(false, 1 + 8 + 1 + 16), 2);
+        let seldom = 10 * (PAUSE_MAX + 1);
+        assert!((10..20).contains(&tries(false, seldom)));
+        // What was a full queue costs little.
+        assert!(tries(true, PAUSE_MAX + 100) >= 100);
+        assert_eq!(tries(false, 1), 1);
+        assert_eq!(tries(true, PAUSE_MIN + 10), 10);
     }
 }

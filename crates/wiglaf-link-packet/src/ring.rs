@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::offload::OFFLOAD_LEN;
+use crate::offload::{self, OFFLOAD_LEN};
 
 /// Bytes of a place that the kernel's own headers may take.
 const PLACE_HEADERS_LEN: usize = 128;
@@ -63,6 +63,8 @@ pub(crate) struct Ring {
     area: NonNull<u8>,
     place_len: usize,
     place_count: usize,
+    /// What tells of trains stands before each frame.
+    takes_trains: bool,
     next: usize,
     truncated: u64,
     overflows: u64,
@@ -74,8 +76,12 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     /// Sets up the ring of a packet socket that is filtered and bound, for
-    /// frames of up to `frame_len_max` bytes.
-    pub(crate) fn new(socket: OwnedFd, frame_len_max: usize) -> io::Result<Self> {
+    /// frames of up to `frame_len_max` bytes; with `trains`, also for those of many datagrams.
+    pub(crate) fn new(
+        socket: OwnedFd,
+        frame_len_max: usize,
+        takes_trains: bool,
+    ) -> io::Result<Self> {
         let place_len =
             (frame_len_max + PLACE_HEADERS_LEN).next_power_of_two().clamp(PLACE_LEN_MIN, BLOCK_LEN);
         let ring_len = PLACE_COUNT * place_len;
@@ -85,7 +91,7 @@ impl Ring {
             place_len: place_len as libc::c_uint,
             place_count: PLACE_COUNT as libc::c_uint,
         };
-        set_option(socket.as_fd(), libc::PACKET_VNET_HDR, &1)?;
+        set_option(socket.as_fd(), libc::PACKET_VNET_HDR, &libc::c_int::from(takes_trains))?;
         set_option(socket.as_fd(), libc::PACKET_VERSION, &TPACKET_V2)?;
         set_option(socket.as_fd(), libc::PACKET_RX_RING, &geometry)?;
         // SAFETY: a fresh shared mapping of the ring that was just set up;
@@ -109,6 +115,7 @@ impl Ring {
             area,
             place_len,
             place_count: PLACE_COUNT,
+            takes_trains,
             next: 0,
             truncated: 0,
             overflows: 0,
@@ -140,13 +147,24 @@ impl Ring {
             let frame = unsafe { frame_of(place, self.place_len) };
             self.overflows += u64::from(flags & libc::TP_STATUS_LOSING != 0);
             match frame {
-                Some((offload, frame)) => show(offload, frame),
+                Some((offload, frame)) if self.takes_trains => show(offload, frame),
+                Some((_, frame)) => show(&offload::NONE, frame),
                 None => self.truncated += 1,
             }
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
             self.next = if self.next + 1 == self.place_count { 0 } else { self.next + 1 };
         }
         count_max
+    }
+
+    /// Whether a train can be sent as one.
+    pub(crate) fn takes_trains(&self) -> bool {
+        self.takes_trains
+    }
+
+    /// `frame` as the kernel takes it.
+    fn wanted<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        if self.takes_trains { frame } else { &frame[OFFLOAD_LEN..] }
     }
 
     /// Whether a frame is waiting.
@@ -171,6 +189,7 @@ impl Ring {
 
     /// Sends one frame, behind what tells of trains.
     pub(crate) fn send(&self, frame: &[u8]) -> io::Result<()> {
+        let frame = self.wanted(frame);
         // SAFETY: the kernel reads `frame`, which is live.
         let status = unsafe {
             libc::send(
@@ -190,7 +209,7 @@ impl Ring {
         // SAFETY: all-zero bytes are a valid `mmsghdr`.
         let mut msgs: [libc::mmsghdr; N] = unsafe { mem::zeroed() };
         for ((frame, iov), msg) in frames.iter().zip(&mut iovs).zip(&mut msgs) {
-            *iov = [frame.0, frame.1].map(|part| libc::iovec {
+            *iov = [self.wanted(frame.0), frame.1].map(|part| libc::iovec {
                 iov_base: part.as_ptr().cast_mut().cast(),
                 iov_len: part.len(),
             });

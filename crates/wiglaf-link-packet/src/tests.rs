@@ -107,12 +107,33 @@ fn short_trains_cross_as_one_where_nothing_cuts_them() {
     let train = Train { to: b.local(), lane: Lane::Latency, segment_len: len, bytes: &bytes };
     a.send(&train).expect("the link works");
     assert_eq!(receive_trains(&mut b, most), [most]);
+    assert!(!a.trial.is_paused(), "the interface took it");
     // An interface that takes no longer frames: the kernel refuses trains past its queue.
     pair.a.ip(&["link", "set", INTERFACE, "gso_max_size", "2000"]).expect("set");
     assert_carries(&mut a, &mut b, Lane::Latency, len, len * most);
     a.send(&train).expect("the link works");
     assert_eq!(receive_trains(&mut b, most), vec![1; most]);
-    assert!(!a.trial.is_due());
+    assert_eq!(a.limits().latency_train_max, 1, "others go to the bulk port for a while");
+    assert_eq!((a.lost(), b.malformed(), b.overflows()), (0, 0, 0));
+}
+
+/// As kernels before 6.2 have it.
+#[test]
+fn without_trains_each_datagram_goes_alone() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let without = |node: &Node| {
+        node.run(|| {
+            let plain = FrameSocket::open(SocketAddrV4::new(node.ip, 0)).expect("bound");
+            let bulk = BulkSocket::open(node.ip).expect("bound");
+            let interface = interface_of(node);
+            let packet = open_packet_socket(&interface, plain.local()).expect("root may");
+            PacketLink::with_trains(false, packet, plain, bulk, interface).expect("opened")
+        })
+    };
+    let (mut a, mut b, mut udp) = (without(&pair.a), without(&pair.b), open_udp(&pair.b));
+    assert_eq!(a.limits().latency_train_max, 1);
+    both_lanes(&mut a, &mut b);
+    both_lanes(&mut a, &mut udp);
     assert_eq!((a.lost(), b.malformed(), b.overflows()), (0, 0, 0));
 }
 
@@ -229,7 +250,7 @@ fn no_listener_is_answered_for_an_open_port() {
 fn injector(node: &Node) -> Ring {
     let nowhere = SocketAddrV4::new(node.ip, 9);
     node.run(|| open_packet_socket(&interface_of(node), nowhere))
-        .and_then(|socket| Ring::new(socket, 2000))
+        .and_then(|socket| Ring::new(socket, 2000, true))
         .expect("root may open packet sockets")
 }
 

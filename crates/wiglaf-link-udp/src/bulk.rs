@@ -339,8 +339,7 @@ fn in_ns(seconds: i64, nanoseconds: i64) -> i64 {
     seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
 }
 
-/// Sends a train that the kernel, or the NIC, cuts.
-pub(crate) fn send_train(
+fn send_train(
     socket: BorrowedFd<'_>,
     to: SocketAddrV4,
     segment_len: usize,

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use wiglaf_link::{Arrived, Deliver, Sent, Unreachable};
 
-use crate::bulk::send_train;
 use crate::refused::Refused;
 use crate::sys::{self, SOCKADDR_LEN, Trouble, trouble};
 
@@ -113,14 +112,6 @@ impl FrameSocket {
             }
         }
         Ok(Sent::All)
-    }
-
-    /// Sends `bytes` as datagrams of `segment_len` bytes that the kernel cuts: all of them or none.
-    ///
-    /// # Errors
-    /// When the kernel does not, for whatever reason.
-    pub fn send_cut(&self, to: SocketAddrV4, segment_len: usize, bytes: &[u8]) -> io::Result<()> {
-        send_train(self.socket.as_fd(), to, segment_len, bytes)
     }
 
     fn send_one(&mut self, to: SocketAddrV4, bytes: &[u8]) -> io::Result<Sent> {

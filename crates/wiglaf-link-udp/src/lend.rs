@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::{IoSliceRaw, PipeFlags, SpliceFlags};
 
+use crate::kernel::kernel_is_from;
 use crate::refused::Refused;
 use crate::sys;
 
@@ -38,9 +39,7 @@ impl Lender {
     /// # Errors
     /// When the kernel cannot do it.
     pub(crate) fn open(ip: Ipv4Addr) -> io::Result<Self> {
-        let uname = rustix::system::uname();
-        let release = uname.release().to_str().unwrap_or_default();
-        if version(release).is_none_or(|version| version < KERNEL_MIN) {
+        if !kernel_is_from(KERNEL_MIN) {
             return Err(Errno::OPNOTSUPP.into());
         }
         let socket = UdpSocket::bind(SocketAddrV4::new(ip, 0))?;
@@ -118,24 +117,5 @@ impl Pipe {
         }
         let sent = rustix::pipe::splice(&self.reading, None, socket, None, taken, flags)?;
         if sent == taken { Ok(()) } else { Err(Errno::IO.into()) }
-    }
-}
-
-/// The first two numbers of a kernel's release.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn releases_are_told_apart_by_number() {
-        assert_eq!(version("6.18.44-fc-v595"), Some((6, 18)));
-        assert_eq!(version("6.5-rc1"), Some((6, 5)));
-        assert!(version("5.15.0-91-generic") < Some(KERNEL_MIN));
-        assert_eq!(version("unknown"), None);
     }
 }

@@ -4,7 +4,7 @@
 //! Small frames and bulk data have a socket each. The bulk socket sends
 //! trains with segmentation offload and receives them coalesced, which must
 //! not happen to the small ones: a link past the IP stack on the other side
-//! could not read a coalesced train on its latency port.
+//! could not read a long coalesced train on its latency port.
 //!
 //! [`BulkSocket`], [`FrameSocket`], [`Routes`] and [`interface`] are public for
 //! the other links, which share their bulk lane and fall back on ordinary
@@ -13,6 +13,7 @@
 mod bulk;
 mod frame;
 pub mod interface;
+mod kernel;
 mod lend;
 mod neighbour;
 mod refused;
@@ -29,7 +30,9 @@ use wiglaf_link::{Deliver, Drops, Lane, Limits, Link, Sent, Train, Unreachable};
 pub use bulk::BulkSocket;
 pub use frame::{BATCH_MAX, FrameSocket};
 pub use interface::Interface;
+pub use kernel::kernel_is_from;
 pub use routes::{Routes, Way};
+pub use sys::grow_send_buffer;
 
 /// Longest UDP payload that any link sends: a jumbo frame of 9000 bytes.
 pub const FRAME_LEN_MAX: usize = 9000 - UDP_IP_HEADER_LEN;
@@ -44,6 +47,10 @@ const BULK_IDLE_POLLS_MAX: u32 = 1024;
 
 /// Which poll looks at an idle bulk socket.
 const BULK_IDLE_STRIDE: u32 = 8;
+
+/// How many polls in a row may find so much in the latency lane that they leave the bulk socket
+/// for later: nobody is to keep it shut.
+const PUT_OFF_MAX: u32 = 4;
 
 /// A link over a latency and a bulk UDP socket.
 #[derive(Debug)]
@@ -116,7 +123,7 @@ impl Link for UdpLink {
 
     fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         let mut count = self.frames.recv(deliver)?;
-        if self.poll.is_due() {
+        if self.poll.is_due(count > 0) {
             let bulk_count = self.bulk.recv(deliver)?;
             self.poll.found(bulk_count);
             count += bulk_count;
@@ -151,6 +158,7 @@ impl Link for UdpLink {
 pub struct BulkPoll {
     idle_polls: u32,
     stride: u32,
+    put_off: u32,
 }
 
 impl BulkPoll {
@@ -158,11 +166,17 @@ impl BulkPoll {
     /// after a long idle time.
     #[must_use]
     pub fn with_stride(stride: u32) -> Self {
-        Self { idle_polls: 0, stride }
+        Self { idle_polls: 0, stride, put_off: 0 }
     }
 
-    /// Whether this poll should look; to be asked once per poll.
-    pub fn is_due(&mut self) -> bool {
+    /// Whether this poll should look; to be asked once per poll. It puts the look off, for
+    /// some polls, while `more` waits elsewhere: what was sent before should be found before.
+    pub fn is_due(&mut self, more: bool) -> bool {
+        if more && self.put_off < PUT_OFF_MAX {
+            self.put_off += 1;
+            return false;
+        }
+        self.put_off = 0;
         if self.idle_polls < BULK_IDLE_POLLS_MAX {
             return true;
         }

@@ -79,7 +79,7 @@ pub(crate) fn grow_recv_buffer(socket: BorrowedFd<'_>, len: usize) -> io::Result
 }
 
 /// Asks for a send buffer of `len` bytes; what is granted will do.
-pub(crate) fn grow_send_buffer(socket: BorrowedFd<'_>, len: usize) -> io::Result<()> {
+pub fn grow_send_buffer(socket: BorrowedFd<'_>, len: usize) -> io::Result<()> {
     let wanted = libc::c_int::try_from(len).unwrap_or(libc::c_int::MAX);
     set_int(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, wanted)
         .or_else(|_| set_int(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, wanted))

@@ -324,7 +324,7 @@ fn bulk_arrivals_are_seen_within_a_few_polls() {
     let mut worst = 0;
     let mut since = 0;
     for _ in 0..10_000 {
-        if poll.is_due() {
+        if poll.is_due(false) {
             poll.found(0);
             worst = worst.max(since);
             since = 0;
@@ -333,6 +333,25 @@ fn bulk_arrivals_are_seen_within_a_few_polls() {
         }
     }
     assert_eq!(worst, BULK_IDLE_STRIDE - 1);
+    poll.reset();
+    let looks: Vec<bool> = (0..10).map(|_| poll.is_due(true)).collect();
+    assert_eq!(looks.iter().filter(|due| **due).count(), 2, "a flood elsewhere does not shut it");
+    assert!(!looks[0] && poll.is_due(false));
+}
+
+#[test]
+fn what_was_sent_before_a_train_is_found_before_it() {
+    let (mut a, mut b) = (open(Ipv4Addr::LOCALHOST), open(Ipv4Addr::LOCALHOST));
+    let frames = [1; 20];
+    let to = b.local();
+    a.send(&Train { to, lane: Lane::Latency, segment_len: 1, bytes: &frames }).expect("sent");
+    let to = SocketAddrV4::new(*to.ip(), b.bulk_port());
+    a.send(&Train { to, lane: Lane::Bulk, segment_len: 1, bytes: &[2; 5] }).expect("sent");
+    let mut got = Vec::new();
+    while got.len() < 25 {
+        b.recv(&mut |_, bytes| got.extend_from_slice(bytes)).expect("the link works");
+    }
+    assert_eq!(got, [[1; 20].as_slice(), &[2; 5]].concat());
 }
 
 #[test]

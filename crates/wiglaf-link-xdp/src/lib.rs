@@ -331,12 +331,12 @@ impl Link for XdpLink {
             Ok((from, payload)) => deliver(&Arrived::alone(from, payload)),
             Err(_) => *malformed += 1,
         });
-        if self.bulk_poll.is_due() {
+        if self.bulk_poll.is_due(count == BATCH_MAX) {
             let found = self.bulk.recv(deliver)?;
             self.bulk_poll.found(found);
             count += found;
         }
-        if self.plain_poll.is_due() {
+        if self.plain_poll.is_due(false) {
             let found = self.plain.recv(deliver)?;
             self.plain_poll.found(found);
             count += found;

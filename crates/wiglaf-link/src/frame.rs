@@ -176,6 +176,21 @@ mod tests {
         assert_eq!(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
     }
 
+    /// As an interface completes it: the sum over all of it, from the UDP header on, is put in place
+    /// of that of the pseudo-header, which it began with.
+    #[test]
+    fn the_checksum_of_a_train_can_be_completed() {
+        let mut frame = headers_of_train(&ends(), 6).expect("it fits").to_vec();
+        frame.extend_from_slice(b"wiglaf");
+        let checksum = !sum(&frame[UDP_AT..]);
+        frame[UDP_CHECKSUM_AT..UDP_CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
+        // RFC 768: addresses, 0 and protocol, length, and then the datagram.
+        let mut whole = [&[10, 0, 0, 1], &[10, 0, 0, 2], &[0, 17, 0, 14][..]].concat();
+        whole.extend_from_slice(&frame[UDP_AT..]);
+        assert_eq!(sum(&whole), 0xffff);
+        assert_eq!(parse(&frame, ends().to), Ok((ends().from, b"wiglaf".as_slice())));
+    }
+
     #[test]
     fn each_lie_is_refused() {
         let good = frame(b"payload");

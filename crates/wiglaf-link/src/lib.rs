@@ -52,13 +52,13 @@ pub enum Sent {
     Full,
 }
 
-/// What a link can do; constant over its life.
+/// What a link can do; constant over its life, but for `latency_train_max`, which is to be asked
+/// for again after each train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Longest UDP payload of one datagram.
     pub frame_len_max: usize,
-    /// Most datagrams that the latency lane carries as one train, which arrives behind what was
-    /// sent before; 1 where it takes them one by one.
+    /// Most datagrams that the latency lane carries as one train; 1 where it takes them one by one.
     pub latency_train_max: usize,
     /// Most datagrams in one bulk train.
     pub bulk_train_max: usize,

@@ -252,6 +252,13 @@ impl Transport {
         index
     }
 
+    /// From now on so many datagrams are a train to the port of single ones, on one of the paths.
+    pub fn set_latency_train_max(&mut self, path: usize, datagrams: usize) {
+        if let Some(path) = self.config.paths.get_mut(path) {
+            path.latency_train_max = datagrams;
+        }
+    }
+
     /// What can be seen of a peer.
     #[must_use]
     pub fn peer(&self, peer: PeerId) -> Option<PeerView> {

@@ -346,7 +346,9 @@ fn short_trains_go_to_the_port_of_single_datagrams() {
     net.advance(Duration::from_millis(1));
     net.settle();
     assert_eq!(post(&mut net, 5, 2000), [(7000, false, 2)]);
-    assert_eq!(net.sides[1].app.tags[1..], [1, 2, 3, 4, 5]);
+    net.sides[0].transport.set_latency_train_max(0, 1); // it takes none any longer
+    assert_eq!(post(&mut net, 6, 2000), [(7001, true, 2)]);
+    assert_eq!(net.sides[1].app.tags[1..], [1, 2, 3, 4, 5, 6]);
 }
 
 #[test]
