@@ -229,7 +229,7 @@ impl PacketLink {
         }
         // A ring must have room for what nobody cuts on the way.
         let fits = train.bytes.len() + HEADERS_LEN <= TRAIN_FRAME_LEN_MAX;
-        if fits && self.ring.takes_trains() && !self.trial.is_paused() {
+        if fits && self.limits().latency_train_max > 1 {
             let Err(error) = self.send_whole(mac, train) else {
                 self.trial.found(true);
                 return Ok(Sent::All);

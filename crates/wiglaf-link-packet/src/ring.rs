@@ -157,11 +157,6 @@ impl Ring {
         count_max
     }
 
-    /// Whether a train can be sent as one.
-    pub(crate) fn takes_trains(&self) -> bool {
-        self.takes_trains
-    }
-
     /// `frame` as the kernel takes it.
     fn wanted<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         if self.takes_trains { frame } else { &frame[OFFLOAD_LEN..] }

@@ -13,8 +13,6 @@ pub const BITMAP_BITS: u64 = 64 * wiglaf_wire::BITMAP_WORDS_MAX as u64;
 /// A packet counts as lost once packets transmitted this much later have been
 /// acknowledged (RFC 9002, section 6.1.1).
 pub const REORDER_THRESHOLD: u64 = 3;
-/// So many ordered datagrams that wait together go as a train.
-pub const ORDERED_TRAIN_MIN: usize = 2;
 /// So many ordered datagrams on their way make a burst: a body that is not full may then wait for
 /// more messages.
 pub const BURST_MIN: u32 = 4;

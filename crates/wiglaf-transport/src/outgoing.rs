@@ -5,7 +5,7 @@ use wiglaf_wire::{
     NUMBER_BITS, Record, SEGMENT_PREFIX_LEN, Segment, lane, seal,
 };
 
-use crate::limits::{BURST_GAP, BURST_MIN, CLOCK_TOLD_AFTER, CLOCK_TOLD_FIRST, ORDERED_TRAIN_MIN};
+use crate::limits::{BURST_GAP, BURST_MIN, CLOCK_TOLD_AFTER, CLOCK_TOLD_FIRST};
 use crate::returns::micros;
 use crate::session::{AckDebt, Piece, Session, State};
 use crate::time::Instant;
@@ -132,8 +132,8 @@ impl Transport {
             return None;
         }
         let behind = session.ordered_on_bulk_below > session.ordered.base();
-        // What fits one short train; two take as long as a long one.
-        let is_short = ready < ORDERED_TRAIN_MIN || ready <= path.latency_train_max;
+        // One datagram, or what fits one short train; two take as long as a long one.
+        let is_short = ready <= path.latency_train_max;
         let by_bulk = session.bulk_port != 0 && ready > 0 && (behind || !is_short);
         let count_max = match session.ordered.has_lost() {
             true => 1,
