@@ -59,6 +59,7 @@ const ASAN: Sanitizer = Sanitizer {
     canary: ("wiglaf-endpoint", &["--lib", "a_read_beyond_the_end_that_must_be_found"]),
     finding: "heap-buffer-overflow",
     runs: &[
+        ("wiglaf-crc", &["--lib"]),
         ("wiglaf-link", &["--lib"]),
         ("wiglaf-link-shm", &["--lib"]),
         ("wiglaf-link-udp", &["--lib"]),
@@ -81,6 +82,7 @@ const MIRI: Sanitizer = Sanitizer {
     // receive window with a set has not been seen to end.
     runs: &[
         ("wiglaf-endpoint", &["--lib"]),
+        ("wiglaf-crc", &["--lib"]),
         ("wiglaf-wire", &["--lib"]),
         ("wiglaf-transport", &["--lib", "--", "--skip", "encrypt", "--skip", "agrees_with_a_set"]),
     ],

@@ -21,7 +21,8 @@ const SAFE: &[&str] = &[
 ];
 /// Which crates of ours a crate may name.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("wiglaf-wire", &[]),
+    ("wiglaf-crc", &[]),
+    ("wiglaf-wire", &["wiglaf-crc"]),
     ("wiglaf-transport", &["wiglaf-wire"]),
     ("wiglaf-link", &["wiglaf-wire"]),
     ("wiglaf-link-udp", &["wiglaf-link"]),

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
 
 use wiglaf_link::near::Payload as Bytes;
-use wiglaf_transport::{Gone, PeerId, Sink, Source, Wanted};
+use wiglaf_transport::{Gone, PeerId, Sink, Wanted};
 use wiglaf_wire::{Class, Envelope};
 
 use crate::content::Content;
@@ -436,14 +436,6 @@ fn copy_of(payload: &dyn Bytes) -> Vec<u8> {
 
 fn active(peer: PeerId, envelope: &Envelope, payload: Vec<u8>) -> ActiveMessage {
     ActiveMessage { source: peer, handler: envelope.tag, data: envelope.data, payload }
-}
-
-impl Source for Books {
-    fn read(&self, token: u64, offset: u64, out: &mut [u8]) {
-        if let Some(sending) = self.sending.get(token as usize) {
-            sending.content.read(offset as usize, out);
-        }
-    }
 }
 
 fn is_remote(class: Class) -> bool {

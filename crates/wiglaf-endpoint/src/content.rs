@@ -1,5 +1,9 @@
 //! Where the bytes of what is being sent are.
 
+use wiglaf_transport::Source;
+use wiglaf_wire::Crc32c;
+
+use crate::books::Books;
 use crate::exposed::{Exposed, Grant};
 use crate::memory::Regions;
 
@@ -25,6 +29,17 @@ impl Content {
         }
     }
 
+    /// As [`Content::read`]; answers `sum` continued over `out`.
+    pub(crate) fn read_summed(&self, offset: usize, out: &mut [u8], sum: Crc32c) -> Crc32c {
+        match self {
+            Self::User(regions) => regions.read_summed(offset, out, sum),
+            Self::Owned(_) | Self::Exposed(..) => {
+                self.read(offset, out);
+                sum.over(out)
+            }
+        }
+    }
+
     pub(crate) fn read(&self, offset: usize, out: &mut [u8]) {
         match self {
             Self::User(regions) => regions.read(offset, out),
@@ -39,5 +54,18 @@ impl Content {
                 }
             }
         }
+    }
+}
+
+impl Source for Books {
+    fn read(&self, token: u64, offset: u64, out: &mut [u8]) {
+        if let Some(sending) = self.sending(token) {
+            sending.content.read(offset as usize, out);
+        }
+    }
+
+    fn read_summed(&self, token: u64, offset: u64, out: &mut [u8], sum: Crc32c) -> Crc32c {
+        let sending = self.sending(token);
+        sending.map_or(sum, |sending| sending.content.read_summed(offset as usize, out, sum))
     }
 }

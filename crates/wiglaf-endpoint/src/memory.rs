@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use wiglaf_link::near::Payload;
+use wiglaf_wire::Crc32c;
 
 /// Most regions of one operation.
 pub const REGIONS_MAX: usize = 4;
@@ -202,6 +203,18 @@ impl Regions {
         });
     }
 
+    /// As [`Regions::read`]; answers `sum` continued over `out`.
+    pub(crate) fn read_summed(&self, offset: usize, out: &mut [u8], mut sum: Crc32c) -> Crc32c {
+        let mut end = 0;
+        self.pieces(offset, out.len(), |ptr, at, len| {
+            end = at + len;
+            // SAFETY: as in `read`; the user does not change them meanwhile.
+            let piece = unsafe { std::slice::from_raw_parts(ptr, len) };
+            sum = sum.copy(piece, &mut out[at..end]);
+        });
+        if end < out.len() { sum.over(&out[end..]) } else { sum }
+    }
+
     /// All bytes, in memory of our own.
     pub(crate) fn copied(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len];
@@ -277,6 +290,14 @@ mod tests {
         regions.write(6, &[7, 8, 9, 9, 9]); // three bytes too many: left out
         regions.read(4, &mut out);
         assert_eq!(out, [4, 0, 7, 8, 4, 0]);
+        let before = Crc32c::EMPTY.over(b"before");
+        for offset in [0, 2, 4, 8, 9] {
+            let mut summed = [5; 6];
+            out = summed;
+            regions.read(offset, &mut out);
+            let sum = regions.read_summed(offset, &mut summed, before);
+            assert_eq!((summed, sum), (out, before.over(&out)), "from {offset} on");
+        }
     }
 
     #[test]

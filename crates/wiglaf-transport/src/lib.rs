@@ -36,13 +36,19 @@ pub use transport::{Config, Path, PeerId, PeerView, Transport};
 
 use std::net::SocketAddrV4;
 
-use wiglaf_wire::Envelope;
+use wiglaf_wire::{Crc32c, Envelope};
 
 /// Where outgoing payloads come from.
 pub trait Source {
     /// Copies `out.len()` bytes of the send that is named `token`, from
     /// `offset` on.
     fn read(&self, token: u64, offset: u64, out: &mut [u8]);
+
+    /// The same; answers `sum` continued over them. Who can make it while it copies, does.
+    fn read_summed(&self, token: u64, offset: u64, out: &mut [u8], sum: Crc32c) -> Crc32c {
+        self.read(token, offset, out);
+        sum.over(out)
+    }
 }
 
 /// What a receiver wants of a message that was announced.

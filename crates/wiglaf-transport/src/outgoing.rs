@@ -1,8 +1,8 @@
 //! What goes out: which session, which lane, which bytes.
 
 use wiglaf_wire::{
-    Ack, BITMAP_WORDS_MAX, Batch, DELAY_LONG, DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN, Header, Kind,
-    NUMBER_BITS, Record, SEGMENT_PREFIX_LEN, Segment, lane, seal,
+    Ack, BITMAP_WORDS_MAX, Batch, Crc32c, DELAY_LONG, DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN,
+    Header, Kind, NUMBER_BITS, Record, SEGMENT_PREFIX_LEN, Segment, lane, seal, seal_summed,
 };
 
 use crate::limits::{BURST_GAP, BURST_MIN, CLOCK_TOLD_AFTER, CLOCK_TOLD_FIRST};
@@ -11,6 +11,13 @@ use crate::session::{AckDebt, Piece, Session, State};
 use crate::time::Instant;
 use crate::transport::{Config, Path, PeerId, Transport};
 use crate::{Mark, Source, Transmit};
+
+/// A datagram whose body is in place, but not its header.
+struct Put {
+    len: usize,
+    /// The body's checksum, if there is to be one.
+    sum: Option<Crc32c>,
+}
 
 impl Transport {
     /// Lets the message of `len` bytes that was taken last for `peer` wait for more: a short one in
@@ -166,24 +173,23 @@ impl Transport {
     }
 
     /// Writes up to `count_max` datagrams one behind the other, as long as
-    /// `put`, which answers the length of one and its header, has any; answers their length.
+    /// `put`, which writes one's body and answers its header, has any; answers their length.
     ///
-    /// They are sealed in batches, which takes their proofs together. Besides, a checksum reads in
-    /// other steps than the copy wrote, and would wait for bytes that are still on their way to the cache.
+    /// They are sealed in batches, which takes their proofs together.
     fn put_train(
         &mut self,
         count_max: usize,
         segment_len: usize,
         out: &mut [u8],
-        mut put: impl FnMut(&mut Self, &mut Header, &mut [u8]) -> Option<usize>,
+        mut put: impl FnMut(&mut Self, &mut Header, &mut [u8]) -> Option<Put>,
     ) -> Option<usize> {
         let tag_len = self.tag_len;
         if count_max <= 1 {
             // Mostly a short message, or nothing: no batch is begun for it.
             let mut header = Header::EMPTY;
-            let len = put(self, &mut header, out)?;
+            let Put { len, sum } = put(self, &mut header, out)?;
             self.stats.datagrams_sent += 1;
-            self.seal(&header, &mut out[..len + tag_len]);
+            self.seal(&header, sum, &mut out[..len + tag_len]);
             return Some(len + tag_len);
         }
         let (mut at, mut len) = (0, 0);
@@ -193,11 +199,11 @@ impl Transport {
                 self.seal_all(&mut unsealed, &mut out[at..len]);
                 at = len;
             }
-            let Some(datagram_len) = put(self, unsealed.place(), &mut out[len..]) else { break };
+            let Some(datagram) = put(self, unsealed.place(), &mut out[len..]) else { break };
             self.stats.datagrams_sent += 1;
-            unsealed.push(datagram_len + tag_len);
-            len += datagram_len + tag_len;
-            if datagram_len < segment_len {
+            unsealed.push(datagram.len + tag_len, datagram.sum);
+            len += datagram.len + tag_len;
+            if datagram.len < segment_len {
                 break; // only the last of a train may be shorter
             }
         }
@@ -220,14 +226,15 @@ impl Transport {
 
     /// Finishes a datagram whose body is in place, with room for the tag behind it.
     #[inline]
-    fn seal(&mut self, header: &Header, datagram: &mut [u8]) {
-        match &mut self.encryption {
-            None => seal(header, &self.config.key, datagram),
-            Some(encryption) => encryption.seal(header, datagram),
+    fn seal(&mut self, header: &Header, sum: Option<Crc32c>, datagram: &mut [u8]) {
+        match (&mut self.encryption, sum) {
+            (Some(encryption), _) => encryption.seal(header, datagram),
+            (None, Some(sum)) => seal_summed(header, sum, &self.config.key, datagram),
+            (None, None) => seal(header, &self.config.key, datagram),
         }
     }
 
-    /// Writes the body of the next ordered datagram, lost ones first; answers its length and header.
+    /// Writes the body of the next ordered datagram, lost ones first.
     fn put_ordered(
         &mut self,
         index: u32,
@@ -235,29 +242,28 @@ impl Transport {
         path: &Path,
         header: &mut Header,
         out: &mut [u8],
-    ) -> Option<usize> {
+    ) -> Option<Put> {
+        let is_summed = self.encryption.is_none();
         let session = &mut self.sessions[index as usize];
         let held = held_us(&session.ordered_debt, now);
-        let (number, len) = if session.ordered.has_lost() {
+        let (number, put) = if session.ordered.has_lost() {
             // Acknowledgements go in a datagram of their own: the body may be full.
             let (number, body) = session.ordered.resend_lost(now, &session.rtt)?;
-            let len = HEADER_LEN + body.len;
-            out[HEADER_LEN..len].copy_from_slice(body.bytes());
+            let put = put_body(HEADER_LEN, body.bytes(), out, is_summed);
             self.stats.ordered_retransmitted += 1;
             session.traffic.retransmitted += 1;
-            (number, len)
+            (number, put)
         } else {
             if session.ordered.room() == 0 {
                 return None;
             }
             let body = session.queue.pop_front()?;
             let at = HEADER_LEN + session.put_acks(now, path.frame_len_max, body.len, out);
-            let len = at + body.len;
-            out[at..len].copy_from_slice(body.bytes());
-            (session.ordered.push(now, &session.rtt, body), len)
+            let put = put_body(at, body.bytes(), out, is_summed);
+            (session.ordered.push(now, &session.rtt, body), put)
         };
         session.put_header(&self.config, held, Kind::Ordered, number, header);
-        Some(len)
+        Some(put)
     }
 
     fn transmit_control(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {
@@ -274,7 +280,7 @@ impl Transport {
         let mut header = Header::EMPTY;
         session.put_header(&self.config, held, Kind::Control, number, &mut header);
         let len = len + self.tag_len;
-        self.seal(&header, &mut out[..len]);
+        self.seal(&header, None, &mut out[..len]);
         let session = &mut self.sessions[index as usize];
         // Even an acknowledgement that did not fit is not tried again without news.
         session.ordered_debt.now = false;
@@ -319,7 +325,7 @@ impl Transport {
         Some(transmit)
     }
 
-    /// Writes the body of the next bulk datagram; answers its length and header.
+    /// Writes the body of the next bulk datagram.
     fn put_segment(
         &mut self,
         index: u32,
@@ -328,19 +334,27 @@ impl Transport {
         source: &dyn Source,
         header: &mut Header,
         out: &mut [u8],
-    ) -> Option<usize> {
+    ) -> Option<Put> {
         let (number, piece) = self.next_piece(index, now, path)?;
         let len = HEADER_LEN + SEGMENT_PREFIX_LEN + piece.len as usize;
         let datagram = &mut out[..len];
         Segment::emit_prefix(piece.transfer_id, piece.offset, &mut datagram[HEADER_LEN..]);
-        if let Some(send) = self.sends.get_mut(piece.send_id) {
-            let payload = &mut datagram[HEADER_LEN + SEGMENT_PREFIX_LEN..];
-            source.read(send.token, piece.offset, payload);
-        }
+        let (prefix, payload) = datagram[HEADER_LEN..].split_at_mut(SEGMENT_PREFIX_LEN);
+        let sum = match self.sends.get_mut(piece.send_id) {
+            Some(send) if self.encryption.is_none() => {
+                let sum = Crc32c::EMPTY.over(prefix);
+                Some(source.read_summed(send.token, piece.offset, payload, sum))
+            }
+            Some(send) => {
+                source.read(send.token, piece.offset, payload);
+                None
+            }
+            None => None,
+        };
         let session = &mut self.sessions[index as usize];
         let held = held_us(&session.ordered_debt, now);
         session.put_header(&self.config, held, Kind::Bulk, number, header);
-        Some(len)
+        Some(Put { len, sum })
     }
 
     /// The next segment, lost ones first.
@@ -461,6 +475,21 @@ impl Session {
         }
         at - HEADER_LEN
     }
+}
+
+/// Writes `body` behind what is in `out` from the header up to `at`.
+#[inline]
+fn put_body(at: usize, body: &[u8], out: &mut [u8], is_summed: bool) -> Put {
+    let (front, place) = out[..at + body.len()].split_at_mut(at);
+    if !is_summed {
+        place.copy_from_slice(body);
+        return Put { len: at + body.len(), sum: None };
+    }
+    let sum = match &front[HEADER_LEN..] {
+        [] => Crc32c::EMPTY, // mostly
+        acks => Crc32c::EMPTY.over(acks),
+    };
+    Put { len: at + body.len(), sum: Some(sum.copy(body, place)) }
 }
 
 /// How many of `waiting` datagrams the next train takes, if none takes more than `max` and there

@@ -1,5 +1,7 @@
 //! The header that every datagram starts with (docs/protocol.md, section 2).
 
+use wiglaf_crc::Crc32c;
+
 use crate::bytes::Reader;
 use crate::proof::{self, COVERED};
 use crate::{Epoch, JobKey, WireError};
@@ -103,11 +105,20 @@ impl Header {
 /// # Panics
 /// When `datagram` is shorter than [`HEADER_LEN`].
 pub fn seal(header: &Header, key: &JobKey, datagram: &mut [u8]) {
-    let (head, body) = datagram.split_at_mut(HEADER_LEN);
+    let sum = Crc32c::EMPTY.over(&datagram[HEADER_LEN..]);
+    seal_summed(header, sum, key, datagram);
+}
+
+/// The same, where the checksum of the body is known already.
+///
+/// # Panics
+/// As with [`seal`].
+#[inline]
+pub fn seal_summed(header: &Header, sum: Crc32c, key: &JobKey, datagram: &mut [u8]) {
     //= docs/protocol.md#22-integrity
     //# The sender MUST set `checksum` to the CRC-32C of the body.
-    let words = words(header, header.kind.code(), checksum(body));
-    write_words(words, proof::of_one(key, words), head);
+    let words = words(header, header.kind.code(), sum.value());
+    write_words(words, proof::of_one(key, words), &mut datagram[..HEADER_LEN]);
 }
 
 /// A header's words without the second, the proof's: with the kind's code and the checksum as given.
@@ -176,7 +187,7 @@ pub(crate) fn open_by(
     }
     //= docs/protocol.md#22-integrity
     //# A receiver MUST drop a datagram whose checksum does not match.
-    if self::checksum(body) != checksum {
+    if Crc32c::of(body) != checksum {
         return Err(WireError::Checksum);
     }
     Ok((header, body))
@@ -217,12 +228,6 @@ fn read_fields(kind: Kind, number_high: u64, mut r: Reader<'_>) -> Result<Header
         ack_delay_us: r.u16()?,
         bulk_port: r.u16()?,
     })
-}
-
-/// CRC-32C (Castagnoli; RFC 3720, appendix B.4).
-pub(crate) fn checksum(body: &[u8]) -> u32 {
-    // The algorithm's width is 32 bits: nothing is cut off.
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, body) as u32
 }
 
 /// What the proof covers of a header: all of it but itself.
@@ -271,13 +276,6 @@ mod tests {
         assert_eq!(open(&KEY, &datagram), Ok((header(), &b"hwaet"[..])));
         assert_eq!(read_quoted(&datagram[..HEADER_LEN]), Some(header()));
         assert_eq!(read_quoted(&datagram[..HEADER_LEN - 1]), None);
-    }
-
-    /// The check value of CRC-32C (RFC 3720, appendix B.4: 32 bytes of zeros).
-    #[test]
-    fn the_checksum_is_castagnolis() {
-        assert_eq!(checksum(b"123456789"), 0xe306_9283);
-        assert_eq!(checksum(&[0; 32]), 0x8a91_36aa);
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod train;
 pub use epoch::Epoch;
 pub use header::{
     DELAY_LONG, DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN, Header, Kind, MAGIC, NUMBER_BITS, VERSION,
-    open, read_quoted, seal,
+    open, read_quoted, seal, seal_summed,
 };
 pub use key::JobKey;
 pub use record::{
@@ -28,6 +28,7 @@ pub use record::{
     SEGMENT_PREFIX_LEN, Segment, lane,
 };
 pub use train::{Batch, open_train};
+pub use wiglaf_crc::Crc32c;
 
 /// Why a datagram, or a record in it, was refused.
 ///

@@ -1,5 +1,7 @@
 //! Datagrams of one train, sealed and opened together: their proofs are made eight at a time.
 
+use wiglaf_crc::Crc32c;
+
 use crate::header::{self, HEADER_LEN, Header};
 use crate::proof::{self, COVERED, LANES};
 use crate::{JobKey, WireError};
@@ -7,13 +9,13 @@ use crate::{JobKey, WireError};
 /// Headers of datagrams that lie one behind the other and wait to be sealed.
 #[derive(Debug)]
 pub struct Batch {
-    waiting: [(Header, usize); LANES],
+    waiting: [(Header, usize, Option<Crc32c>); LANES],
     count: usize,
 }
 
 impl Default for Batch {
     fn default() -> Self {
-        Self { waiting: [(Header::EMPTY, 0); LANES], count: 0 }
+        Self { waiting: [(Header::EMPTY, 0, None); LANES], count: 0 }
     }
 }
 
@@ -33,12 +35,14 @@ impl Batch {
         &mut self.waiting[self.count].0
     }
 
-    /// Takes that header; its datagram is `len` bytes long.
+    /// Takes that header; its datagram is `len` bytes long, and `sum` the checksum of its body, if
+    /// it is known already.
     ///
     /// # Panics
     /// When it is full.
-    pub fn push(&mut self, len: usize) {
-        self.waiting[self.count].1 = len;
+    pub fn push(&mut self, len: usize, sum: Option<Crc32c>) {
+        let (_, place, place_of_sum) = &mut self.waiting[self.count];
+        (*place, *place_of_sum) = (len, sum);
         self.count += 1;
     }
 
@@ -47,7 +51,7 @@ impl Batch {
     /// # Panics
     /// When `datagrams` is shorter than all of them.
     pub fn drain(&mut self, mut datagrams: &mut [u8], mut take: impl FnMut(&Header, &mut [u8])) {
-        for (header, len) in &self.waiting[..self.count] {
+        for (header, len, _) in &self.waiting[..self.count] {
             let (datagram, rest) = datagrams.split_at_mut(*len);
             take(header, datagram);
             datagrams = rest;
@@ -64,12 +68,12 @@ impl Batch {
         let mut covered = [[0; LANES]; COVERED];
         let mut lane = 0;
         let mut rest = &*datagrams;
-        for (header, len) in &self.waiting[..self.count] {
+        for (header, len, sum) in &self.waiting[..self.count] {
             let (datagram, behind) = rest.split_at(*len);
             //= docs/protocol.md#22-integrity
             //# The sender MUST set `checksum` to the CRC-32C of the body.
-            let checksum = header::checksum(&datagram[HEADER_LEN..]);
-            put(&mut covered, lane, header::words(header, header.kind.code(), checksum));
+            let sum = sum.unwrap_or_else(|| Crc32c::EMPTY.over(&datagram[HEADER_LEN..]));
+            put(&mut covered, lane, header::words(header, header.kind.code(), sum.value()));
             (rest, lane) = (behind, lane + 1);
         }
         let proofs = proof::of_eight(key, &covered);
@@ -147,7 +151,8 @@ mod tests {
                     at = end;
                 }
                 *batch.place() = header(number as u64);
-                batch.push(datagram.len());
+                let sum = Crc32c::EMPTY.over(&datagram[HEADER_LEN..]);
+                batch.push(datagram.len(), (number % 3 == 0).then_some(sum));
                 end += datagram.len();
                 seal(&header(number as u64), &KEY, datagram);
             }
