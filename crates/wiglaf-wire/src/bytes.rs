@@ -6,31 +6,38 @@ use crate::WireError;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
+// Inlined: else each field would come back through memory, as an error is longer than a register.
 impl<'a> Reader<'a> {
+    #[inline(always)]
     pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], WireError> {
         let (head, tail) = self.0.split_at_checked(len).ok_or(WireError::Truncated)?;
         self.0 = tail;
         Ok(head)
     }
 
+    #[inline(always)]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
         let (head, tail) = self.0.split_first_chunk::<N>().ok_or(WireError::Truncated)?;
         self.0 = tail;
         Ok(*head)
     }
 
+    #[inline(always)]
     pub(crate) fn u8(&mut self) -> Result<u8, WireError> {
         Ok(u8::from_le_bytes(self.array()?))
     }
 
+    #[inline(always)]
     pub(crate) fn u16(&mut self) -> Result<u16, WireError> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
+    #[inline(always)]
     pub(crate) fn u32(&mut self) -> Result<u32, WireError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
+    #[inline(always)]
     pub(crate) fn u64(&mut self) -> Result<u64, WireError> {
         Ok(u64::from_le_bytes(self.array()?))
     }

@@ -2,7 +2,6 @@
 
 use wiglaf_crc::Crc32c;
 
-use crate::bytes::Reader;
 use crate::proof::{self, COVERED};
 use crate::{Epoch, JobKey, WireError};
 
@@ -12,6 +11,7 @@ pub const MAGIC: u8 = 0x57;
 pub const VERSION: u8 = 1;
 /// Length of the header in bytes.
 pub const HEADER_LEN: usize = 48;
+const HEADER_WORDS: usize = HEADER_LEN / 8;
 
 /// Beside the kind of a datagram that is encrypted.
 pub(crate) const KIND_ENCRYPTED: u8 = 0x80;
@@ -163,31 +163,22 @@ pub(crate) fn open_by(
     proof: impl FnOnce(&[u8; HEADER_LEN]) -> u64,
 ) -> Result<(Header, &[u8]), WireError> {
     let (head, body) = datagram.split_first_chunk().ok_or(WireError::Truncated)?;
-    let mut r = Reader(&head[..]);
-    if r.u8()? != MAGIC {
-        return Err(WireError::Magic);
-    }
-    let version = r.u8()?;
-    if version != VERSION {
-        return Err(WireError::Version(version));
-    }
+    let words = words_of(head);
+    let [first, claimed, ..] = words;
+    let kind = Kind::from_code(read_code(first)?)?;
     //= docs/protocol.md#22-integrity
     //# A receiver MUST drop a datagram whose `proof` does not match, before it touches any state.
-    let kind = Kind::from_code(r.u8()?)?;
-    let number_high = u64::from(r.u8()?);
-    let checksum = r.u32()?;
-    let claimed = r.u64()?;
     // One comparison of 64 bits takes the same time whatever differs.
     if proof(head) != claimed {
         return Err(WireError::Proof);
     }
-    let header = read_fields(kind, number_high, r)?;
+    let header = read_fields(kind, words);
     if !header.source.is_known() {
         return Err(WireError::Field("source epoch"));
     }
     //= docs/protocol.md#22-integrity
     //# A receiver MUST drop a datagram whose checksum does not match.
-    if Crc32c::of(body) != checksum {
+    if Crc32c::of(body) != (first >> 32) as u32 {
         return Err(WireError::Checksum);
     }
     Ok((header, body))
@@ -201,45 +192,52 @@ pub fn read_quoted(front: &[u8]) -> Option<Header> {
 
 /// The header of a datagram, unproven, and whether its body is encrypted.
 pub(crate) fn read_front(front: &[u8]) -> Result<(Header, bool), WireError> {
-    let mut r = Reader(front.get(..HEADER_LEN).ok_or(WireError::Truncated)?);
-    if r.u8()? != MAGIC {
-        return Err(WireError::Magic);
-    }
-    let version = r.u8()?;
-    if version != VERSION {
-        return Err(WireError::Version(version));
-    }
-    let code = r.u8()?;
+    let words = words_of(front.first_chunk().ok_or(WireError::Truncated)?);
+    let code = read_code(words[0])?;
     let kind = Kind::from_code(code & !KIND_ENCRYPTED)?;
-    let number_high = u64::from(r.u8()?);
-    let (_checksum, _proof_or_count) = (r.u32()?, r.u64()?);
-    Ok((read_fields(kind, number_high, r)?, code & KIND_ENCRYPTED != 0))
+    Ok((read_fields(kind, words), code & KIND_ENCRYPTED != 0))
 }
 
-/// The fields behind the proof.
-fn read_fields(kind: Kind, number_high: u64, mut r: Reader<'_>) -> Result<Header, WireError> {
-    Ok(Header {
+/// The code of the kind, out of a header's first word.
+#[inline]
+fn read_code(first: u64) -> Result<u8, WireError> {
+    let [magic, version, code, ..] = first.to_le_bytes();
+    match (magic, version) {
+        (MAGIC, VERSION) => Ok(code),
+        (MAGIC, other) => Err(WireError::Version(other)),
+        _ => Err(WireError::Magic),
+    }
+}
+
+/// The fields of a header of these words, but checksum and proof: what [`words`] makes of them.
+#[inline]
+fn read_fields(kind: Kind, words: [u64; HEADER_WORDS]) -> Header {
+    let [first, _proof, source, destination, numbers, last] = words;
+    let number_high = u64::from(first.to_le_bytes()[3]);
+    Header {
         kind,
-        source: Epoch(r.u64()?),
-        destination: Epoch(r.u64()?),
-        sequence: number_high << 32 | u64::from(r.u32()?),
-        ack: r.u32()?,
-        credit: r.u32()?,
-        ack_delay_us: r.u16()?,
-        bulk_port: r.u16()?,
-    })
+        source: Epoch(source),
+        destination: Epoch(destination),
+        sequence: number_high << 32 | numbers & u64::from(u32::MAX),
+        ack: (numbers >> 32) as u32,
+        credit: last as u32,
+        ack_delay_us: (last >> 32) as u16,
+        bulk_port: (last >> 48) as u16,
+    }
 }
 
 /// What the proof covers of a header: all of it but itself.
 #[inline]
 pub(crate) fn covered(head: &[u8; HEADER_LEN]) -> [u64; COVERED] {
+    let [first, _proof, rest @ ..] = words_of(head);
+    let [source, destination, numbers, last] = rest;
+    [first, source, destination, numbers, last]
+}
+
+#[inline]
+fn words_of(head: &[u8; HEADER_LEN]) -> [u64; HEADER_WORDS] {
     let (words, _) = head.as_chunks::<8>();
-    let [first, _proof, rest @ ..] = words else { return [0; COVERED] };
-    let mut covered = [u64::from_le_bytes(*first); COVERED];
-    for (place, word) in covered[1..].iter_mut().zip(rest) {
-        *place = u64::from_le_bytes(*word);
-    }
-    covered
+    std::array::from_fn(|i| u64::from_le_bytes(words[i]))
 }
 
 #[cfg(test)]
