@@ -32,8 +32,9 @@ pub(crate) struct Trains {
     rooms: Option<MmapMut>,
     /// Where in them the next train is written.
     current: usize,
-    /// Where the others are. Used last at the end: it is in the caches.
-    free: Vec<usize>,
+    /// Where the others are. Those used last come last: what the receiver's core has just read is in
+    /// its caches, and would have to be taken from there line by line.
+    free: VecDeque<usize>,
     lent: VecDeque<(Mark, usize)>,
 }
 
@@ -41,7 +42,7 @@ impl Trains {
     /// Trains of at most `len` bytes.
     pub(crate) fn new(len: usize) -> Self {
         let first = vec![0; len];
-        Self { first, rooms: None, current: 0, free: Vec::new(), lent: VecDeque::new() }
+        Self { first, rooms: None, current: 0, free: VecDeque::new(), lent: VecDeque::new() }
     }
 
     /// Sends the train that was just written, without a copy if its room can be missed until it
@@ -60,7 +61,7 @@ impl Trains {
             self.reclaim(has_arrived);
         }
         let train = as_train(transmit, &self[..transmit.len]);
-        let (Some(mark), Some(&next)) = (mark, self.free.last()) else {
+        let (Some(mark), Some(&next)) = (mark, self.free.front()) else {
             let sent = link.send(&train);
             if mark.is_some() && self.rooms.is_none() {
                 self.map();
@@ -70,7 +71,7 @@ impl Trains {
         let sent = link.lend(&train)?;
         if sent == Sent::Lent {
             self.lent.push_back((mark, self.current));
-            self.free.pop();
+            self.free.pop_front();
             self.current = next;
         }
         Ok(sent)
@@ -86,8 +87,8 @@ impl Trains {
             let _ = rooms.advise_range(Advice::HugePage, begin, ROOMS_LEN);
         }
         let room_len = self.first.len().next_multiple_of(PAGE_LEN);
-        self.free = (0..ROOMS_LEN / room_len).rev().map(|i| begin + i * room_len).collect();
-        let Some(current) = self.free.pop() else { return };
+        self.free = (0..ROOMS_LEN / room_len).map(|i| begin + i * room_len).collect();
+        let Some(current) = self.free.pop_front() else { return };
         self.current = current;
         self.rooms = Some(rooms);
     }
@@ -228,5 +229,20 @@ mod tests {
             trains.send(&mut link, &train, has_arrived).expect("no error");
         }
         assert_eq!((link.copied, link.lent.len()), (6, count));
+    }
+
+    /// The one that was read last is the last to be taken from the receiver's core again.
+    #[test]
+    fn rooms_are_used_in_turn() {
+        let (mut trains, mut link) = (Trains::new(60_000), Taker::default());
+        let count = ROOMS_LEN / 61_440;
+        for end in 0..2 * count as u64 + 1 {
+            trains.send(&mut link, &train(end), |_| true).expect("no error");
+        }
+        let (first, second) = link.lent.split_at(count);
+        let mut different = first.to_vec();
+        different.sort_unstable();
+        different.dedup();
+        assert!(different.len() == count && first == second, "{:?}", link.lent);
     }
 }
