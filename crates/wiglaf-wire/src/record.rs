@@ -414,8 +414,11 @@ impl<'a> Segment<'a> {
     ///
     /// # Panics
     /// When `out` is shorter than [`SEGMENT_PREFIX_LEN`].
+    #[inline]
     pub fn emit_prefix(transfer_id: u32, offset: u64, out: &mut [u8]) {
-        Writer::new(out).u32(transfer_id).u32(0).u64(offset);
+        // Whole words, as the checksum reads them: shorter ones it would have to wait for. The upper
+        // half of the first is reserved.
+        Writer::new(out).u64(u64::from(transfer_id)).u64(offset);
     }
 
     /// Reads the body of a bulk datagram.
