@@ -269,14 +269,15 @@ fn through_node(
             server.signal(signals::KILL);
         }
     });
-    let ended = running.wait();
+    let ended = running.wait().map(|ended| ended.code());
+    // Also when somebody has taken away meanwhile what was left of the mount.
+    if matches!(ended, Ok(LOST)) {
+        return Ok(ExitCode::FAILURE);
+    }
     if taken.load(Ordering::Relaxed) {
         return Ok(ExitCode::SUCCESS);
     }
-    let code = ended?.code();
-    if code == LOST {
-        return Ok(ExitCode::FAILURE);
-    }
+    let code = ended?;
     // It never worked, or has been taken away.
     let _ = unmount(dir, true);
     Ok(ExitCode::from(code))

@@ -4,9 +4,11 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::ops::Deref;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{Site, eventually, processes_with};
 
@@ -50,13 +52,30 @@ impl Drop for Mount<'_> {
     }
 }
 
+/// A cluster, and this test's turn: `wiglaf down` takes away every dead mount of the machine, also
+/// those that another test looks at.
+struct Place {
+    site: Site,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Deref for Place {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
+}
+
 /// A cluster, where mounts can be had.
-fn site() -> Option<Site> {
+fn site() -> Option<Place> {
+    static TURN: Mutex<()> = Mutex::new(());
     if let Err(why) = fs::File::options().read(true).write(true).open("/dev/fuse") {
         eprintln!("skipped: /dev/fuse: {why}");
         return None;
     }
-    Site::up(&[])
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(Place { site: Site::up(&[])?, _turn: turn })
 }
 
 /// Ends the file servers of a node.
