@@ -36,6 +36,7 @@ impl Machine {
         command.arg(here.join("tests/systemd.sh")).arg(folder.path());
         command.arg(env!("CARGO_BIN_EXE_wiglaf-helper"));
         command.arg(here.join("../../share/systemd/wiglaf-helper.service"));
+        command.arg(std::env::current_exe().unwrap());
         let unshare = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let machine = Self { unshare, _folder: folder };
         machine.wait("systemd has not booted", |m| {
@@ -71,11 +72,9 @@ impl Machine {
 
     /// What [`client`] says as that user.
     fn client(&self, uid: u32) -> String {
-        let exe = std::env::current_exe().unwrap();
-        let exe = exe.display();
         self.says(&format!(
             "setpriv --reuid {uid} --regid {uid} --clear-groups \
-             {exe} --exact client --ignored --nocapture"
+             /usr/local/bin/client --exact client --ignored --nocapture"
         ))
         .unwrap()
     }

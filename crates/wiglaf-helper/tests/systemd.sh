@@ -1,8 +1,8 @@
 #!/bin/sh
 # Boots systemd with nothing but the basics and wiglaf-helper.service, in the namespaces
-# that this was started in: systemd.sh FOLDER HELPER UNIT
+# that this was started in: systemd.sh FOLDER HELPER UNIT CLIENT
 set -eu
-folder=$1 helper=$2 unit=$3
+folder=$1 helper=$2 unit=$3 client=$4
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$folder"
 root=$folder/root
@@ -25,6 +25,8 @@ ln -s pts/ptmx "$root/dev/ptmx"
 
 # Where the unit has it, and nothing else that the machine would start.
 install -D -m 755 "$helper" "$root/usr/local/sbin/wiglaf-helper"
+# Where it was built may be hidden here: below /tmp, or in another mount.
+install -D -m 755 "$client" "$root/usr/local/bin/client"
 rm -rf "$root/etc/systemd/system"
 install -D -m 644 "$unit" "$root/etc/systemd/system/wiglaf-helper.service"
 mkdir "$root/etc/systemd/system/multi-user.target.wants"
