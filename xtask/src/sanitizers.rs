@@ -100,6 +100,8 @@ const MIRI: Sanitizer = Sanitizer {
         // kept nowhere.
         command
             .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+            // What it knows of what checksums are folded with.
+            .env("RUSTFLAGS", "-C target-feature=+avx2,+pclmulqdq,+vpclmulqdq,+sse4.1,+sse4.2")
             .env("PROPTEST_CASES", "4")
             .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
         Ok(command)

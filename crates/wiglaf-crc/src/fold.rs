@@ -11,8 +11,8 @@ use std::arch::x86_64::*;
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
 /// What both halves of 16 bytes are multiplied by, to stand `distance` bits later: the first
-/// stands 64 bits before the second. 32 less each, as a remainder is shorter than its half, and
-/// moved by the one bit that a product of mirrored halves is short of.
+/// stands 64 bits before the second. The mirrored remainder of 32 bits lies in the low half of its
+/// 64 bits, which stands for 32 bits more already; and a product of mirrored halves is one bit short.
 const fn factors(distance: u32) -> [u64; 2] {
     [power(distance + 64 - 32) << 1, power(distance - 32) << 1]
 }
@@ -32,12 +32,12 @@ const fn power(n: u32) -> u64 {
 /// Shortest input that is worth a register's reduction at the end.
 const FOLDED_LEN_MIN: usize = 128;
 
-// One function each: what it called with fewer instruction sets allowed would not be inlined.
+// By a macro, as what instruction sets a function may use cannot be a parameter of its type.
 macro_rules! folding {
     (
         $(#[$doc:meta])* $name:ident, $features:literal, $len:literal,
         $load:ident, $store:ident, $broadcast:ident, $from_16:ident, $multiply:ident,
-        $xor:ident, $part:ident, [$($index:literal by $distance:literal),*], $last:literal
+        $xor:ident, $part:ident, [$($index:literal),*], $last:literal
     ) => {
         $(#[$doc])*
         #[target_feature(enable = $features)]
@@ -87,7 +87,7 @@ macro_rules! folding {
             // Its parts of 16 bytes come to stand where the last of them does.
             let mut last = $part::<$last>(all);
             $(
-                let [first, second] = const { factors($distance) };
+                let [first, second] = const { factors(128 * ($last - $index)) };
                 let by = _mm_set_epi64x(second as i64, first as i64);
                 let part = $part::<$index>(all);
                 let first = _mm_clmulepi64_si128::<0x00>(part, by);
@@ -106,13 +106,13 @@ folding!(
     by_64, "avx512f,avx512dq,vpclmulqdq,pclmulqdq,sse4.1,sse4.2", 64,
     _mm512_loadu_si512, _mm512_storeu_si512, _mm512_broadcast_i32x4, _mm512_zextsi128_si512,
     _mm512_clmulepi64_epi128, _mm512_xor_si512,
-    _mm512_extracti64x2_epi64, [0 by 384, 1 by 256, 2 by 128], 3
+    _mm512_extracti64x2_epi64, [0, 1, 2], 3
 );
 folding!(
     /// With registers of 32 bytes.
     by_32, "avx2,vpclmulqdq,pclmulqdq,sse4.1,sse4.2", 32,
     _mm256_loadu_si256, _mm256_storeu_si256, _mm256_broadcastsi128_si256, _mm256_zextsi128_si256,
-    _mm256_clmulepi64_epi128, _mm256_xor_si256, _mm256_extracti128_si256, [0 by 128], 1
+    _mm256_clmulepi64_epi128, _mm256_xor_si256, _mm256_extracti128_si256, [0], 1
 );
 
 /// Word by word.

@@ -33,7 +33,13 @@ impl Content {
     pub(crate) fn read_summed(&self, offset: usize, out: &mut [u8], sum: Crc32c) -> Crc32c {
         match self {
             Self::User(regions) => regions.read_summed(offset, out, sum),
-            Self::Owned(_) | Self::Exposed(..) => {
+            Self::Owned(bytes) => {
+                let from = offset.min(bytes.len());
+                let (filled, rest) = out.split_at_mut(out.len().min(bytes.len() - from));
+                sum.copy(&bytes[from..from + filled.len()], filled).over(rest)
+            }
+            // Peers change it at any time: what has been copied is summed.
+            Self::Exposed(..) => {
                 self.read(offset, out);
                 sum.over(out)
             }
@@ -65,7 +71,26 @@ impl Source for Books {
     }
 
     fn read_summed(&self, token: u64, offset: u64, out: &mut [u8], sum: Crc32c) -> Crc32c {
-        let sending = self.sending(token);
-        sending.map_or(sum, |sending| sending.content.read_summed(offset as usize, out, sum))
+        match self.sending(token) {
+            Some(sending) => sending.content.read_summed(offset as usize, out, sum),
+            None => sum.over(out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_copied_is_summed() {
+        let content = Content::Owned((0..600).map(|i| (i * 7) as u8).collect());
+        let before = Crc32c::EMPTY.over(b"before");
+        for (offset, len) in [(0, 600), (200, 300), (500, 300), (700, 10)] {
+            let (mut read, mut summed) = (vec![5; len], vec![5; len]);
+            content.read(offset, &mut read);
+            let sum = content.read_summed(offset, &mut summed, before);
+            assert!(summed == read && sum == before.over(&read), "{len} from {offset} on");
+        }
     }
 }

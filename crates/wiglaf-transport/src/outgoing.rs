@@ -340,17 +340,15 @@ impl Transport {
         let datagram = &mut out[..len];
         Segment::emit_prefix(piece.transfer_id, piece.offset, &mut datagram[HEADER_LEN..]);
         let (prefix, payload) = datagram[HEADER_LEN..].split_at_mut(SEGMENT_PREFIX_LEN);
-        let sum = match self.sends.get_mut(piece.send_id) {
-            Some(send) if self.encryption.is_none() => {
-                let sum = Crc32c::EMPTY.over(prefix);
-                Some(source.read_summed(send.token, piece.offset, payload, sum))
-            }
-            Some(send) => {
+        let mut sum = None;
+        if let Some(send) = self.sends.get_mut(piece.send_id) {
+            if self.encryption.is_none() {
+                let prefix = Crc32c::EMPTY.over(prefix);
+                sum = Some(source.read_summed(send.token, piece.offset, payload, prefix));
+            } else {
                 source.read(send.token, piece.offset, payload);
-                None
             }
-            None => None,
-        };
+        }
         let session = &mut self.sessions[index as usize];
         let held = held_us(&session.ordered_debt, now);
         session.put_header(&self.config, held, Kind::Bulk, number, header);
@@ -480,16 +478,13 @@ impl Session {
 /// Writes `body` behind what is in `out` from the header up to `at`.
 #[inline]
 fn put_body(at: usize, body: &[u8], out: &mut [u8], is_summed: bool) -> Put {
-    let (front, place) = out[..at + body.len()].split_at_mut(at);
-    if !is_summed {
-        place.copy_from_slice(body);
-        return Put { len: at + body.len(), sum: None };
+    let len = at + body.len();
+    let (acks, place) = out[HEADER_LEN..len].split_at_mut(at - HEADER_LEN);
+    if is_summed {
+        return Put { len, sum: Some(Crc32c::EMPTY.over(acks).copy(body, place)) };
     }
-    let sum = match &front[HEADER_LEN..] {
-        [] => Crc32c::EMPTY, // mostly
-        acks => Crc32c::EMPTY.over(acks),
-    };
-    Put { len: at + body.len(), sum: Some(sum.copy(body, place)) }
+    place.copy_from_slice(body);
+    Put { len, sum: None }
 }
 
 /// How many of `waiting` datagrams the next train takes, if none takes more than `max` and there

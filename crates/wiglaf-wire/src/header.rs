@@ -276,6 +276,32 @@ mod tests {
         assert_eq!(read_quoted(&datagram[..HEADER_LEN - 1]), None);
     }
 
+    /// Of several faults the first in this order is told: nothing behind one is looked at.
+    #[test]
+    fn faults_are_told_in_order() {
+        let damage: [(usize, WireError); 5] = [
+            (0, WireError::Magic),
+            (1, WireError::Version(VERSION ^ 0x7f)),
+            (2, WireError::Kind(Kind::Ordered.code() ^ 0x7f)),
+            (8, WireError::Proof),
+            (HEADER_LEN, WireError::Checksum),
+        ];
+        for (first, (_, told)) in damage.iter().enumerate() {
+            let mut datagram = sealed(b"hwaet");
+            for (at, _) in &damage[first..] {
+                datagram[*at] ^= 0x7f;
+            }
+            assert_eq!(open(&KEY, &datagram), Err(*told));
+            assert_eq!(open(&KEY, &datagram[..HEADER_LEN - 1]), Err(WireError::Truncated));
+        }
+        // A proof that is right does not make a stranger of one without an epoch.
+        let mut datagram = sealed(b"hwaet");
+        let nameless = Header { source: Epoch::UNKNOWN, ..header() };
+        seal(&nameless, &KEY, &mut datagram);
+        datagram[HEADER_LEN] ^= 1;
+        assert_eq!(open(&KEY, &datagram), Err(WireError::Field("source epoch")));
+    }
+
     #[test]
     fn another_key_is_refused() {
         let datagram = sealed(b"hwaet");
