@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 use wiglaf_cluster::mounts::Mounted;
 use wiglaf_cluster::proto::NODE_VAR;
-use wiglaf_cluster::{Error, Node, NodeCommand, Result, StateDir, Streams, launch, signals};
+use wiglaf_cluster::{End, Error, Node, NodeCommand, Result, StateDir, Streams, launch, signals};
 use wiglaf_files::Files;
 use wiglaf_mount::{Options, Unmounted, connect, serve, unmount};
 
@@ -269,7 +269,7 @@ fn through_node(
             server.signal(signals::KILL);
         }
     });
-    let ended = running.wait().map(|ended| ended.code());
+    let ended = running.wait().map(End::code);
     // Also when somebody has taken away meanwhile what was left of the mount.
     if matches!(ended, Ok(LOST)) {
         return Ok(ExitCode::FAILURE);
