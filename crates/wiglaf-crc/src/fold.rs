@@ -43,10 +43,9 @@ macro_rules! folding {
         #[target_feature(enable = $features)]
         pub(crate) fn $name<const COPY: bool>(state: u32, from: &[u8], to: &mut [u8]) -> u32 {
             let (pieces, rest) = from.as_chunks::<$len>();
-            let [first, behind @ ..] = pieces else { return by_words::<COPY>(state, from, to) };
-            if from.len() < FOLDED_LEN_MIN {
+            let ([first, behind @ ..], true) = (pieces, from.len() >= FOLDED_LEN_MIN) else {
                 return by_words::<COPY>(state, from, to);
-            }
+            };
             let (places, rest_place) = to.as_chunks_mut::<$len>();
             let mut places = places.iter_mut();
             let mut take = |piece: &[u8; $len]| {

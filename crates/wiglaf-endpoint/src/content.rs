@@ -34,9 +34,9 @@ impl Content {
         match self {
             Self::User(regions) => regions.read_summed(offset, out, sum),
             Self::Owned(bytes) => {
-                let from = offset.min(bytes.len());
-                let (filled, rest) = out.split_at_mut(out.len().min(bytes.len() - from));
-                sum.copy(&bytes[from..from + filled.len()], filled).over(rest)
+                let part = part(bytes, offset, out.len());
+                let (filled, rest) = out.split_at_mut(part.len());
+                sum.copy(part, filled).over(rest)
             }
             // Peers change it at any time: what has been copied is summed.
             Self::Exposed(..) => {
@@ -50,9 +50,8 @@ impl Content {
         match self {
             Self::User(regions) => regions.read(offset, out),
             Self::Owned(bytes) => {
-                let from = offset.min(bytes.len());
-                let len = out.len().min(bytes.len() - from);
-                out[..len].copy_from_slice(&bytes[from..from + len]);
+                let part = part(bytes, offset, out.len());
+                out[..part.len()].copy_from_slice(part);
             }
             Self::Exposed(exposed, grant) => {
                 if !exposed.read(grant, offset, out) {
@@ -61,6 +60,12 @@ impl Content {
             }
         }
     }
+}
+
+/// Up to `len` bytes from `offset` on, as far as there are any.
+fn part(bytes: &[u8], offset: usize, len: usize) -> &[u8] {
+    let rest = &bytes[offset.min(bytes.len())..];
+    &rest[..len.min(rest.len())]
 }
 
 impl Source for Books {
