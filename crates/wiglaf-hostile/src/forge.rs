@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use wiglaf_wire::{
-    Ack, Class, Envelope, HEADER_LEN, Pull, RECORD_PREFIX_LEN, Record, SEGMENT_PREFIX_LEN, lane,
+    Ack, Class, Crc32c, Envelope, HEADER_LEN, Pull, RECORD_PREFIX_LEN, Record, SEGMENT_PREFIX_LEN,
+    lane,
 };
 
 use crate::packet::{ETHERNET_LEN, HEADERS_LEN, IP_LEN, Recorded, internet_sum, mend, mend_ip_sum};
@@ -152,19 +153,15 @@ fn with_checksum(mut body: Vec<u8>, wanted: u32) -> Vec<u8> {
         end = if end >> 31 == 1 { (end ^ POLYNOMIAL) << 1 | 1 } else { end << 1 };
     }
     // … which the difference from where the body really ends then takes the place of.
-    let patch = end ^ !crc32c(&body);
+    let patch = end ^ !Crc32c::of(&body);
     body.extend_from_slice(&patch.to_le_bytes());
     body
-}
-
-fn crc32c(body: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, body) as u32
 }
 
 /// Writes the checksum that the body has.
 fn sum(datagram: &mut [u8]) {
     if datagram.len() >= HEADER_LEN {
-        let sum = crc32c(&datagram[HEADER_LEN..]);
+        let sum = Crc32c::of(&datagram[HEADER_LEN..]);
         datagram[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&sum.to_le_bytes());
     }
 }
