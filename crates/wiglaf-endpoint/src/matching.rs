@@ -60,6 +60,11 @@ const _: () = assert!(size_of::<Unexpected>() as u64 <= CREDIT_PER_MESSAGE);
 const KEPT_PLACES: usize = 256;
 /// A full queue gets an eighth of its places more: to double it would cost each message up to two.
 const GROWTH_DIVISOR: usize = 8;
+/// And at least so many, 512 KiB of addresses, which have no memory before a message comes to lie
+/// there. In smaller steps the queue would move, again and again, and leave holes among the payloads
+/// into which none of them fits: allocators map for itself only what is long, and how long that must
+/// be grows with what a program frees (mallopt(3), M_MMAP_THRESHOLD).
+const PLACES_MORE: usize = 8192;
 
 impl Unexpected {
     pub(crate) fn new(
@@ -161,7 +166,8 @@ impl Matching {
     pub(crate) fn keep(&mut self, message: Unexpected) {
         let len = self.unexpected.len();
         if len == self.unexpected.capacity() {
-            self.unexpected.reserve_exact((len / GROWTH_DIVISOR).max(KEPT_PLACES));
+            let step = if len < KEPT_PLACES { KEPT_PLACES } else { PLACES_MORE };
+            self.unexpected.reserve_exact((len / GROWTH_DIVISOR).max(step));
         }
         self.unexpected.push_back(message);
     }
