@@ -6,7 +6,8 @@
 //! `FI_PROGRESS_MANUAL` allows as much, but over TCP the kernel sees to it, so programs count on it
 //! (fi_pingpong waits at a socket of its own for a peer whose last answer is still on its way). The
 //! thread costs next to nothing: it looks in a few hundred times a second while there is traffic,
-//! takes nothing over while the application calls in, and sleeps when all is done (ADR 0018).
+//! takes nothing over while the application calls in, and sleeps when all is done, until the
+//! application leaves something undone (ADR 0018).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,8 +21,11 @@ use crate::log;
 const ABSENT_AFTER: Duration = Duration::from_millis(5);
 /// Time between two looks while there is something to do.
 const BUSY_STEP: Duration = Duration::from_micros(100);
-/// Looks at a gate that nobody comes through before the thread sleeps.
+/// Looks at a gate where nothing is to be done before the thread sleeps.
 const LOOKS_BEFORE_SLEEP: u32 = 20;
+/// An application that comes in more often between two looks is awake: it is not even asked whether
+/// a thread of its own sleeps there, for a millisecond at least.
+const VISITS_OF_SLEEPERS: u32 = 64;
 
 /// The thread; dropping it ends it.
 pub(crate) struct Attendant {
@@ -59,7 +63,7 @@ impl Drop for Attendant {
 #[derive(Default)]
 struct Round {
     visits: u32,
-    /// Looks in a row without a visit and without anything to do.
+    /// Looks in a row without anything to do while nobody was awake here.
     idle_looks: u32,
     /// How long nothing has happened though something is to be done.
     step: Duration,
@@ -85,15 +89,17 @@ impl Round {
     /// after what time to look again; zero: when woken.
     fn look(&mut self, engine: &Shared) -> Duration {
         let visits = engine.visits();
-        if std::mem::replace(&mut self.visits, visits) != visits {
-            (self.idle_looks, self.step) = (0, BUSY_STEP);
-            return ABSENT_AFTER;
+        let came = visits.wrapping_sub(std::mem::replace(&mut self.visits, visits));
+        if came > VISITS_OF_SLEEPERS {
+            return self.leave_be();
         }
         let Some(mut inside) = engine.receive() else { return ABSENT_AFTER };
+        if came > 0 && inside.endpoint.sleepers() == 0 {
+            return self.leave_be();
+        }
         let Some(due) = inside.endpoint.unfinished() else {
             self.idle_looks += 1;
-            // Threads that wait here see to everything, but nobody tells us when they stop.
-            if self.idle_looks >= LOOKS_BEFORE_SLEEP && inside.endpoint.sleepers() == 0 {
+            if self.idle_looks >= LOOKS_BEFORE_SLEEP {
                 self.idle_looks = 0;
                 inside.leave_to_sleep();
                 return Duration::ZERO;
@@ -108,5 +114,11 @@ impl Round {
             self.step = (2 * self.step).clamp(BUSY_STEP, ABSENT_AFTER);
         }
         due.clamp(BUSY_STEP, self.step)
+    }
+
+    /// The application is there.
+    fn leave_be(&mut self) -> Duration {
+        (self.idle_looks, self.step) = (0, BUSY_STEP);
+        ABSENT_AFTER
     }
 }

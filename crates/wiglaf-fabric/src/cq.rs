@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use wiglaf_endpoint::{Class, Completion, Outcome, Pause, PeerId, Side};
-use wiglaf_gate::Gate;
+use wiglaf_gate::{Gate, Guarded};
 
 use crate::av::UNSPEC;
 use crate::bindings as fi;
@@ -46,6 +46,12 @@ struct Inner {
     sources: Vec<(Shared, Vec<Side>)>,
     failures: VecDeque<Failure>,
     last: Last,
+}
+
+impl Guarded for Inner {
+    fn is_unfinished(&self) -> bool {
+        false // no guest comes here
+    }
 }
 
 /// What the last read found.

@@ -10,7 +10,7 @@ use wiglaf_endpoint::{
     Address, Class, CompleteWhen, Completion, Endpoint, Outcome, PeerId, PostError, RecvOp, SendOp,
     Side,
 };
-use wiglaf_gate::Gate;
+use wiglaf_gate::{Gate, Guarded};
 
 use crate::bindings as fi;
 use crate::cntr::CntrState;
@@ -84,6 +84,12 @@ const _: () = is_send::<Endpoint>();
 // it only by the address of user memory in them, which the engine never follows. Groups hold the
 // address of results, which their user leaves to them until an operation has ended.
 unsafe impl Send for Engine {}
+
+impl Guarded for Engine {
+    fn is_unfinished(&self) -> bool {
+        self.endpoint.unfinished().is_some()
+    }
+}
 
 /// The context of operations that nobody asks about; its address cannot be the application's.
 static NOBODY: u8 = 0;

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use wiglaf_gate::{Gate, Inside};
+use wiglaf_gate::{Gate, Guarded, Inside};
 
 use crate::bindings as fi;
 
@@ -67,7 +67,7 @@ impl<T> Lock for std::sync::Mutex<T> {
     }
 }
 
-impl<T> Lock for Gate<T> {
+impl<T: Guarded> Lock for Gate<T> {
     type Guard<'a>
         = Inside<'a, T>
     where

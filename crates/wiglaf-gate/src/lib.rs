@@ -28,10 +28,17 @@ use crate::sync::{
 const AWAY: u8 = 0;
 /// It is inside, or about to look whether it may be.
 const INSIDE: u8 = 1;
-/// It sleeps until somebody comes in.
+/// It sleeps until somebody leaves it something to do.
 const ASLEEP: u8 = 2;
 /// It panicked inside.
 const BROKEN: u8 = 3;
+
+/// What a gate is for.
+pub trait Guarded {
+    /// Whether who leaves now leaves something to do, for which a guest that sleeps is woken. Asked
+    /// only while one sleeps.
+    fn is_unfinished(&self) -> bool;
+}
 
 /// A value that one caller at a time may touch.
 pub struct Gate<T> {
@@ -46,7 +53,7 @@ pub struct Gate<T> {
     guest: AtomicU8,
     /// How often anybody but the guest came in.
     visits: AtomicU32,
-    /// Who is woken when somebody comes in.
+    /// Who is woken.
     asleep: OnceLock<Thread>,
     value: UnsafeCell<T>,
 }
@@ -58,7 +65,7 @@ unsafe impl<T: Send> Sync for Gate<T> {}
 // SAFETY: nobody is inside a gate that is moved, so `held` is empty.
 unsafe impl<T: Send> Send for Gate<T> {}
 
-impl<T> Gate<T> {
+impl<T: Guarded> Gate<T> {
     /// Behind a mutex, unless `serial`: then fi_domain(3) obliges the
     /// application to let no two threads call into the domain at once.
     pub fn new(value: T, serial: bool) -> Self {
@@ -88,7 +95,6 @@ impl<T> Gate<T> {
         // No processor puts this behind the load when a guest comes.
         fence_when_asked();
         let visits = self.visits.load(Ordering::Relaxed); // nobody else writes it now
-        // Before the guest is woken, which may look at it at once and sleep again.
         self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
         if self.guest.load(Ordering::Acquire) != AWAY {
             self.meet_guest()?;
@@ -96,8 +102,7 @@ impl<T> Gate<T> {
         Some(Inside { gate: self, _stays: PhantomData })
     }
 
-    /// Waits until the guest has left, which is soon, and wakes it where it sleeps. Nothing, if it
-    /// panicked inside.
+    /// Waits until the guest has left, which is soon. Nothing, if it panicked inside.
     #[cold]
     #[inline(never)]
     fn meet_guest(&self) -> Option<()> {
@@ -111,13 +116,18 @@ impl<T> Gate<T> {
             self.taken.store(true, Ordering::Relaxed);
             fence(Ordering::SeqCst);
         }
-        let slept = self.guest.compare_exchange(ASLEEP, AWAY, Ordering::Acquire, Ordering::Acquire);
-        match (slept, self.asleep.get()) {
-            (Ok(_), Some(guest)) => guest.unpark(),
-            (Err(BROKEN), _) => return None, // and `taken` stays
-            _ => {}
+        // And `taken` stays where it panicked.
+        (self.guest.load(Ordering::Acquire) != BROKEN).then_some(())
+    }
+
+    /// Wakes the guest if it still sleeps.
+    #[cold]
+    #[inline(never)]
+    fn wake_guest(&self) {
+        let woken = self.guest.compare_exchange(ASLEEP, AWAY, Ordering::AcqRel, Ordering::Relaxed);
+        if let (Ok(_), Some(guest)) = (woken, self.asleep.get()) {
+            guest.unpark();
         }
-        Some(())
     }
 
     /// How often anybody but the guest has come in, modulo 2^32.
@@ -175,13 +185,13 @@ impl<T> Gate<T> {
 }
 
 /// Access to the value of a gate.
-pub struct Inside<'a, T> {
+pub struct Inside<'a, T: Guarded> {
     gate: &'a Gate<T>,
     /// A mutex is unlocked by the thread that locked it.
     _stays: PhantomData<*const ()>,
 }
 
-impl<T> Deref for Inside<'_, T> {
+impl<T: Guarded> Deref for Inside<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -190,28 +200,35 @@ impl<T> Deref for Inside<'_, T> {
     }
 }
 
-impl<T> DerefMut for Inside<'_, T> {
+impl<T: Guarded> DerefMut for Inside<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above, and it is borrowed mutably.
         unsafe { &mut *self.gate.value.get() }
     }
 }
 
-impl<T> Drop for Inside<'_, T> {
+impl<T: Guarded> Drop for Inside<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        let mut wake = false;
         // After a panic the value may be half-done: the gate stays shut.
         if !std::thread::panicking() {
+            // It can neither come nor go to sleep while somebody is inside.
+            let is_asleep = self.gate.guest.load(Ordering::Relaxed) == ASLEEP;
+            wake = is_asleep && self.is_unfinished();
             self.gate.taken.store(false, Ordering::Release);
         }
         if self.gate.mutex.is_some() {
             self.gate.unlock();
         }
+        if wake {
+            self.gate.wake_guest();
+        }
     }
 }
 
 /// Access of the guest to the value of a gate.
-pub struct Guest<'a, T> {
+pub struct Guest<'a, T: Guarded> {
     gate: &'a Gate<T>,
     /// Where it is when it has left.
     then: u8,
@@ -219,15 +236,15 @@ pub struct Guest<'a, T> {
     _stays: PhantomData<*const ()>,
 }
 
-impl<T> Guest<'_, T> {
-    /// Leaves, to sleep: whoever comes in next unparks this thread.
+impl<T: Guarded> Guest<'_, T> {
+    /// Leaves, to sleep: whoever next leaves something unfinished unparks this thread.
     pub fn leave_to_sleep(mut self) {
         self.gate.asleep.get_or_init(current);
         self.then = ASLEEP;
     }
 }
 
-impl<T> Deref for Guest<'_, T> {
+impl<T: Guarded> Deref for Guest<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -236,14 +253,14 @@ impl<T> Deref for Guest<'_, T> {
     }
 }
 
-impl<T> DerefMut for Guest<'_, T> {
+impl<T: Guarded> DerefMut for Guest<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above, and it is borrowed mutably.
         unsafe { &mut *self.gate.value.get() }
     }
 }
 
-impl<T> Drop for Guest<'_, T> {
+impl<T: Guarded> Drop for Guest<'_, T> {
     fn drop(&mut self) {
         // After a panic the value may be half-done: the gate stays shut.
         let then = if std::thread::panicking() { BROKEN } else { self.then };
@@ -257,6 +274,18 @@ impl<T> Drop for Guest<'_, T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    impl Guarded for u32 {
+        fn is_unfinished(&self) -> bool {
+            *self > 0
+        }
+    }
+
+    impl Guarded for (u32, u32) {
+        fn is_unfinished(&self) -> bool {
+            false
+        }
+    }
 
     #[test]
     fn one_at_a_time() {
@@ -310,15 +339,18 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_sleeps_is_woken() {
+    fn a_guest_that_sleeps_is_woken_for_what_is_left_to_it() {
         for serial in [true, false] {
             assert!(admits_guests());
             let gate = Gate::new(0, serial);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    let before = gate.visits();
-                    gate.receive().unwrap().leave_to_sleep();
-                    while gate.visits() == before {
+                    loop {
+                        match gate.receive() {
+                            Some(inside) if *inside > 0 => return,
+                            Some(inside) => inside.leave_to_sleep(),
+                            None => continue,
+                        }
                         std::thread::park();
                     }
                 });
@@ -326,8 +358,10 @@ mod tests {
                     std::thread::yield_now();
                 }
                 drop(gate.enter());
+                assert_eq!(gate.guest.load(Ordering::Acquire), ASLEEP, "there was nothing to do");
+                *gate.enter().unwrap() = 1;
             });
-            assert_eq!(gate.visits(), 1);
+            assert_eq!(gate.visits(), 2);
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use crate::Gate;
+use crate::{Gate, Guarded};
 use crate::sync::{AtomicBool, Ordering};
 
 /// All orders with at most so many switches away from a thread that could go on; see the models of
@@ -15,6 +15,13 @@ const SWITCHES: usize = 4;
 
 /// What the gate keeps: loom fails where two threads access it without an order between them.
 type Work = Gate<UnsafeCell<u32>>;
+
+impl Guarded for UnsafeCell<u32> {
+    fn is_unfinished(&self) -> bool {
+        // SAFETY: loom fails where it is written at the same time.
+        self.with(|work| unsafe { *work > 0 })
+    }
+}
 
 /// Runs the model at a gate for one thread at a time, and at one with a mutex.
 fn explore(model: impl Fn(&Arc<Work>) + Copy + Send + Sync + 'static) {
