@@ -115,7 +115,7 @@ impl Pause {
 
 impl Endpoint {
     /// To be called when a caller that polls found nothing: polls, yields, or
-    /// blocks for 1 to 5 ms at most, as the waiting policy finds best.
+    /// blocks for 1 to 10 ms at most, as the waiting policy finds best.
     pub fn idle(&mut self) {
         if let Some(pause) = self.begin_pause(true) {
             pause.pass();

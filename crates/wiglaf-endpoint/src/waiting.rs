@@ -35,15 +35,16 @@ const PAUSE_AFTER_BLOCK: Duration = Duration::from_micros(50);
 /// a virtual machine, the processor lent to others for a moment. Who does other things between polls
 /// polls a few times at once at most.
 const STEADY: u32 = 16;
-/// For so many polls counts one that came at once after a sleep.
-const STEADY_AFTER_BLOCK: u32 = 4;
+/// For so many polls counts one that came at once after a sleep: every second return may be late. A
+/// silence that began anew would cost 5 ms of polling.
+const STEADY_AFTER_BLOCK: u32 = STEADY;
 
 /// Shortest and longest sleep, and the part of the silence so far that it may last: a caller that
 /// polls has other
 /// things to look after, which are held up by no more than that part of the time that has passed
 /// anyway.
 const BLOCK_MIN: Duration = Duration::from_millis(1);
-const BLOCK_MAX: Duration = Duration::from_millis(5);
+const BLOCK_MAX: Duration = Duration::from_millis(10);
 const BLOCK_DIVISOR: u32 = 8;
 
 /// What to do now that a poll has found nothing.
