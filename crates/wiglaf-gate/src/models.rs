@@ -6,8 +6,8 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use crate::{Gate, Guarded};
 use crate::sync::{AtomicBool, Ordering};
+use crate::{Gate, Guarded};
 
 /// All orders with at most so many switches away from a thread that could go on; see the models of
 /// shared memory.
