@@ -58,6 +58,8 @@ f.data = ProtoField.uint64("wiglaf.data", "Data", base.HEX)
 f.address = ProtoField.uint64("wiglaf.address", "Address", base.HEX)
 f.total = ProtoField.uint64("wiglaf.total", "Total length")
 f.send_id = ProtoField.uint32("wiglaf.send_id", "Send id")
+f.unasked_len = ProtoField.uint32("wiglaf.unasked.length", "Bytes that follow unasked")
+f.unasked = ProtoField.bool("wiglaf.unasked", "Unasked", 32, nil, 0x01)
 f.transfer_id = ProtoField.uint32("wiglaf.transfer_id", "Transfer id")
 f.offset = ProtoField.uint64("wiglaf.offset", "Offset")
 f.len = ProtoField.uint64("wiglaf.pull.length", "Bytes pulled")
@@ -164,9 +166,10 @@ end
 
 content[0x04] = function(range, tree)
    local len = envelope(range, tree)
-   if not len or range:len() ~= len + 12 then return false end
+   if not len or range:len() ~= len + 16 then return false end
    tree:add_le(f.total, range(len, 8))
    tree:add_le(f.send_id, range(len + 8, 4))
+   tree:add_le(f.unasked_len, range(len + 12, 4))
    return true
 end
 
@@ -243,7 +246,9 @@ local function segment(body, tree)
       tree:add_proto_expert_info(e.malformed, "A segment is cut short")
       return
    end
-   tree:add_le(f.transfer_id, body(0, 4))
+   local is_unasked = bits.band(body(4, 4):le_uint(), 1) ~= 0
+   tree:add_le(is_unasked and f.send_id or f.transfer_id, body(0, 4))
+   tree:add_le(f.unasked, body(4, 4))
    tree:add_le(f.offset, body(8, 8))
    payload_behind(body, 16, tree)
 end

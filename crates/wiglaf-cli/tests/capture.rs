@@ -18,7 +18,7 @@ static char buffer[300000];
 int main(void) {
     MPI_Init(0, 0);
     MPI_Barrier(MPI_COMM_WORLD);
-    int lengths[] = {8, 5000, 300000}, rank;
+    int lengths[] = {8, 5000, 300000, 300000}, rank;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     fclose(fopen("ready", "w"));
     for (int go = 0; !go;) {
@@ -26,7 +26,7 @@ int main(void) {
         go = access("go", F_OK) == 0;
         MPI_Bcast(&go, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         MPI_Sendrecv_replace(buffer, lengths[i], MPI_CHAR, 1 - rank, 7, 1 - rank, 7, MPI_COMM_WORLD,
                              MPI_STATUS_IGNORE);
     MPI_Finalize();
@@ -106,6 +106,11 @@ fn a_real_job_is_recorded_and_tshark_names_every_field() {
         let sum: u64 = lens.iter().map(|len| len.parse::<u64>().unwrap()).sum();
         assert!(sum >= 300_000, "{sum} bytes from node{node}");
     }
+    // Of the second, the first train went with its announcement.
+    let unasked = "wiglaf.unasked == 1 and wiglaf.send_id";
+    let from = set(tshark(&file, unasked, "ip.src"));
+    assert_eq!(from.into_iter().collect::<Vec<_>>(), ["10.77.0.1", "10.77.0.2"]);
+    assert!(!tshark(&file, "wiglaf.unasked.length > 8000", "frame.number").is_empty());
     // Frames say between which ranks they went, and where they were seen.
     let comments = set(tshark(&file, "wiglaf", "frame.comment"));
     assert!(comments.contains("rank 0 on node1 to rank 1 on node2"), "{comments:?}");

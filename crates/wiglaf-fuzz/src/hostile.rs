@@ -14,7 +14,8 @@ use wiglaf_endpoint::{
 use wiglaf_link::loopback::{Hub, LoopbackLink};
 use wiglaf_link::{Lane, Link, Train};
 use wiglaf_wire::{
-    Envelope, HEADER_LEN, Header, Kind, NUMBER_BITS, Record, SEGMENT_PREFIX_LEN, Segment, seal,
+    Envelope, HEADER_LEN, Header, Kind, NUMBER_BITS, Record, SEGMENT_PREFIX_LEN, Segment, Transfer,
+    seal,
 };
 
 use crate::Tape;
@@ -135,7 +136,10 @@ fn step(
         4 => {
             let mut body = vec![0; SEGMENT_PREFIX_LEN];
             let offset = u64::from_le_bytes(tape.bytes()) >> (odd % 64);
-            Segment::emit_prefix(u32::from(tape.byte()), offset, &mut body);
+            let id = u32::from(tape.byte());
+            let is_pulled = tape.byte().is_multiple_of(2);
+            let transfer = if is_pulled { Transfer::Pulled(id) } else { Transfer::Unasked(id) };
+            Segment::emit_prefix(transfer, offset, &mut body);
             body.extend_from_slice(tape.piece());
             liar.send(Kind::Bulk, odd, &body);
         }
@@ -167,7 +171,10 @@ fn record(liar: &mut Liar, odd: u8, tape: &mut Tape<'_>) {
         0 | 1 => Record::Message(envelope, payload),
         2 => Record::First { envelope, total, payload },
         3 => Record::Next(payload),
-        4 => Record::Request { envelope, total, send_id: operation },
+        4 => {
+            let unasked_len = total as u32 >> (operation % 32);
+            Record::Request { envelope, total, send_id: operation, unasked_len }
+        }
         _ => Record::Close,
     };
     // One good-bye ends it all: rarely.

@@ -103,7 +103,12 @@ fn harmful_bodies() -> Vec<Vec<u8>> {
         Record::Close,
         Record::Pull(pull),
         Record::Next(&all),
-        Record::Request { envelope: envelope(Class::Tagged, 7), total: u64::MAX, send_id: 1 },
+        Record::Request {
+            envelope: envelope(Class::Tagged, 7),
+            total: u64::MAX,
+            send_id: 1,
+            unasked_len: 0,
+        },
         Record::First { envelope: envelope(Class::Tagged, 7), total: 1 << 16, payload: &all },
     ];
     for cumulative in [0, 1, 1 << 10, 1 << 31, u32::MAX] {

@@ -4,8 +4,8 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use wiglaf_wire::{
-    Ack, DELAY_LONG, DELAY_TWICE, DELAY_UNKNOWN, Header, Kind, Pull, Record, Records, Segment,
-    lane, open, open_train,
+    Ack, DELAY_LONG, DELAY_TWICE, DELAY_UNKNOWN, Header, Kind, Record, Records, Segment, lane,
+    open, open_train,
 };
 
 use crate::limits::{
@@ -15,7 +15,7 @@ use crate::limits::{
 use crate::receive_window::Arrival;
 use crate::rtt::{Held, Waited};
 use crate::sequence::{expand, expand_number};
-use crate::session::{AckDebt, Job, Session, State};
+use crate::session::{AckDebt, Session, State};
 use crate::time::Instant;
 use crate::transport::{PeerId, Transport};
 use crate::{Gone, Sink};
@@ -375,14 +375,8 @@ impl Transport {
                     sink.first(peer, &envelope, total, payload);
                 }
                 Ok(Record::Next(payload)) => self.take_next(index, payload, sink),
-                Ok(Record::Request { envelope, total, send_id }) => {
-                    self.sessions[index as usize].traffic.received(0);
-                    if let Some(wanted) = sink.request(peer, &envelope, total, send_id) {
-                        self.pull(peer, send_id, wanted.len, wanted.token);
-                        if wanted.len == 0 {
-                            sink.pulled(wanted.token, true); // no segment will come to say so
-                        }
-                    }
+                Ok(Record::Request { envelope, total, send_id, unasked_len }) => {
+                    self.take_request(index, &envelope, (total, unasked_len), send_id, sink);
                 }
                 Ok(Record::Pull(pull)) => self.take_pull(index, &pull, sink),
                 Ok(Record::Close) => return self.take_close(index, sink),
@@ -405,41 +399,6 @@ impl Transport {
                 }
             }
             _ => self.stats.drop_protocol += 1,
-        }
-    }
-
-    fn take_pull(&mut self, index: u32, pull: &Pull, sink: &mut dyn Sink) {
-        let Some(send) = self.sends.get_mut(pull.send_id).filter(|send| send.peer == index) else {
-            self.stats.drop_no_transfer += 1;
-            return;
-        };
-        //= docs/protocol.md#5-rendezvous
-        //# A sender MUST refuse a PULL that reaches beyond the message or grants a byte twice.
-        let end = pull.offset.checked_add(pull.len).filter(|end| *end <= send.total);
-        let granted = send.granted.checked_add(pull.len).filter(|sum| *sum <= send.total);
-        let (Some(end), Some(granted), false) = (end, granted, send.last) else {
-            self.stats.drop_protocol += 1;
-            return;
-        };
-        send.granted = granted;
-        send.last = pull.last;
-        if send.is_done() {
-            let token = send.token;
-            self.sends.remove(pull.send_id);
-            self.sessions[index as usize].pending_sends -= 1;
-            sink.sent(token, true);
-        }
-        let session = &mut self.sessions[index as usize];
-        session.bulk_window_len = pull.window;
-        if pull.len > 0 {
-            session.uses_bulk = true;
-            session.jobs.push_back(Job {
-                send_id: pull.send_id,
-                transfer_id: pull.transfer_id,
-                offset: pull.offset,
-                end,
-            });
-            self.wake(index);
         }
     }
 
@@ -466,35 +425,6 @@ impl Transport {
         }
         if self.sessions[index as usize].bulk_debt.now {
             self.wake(index);
-        }
-    }
-
-    fn take_segment(&mut self, index: u32, segment: &Segment<'_>, sink: &mut dyn Sink) {
-        let len = segment.payload.len() as u64;
-        let pull = self.pulls.get_mut(segment.transfer_id).filter(|pull| {
-            //= docs/protocol.md#5-rendezvous
-            //# A receiver MUST refuse a segment that lies outside the range that it pulled.
-            pull.peer == index
-                && len <= pull.missing
-                && segment.offset.checked_add(len).is_some_and(|end| end <= pull.len)
-        });
-        let Some(pull) = pull else {
-            self.stats.drop_no_transfer += 1;
-            return;
-        };
-        let token = pull.token;
-        self.sessions[index as usize].traffic.bytes_received += len;
-        pull.missing -= len;
-        let complete = pull.missing == 0;
-        sink.segment(token, segment.offset, segment.payload);
-        if complete {
-            self.pulls.remove(segment.transfer_id);
-            let session = &mut self.sessions[index as usize];
-            session.pulls -= 1;
-            self.pulling_peers -= usize::from(session.pulls == 0);
-            // The sender waits for nothing but this.
-            session.bulk_debt.now = true;
-            sink.pulled(token, true);
         }
     }
 }

@@ -19,6 +19,7 @@ mod incoming;
 pub mod limits;
 mod outgoing;
 mod receive_window;
+mod rendezvous;
 mod returns;
 mod rtt;
 mod send_lane;

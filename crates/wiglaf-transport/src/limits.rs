@@ -88,6 +88,9 @@ pub const CREDIT_PER_MESSAGE: u64 = 64;
 /// Longest message that is sent eagerly, in bytes.
 pub const EAGER_LEN_MAX: usize = 128 * 1024;
 
+/// So many long messages wait to be asked for after one for whose first bytes there was no buffer.
+pub const UNASKED_PAUSE: u8 = 16;
+
 /// Ordered bodies that may wait for a number before a send is put off.
 pub const QUEUE_MAX: usize = 1024;
 /// Empty buffers that are kept for reuse.

@@ -338,7 +338,7 @@ impl Transport {
         let (number, piece) = self.next_piece(index, now, path)?;
         let len = HEADER_LEN + SEGMENT_PREFIX_LEN + piece.len as usize;
         let datagram = &mut out[..len];
-        Segment::emit_prefix(piece.transfer_id, piece.offset, &mut datagram[HEADER_LEN..]);
+        Segment::emit_prefix(piece.transfer, piece.offset, &mut datagram[HEADER_LEN..]);
         let (prefix, payload) = datagram[HEADER_LEN..].split_at_mut(SEGMENT_PREFIX_LEN);
         let mut sum = None;
         if let Some(send) = self.sends.get_mut(piece.send_id) {
@@ -376,7 +376,7 @@ impl Transport {
         let len = (job.end - job.offset).min(capacity as u64);
         let piece = Piece {
             send_id: job.send_id,
-            transfer_id: job.transfer_id,
+            transfer: job.transfer,
             offset: job.offset,
             len: len as u32,
         };

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
 
-use wiglaf_wire::Epoch;
+use wiglaf_wire::{Epoch, Transfer};
 
 use crate::congestion::Control;
 use crate::limits::{CREDIT_INITIAL, KEPT_CAPACITY, ORDERED_WINDOW};
 use crate::receive_window::{ReceiveWindow, ReplayWindow};
+use crate::rendezvous::Unasked;
 use crate::returns::Returns;
 use crate::rtt::Rtt;
 use crate::send_lane::{BulkLane, SendLane};
@@ -41,16 +42,16 @@ impl Body {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
     pub(crate) send_id: u32,
-    pub(crate) transfer_id: u32,
+    pub(crate) transfer: Transfer,
     pub(crate) offset: u64,
     pub(crate) len: u32,
 }
 
-/// A grant that is being served.
+/// A grant that is being served, or what goes without one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Job {
     pub(crate) send_id: u32,
-    pub(crate) transfer_id: u32,
+    pub(crate) transfer: Transfer,
     pub(crate) offset: u64,
     pub(crate) end: u64,
 }
@@ -149,6 +150,10 @@ pub(crate) struct Session {
     pub(crate) pending_sends: u32,
     /// Pulls that this side has under way.
     pub(crate) pulls: u32,
+    /// What the peer sends without having been asked.
+    pub(crate) unasked: Option<Unasked>,
+    /// So many long messages to the peer wait to be asked for; it had no buffers of late.
+    pub(crate) unasked_pause: u8,
     /// Bytes that the peer was last told it may have unacknowledged on the bulk lane.
     pub(crate) bulk_granted_len: usize,
 
@@ -207,6 +212,8 @@ impl Session {
             bulk_debt: AckDebt::default(),
             pending_sends: 0,
             pulls: 0,
+            unasked: None,
+            unasked_pause: 0,
             bulk_granted_len: 0,
             credit_limit: CREDIT_INITIAL,
             eager_sent: 0,

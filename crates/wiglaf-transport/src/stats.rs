@@ -42,6 +42,8 @@ counters! {
         out_of_order,
         /// Messages that went as a request because eager credit had run out.
         credit_stalls,
+        /// Bulk packets that nobody had asked for, and for which there was no buffer.
+        unasked_dropped,
         /// Refused: cut short.
         drop_truncated,
         /// Refused: not a Wiglaf datagram.

@@ -6,13 +6,14 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use wiglaf_wire::encrypted::TAG_LEN;
-use wiglaf_wire::{Envelope, Epoch, HEADER_LEN, JobKey, Kind, Pull, Record, read_quoted};
+use wiglaf_wire::{Envelope, Epoch, HEADER_LEN, JobKey, Kind, Record, read_quoted};
 
 use crate::congestion::Control;
 use crate::encryption::Encryption;
 use crate::limits::{
     CREDIT_PER_MESSAGE, EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX, START_LIMIT,
 };
+use crate::rendezvous::{PendingPull, PendingSend};
 use crate::session::{Body, Session, State};
 use crate::slab::Slab;
 use crate::stats::{Stats, Traffic};
@@ -95,33 +96,6 @@ impl Hasher for EpochHasher {
     fn write_u64(&mut self, v: u64) {
         self.0 ^= v;
     }
-}
-
-/// A message whose bytes wait to be pulled.
-#[derive(Debug, Clone)]
-pub(crate) struct PendingSend {
-    pub(crate) peer: u32,
-    pub(crate) token: u64,
-    pub(crate) total: u64,
-    pub(crate) granted: u64,
-    pub(crate) acked: u64,
-    /// No further grant will come.
-    pub(crate) last: bool,
-}
-
-impl PendingSend {
-    pub(crate) fn is_done(&self) -> bool {
-        self.last && self.acked == self.granted
-    }
-}
-
-/// Bytes that were pulled and have not all come.
-#[derive(Debug, Clone)]
-pub(crate) struct PendingPull {
-    pub(crate) peer: u32,
-    pub(crate) token: u64,
-    pub(crate) len: u64,
-    pub(crate) missing: u64,
 }
 
 /// The protocol state of one endpoint.
@@ -320,23 +294,6 @@ impl Transport {
         self.send_request(peer.0, envelope, len as u64, token)
     }
 
-    fn send_request(
-        &mut self,
-        index: u32,
-        envelope: Envelope,
-        total: u64,
-        token: u64,
-    ) -> Result<Posted, SendError> {
-        let pending = PendingSend { peer: index, token, total, granted: 0, acked: 0, last: false };
-        let send_id = self.sends.insert(pending).map_err(|_| SendError::Again)?;
-        self.append(index, &Record::Request { envelope, total, send_id });
-        let session = &mut self.sessions[index as usize];
-        session.traffic.sent(total);
-        session.pending_sends += 1;
-        self.wake(index);
-        Ok(Posted::Pending)
-    }
-
     fn send_eager(
         &mut self,
         index: u32,
@@ -361,38 +318,6 @@ impl Transport {
             at += part;
             record = Record::Next(&[]);
         }
-    }
-
-    /// Asks for the first `len` bytes of a message that `peer` announced.
-    /// Zero refuses its payload and lets the sender complete.
-    pub fn pull(&mut self, peer: PeerId, send_id: u32, len: u64, token: u64) -> bool {
-        let Some(session) = self.sessions.get(peer.0 as usize) else { return false };
-        if session.state != State::Open {
-            return false;
-        }
-        let path = &self.config.paths[session.path];
-        let window = path.bulk_window_len;
-        let transfer_id = if len == 0 {
-            0
-        } else {
-            let pending = PendingPull { peer: peer.0, token, len, missing: len };
-            let Ok(id) = self.pulls.insert(pending) else { return false };
-            let session = &mut self.sessions[peer.0 as usize];
-            self.pulling_peers += usize::from(session.pulls == 0);
-            session.pulls += 1;
-            id
-        };
-        // Peers that push at the same time share this endpoint's buffers; messages of one peer
-        // share its window.
-        let share = window / self.pulling_peers.clamp(1, 64);
-        self.sessions[peer.0 as usize].bulk_granted_len = share;
-        let window = u32::try_from(share).unwrap_or(u32::MAX);
-        self.append(
-            peer.0,
-            &Record::Pull(Pull { send_id, transfer_id, offset: 0, len, window, last: true }),
-        );
-        self.wake(peer.0);
-        true
     }
 
     /// Gives back the credit of an eager message of `len` bytes whose memory
@@ -517,6 +442,7 @@ impl Transport {
         session.state = if orderly { State::Closed } else { State::Gone };
         session.ahead.clear();
         session.jobs.clear();
+        session.unasked = None;
         session.ordered_debt.clear();
         session.bulk_debt.clear();
         session.bulk.abandon(|_| {});

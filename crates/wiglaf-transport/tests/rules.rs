@@ -17,7 +17,7 @@ use wiglaf_transport::{
 use wiglaf_wire::encrypted::{self, JobCipher, TAG_LEN};
 use wiglaf_wire::{
     Class, DELAY_LONG, DELAY_TWICE, DELAY_UNKNOWN, Envelope, Epoch, HEADER_LEN, Header, JobKey,
-    Kind, Pull, Record, Records, SEGMENT_PREFIX_LEN, Segment, open, seal,
+    Kind, Pull, Record, Records, SEGMENT_PREFIX_LEN, Segment, Transfer, open, seal,
 };
 
 const KEY: JobKey = JobKey([5; 16]);
@@ -640,7 +640,7 @@ fn a_segment_outside_its_pull_is_refused() {
     net.deliver(1, &request); // pulls transfer 0
     for (n, (transfer, offset)) in [(0, 9_999), (0, u64::MAX), (1, 0), (77, 0)].iter().enumerate() {
         let mut body = vec![0; SEGMENT_PREFIX_LEN + 2];
-        Segment::emit_prefix(*transfer, *offset, &mut body);
+        Segment::emit_prefix(Transfer::Pulled(*transfer), *offset, &mut body);
         let header = Header { kind: Kind::Bulk, sequence: n as u64, ..header_of(&request[0]) };
         let forged = net.forge(1, header, &body);
         net.deliver(1, &[forged]);
@@ -1284,4 +1284,221 @@ fn an_inserted_address_goes_over_that_of_a_repeated_datagram() {
     let peer = b.connect(address(0), Epoch(10), 0);
     assert_eq!(b.peer(peer).unwrap().at, address(0));
     assert_eq!(app.tags, [1]);
+}
+
+/// Two that have exchanged a long message before: both know what the other's bulk lane takes.
+fn acquainted() -> Net {
+    let mut net = Net::new();
+    net.send(0, 1, LONG).unwrap();
+    net.settle();
+    net.sides[0].app.sent.clear();
+    net.sides[1].app = App { pull: true, ..App::default() };
+    net
+}
+
+/// A message that is announced, in bytes.
+const LONG: usize = 200_000;
+
+/// What is announced to follow unasked.
+fn unasked_len(datagrams: &[Vec<u8>]) -> u32 {
+    let requests = datagrams.iter().filter(|d| header_of(d).kind == Kind::Ordered);
+    let lens = requests.flat_map(|d| records_of(d)).filter_map(|record| match record {
+        Record::Request { unasked_len, .. } => Some(unasked_len),
+        _ => None,
+    });
+    lens.sum()
+}
+
+fn pull_in(datagrams: &[Vec<u8>]) -> Option<Pull> {
+    let others = datagrams.iter().filter(|d| header_of(d).kind == Kind::Ordered);
+    others.flat_map(|d| records_of(d)).find_map(|record| match record {
+        Record::Pull(pull) => Some(pull),
+        _ => None,
+    })
+}
+
+/// The bytes of a message that `app` got, if it got each once.
+fn got(app: &App) -> usize {
+    let mut segments = app.segments.clone();
+    segments.sort_unstable();
+    let end = segments.iter().fold(0, |at, (offset, len)| {
+        assert_eq!(*offset, at as u64, "a byte came twice, or never");
+        at + len
+    });
+    end
+}
+
+/// Announces a long message; the announcement, and what goes with it.
+fn announced(net: &mut Net) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    net.send(0, 2, LONG).unwrap();
+    net.outgoing(0).into_iter().partition(|d| header_of(d).kind == Kind::Ordered)
+}
+
+#[test]
+fn the_first_train_does_not_wait_to_be_asked_for() {
+    let mut net = acquainted();
+    let (request, train) = announced(&mut net);
+    let unasked = unasked_len(&request);
+    assert!(unasked > 8_000 && train.len() == 8, "{unasked} bytes in {} datagrams", train.len());
+    net.deliver(1, &request);
+    let answer = net.outgoing(1);
+    let pull = pull_in(&answer).unwrap();
+    assert_eq!((pull.offset, pull.len), (u64::from(unasked), LONG as u64 - u64::from(unasked)));
+    net.deliver(1, &train);
+    assert_eq!(got(&net.sides[1].app), unasked as usize);
+    net.deliver(0, &answer);
+    net.settle();
+    assert_eq!((got(&net.sides[1].app), &net.sides[1].app.pulled[..]), (LONG, &[true][..]));
+    assert_eq!(net.sides[0].app.sent, [(2, true)]);
+}
+
+/// Nothing says that the buffer was there before the announcement.
+#[test]
+fn a_buffer_that_is_there_before_the_first_byte_takes_what_comes_unasked() {
+    let mut net = acquainted();
+    net.sides[1].app.pull = false;
+    let (request, train) = announced(&mut net);
+    net.deliver(1, &request);
+    let (id, peer) = (net.sides[1].app.requests[0], net.sides[1].peer);
+    assert!(net.sides[1].transport.pull(peer, id, LONG as u64, 2));
+    net.deliver(1, &train);
+    net.settle();
+    assert_eq!(got(&net.sides[1].app), LONG);
+    assert_eq!(net.sides[1].transport.stats().unasked_dropped, 0);
+    assert_eq!(net.sides[0].app.sent, [(2, true)]);
+}
+
+#[test]
+fn who_has_no_buffer_drops_what_comes_unasked_and_gets_it_again() {
+    // No buffer, one that comes in the middle, one that is shorter than what comes.
+    for (early, want) in [(8, LONG), (3, LONG), (0, 5_000), (8, 0)] {
+        let mut net = acquainted();
+        net.sides[1].app.pull = false;
+        let (request, train) = announced(&mut net);
+        net.deliver(1, &request);
+        net.deliver(1, &train[..early]);
+        let (id, peer) = (net.sides[1].app.requests[0], net.sides[1].peer);
+        assert!(net.sides[1].transport.pull(peer, id, want as u64, 2));
+        net.deliver(1, &train[early..]);
+        net.settle();
+        assert_eq!(got(&net.sides[1].app), want);
+        assert_eq!(net.sides[1].transport.stats().unasked_dropped, 8);
+        assert_eq!(net.sides[0].app.sent, [(2, true)]);
+        assert!(net.sides[0].transport.is_drained());
+        // It is asked first for a while.
+        net.sides[1].app = App { pull: true, ..App::default() };
+        let lens: Vec<bool> = (0..18)
+            .map(|_| {
+                let (request, train) = announced(&mut net);
+                net.deliver(1, &request);
+                net.deliver(1, &train);
+                net.settle();
+                unasked_len(&request) > 0
+            })
+            .collect();
+        assert_eq!(lens, [[false; 16].as_slice(), &[true; 2]].concat());
+    }
+}
+
+#[test]
+fn what_overtakes_its_announcement_comes_again() {
+    for before in [1, 8] {
+        let mut net = acquainted();
+        let (request, train) = announced(&mut net);
+        net.deliver(1, &train[..before]);
+        net.deliver(1, &request);
+        net.deliver(1, &train[before..]);
+        net.settle();
+        assert_eq!(got(&net.sides[1].app), LONG);
+        assert_eq!(net.sides[1].transport.stats().unasked_dropped, 8);
+        assert_eq!(net.sides[1].transport.stats().drop_protocol, 0);
+        assert_eq!(net.sides[0].app.sent, [(2, true)]);
+    }
+}
+
+#[test]
+fn nothing_goes_unasked_while_a_message_is_not_complete() {
+    let mut net = acquainted();
+    let (first, _) = announced(&mut net);
+    let (second, train) = announced(&mut net);
+    assert!(unasked_len(&first) > 0);
+    assert_eq!((unasked_len(&second), train.len()), (0, 0));
+    net.sides[1].app.pull = false;
+    net.deliver(1, &[first, second].concat());
+    let (id, peer) = (net.sides[1].app.requests[1], net.sides[1].peer);
+    assert!(net.sides[1].transport.pull(peer, id, LONG as u64, 2));
+    assert_eq!(pull_in(&net.outgoing(1)).unwrap().offset, 0, "those bytes are of the first");
+    // Nor by a stranger to the rule.
+    for stranger in [0, 1] {
+        let mut net = acquainted();
+        let (first, train) = announced(&mut net);
+        net.deliver(1, &first);
+        let send_id = net.sides[1].app.requests[0] + stranger;
+        let envelope = Envelope::new(Class::Tagged, 3, None);
+        let again = Record::Request { envelope, total: 2_000, send_id, unasked_len: 1_000 };
+        let again = net.ordered(1, header_of(&first[0]).sequence + 1, &again);
+        net.deliver(1, &[again]);
+        assert_eq!(net.sides[1].transport.stats().drop_protocol, 1);
+        net.deliver(1, &train);
+        assert_eq!(got(&net.sides[1].app), unasked_len(&first) as usize);
+    }
+}
+
+/// What is sent again is read from the sender's buffer.
+#[test]
+fn a_send_is_not_complete_before_what_went_unasked_is_acknowledged() {
+    let mut net = acquainted();
+    net.sides[1].app.pull = false;
+    let (request, train) = announced(&mut net);
+    net.deliver(1, &request);
+    let (id, peer) = (net.sides[1].app.requests[0], net.sides[1].peer);
+    assert!(net.sides[1].transport.pull(peer, id, 0, 2));
+    let answer = net.outgoing(1);
+    net.deliver(0, &answer);
+    assert_eq!(net.sides[0].app.sent, []);
+    net.deliver(1, &train);
+    net.settle();
+    assert_eq!(net.sides[0].app.sent, [(2, true)]);
+}
+
+#[test]
+fn what_nobody_was_told_to_expect_is_refused() {
+    let mut net = acquainted();
+    let (request, train) = announced(&mut net);
+    net.deliver(1, &request);
+    let (unasked, id) = (u64::from(unasked_len(&request)), net.sides[1].app.requests[0]);
+    let bad = [(id, unasked - 1), (id, unasked), (id, u64::MAX), (id + 1, 0)];
+    for (n, (id, offset)) in bad.into_iter().enumerate() {
+        let mut body = vec![0; SEGMENT_PREFIX_LEN + 2];
+        Segment::emit_prefix(Transfer::Unasked(id), offset, &mut body);
+        let sequence = header_of(&train[7]).sequence + 1 + n as u64;
+        let forged = net.forge(1, Header { sequence, ..header_of(&train[7]) }, &body);
+        net.deliver(1, &[forged]);
+        assert_eq!(net.sides[1].transport.stats().drop_no_transfer, n as u64 + 1);
+    }
+    assert!(net.sides[1].app.segments.is_empty());
+    // The same bytes twice, under another number.
+    let mut net = Net::new();
+    let envelope = Envelope::new(Class::Tagged, 3, None);
+    let ten = Record::Request { envelope, total: 100, send_id: 7, unasked_len: 10 };
+    let ten = net.ordered(1, 0, &ten);
+    net.deliver(1, std::slice::from_ref(&ten));
+    for (sequence, offset) in [(0, 0), (1, 4)] {
+        let mut body = vec![0; SEGMENT_PREFIX_LEN + 6];
+        Segment::emit_prefix(Transfer::Unasked(7), offset, &mut body);
+        let header = Header { kind: Kind::Bulk, sequence, ..header_of(&ten) };
+        let forged = net.forge(1, header, &body);
+        net.deliver(1, &[forged]);
+        assert_eq!(net.sides[1].transport.stats().drop_no_transfer, sequence);
+    }
+    let mut net = acquainted();
+    let (request, _) = announced(&mut net);
+    net.deliver(1, &request);
+    // More bytes than the message has.
+    let envelope = Envelope::new(Class::Tagged, 3, None);
+    let more = Record::Request { envelope, total: 10, send_id: 77, unasked_len: 11 };
+    let more = net.ordered(1, header_of(&request[0]).sequence + 1, &more);
+    net.deliver(1, &[more]);
+    assert_eq!(net.sides[1].transport.stats().drop_protocol, 1);
+    assert_eq!(net.sides[1].app.requests.len(), 1);
 }

@@ -35,6 +35,8 @@ const F_DATA: u8 = 0x01;
 const F_LAST: u8 = 0x01;
 /// In the flags of an acknowledgement.
 const F_EXACT: u8 = 0x01;
+/// In the flags of a segment.
+const F_UNASKED: u32 = 0x01;
 
 /// Who a message is for inside the receiving endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -212,6 +214,8 @@ pub enum Record<'a> {
         total: u64,
         /// The sender's name for it.
         send_id: u32,
+        /// How many of its first bytes follow without having been asked for.
+        unasked_len: u32,
     },
     /// A grant for bulk bytes.
     Pull(Pull),
@@ -236,7 +240,7 @@ impl Record<'_> {
                 Self::Message(envelope, payload) => envelope.len() + payload.len(),
                 Self::First { envelope, payload, .. } => envelope.len() + 8 + payload.len(),
                 Self::Next(payload) => payload.len(),
-                Self::Request { envelope, .. } => envelope.len() + 12,
+                Self::Request { envelope, .. } => envelope.len() + 16,
                 Self::Pull(_) => 28,
                 Self::Close => 0,
                 Self::Ack(ack) => 12 + ack.bitmap.len(),
@@ -288,9 +292,9 @@ impl Record<'_> {
             Self::Next(payload) => {
                 w.put(payload);
             }
-            Self::Request { envelope, total, send_id } => {
+            Self::Request { envelope, total, send_id, unasked_len } => {
                 envelope.emit(&mut w);
-                w.u64(*total).u32(*send_id);
+                w.u64(*total).u32(*send_id).u32(*unasked_len);
             }
             Self::Pull(p) => {
                 w.u32(p.send_id).u32(p.transfer_id).u64(p.offset).u64(p.len);
@@ -348,6 +352,7 @@ impl<'a> Records<'a> {
                 envelope: Envelope::parse(&mut r)?,
                 total: r.u64()?,
                 send_id: r.u32()?,
+                unasked_len: r.u32()?,
             },
             T_PULL => Record::Pull(Pull {
                 send_id: r.u32()?,
@@ -398,11 +403,20 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
+/// What a bulk transfer is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transfer {
+    /// The receiver's name for it, from its PULL.
+    Pulled(u32),
+    /// Nobody has asked for it yet: the sender's name for the message, from its REQUEST.
+    Unasked(u32),
+}
+
 /// One piece of a bulk transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// The receiver's name for the transfer, from its PULL.
-    pub transfer_id: u32,
+    /// The transfer that it belongs to.
+    pub transfer: Transfer,
     /// Where in the message the bytes belong.
     pub offset: u64,
     /// The bytes.
@@ -415,10 +429,13 @@ impl<'a> Segment<'a> {
     /// # Panics
     /// When `out` is shorter than [`SEGMENT_PREFIX_LEN`].
     #[inline]
-    pub fn emit_prefix(transfer_id: u32, offset: u64, out: &mut [u8]) {
-        // Whole words, as the checksum reads them: shorter ones it would have to wait for. The upper
-        // half of the first is reserved.
-        Writer::new(out).u64(u64::from(transfer_id)).u64(offset);
+    pub fn emit_prefix(transfer: Transfer, offset: u64, out: &mut [u8]) {
+        let (id, flags) = match transfer {
+            Transfer::Pulled(id) => (id, 0),
+            Transfer::Unasked(id) => (id, F_UNASKED),
+        };
+        // Whole words, as the checksum reads them: shorter ones it would have to wait for.
+        Writer::new(out).u64(u64::from(flags) << 32 | u64::from(id)).u64(offset);
     }
 
     /// Reads the body of a bulk datagram.
@@ -427,10 +444,11 @@ impl<'a> Segment<'a> {
     /// [`WireError::Truncated`] when the prefix does not fit.
     pub fn parse(body: &'a [u8]) -> Result<Self, WireError> {
         let mut r = Reader(body);
-        let transfer_id = r.u32()?;
-        let _reserved = r.u32()?;
+        let (id, flags) = (r.u32()?, r.u32()?);
+        let is_unasked = flags & F_UNASKED != 0;
+        let transfer = if is_unasked { Transfer::Unasked(id) } else { Transfer::Pulled(id) };
         let offset = r.u64()?;
-        Ok(Self { transfer_id, offset, payload: r.0 })
+        Ok(Self { transfer, offset, payload: r.0 })
     }
 }
 

@@ -38,9 +38,9 @@ proptest! {
     #[test]
     fn rendezvous_records_come_back(
         envelope in envelope(), total: u64, send_id: u32, transfer_id: u32, offset: u64,
-        window: u32, last: bool,
+        window: u32, unasked_len: u32, last: bool,
     ) {
-        comes_back(Record::Request { envelope, total, send_id });
+        comes_back(Record::Request { envelope, total, send_id, unasked_len });
         comes_back(Record::Pull(Pull {
             send_id, transfer_id, offset, len: total, window, last,
         }));
@@ -59,13 +59,14 @@ proptest! {
     }
 
     #[test]
-    fn segments_come_back(transfer_id: u32, offset: u64, payload in bytes()) {
+    fn segments_come_back(id: u32, is_unasked: bool, offset: u64, payload in bytes()) {
+        let transfer = if is_unasked { Transfer::Unasked(id) } else { Transfer::Pulled(id) };
         let mut body = vec![0; SEGMENT_PREFIX_LEN];
-        Segment::emit_prefix(transfer_id, offset, &mut body);
+        Segment::emit_prefix(transfer, offset, &mut body);
         body.extend_from_slice(&payload);
         prop_assert_eq!(
             Segment::parse(&body),
-            Ok(Segment { transfer_id, offset, payload: &payload })
+            Ok(Segment { transfer, offset, payload: &payload })
         );
     }
 
