@@ -1321,11 +1321,10 @@ fn pull_in(datagrams: &[Vec<u8>]) -> Option<Pull> {
 fn got(app: &App) -> usize {
     let mut segments = app.segments.clone();
     segments.sort_unstable();
-    let end = segments.iter().fold(0, |at, (offset, len)| {
+    segments.iter().fold(0, |at, (offset, len)| {
         assert_eq!(*offset, at as u64, "a byte came twice, or never");
         at + len
-    });
-    end
+    })
 }
 
 /// Announces a long message; the announcement, and what goes with it.
