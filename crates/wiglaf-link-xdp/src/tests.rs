@@ -78,6 +78,13 @@ fn assert_carries(
     assert_eq!(got, expected, "{lane:?}, {len} bytes in segments of {segment_len}");
 }
 
+/// Sends one datagram; whether it came, and as it was.
+fn is_carried(from: &mut dyn Link, to: &mut dyn Link) -> bool {
+    let train = Train { to: to.local(), lane: Lane::Latency, segment_len: 8, bytes: b"8 bytes!" };
+    assert_eq!(from.send(&train).expect("the link works"), Sent::All);
+    receive(to, 1).iter().any(|(source, bytes)| *source == from.local() && bytes == b"8 bytes!")
+}
+
 fn both_lanes(a: &mut dyn Link, b: &mut dyn Link) {
     let frame_len = a.limits().frame_len_max;
     let (small, train) = (BATCH_MAX, a.limits().bulk_train_max);
@@ -322,6 +329,7 @@ fn tcp_and_other_ports_go_on_beside_it() {
             pair.a.run(|| UdpSocket::bind((pair.a.ip, 0)).expect("bound")),
             pair.b.run(|| UdpSocket::bind((pair.b.ip, 0)).expect("bound")),
         );
+        far.set_read_timeout(Some(Duration::from_secs(1))).expect("set");
         let listener = pair.b.run(|| TcpListener::bind((pair.b.ip, 0)).expect("bound"));
         let at = listener.local_addr().expect("known");
         let byte = |i: usize| (i * 31 + i / 251) as u8;
@@ -338,10 +346,14 @@ fn tcp_and_other_ports_go_on_beside_it() {
                 stream.write_all(&bytes).expect("sent");
             });
             while !receiving.is_finished() {
-                assert_carries(&mut a, &mut b, Lane::Latency, 8, 8);
-                near.send_to(b"ours", far.local_addr().expect("known")).expect("sent");
+                // A queue that the stream has filled may lose one, and another.
+                assert!((0..5).any(|_| is_carried(&mut a, &mut b)), "five datagrams were lost");
                 let mut got = [0; 16];
-                assert_eq!(far.recv(&mut got).expect("received"), 4);
+                let is_heard = (0..5).any(|_| {
+                    near.send_to(b"ours", far.local_addr().expect("known")).expect("sent");
+                    far.recv(&mut got).is_ok_and(|len| got[..len] == *b"ours")
+                });
+                assert!(is_heard, "five datagrams of another port were lost");
             }
             sending.join().expect("sent");
             let bytes = receiving.join().expect("received");
