@@ -303,7 +303,7 @@ impl Transport {
             return None;
         }
         let path = self.config.paths[session.path];
-        let capacity = path.frame_len_max - HEADER_LEN - SEGMENT_PREFIX_LEN;
+        let capacity = path.segment_len_max();
         let waiting = session.jobs.front().map_or(0, |job| job.end - job.offset) as usize;
         let train_max = path.bulk_train_max.min(session.bulk.train_max());
         let again = session.bulk.has_lost();
@@ -372,7 +372,7 @@ impl Transport {
             return None;
         }
         let job = session.jobs.front_mut()?;
-        let capacity = path.frame_len_max - HEADER_LEN - SEGMENT_PREFIX_LEN;
+        let capacity = path.segment_len_max();
         let len = (job.end - job.offset).min(capacity as u64);
         let piece = Piece {
             send_id: job.send_id,

@@ -4,11 +4,10 @@
 //! Its first train does not wait for that if nothing else is under way: what takes a round trip to ask
 //! for would else leave the wire empty. A receiver that has no buffer drops the train, and asks for the whole.
 
-use wiglaf_wire::{Envelope, HEADER_LEN, Pull, Record, SEGMENT_PREFIX_LEN, Segment, Transfer};
+use wiglaf_wire::{Envelope, Pull, Record, Segment, Transfer};
 
 use crate::limits::{EAGER_LEN_MAX, UNASKED_PAUSE};
-use crate::session::State;
-use crate::session::{Job, Session};
+use crate::session::{Job, Session, State};
 use crate::transport::{PeerId, Transport};
 use crate::{Posted, SendError, Sink};
 
@@ -131,8 +130,8 @@ impl Transport {
             return 0;
         }
         let path = &self.config.paths[session.path];
-        let capacity = path.frame_len_max - HEADER_LEN - SEGMENT_PREFIX_LEN;
-        let train_len = path.bulk_train_max.min(session.bulk.train_max()) * capacity;
+        let train_max = path.bulk_train_max.min(session.bulk.train_max());
+        let train_len = train_max * path.segment_len_max();
         train_len.min(session.bulk_window_len as usize) as u32
     }
 

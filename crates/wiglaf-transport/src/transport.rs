@@ -6,7 +6,9 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use wiglaf_wire::encrypted::TAG_LEN;
-use wiglaf_wire::{Envelope, Epoch, HEADER_LEN, JobKey, Kind, Record, read_quoted};
+use wiglaf_wire::{
+    Envelope, Epoch, HEADER_LEN, JobKey, Kind, Record, SEGMENT_PREFIX_LEN, read_quoted,
+};
 
 use crate::congestion::Control;
 use crate::encryption::Encryption;
@@ -38,6 +40,13 @@ pub struct Path {
     pub bulk_window_len: usize,
     /// The port where this endpoint awaits bulk segments.
     pub bulk_port: u16,
+}
+
+impl Path {
+    /// Most bytes of a message in one bulk datagram.
+    pub(crate) fn segment_len_max(&self) -> usize {
+        self.frame_len_max - HEADER_LEN - SEGMENT_PREFIX_LEN
+    }
 }
 
 /// How a transport is set up.

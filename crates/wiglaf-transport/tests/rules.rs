@@ -1317,6 +1317,12 @@ fn pull_in(datagrams: &[Vec<u8>]) -> Option<Pull> {
     })
 }
 
+/// The receiver pulls so many bytes of the message that was announced to it as number `which`.
+fn pull_announced(net: &mut Net, which: usize, len: u64) {
+    let side = &mut net.sides[1];
+    assert!(side.transport.pull(side.peer, side.app.requests[which], len, 2));
+}
+
 /// The bytes of a message that `app` got, if it got each once.
 fn got(app: &App) -> usize {
     let mut segments = app.segments.clone();
@@ -1358,8 +1364,7 @@ fn a_buffer_that_is_there_before_the_first_byte_takes_what_comes_unasked() {
     net.sides[1].app.pull = false;
     let (request, train) = announced(&mut net);
     net.deliver(1, &request);
-    let (id, peer) = (net.sides[1].app.requests[0], net.sides[1].peer);
-    assert!(net.sides[1].transport.pull(peer, id, LONG as u64, 2));
+    pull_announced(&mut net, 0, LONG as u64);
     net.deliver(1, &train);
     net.settle();
     assert_eq!(got(&net.sides[1].app), LONG);
@@ -1376,8 +1381,7 @@ fn who_has_no_buffer_drops_what_comes_unasked_and_gets_it_again() {
         let (request, train) = announced(&mut net);
         net.deliver(1, &request);
         net.deliver(1, &train[..early]);
-        let (id, peer) = (net.sides[1].app.requests[0], net.sides[1].peer);
-        assert!(net.sides[1].transport.pull(peer, id, want as u64, 2));
+        pull_announced(&mut net, 0, want as u64);
         net.deliver(1, &train[early..]);
         net.settle();
         assert_eq!(got(&net.sides[1].app), want);
@@ -1424,8 +1428,7 @@ fn nothing_goes_unasked_while_a_message_is_not_complete() {
     assert_eq!((unasked_len(&second), train.len()), (0, 0));
     net.sides[1].app.pull = false;
     net.deliver(1, &[first, second].concat());
-    let (id, peer) = (net.sides[1].app.requests[1], net.sides[1].peer);
-    assert!(net.sides[1].transport.pull(peer, id, LONG as u64, 2));
+    pull_announced(&mut net, 1, LONG as u64);
     assert_eq!(pull_in(&net.outgoing(1)).unwrap().offset, 0, "those bytes are of the first");
     // Nor by a stranger to the rule.
     for stranger in [0, 1] {
@@ -1450,8 +1453,7 @@ fn a_send_is_not_complete_before_what_went_unasked_is_acknowledged() {
     net.sides[1].app.pull = false;
     let (request, train) = announced(&mut net);
     net.deliver(1, &request);
-    let (id, peer) = (net.sides[1].app.requests[0], net.sides[1].peer);
-    assert!(net.sides[1].transport.pull(peer, id, 0, 2));
+    pull_announced(&mut net, 0, 0);
     let answer = net.outgoing(1);
     net.deliver(0, &answer);
     assert_eq!(net.sides[0].app.sent, []);
