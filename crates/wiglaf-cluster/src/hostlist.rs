@@ -119,10 +119,11 @@ fn expand(item: &str, text: &str) -> Result<Vec<String>> {
             names =
                 names.iter().flat_map(|n| numbers.iter().map(move |k| format!("{n}{k}"))).collect();
         }
+        // At once: 4096 names of any length, copied at each bracket, take gigabytes.
+        if names.iter().any(|n| n.len() > NAME_LEN_MAX) {
+            return Err(bad(text, "a name is too long"));
+        }
         rest = tail;
-    }
-    if names.iter().any(|n| n.len() > NAME_LEN_MAX) {
-        return Err(bad(text, "a name is too long"));
     }
     Ok(names)
 }
@@ -279,6 +280,16 @@ mod tests {
             assert!(error.contains("more than 4096"), "{error}");
         }
         assert_eq!(names("n[1-64]x[1-64]").len(), 4096);
+    }
+
+    #[test]
+    fn names_too_long_are_refused_before_they_have_grown() {
+        // Expanded as a whole first, this is 4 GB of names, copied a million times.
+        let text = format!("[0-4095]{}", "[1]".repeat(1_000_000));
+        let error = HostList::parse(&text).unwrap_err().to_string();
+        assert!(error.contains("a name is too long"), "{}", &error[error.len() - 200..]);
+        assert_eq!(names(&"n".repeat(NAME_LEN_MAX)).len(), 1);
+        assert!(HostList::parse(&"n".repeat(NAME_LEN_MAX + 1)).is_err());
     }
 
     #[test]
