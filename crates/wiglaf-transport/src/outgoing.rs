@@ -7,7 +7,7 @@ use wiglaf_wire::{
 
 use crate::limits::{BURST_GAP, BURST_MIN, CLOCK_TOLD_AFTER, CLOCK_TOLD_FIRST};
 use crate::returns::micros;
-use crate::session::{AckDebt, Piece, Session, State};
+use crate::session::{AckDebt, Piece, Session, State, from_the_front};
 use crate::time::Instant;
 use crate::transport::{Config, Path, PeerId, Transport};
 use crate::{Mark, Source, Transmit};
@@ -258,6 +258,7 @@ impl Transport {
                 return None;
             }
             let body = session.queue.pop_front()?;
+            from_the_front(&mut session.queue);
             let at = HEADER_LEN + session.put_acks(now, path.frame_len_max, body.len, out);
             let put = put_body(at, body.bytes(), out, is_summed);
             (session.ordered.push(now, &session.rtt, body), put)

@@ -9,7 +9,7 @@ use crate::congestion::{Congestion, Control};
 use crate::limits::{BULK_WINDOW, FRAME_LEN_MIN, REORDER_THRESHOLD, WINDOW_TRAINS};
 use crate::rtt::{Held, Rtt};
 use crate::sequence::expand_number;
-use crate::session::release;
+use crate::session::{from_the_front, release};
 use crate::time::Instant;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -258,6 +258,7 @@ impl<T> SendLane<T> {
             self.base += 1;
             acked(packet.payload);
         }
+        from_the_front(&mut self.packets);
         // What was thought lost and is acknowledged after all need not go again.
         while let Some(&number) = self.lost.front()
             && self.packet(number).is_none_or(|p| p.state != State::Lost)
