@@ -27,7 +27,8 @@ const LEN: u64 = 8;
 pub struct Plan {
     /// Rounds; each contender runs once in each.
     pub rounds: usize,
-    /// Rounds of the application.
+    /// Rounds of the application beside strangers; alone it has as many as everything else.
+    /// 0 leaves it out.
     pub application_rounds: usize,
     /// Time for each run of a ring or an all-to-all.
     pub budget: Duration,
@@ -141,7 +142,7 @@ fn espresso(
         applications: vec![ApplicationId::Espresso],
         transports: transports.to_vec(),
         ranks,
-        rounds: plan.application_rounds,
+        rounds: if company == COMPANY[0] { plan.rounds } else { plan.application_rounds },
         work: plan.cache.clone(),
     };
     match applications::measure(launcher, &of_application, progress) {

@@ -272,7 +272,7 @@ pub(super) fn oversubscribed(args: &OversubscribedArgs, global: &Global) -> Resu
     let work = common.prepare()?;
     let mut plan = oversubscribed::Plan::new(work.clone());
     plan.rounds = common.rounds(plan.rounds, 2);
-    // One round is some minutes with the rivals.
+    // One takes a minute for each contender.
     plan.application_rounds = plan.rounds.div_ceil(5);
     let most = args.ranks.iter().copied().max().unwrap_or(2);
     let cluster = Cluster::find_or_start(global, &common.wish(most))?;
