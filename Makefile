@@ -1,5 +1,5 @@
 # The two commands of the README, and some more. Each installs what it needs.
-.PHONY: demo test bench conformance install clean linker
+.PHONY: demo test bench conformance release install uninstall clean linker
 
 PREFIX ?= /usr/local
 # Emulated nodes take root.
@@ -35,23 +35,51 @@ conformance: linker
 	cargo run --quiet --package xtask -- conformance $(if $(FABTESTS),--fabtests $(FABTESTS)) \
 		$(if $(filter all,$(CONFORMANCE)),--all)
 
-# Command, provider, interposer, C library, header and dissector under PREFIX.
-install:
+# What `install` copies. It takes no root.
+release: linker
 	cargo build --release --package wiglaf-cli --package wiglaf-fabric --package wiglaf-logical \
 		--package wiglaf-am --package wiglaf-files --package wiglaf-helper
-	install -D -m 755 target/release/wiglaf $(DESTDIR)$(PREFIX)/bin/wiglaf
-	install -D -m 644 target/release/libwiglaf_fabric.so $(DESTDIR)$(PREFIX)/lib/wiglaf/libwiglaf-fi.so
-	install -d $(DESTDIR)$(PREFIX)/lib/wiglaf/wiglaf-libfabric
-	ln -sf ../libwiglaf-fi.so $(DESTDIR)$(PREFIX)/lib/wiglaf/wiglaf-libfabric/libfabric.so.1
-	install -D -m 644 target/release/libwiglaf_logical.so $(DESTDIR)$(PREFIX)/lib/wiglaf/libwiglaf-logical.so
-	install -D -m 644 target/release/libwiglaf.so $(DESTDIR)$(PREFIX)/lib/libwiglaf.so
-	install -D -m 644 crates/wiglaf-am/include/wiglaf.h $(DESTDIR)$(PREFIX)/include/wiglaf.h
-	install -D -m 755 target/release/libwiglaf_files.so $(DESTDIR)$(PREFIX)/lib/libwiglaf_files.so
-	install -D -m 644 crates/wiglaf-files/include/wiglaf_files.h $(DESTDIR)$(PREFIX)/include/wiglaf_files.h
-	install -D -m 755 target/release/wiglaf-helper $(DESTDIR)$(PREFIX)/sbin/wiglaf-helper
-	install -D -m 644 share/systemd/wiglaf-helper.service \
-		$(DESTDIR)$(PREFIX)/lib/systemd/system/wiglaf-helper.service
-	install -D -m 644 share/wireshark/wiglaf.lua $(DESTDIR)$(PREFIX)/share/wireshark/wiglaf.lua
+
+# Where `release` leaves it, and where it goes.
+BUILT ?= target/release
+ROOT = $(DESTDIR)$(PREFIX)
+UNIT = $(ROOT)/lib/systemd/system/wiglaf-helper.service
+BASH = $(ROOT)/share/bash-completion/completions/wiglaf
+ZSH = $(ROOT)/share/zsh/site-functions/_wiglaf
+FISH = $(ROOT)/share/fish/vendor_completions.d/wiglaf.fish
+
+# Everything under PREFIX; it builds nothing, so `sudo make install` leaves no file of root's in this folder.
+install:
+	@test -e $(BUILT)/wiglaf || { echo "Nothing is built yet; run: make release" >&2; exit 1; }
+	install -D -m 755 $(BUILT)/wiglaf $(ROOT)/bin/wiglaf
+	install -D -m 644 $(BUILT)/libwiglaf_fabric.so $(ROOT)/lib/wiglaf/libwiglaf-fi.so
+	install -d $(ROOT)/lib/wiglaf/wiglaf-libfabric
+	ln -sf ../libwiglaf-fi.so $(ROOT)/lib/wiglaf/wiglaf-libfabric/libfabric.so.1
+	install -D -m 644 $(BUILT)/libwiglaf_logical.so $(ROOT)/lib/wiglaf/libwiglaf-logical.so
+	install -D -m 644 $(BUILT)/libwiglaf.so $(ROOT)/lib/libwiglaf.so
+	install -D -m 644 crates/wiglaf-am/include/wiglaf.h $(ROOT)/include/wiglaf.h
+	install -D -m 644 $(BUILT)/libwiglaf_files.so $(ROOT)/lib/libwiglaf_files.so
+	install -D -m 644 crates/wiglaf-files/include/wiglaf_files.h $(ROOT)/include/wiglaf_files.h
+	install -D -m 644 crates/wiglaf-files/fortran/wiglaf_files.f90 $(ROOT)/include/wiglaf_files.f90
+	install -D -m 755 $(BUILT)/wiglaf-helper $(ROOT)/sbin/wiglaf-helper
+	install -D -m 644 share/systemd/wiglaf-helper.service $(UNIT)
+	sed -i 's|/usr/local/sbin|$(PREFIX)/sbin|' $(UNIT)
+	install -D -m 644 share/wireshark/wiglaf.lua $(ROOT)/share/wireshark/wiglaf.lua
+	install -d $(ROOT)/share/man/man1 $(dir $(BASH)) $(dir $(ZSH)) $(dir $(FISH))
+	$(BUILT)/wiglaf man --dir $(ROOT)/share/man/man1
+	$(BUILT)/wiglaf completions bash > $(BASH)
+	$(BUILT)/wiglaf completions zsh > $(ZSH)
+	$(BUILT)/wiglaf completions fish > $(FISH)
+	[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+
+# Files only: folders stay, for they may be others' too, but for the one that is Wiglaf's alone.
+uninstall:
+	rm -rf $(ROOT)/lib/wiglaf
+	rm -f $(ROOT)/bin/wiglaf $(ROOT)/sbin/wiglaf-helper $(ROOT)/share/wireshark/wiglaf.lua
+	rm -f $(ROOT)/lib/libwiglaf.so $(ROOT)/lib/libwiglaf_files.so $(UNIT)
+	rm -f $(ROOT)/include/wiglaf.h $(ROOT)/include/wiglaf_files.h $(ROOT)/include/wiglaf_files.f90
+	rm -f $(ROOT)/share/man/man1/wiglaf.1 $(ROOT)/share/man/man1/wiglaf-*.1 $(BASH) $(ZSH) $(FISH)
+	[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 clean:
 	cargo clean
