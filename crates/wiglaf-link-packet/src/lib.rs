@@ -49,6 +49,9 @@ const TRAINS_KERNEL_MIN: (u32, u32) = (6, 2);
 /// Room that is asked of the kernel for frames that the interface has not sent yet.
 const SEND_BUFFER_LEN: usize = 4 << 20;
 
+/// The kernel takes one piece of memory sooner than two, and so much is copied for it.
+const COPIED_LEN_MAX: usize = 8 << 10;
+
 /// How many polls pass between two looks for reports of unreachable ports.
 const REPORT_STRIDE: u32 = 4096;
 
@@ -173,11 +176,13 @@ impl PacketLink {
         let mac = interface.mac.ok_or(OpenError::NotEthernet)?;
         let frame_len_max = bulk.frame_len_max();
         grow_send_buffer(packet.as_fd(), SEND_BUFFER_LEN).map_err(OpenError::Packet)?;
-        let ring =
-            Ring::new(packet, HEADERS_LEN + frame_len_max, trains).map_err(OpenError::Packet)?;
+        let ring = Ring::new(packet, trains).map_err(OpenError::Packet)?;
         let fitting = (TRAIN_FRAME_LEN_MAX - HEADERS_LEN) / frame_len_max;
         filter::attach(plain.as_fd(), &filter::not_from_interface(interface.index))
             .map_err(OpenError::Packet)?;
+        if trains {
+            plain.drop_trains_whole();
+        }
         let limits = Limits {
             frame_len_max,
             latency_train_max: if trains { fitting.max(1) } else { 1 },
@@ -194,7 +199,7 @@ impl PacketLink {
             plain_poll: BulkPoll::with_stride(IDLE_STRIDE),
             bulk_poll: BulkPoll::with_stride(BULK_IDLE_STRIDE),
             report_polls: 0,
-            frame: Vec::with_capacity(OFFLOAD_LEN + HEADERS_LEN + frame_len_max),
+            frame: Vec::with_capacity(OFFLOAD_LEN + HEADERS_LEN + COPIED_LEN_MAX),
             malformed: 0,
             lost: 0,
         })
@@ -247,7 +252,7 @@ impl PacketLink {
             self.lost += 1;
             return Ok(Sent::All);
         };
-        let result = self.send_frame(&offload::NONE, &headers, train.bytes);
+        let result = self.send_frame(&front(&offload::NONE, &headers), train.bytes);
         self.judge(result, 1)
     }
 
@@ -257,18 +262,15 @@ impl PacketLink {
             u16::try_from(train.segment_len).map_err(|_| io::ErrorKind::InvalidInput)?;
         let headers = self.routes.headers_of_train(mac, train.to, train.bytes.len());
         let headers = headers.ok_or(io::ErrorKind::InvalidInput)?;
-        self.send_frame(&offload::train(segment_len), &headers, train.bytes)
+        self.send_frame(&front(&offload::train(segment_len), &headers), train.bytes)
     }
 
-    fn send_frame(
-        &mut self,
-        offload: &[u8; OFFLOAD_LEN],
-        headers: &[u8; HEADERS_LEN],
-        payload: &[u8],
-    ) -> io::Result<()> {
+    fn send_frame(&mut self, front: &[u8], payload: &[u8]) -> io::Result<()> {
+        if payload.len() > COPIED_LEN_MAX {
+            return self.ring.send_many::<1>(&[(front, payload)]).map(|_| ());
+        }
         self.frame.clear();
-        self.frame.extend_from_slice(offload);
-        self.frame.extend_from_slice(headers);
+        self.frame.extend_from_slice(front);
         self.frame.extend_from_slice(payload);
         self.ring.send(&self.frame)
     }
@@ -324,12 +326,20 @@ impl PacketLink {
     }
 }
 
-/// The headers of a frame that is one datagram.
-fn alone(headers: [u8; HEADERS_LEN]) -> [u8; OFFLOAD_LEN + HEADERS_LEN] {
+/// What stands before the payload of a frame.
+fn front(
+    offload: &[u8; OFFLOAD_LEN],
+    headers: &[u8; HEADERS_LEN],
+) -> [u8; OFFLOAD_LEN + HEADERS_LEN] {
     let mut bytes = [0; OFFLOAD_LEN + HEADERS_LEN];
-    bytes[..OFFLOAD_LEN].copy_from_slice(&offload::NONE);
-    bytes[OFFLOAD_LEN..].copy_from_slice(&headers);
+    bytes[..OFFLOAD_LEN].copy_from_slice(offload);
+    bytes[OFFLOAD_LEN..].copy_from_slice(headers);
     bytes
+}
+
+/// The same for a frame that is one datagram.
+fn alone(headers: [u8; HEADERS_LEN]) -> [u8; OFFLOAD_LEN + HEADERS_LEN] {
+    front(&offload::NONE, &headers)
 }
 
 /// The train in a frame; `None` when it makes no sense.

@@ -14,21 +14,20 @@ use crate::offload::{self, OFFLOAD_LEN};
 /// Bytes of a place that the kernel's own headers may take.
 const PLACE_HEADERS_LEN: usize = 128;
 
-/// Shortest place: of some standard Ethernet frames, which may come as one.
-const PLACE_LEN_MIN: usize = 1 << 15;
+/// Of one frame, or of as many standard ones as IPv4 lets come as one.
+const PLACE_LEN: usize = 1 << 16;
 
 /// Longest frame that each ring takes, whatever the length of single ones is.
-pub(crate) const TRAIN_FRAME_LEN_MAX: usize = PLACE_LEN_MIN - PLACE_HEADERS_LEN;
+pub(crate) const TRAIN_FRAME_LEN_MAX: usize = PLACE_LEN - PLACE_HEADERS_LEN;
 
-const PLACE_COUNT: usize = 512;
+const PLACE_COUNT: usize = 256;
+
+const RING_LEN: usize = PLACE_COUNT * PLACE_LEN;
 
 const CACHE_LINE_LEN: usize = 64;
 
 /// What the head of a place and the frame of a short message take.
 const FRONT_LEN: usize = 4 * CACHE_LINE_LEN;
-
-/// The kernel allocates blocks whole; places never cross their border.
-const BLOCK_LEN: usize = 1 << 16;
 
 const TPACKET_V2: libc::c_int = 1;
 
@@ -61,8 +60,6 @@ struct Geometry {
 pub(crate) struct Ring {
     socket: OwnedFd,
     area: NonNull<u8>,
-    place_len: usize,
-    place_count: usize,
     /// What tells of trains stands before each frame.
     takes_trains: bool,
     next: usize,
@@ -76,19 +73,13 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     /// Sets up the ring of a packet socket that is filtered and bound, for
-    /// frames of up to `frame_len_max` bytes; with `trains`, also for those of many datagrams.
-    pub(crate) fn new(
-        socket: OwnedFd,
-        frame_len_max: usize,
-        takes_trains: bool,
-    ) -> io::Result<Self> {
-        let place_len =
-            (frame_len_max + PLACE_HEADERS_LEN).next_power_of_two().clamp(PLACE_LEN_MIN, BLOCK_LEN);
-        let ring_len = PLACE_COUNT * place_len;
+    /// frames that are datagrams; with `takes_trains`, also for those of many.
+    pub(crate) fn new(socket: OwnedFd, takes_trains: bool) -> io::Result<Self> {
+        // The kernel allocates blocks whole; each is one place.
         let geometry = Geometry {
-            block_len: BLOCK_LEN as libc::c_uint,
-            block_count: (ring_len / BLOCK_LEN) as libc::c_uint,
-            place_len: place_len as libc::c_uint,
+            block_len: PLACE_LEN as libc::c_uint,
+            block_count: PLACE_COUNT as libc::c_uint,
+            place_len: PLACE_LEN as libc::c_uint,
             place_count: PLACE_COUNT as libc::c_uint,
         };
         set_option(socket.as_fd(), libc::PACKET_VNET_HDR, &libc::c_int::from(takes_trains))?;
@@ -99,7 +90,7 @@ impl Ring {
         let area = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                ring_len,
+                RING_LEN,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED | libc::MAP_POPULATE,
                 socket.as_raw_fd(),
@@ -113,8 +104,6 @@ impl Ring {
         Ok(Self {
             socket,
             area,
-            place_len,
-            place_count: PLACE_COUNT,
             takes_trains,
             next: 0,
             truncated: 0,
@@ -130,8 +119,8 @@ impl Ring {
         mut show: impl FnMut(&[u8; OFFLOAD_LEN], &[u8]),
     ) -> usize {
         for count in 0..count_max {
-            let offset = self.next * self.place_len;
-            // SAFETY: `next < place_count`, so the place lies within the
+            let offset = self.next * PLACE_LEN;
+            // SAFETY: `next < PLACE_COUNT`, so the place lies within the
             // mapping, which lives as long as `self`; places are aligned to
             // their power-of-two length.
             let place = unsafe { self.area.add(offset) };
@@ -144,7 +133,7 @@ impl Ring {
             fetch_front(place);
             // SAFETY: the status says that the place is ours until we give it
             // back, so nothing writes to it meanwhile.
-            let frame = unsafe { frame_of(place, self.place_len) };
+            let frame = unsafe { frame_of(place) };
             self.overflows += u64::from(flags & libc::TP_STATUS_LOSING != 0);
             match frame {
                 Some((offload, frame)) if self.takes_trains => show(offload, frame),
@@ -152,7 +141,7 @@ impl Ring {
                 None => self.truncated += 1,
             }
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            self.next = if self.next + 1 == self.place_count { 0 } else { self.next + 1 };
+            self.next = if self.next + 1 == PLACE_COUNT { 0 } else { self.next + 1 };
         }
         count_max
     }
@@ -166,7 +155,7 @@ impl Ring {
     pub(crate) fn has_frame(&self) -> bool {
         // SAFETY: as in `consume`.
         let status = unsafe {
-            let place = self.area.add(self.next * self.place_len);
+            let place = self.area.add(self.next * PLACE_LEN);
             &(*place.cast::<PlaceHead>().as_ptr()).status
         };
         status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
@@ -229,7 +218,7 @@ impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: the mapping was made in `new` with this length, and no
         // borrow of it outlives `self`.
-        unsafe { libc::munmap(self.area.as_ptr().cast(), self.place_len * self.place_count) };
+        unsafe { libc::munmap(self.area.as_ptr().cast(), RING_LEN) };
     }
 }
 
@@ -256,17 +245,16 @@ fn fetch_front(place: NonNull<u8>) {
 /// What tells of trains, and the frame, in a place; `None` when it was cut or the head makes no sense.
 ///
 /// # Safety
-/// `place` must be a place of `place_len` bytes that belongs to us for as
-/// long as the result is used.
+/// `place` must be a place of the ring that belongs to us for as long as the
+/// result is used.
 unsafe fn frame_of<'a>(
     place: NonNull<u8>,
-    place_len: usize,
 ) -> Option<(&'a [u8; OFFLOAD_LEN], &'a [u8])> {
     // SAFETY: the place is longer than its head and ours, see above.
     let head = unsafe { &*place.cast::<PlaceHead>().as_ptr() };
     let (at, len) = (usize::from(head.mac_at), head.snap_len as usize);
     let at_min = mem::size_of::<PlaceHead>() + OFFLOAD_LEN;
-    if head.len as usize != len || at < at_min || at + len > place_len {
+    if head.len as usize != len || at < at_min || at + len > PLACE_LEN {
         return None;
     }
     // SAFETY: `at - OFFLOAD_LEN` and `at + len` lie within the place, as was just checked.

@@ -66,6 +66,14 @@ impl FrameSocket {
         })
     }
 
+    /// Has trains come as one to this socket (UDP_GRO, udp(7)), which has a filter that drops them:
+    /// otherwise the kernel cuts each into datagrams first, and drops those. Trains that pass the
+    /// filter are too long for [`FrameSocket::recv`].
+    pub fn drop_trains_whole(&self) {
+        // Kernels before 5.0 do not know it, and have no trains to drop.
+        let _ = sys::set_int(self.socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1);
+    }
+
     /// The address it is bound to.
     #[must_use]
     pub fn local(&self) -> SocketAddrV4 {

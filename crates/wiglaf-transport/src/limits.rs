@@ -18,6 +18,9 @@ pub const REORDER_THRESHOLD: u64 = 3;
 pub const BURST_MIN: u32 = 4;
 /// What was sent longer ago is not part of a burst.
 pub const BURST_GAP: Duration = Duration::from_micros(20);
+/// What fits so many trains goes to the port of single datagrams, where that takes trains: the first
+/// is there sooner. Of more, trains to the port for them are as soon there, and cost less.
+pub const LATENCY_TRAINS_MAX: usize = 3;
 /// So many trains at least does a congestion window hold.
 pub const WINDOW_TRAINS: u32 = 3;
 /// Congestion window to begin with, in packets.

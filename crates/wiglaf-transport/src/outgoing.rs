@@ -5,7 +5,9 @@ use wiglaf_wire::{
     Header, Kind, NUMBER_BITS, Record, SEGMENT_PREFIX_LEN, Segment, lane, seal, seal_summed,
 };
 
-use crate::limits::{BURST_GAP, BURST_MIN, CLOCK_TOLD_AFTER, CLOCK_TOLD_FIRST};
+use crate::limits::{
+    BURST_GAP, BURST_MIN, CLOCK_TOLD_AFTER, CLOCK_TOLD_FIRST, LATENCY_TRAINS_MAX,
+};
 use crate::returns::micros;
 use crate::session::{AckDebt, Piece, Session, State, from_the_front};
 use crate::time::Instant;
@@ -139,13 +141,13 @@ impl Transport {
             return None;
         }
         let behind = session.ordered_on_bulk_below > session.ordered.base();
-        // One datagram, or what fits one short train; two take as long as a long one.
-        let is_short = ready <= path.latency_train_max;
+        let train_max = path.latency_train_max;
+        let is_short = ready <= if train_max > 1 { LATENCY_TRAINS_MAX * train_max } else { 1 };
         let by_bulk = session.bulk_port != 0 && ready > 0 && (behind || !is_short);
         let count_max = match session.ordered.has_lost() {
             true => 1,
             false if by_bulk => even_part(ready, path.bulk_train_max),
-            false if is_short => ready,
+            false if is_short => even_part(ready, train_max),
             false => 1,
         };
         let len =

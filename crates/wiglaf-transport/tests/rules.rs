@@ -313,8 +313,8 @@ fn longer_messages_of_a_burst_share_trains() {
     assert_eq!(net.sides[1].app.tags[1..], (1..10).collect::<Vec<_>>());
 }
 
-/// Where the port of single datagrams takes trains, it gets those that fit one, and what is sent
-/// next keeps its place behind them.
+/// Where the port of single datagrams takes trains, it gets what fits three, in even ones, and what
+/// is sent next keeps its place behind them.
 #[test]
 fn short_trains_go_to_the_port_of_single_datagrams() {
     let mut net = Net::new();
@@ -341,14 +341,16 @@ fn short_trains_go_to_the_port_of_single_datagrams() {
     };
     assert_eq!(post(&mut net, 1, 4000), [(7000, false, 3)]);
     assert_eq!(post(&mut net, 2, 8), [(7000, false, 1)]);
-    assert_eq!(post(&mut net, 3, 5000), [(7001, true, 4)], "too long");
+    assert_eq!(post(&mut net, 7, 5000), [(7000, false, 2), (7000, false, 2)]);
+    assert_eq!(post(&mut net, 8, 12_000), [(7000, false, 3); 3]);
+    assert_eq!(post(&mut net, 3, 14_000), [(7001, true, 5), (7001, true, 5)], "too long");
     assert_eq!(post(&mut net, 4, 2000), [(7001, true, 2)], "behind one that goes that way");
     net.advance(Duration::from_millis(1));
     net.settle();
     assert_eq!(post(&mut net, 5, 2000), [(7000, false, 2)]);
     net.sides[0].transport.set_latency_train_max(0, 1); // it takes none any longer
     assert_eq!(post(&mut net, 6, 2000), [(7001, true, 2)]);
-    assert_eq!(net.sides[1].app.tags[1..], [1, 2, 3, 4, 5, 6]);
+    assert_eq!(net.sides[1].app.tags[1..], [1, 2, 7, 8, 3, 4, 5, 6]);
 }
 
 #[test]
