@@ -51,7 +51,7 @@ impl ApplicationId {
     fn title(self) -> &'static str {
         match self {
             Self::Espresso => {
-                "Quantum ESPRESSO pw.x: 8-atom silicon cell, LDA, 18 Ry, 2x2x2 k-points"
+                "Quantum ESPRESSO pw.x: 8-atom silicon cell, LDA, 24 Ry, 4x4x4 k-points"
             }
             Self::Nwchem => "NWChem: HCNO, SCF, basis Ahlrichs VTZ",
         }
