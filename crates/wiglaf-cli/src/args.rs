@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use wiglaf_cluster::StateDir;
 use wiglaf_cluster::proto::STATE_VAR;
 
@@ -87,8 +87,22 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(STATUS_USAGE);
     }
-    eprintln!("wiglaf: {}; see `wiglaf --help`", one_sentence(&error.to_string()));
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    eprintln!("wiglaf: {}; see `{} --help`", one_sentence(&error.to_string()), command_of(words));
     ExitCode::from(STATUS_USAGE)
+}
+
+/// The command that a command line got to, whatever is wrong with it: the one whose help is wanted.
+fn command_of(words: impl Iterator<Item = String>) -> String {
+    let mut command = Cli::command();
+    let mut path = command.get_name().to_owned();
+    for word in words.take_while(|word| word != "--") {
+        if let Some(inner) = command.find_subcommand(&word).cloned() {
+            path = format!("{path} {word}");
+            command = inner;
+        }
+    }
+    path
 }
 
 /// The cause and the hints of a message, without the usage below them.

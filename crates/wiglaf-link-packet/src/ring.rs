@@ -101,14 +101,7 @@ impl Ring {
             return Err(io::Error::last_os_error());
         }
         let area = NonNull::new(area.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self {
-            socket,
-            area,
-            takes_trains,
-            next: 0,
-            truncated: 0,
-            overflows: 0,
-        })
+        Ok(Self { socket, area, takes_trains, next: 0, truncated: 0, overflows: 0 })
     }
 
     /// Shows up to `count_max` frames, each with what tells of trains, one after the other, and
@@ -247,9 +240,7 @@ fn fetch_front(place: NonNull<u8>) {
 /// # Safety
 /// `place` must be a place of the ring that belongs to us for as long as the
 /// result is used.
-unsafe fn frame_of<'a>(
-    place: NonNull<u8>,
-) -> Option<(&'a [u8; OFFLOAD_LEN], &'a [u8])> {
+unsafe fn frame_of<'a>(place: NonNull<u8>) -> Option<(&'a [u8; OFFLOAD_LEN], &'a [u8])> {
     // SAFETY: the place is longer than its head and ours, see above.
     let head = unsafe { &*place.cast::<PlaceHead>().as_ptr() };
     let (at, len) = (usize::from(head.mac_at), head.snap_len as usize);

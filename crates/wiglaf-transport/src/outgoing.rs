@@ -5,9 +5,7 @@ use wiglaf_wire::{
     Header, Kind, NUMBER_BITS, Record, SEGMENT_PREFIX_LEN, Segment, lane, seal, seal_summed,
 };
 
-use crate::limits::{
-    BURST_GAP, BURST_MIN, CLOCK_TOLD_AFTER, CLOCK_TOLD_FIRST, LATENCY_TRAINS_MAX,
-};
+use crate::limits::{BURST_GAP, BURST_MIN, CLOCK_TOLD_AFTER, CLOCK_TOLD_FIRST, LATENCY_TRAINS_MAX};
 use crate::returns::micros;
 use crate::session::{AckDebt, Piece, Session, State, from_the_front};
 use crate::time::Instant;
