@@ -144,7 +144,7 @@ impl Transport {
         let by_bulk = session.bulk_port != 0 && ready > 0 && (behind || !is_short);
         let count_max = match session.ordered.has_lost() {
             true => 1,
-            false if by_bulk => even_part(ready, path.bulk_train_max),
+            false if by_bulk => tapered_part(ready, path.bulk_train_max),
             false if is_short => even_part(ready, train_max),
             false => 1,
         };
@@ -310,7 +310,7 @@ impl Transport {
         let again = session.bulk.has_lost();
         let count_max = match again {
             true => train_max,
-            false => even_part(waiting.div_ceil(capacity), train_max),
+            false => tapered_part(waiting.div_ceil(capacity), train_max),
         };
         let len = self.put_train(count_max, path.frame_len_max, out, |this, header, out| {
             this.put_segment(index, now, &path, source, header, out)
@@ -493,6 +493,15 @@ fn put_body(at: usize, body: &[u8], out: &mut [u8], is_summed: bool) -> Put {
 /// sender makes the next, and no short one is left over at the end.
 fn even_part(waiting: usize, max: usize) -> usize {
     waiting.div_ceil(waiting.div_ceil(max).max(1)).max(1)
+}
+
+/// The same, but for a last train of half the length: nobody works beside the receiver's work at
+/// that. On the way past the IP stack this gains nothing, as more of the work is the receiver's there.
+fn tapered_part(waiting: usize, max: usize) -> usize {
+    match waiting.div_ceil(max) {
+        0 | 1 => waiting.max(1),
+        trains => (2 * waiting).div_ceil(2 * trains - 1).min(max),
+    }
 }
 
 fn held_us(debt: &AckDebt, now: Instant) -> u16 {

@@ -343,7 +343,7 @@ fn short_trains_go_to_the_port_of_single_datagrams() {
     assert_eq!(post(&mut net, 2, 8), [(7000, false, 1)]);
     assert_eq!(post(&mut net, 7, 5000), [(7000, false, 2), (7000, false, 2)]);
     assert_eq!(post(&mut net, 8, 12_000), [(7000, false, 3); 3]);
-    assert_eq!(post(&mut net, 3, 14_000), [(7001, true, 5), (7001, true, 5)], "too long");
+    assert_eq!(post(&mut net, 3, 14_000), [(7001, true, 7), (7001, true, 3)], "too long");
     assert_eq!(post(&mut net, 4, 2000), [(7001, true, 2)], "behind one that goes that way");
     net.advance(Duration::from_millis(1));
     net.settle();
