@@ -485,11 +485,14 @@ impl<T> SendLane<T> {
         release(&mut self.lost);
     }
 
-    /// Forgets everything in flight.
+    /// Forgets everything in flight, and what it made the lane wait for.
     pub(crate) fn abandon(&mut self, mut dropped: impl FnMut(T)) {
         self.base = self.next();
         self.flying = 0;
         self.lost.clear();
+        self.paced_until = None;
+        self.probe_due = false;
+        self.probed = None;
         for packet in self.packets.drain(..) {
             dropped(packet.payload);
         }

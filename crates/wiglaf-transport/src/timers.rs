@@ -74,7 +74,9 @@ impl Transport {
                 self.expire(index, now, sink);
             }
             let session = &mut self.sessions[index as usize];
-            if session.deadline().is_some() {
+            // Nobody acts on what one that has ended still waits for: it would be due for ever.
+            let is_open = session.state == State::Open;
+            if is_open && session.deadline().is_some() {
                 self.schedule(index);
             } else if session.awaits() {
                 self.schedule_at(index, now + SILENCE_CHECK);
