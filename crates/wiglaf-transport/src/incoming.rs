@@ -129,7 +129,12 @@ impl Transport {
         session.used = true;
         session.heard = true;
         session.heard_at = now;
-        session.bulk_port = header.bulk_port;
+        // Before, it may know nothing of us but our address, and other ports are none of that.
+        //= docs/protocol.md#7-epochs
+        //# An endpoint MUST NOT send from another port than that of its address to a peer that has not sent it a datagram with its epoch as destination.
+        if header.destination.is_known() {
+            session.bulk_port = header.bulk_port;
+        }
         let credit = expand(header.credit, session.credit_limit);
         //= docs/protocol.md#6-credits
         //# A receiver MUST NOT reduce a limit that it has told; a sender MUST ignore a lower one.

@@ -300,7 +300,7 @@ impl Transport {
         out: &mut [u8],
     ) -> Option<Transmit> {
         let session = &self.sessions[index as usize];
-        if !session.uses_bulk {
+        if !session.uses_bulk || session.bulk_port == 0 {
             return None;
         }
         let path = self.config.paths[session.path];

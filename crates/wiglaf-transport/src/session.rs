@@ -129,7 +129,7 @@ pub(crate) struct Session {
     pub(crate) jobs: VecDeque<Job>,
     /// Most unacknowledged bulk bytes that the peer can take.
     pub(crate) bulk_window_len: u32,
-    /// Where the peer awaits trains; 0 until it has been heard.
+    /// Where the peer awaits trains; 0 until it has named us.
     pub(crate) bulk_port: u16,
     /// Ordered packets below this number went on the bulk lane; until they are
     /// acknowledged others follow them there, so that none overtakes.

@@ -685,6 +685,45 @@ fn an_address_without_epoch_adopts_the_first() {
     assert_eq!(header_of(&second[0]).destination, Epoch(11));
 }
 
+/// Trains come from a port of their own, where nobody who knows the address only expects the peer.
+#[test]
+fn no_train_comes_before_the_peer_has_named_its_sender() {
+    let mut net = Net::new();
+    net.sides[0].transport = transport(10, Duration::from_secs(60), false);
+    net.sides[0].peer = net.sides[0].transport.connect(address(1), Epoch::UNKNOWN, 0);
+    // Sends from b to a as links do; answers how many trains there were.
+    let transmit = |net: &mut Net| {
+        let [a, b] = &mut net.sides;
+        let (mut out, mut trains) = (vec![0; 8 * 1472], 0);
+        while let Some(t) = b.transport.poll_transmit(net.now, &b.app, &mut out) {
+            let mut from = address(1);
+            if t.to != address(0) {
+                trains += 1;
+                from.set_port(7002);
+            }
+            for datagram in out[..t.len].chunks(t.segment_len) {
+                a.transport.handle_datagram(net.now, from, 0, datagram, &mut a.app);
+            }
+        }
+        trains
+    };
+    for (turn, expected) in [(0, false), (1, true)] {
+        net.send(0, turn, 8).unwrap();
+        let out = net.outgoing(0);
+        net.deliver(1, &out);
+        net.send(1, 10 + turn, 5000).unwrap();
+        net.send(1, 20 + turn, LONG).unwrap();
+        let trains = transmit(&mut net);
+        let a = &mut net.sides[0];
+        assert_eq!(a.transport.peer(a.peer).unwrap().epoch, Epoch(11));
+        assert_eq!(a.transport.connect(address(1), Epoch(11), 0), a.peer, "there is one session");
+        assert_eq!(trains > 0, expected, "{trains} trains");
+    }
+    net.settle();
+    assert_eq!(net.sides[0].app.tags, [10, 20, 11, 21]);
+    assert_eq!(net.sides[0].transport.stats().drop_no_session, 0);
+}
+
 #[test]
 fn strangers_cannot_begin_in_the_middle() {
     let mut net = Net::new();
