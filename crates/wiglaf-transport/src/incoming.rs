@@ -165,16 +165,9 @@ impl Transport {
         if let Some(index) = self.by_epoch.get(&header.source) {
             return Some(*index);
         }
-        let nameless = self
-            .by_address
-            .get(&from)
-            .copied()
-            .filter(|index| !self.sessions[*index as usize].epoch.is_known());
-        if let Some(index) = nameless {
-            //= docs/protocol.md#7-epochs
-            //# An endpoint that knows a peer by address only MUST adopt the epoch of the first valid datagram from there.
-            self.sessions[index as usize].epoch = header.source;
-            self.by_epoch.insert(header.source, index);
+        //= docs/protocol.md#7-epochs
+        //# An endpoint that knows a peer by address only MUST adopt the epoch of the first valid datagram from there.
+        if let Some(index) = self.name(from, header.source) {
             return Some(index);
         }
         let begins = header.kind == Kind::Ordered && header.sequence < ORDERED_WINDOW;

@@ -206,7 +206,8 @@ impl Transport {
         }
     }
 
-    /// Makes a peer known; the same peer gets the same number again.
+    /// Makes a peer known; the same peer gets the same number again. Without an epoch, that is
+    /// whoever is at `at`, but not who was before and is gone.
     pub fn connect(&mut self, at: SocketAddrV4, epoch: Epoch, path: usize) -> PeerId {
         if epoch.is_known() {
             if let Some(index) = self.by_epoch.get(&epoch).copied() {
@@ -218,10 +219,31 @@ impl Transport {
                 }
                 return PeerId(index);
             }
-        } else if let Some(index) = self.by_address.get(&at) {
-            return PeerId(*index);
+            if let Some(index) = self.name(at, epoch) {
+                return PeerId(index);
+            }
+        } else if let Some(index) = self.open_at(at) {
+            return PeerId(index);
         }
         PeerId(self.add_session(at, epoch, path.min(self.config.paths.len() - 1)))
+    }
+
+    /// The session with who is at `at`; one that has ended was with somebody before.
+    fn open_at(&self, at: SocketAddrV4) -> Option<u32> {
+        let index = *self.by_address.get(&at)?;
+        (self.sessions[index as usize].state == State::Open).then_some(index)
+    }
+
+    /// Gives the session with whoever is at `at` the epoch, if it has none yet.
+    pub(crate) fn name(&mut self, at: SocketAddrV4, epoch: Epoch) -> Option<u32> {
+        let index = self.open_at(at)?;
+        let session = &mut self.sessions[index as usize];
+        if session.epoch.is_known() {
+            return None;
+        }
+        session.epoch = epoch;
+        self.by_epoch.insert(epoch, index);
+        Some(index)
     }
 
     pub(crate) fn add_session(&mut self, at: SocketAddrV4, epoch: Epoch, path: usize) -> u32 {

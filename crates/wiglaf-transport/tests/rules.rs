@@ -666,11 +666,8 @@ fn frames_for_a_dead_incarnation_are_dropped() {
 
 #[test]
 fn an_address_without_epoch_adopts_the_first() {
-    let mut net = Net::new();
-    let mut fresh = transport(10, Duration::from_secs(60), false);
-    let peer = fresh.connect(address(1), Epoch::UNKNOWN, 0);
-    net.sides[0].transport = fresh;
-    net.sides[0].peer = peer;
+    let mut net = nameless();
+    let peer = net.sides[0].peer;
     net.send(0, 1, 8).unwrap();
     let first = net.outgoing(0);
     assert_eq!(header_of(&first[0]).destination, Epoch::UNKNOWN);
@@ -685,12 +682,50 @@ fn an_address_without_epoch_adopts_the_first() {
     assert_eq!(header_of(&second[0]).destination, Epoch(11));
 }
 
-/// Trains come from a port of their own, where nobody who knows the address only expects the peer.
-#[test]
-fn no_train_comes_before_the_peer_has_named_its_sender() {
+/// An `a` that knows only the address of `b`.
+fn nameless() -> Net {
     let mut net = Net::new();
     net.sides[0].transport = transport(10, Duration::from_secs(60), false);
     net.sides[0].peer = net.sides[0].transport.connect(address(1), Epoch::UNKNOWN, 0);
+    net
+}
+
+/// Else both would number their packets from 0 on, and those of one would pass for the other's.
+#[test]
+fn an_address_that_gets_its_epoch_later_is_no_second_peer() {
+    let mut net = nameless();
+    net.send(0, 1, 8).unwrap();
+    let first = net.outgoing(0);
+    net.sides[0].peer = net.sides[0].transport.connect(address(1), Epoch(11), 0);
+    net.send(0, 2, 8).unwrap();
+    let second = net.outgoing(0);
+    net.deliver(1, &[first, second].concat());
+    assert_eq!(net.sides[1].app.tags, [1, 2]);
+}
+
+#[test]
+fn who_starts_where_somebody_was_given_up_is_another() {
+    let mut net = nameless();
+    let a = &mut net.sides[0];
+    a.transport.give_up(a.peer, Gone::Unreachable, &mut a.app);
+    net.send(1, 1, 8).unwrap();
+    let first = net.outgoing(1);
+    net.deliver(0, &first);
+    assert_eq!(net.sides[0].app.tags, [1]);
+    // Once that one has ended, the address means its successor.
+    let a = &mut net.sides[0];
+    let second = a.transport.connect(address(1), Epoch::UNKNOWN, 0);
+    assert_eq!(a.transport.peer(second).unwrap().epoch, Epoch(11));
+    a.transport.give_up(second, Gone::Silent, &mut a.app);
+    let third = a.transport.connect(address(1), Epoch::UNKNOWN, 0);
+    assert!(a.peer < second && second < third);
+    assert!(!a.transport.peer(third).unwrap().is_gone);
+}
+
+/// Trains come from a port of their own, where nobody who knows the address only expects the peer.
+#[test]
+fn no_train_comes_before_the_peer_has_named_its_sender() {
+    let mut net = nameless();
     // Sends from b to a as links do; answers how many trains there were.
     let transmit = |net: &mut Net| {
         let [a, b] = &mut net.sides;
