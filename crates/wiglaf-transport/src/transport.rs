@@ -472,7 +472,12 @@ impl Transport {
         let session = &mut self.sessions[index as usize];
         session.state = if orderly { State::Closed } else { State::Gone };
         session.ahead.clear();
-        session.jobs.clear();
+        for job in session.jobs.drain(..) {
+            // The peer asked for bytes of it that have not left.
+            if let Some(send) = self.sends.get_mut(job.send_id).filter(|send| send.granted > 0) {
+                send.last = false;
+            }
+        }
         session.unasked = None;
         session.ordered_debt.clear();
         session.bulk_debt.clear();
@@ -486,7 +491,7 @@ impl Transport {
             sink.sent(token, orderly);
         }
         self.sessions[index as usize].pending_sends = 0;
-        self.sends.drain_where(|s| s.peer == index, |s| sink.sent(s.token, false));
+        self.sends.drain_where(|s| s.peer == index, |s| sink.sent(s.token, orderly && s.last));
         self.pulls.drain_where(|p| p.peer == index, |p| sink.pulled(p.token, false));
         if std::mem::take(&mut self.sessions[index as usize].pulls) > 0 {
             self.pulling_peers -= 1;

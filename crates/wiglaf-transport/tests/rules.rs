@@ -800,6 +800,33 @@ fn a_good_bye_is_acknowledged_however_often_it_is_lost() {
 }
 
 #[test]
+fn a_good_bye_completes_long_messages_that_were_sent_as_wanted() {
+    // One that nobody pulled, one that is only on its way, and one that has all arrived.
+    for (turns, pulls, arrived) in [(1, false, false), (1, true, false), (1000, true, true)] {
+        let mut net = Net::new();
+        net.sides[1].app.pull = pulls;
+        net.send(0, 1, 300_000).unwrap();
+        for _ in 0..turns {
+            let out = net.outgoing(0);
+            net.deliver(1, &out);
+            if net.sides[1].app.pulled == [true] {
+                break; // the last acknowledgement is lost
+            }
+            let answer = net.outgoing(1);
+            net.deliver(0, &answer);
+        }
+        assert_eq!(net.sides[1].app.pulled == [true], arrived);
+        net.outgoing(1);
+        assert_eq!(net.sides[0].app.sent, []);
+        net.sides[1].transport.close(|_| false);
+        let bye = net.outgoing(1);
+        net.deliver(0, &bye);
+        assert_eq!(net.sides[0].app.gone, [Gone::Closed]);
+        assert_eq!(net.sides[0].app.sent, [(1, arrived)]);
+    }
+}
+
+#[test]
 fn a_port_without_listener_ends_everything_pending() {
     let mut net = Net::new();
     net.send(1, 9, 8).unwrap();
