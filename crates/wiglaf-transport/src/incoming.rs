@@ -110,15 +110,8 @@ impl Transport {
         sink: &mut dyn Sink,
     ) {
         let Some(index) = self.session_for(header, from, path) else { return };
-        let session = &mut self.sessions[index as usize];
-        if session.state != State::Open {
-            self.stats.drop_peer_gone += 1;
-            if session.state == State::Closed && header.kind == Kind::Ordered {
-                // Our acknowledgement of its good-bye was lost.
-                session.ordered_debt.now = true;
-                self.wake(index);
-            }
-            return;
+        if self.sessions[index as usize].state != State::Open {
+            return self.take_late(index, header, now);
         }
         //= docs/protocol.md#4-acknowledgement
         //# A receiver MUST take from a datagram whose number it has seen nothing but that it shall be acknowledged.
@@ -152,6 +145,24 @@ impl Transport {
             Kind::Control => self.stats.drop_protocol += u64::from(!rest.is_empty()),
         }
         self.schedule_from(index, now);
+    }
+
+    /// Takes a datagram of a session that has ended. Who repeats what came before has missed our
+    /// acknowledgement of its good-bye, or is somebody else; R5 is for both.
+    fn take_late(&mut self, index: u32, header: &Header, now: Instant) {
+        self.stats.drop_peer_gone += 1;
+        let session = &mut self.sessions[index as usize];
+        if session.state != State::Closed || header.kind != Kind::Ordered {
+            return;
+        }
+        let number = expand_number(header.sequence, session.ordered_in.next());
+        if session.ordered_in.classify(number, ORDERED_WINDOW) == Arrival::Duplicate {
+            session.ordered_debt.note_duplicate(now);
+            if session.ordered_debt.now {
+                self.wake(index);
+            }
+            self.schedule_from(index, now);
+        }
     }
 
     /// Finds, adopts or begins the session that a datagram belongs to.

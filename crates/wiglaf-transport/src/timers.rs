@@ -70,14 +70,20 @@ impl Transport {
                 continue; // an earlier entry has taken its place
             }
             session.timer_queued_at = None;
-            if session.state == State::Open {
-                self.expire(index, now, sink);
+            match session.state {
+                State::Open => self.expire(index, now, sink),
+                State::Closed if session.ordered_debt.expire(now) => self.wake(index),
+                State::Closed | State::Gone => {}
             }
             let session = &mut self.sessions[index as usize];
-            // Nobody acts on what one that has ended still waits for: it would be due for ever.
-            let is_open = session.state == State::Open;
-            if is_open && session.deadline().is_some() {
-                self.schedule(index);
+            // What nobody acts upon once the session has ended would be due for ever.
+            let deadline = match session.state {
+                State::Open => session.deadline(),
+                State::Closed => session.ordered_debt.due_at,
+                State::Gone => None,
+            };
+            if let Some(at) = deadline {
+                self.schedule_at(index, at);
             } else if session.awaits() {
                 self.schedule_at(index, now + SILENCE_CHECK);
             } else {

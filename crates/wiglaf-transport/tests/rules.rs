@@ -799,6 +799,42 @@ fn a_good_bye_is_acknowledged_however_often_it_is_lost() {
     assert_eq!(net.send(1, 2, 8), Err(SendError::PeerGone));
 }
 
+/// R5 holds for who has said good-bye, too.
+#[test]
+fn a_good_bye_that_is_repeated_is_answered_in_time() {
+    let mut net = Net::new();
+    let mut packets = Vec::new();
+    for tag in 0..=ORDERED_WINDOW {
+        net.send(0, tag, 8).unwrap();
+        packets.extend(net.outgoing(0));
+        net.deliver(1, &packets[tag as usize..]);
+        net.advance(Duration::from_millis(1));
+        let answer = net.outgoing(1);
+        net.deliver(0, &answer);
+    }
+    net.sides[0].transport.close(|_| false);
+    let bye = net.outgoing(0);
+    net.deliver(1, &bye);
+    assert_eq!(net.outgoing(1).len(), 1);
+    net.deliver(1, &packets[..2]); // a window behind
+    assert!(net.outgoing(1).is_empty());
+    // Only what it has sent can have been acknowledged to it.
+    let new = net.ordered(1, header_of(&bye[0]).sequence + 1, &Record::Close);
+    net.deliver(1, &[new]);
+    assert!(net.outgoing(1).is_empty());
+    let mut answers = Vec::new();
+    for _ in 0..20 {
+        net.deliver(1, &bye);
+        answers.push(net.outgoing(1).len());
+    }
+    assert_eq!(answers, [vec![1], vec![0; 19]].concat());
+    for expected in [1, 0] {
+        net.advance(Duration::from_micros(50));
+        assert_eq!(net.outgoing(1).len(), expected);
+    }
+    assert_eq!(net.sides[1].transport.poll_timeout(), None);
+}
+
 #[test]
 fn a_good_bye_completes_long_messages_that_were_sent_as_wanted() {
     // One that nobody pulled, one that is only on its way, and one that has all arrived.
