@@ -194,12 +194,8 @@ impl<T> SendLane<T> {
         if !self.has_lost() {
             return None;
         }
-        let number = loop {
-            let number = self.lost.pop_front()?;
-            if self.packet(number).is_some_and(|p| p.state == State::Lost) {
-                break number;
-            }
-        };
+        let number = self.lost.pop_front()?;
+        self.forget_found();
         self.probe_due = false;
         self.note_sent(now, rtt);
         let transmission = self.transmissions;
@@ -209,6 +205,16 @@ impl<T> SendLane<T> {
         packet.sent_at = now;
         packet.transmission = transmission;
         Some((number, &packet.payload))
+    }
+
+    /// What was thought lost and is acknowledged after all need not go again: the front of `lost` is
+    /// always a packet that is.
+    fn forget_found(&mut self) {
+        while let Some(&number) = self.lost.front()
+            && self.packet(number).is_none_or(|p| p.state != State::Lost)
+        {
+            self.lost.pop_front();
+        }
     }
 
     /// Whether a packet whose number travelled as `low` was sent and is not acknowledged.
@@ -259,12 +265,7 @@ impl<T> SendLane<T> {
             acked(packet.payload);
         }
         from_the_front(&mut self.packets);
-        // What was thought lost and is acknowledged after all need not go again.
-        while let Some(&number) = self.lost.front()
-            && self.packet(number).is_none_or(|p| p.state != State::Lost)
-        {
-            self.lost.pop_front();
-        }
+        self.forget_found();
         if outcome.packets > 0 {
             self.progress_at = self.progress_at.max(now);
             if let Some(probed) = newest.probed.take() {

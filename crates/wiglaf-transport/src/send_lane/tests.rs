@@ -344,3 +344,15 @@ fn who_is_given_up_at_a_slow_pace_wants_nothing_more() {
     transport.handle_timeout(at(10_000_000), &mut Nobody);
     assert_eq!(transport.poll_timeout(), None);
 }
+
+/// Else the lane would say that it has something to send again, and then send nothing, not even new packets.
+#[test]
+fn what_is_acknowledged_after_all_is_not_left_to_resend_behind_others() {
+    let mut lane = lane_with(8);
+    assert_eq!(ack(&mut lane, 10, 0, &[0b111_0000]).0.lost, 5); // 5, 6 and 7 only
+    assert_eq!(ack(&mut lane, 11, 0, &[0b111_1000]).0.lost, 0); // 4 after all
+    for n in 0..4 {
+        assert_eq!(lane.resend_lost(at(12)), Some((n, &n)));
+    }
+    assert!(!lane.has_lost());
+}
