@@ -136,7 +136,8 @@ impl Transport {
     }
 
     /// Asks for the first `len` bytes of a message that `peer` announced.
-    /// Zero refuses its payload and lets the sender complete.
+    /// Zero refuses its payload and lets the sender complete. So does false, the answer when there are
+    /// too many pulls or `peer` is gone.
     pub fn pull(&mut self, peer: PeerId, send_id: u32, len: u64, token: u64) -> bool {
         let Some(session) = self.sessions.get(peer.0 as usize) else { return false };
         if session.state != State::Open {
@@ -148,7 +149,10 @@ impl Transport {
             0
         } else {
             let pending = PendingPull { peer: peer.0, token, len, missing: len };
-            let Ok(id) = self.pulls.insert(pending) else { return false };
+            let Ok(id) = self.pulls.insert(pending) else {
+                self.pull(peer, send_id, 0, token); // else the sender would wait for ever
+                return false;
+            };
             let session = &mut self.sessions[peer.0 as usize];
             self.pulling_peers += usize::from(session.pulls == 0);
             session.pulls += 1;
@@ -195,9 +199,9 @@ impl Transport {
             self.expect_unasked(index, send_id, unasked_len);
         }
         let Some(wanted) = sink.request(PeerId(index), envelope, total, send_id) else { return };
-        self.pull(PeerId(index), send_id, wanted.len, wanted.token);
-        if wanted.len == 0 {
-            sink.pulled(wanted.token, true); // no segment will come to say so
+        let is_pulled = self.pull(PeerId(index), send_id, wanted.len, wanted.token);
+        if wanted.len == 0 || !is_pulled {
+            sink.pulled(wanted.token, is_pulled); // no segment will come to say so
         }
     }
 

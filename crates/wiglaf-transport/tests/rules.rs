@@ -1542,6 +1542,38 @@ fn who_has_no_buffer_drops_what_comes_unasked_and_gets_it_again() {
     }
 }
 
+/// There are only so many pulls at a time: what is one too many ends on both sides.
+#[test]
+fn who_has_no_place_for_a_pull_refuses_the_message() {
+    for at_once in [true, false] {
+        let mut net = acquainted();
+        let side = &mut net.sides[1];
+        let pulls = (0..).take_while(|_| side.transport.pull(side.peer, u32::MAX, 1, 0)).count();
+        assert_eq!(pulls, 1 << 20);
+        side.app.pull = at_once;
+        let (request, _) = announced(&mut net);
+        net.deliver(1, &request);
+        let side = &mut net.sides[1];
+        if at_once {
+            assert_eq!(side.app.pulled, [false]);
+        } else {
+            assert!(!side.transport.pull(side.peer, side.app.requests[0], LONG as u64, 2));
+        }
+        for _ in 0..100_000 {
+            let pulls = net.outgoing(1);
+            net.deliver(0, &pulls);
+            net.advance(Duration::from_micros(60));
+            let acks = net.outgoing(0);
+            net.deliver(1, &acks);
+            if !net.sides[0].app.sent.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(net.sides[0].app.sent, [(2, true)]);
+        assert!(net.sides[1].app.segments.is_empty());
+    }
+}
+
 #[test]
 fn what_overtakes_its_announcement_comes_again() {
     for before in [1, 8] {
