@@ -20,6 +20,8 @@ pub(crate) struct PendingSend {
     /// Bytes that nobody has asked for, nor taken so far.
     pub(crate) unasked: u64,
     pub(crate) granted: u64,
+    /// Where the last grant ended.
+    granted_end: u64,
     pub(crate) acked: u64,
     /// No further grant will come.
     pub(crate) last: bool,
@@ -32,21 +34,23 @@ impl PendingSend {
 
     /// Notes a grant; answers where it ends, and whether it refuses what came unasked.
     fn grant(&mut self, pull: &Pull) -> Option<(u64, bool)> {
-        // The first grant says whether the receiver had a buffer for what nobody had asked for.
-        let (mut unasked, mut granted) = (self.unasked, self.granted);
-        let is_first = unasked > 0 && granted == 0;
-        let is_taken = is_first && pull.offset == unasked;
-        if is_taken {
-            granted = std::mem::take(&mut unasked);
-        }
         //= docs/protocol.md#5-rendezvous
-        //# A sender MUST refuse a PULL that reaches beyond the message or grants a byte twice.
+        //# A sender MUST refuse a PULL that reaches beyond the message, grants bytes before the end of an earlier one or follows the last.
         let end = pull.offset.checked_add(pull.len).filter(|end| *end <= self.total)?;
-        let granted = granted.checked_add(pull.len).filter(|sum| *sum <= self.total)?;
-        if self.last {
+        if self.last || (pull.len > 0 && pull.offset < self.granted_end) {
             return None;
         }
-        (self.unasked, self.granted, self.last) = (unasked, granted, pull.last);
+        // The first grant says whether the receiver had a buffer for what nobody had asked for.
+        let is_first = self.unasked > 0 && self.granted == 0;
+        let is_taken = is_first && pull.offset == self.unasked;
+        if is_taken {
+            self.granted = std::mem::take(&mut self.unasked);
+        }
+        if is_taken || pull.len > 0 {
+            self.granted += pull.len;
+            self.granted_end = end;
+        }
+        self.last = pull.last;
         Some((end, is_first && !is_taken))
     }
 }
@@ -93,8 +97,16 @@ impl Transport {
     ) -> Result<Posted, SendError> {
         let unasked_len = self.unasked_len(index, total);
         let unasked = u64::from(unasked_len);
-        let pending =
-            PendingSend { peer: index, token, total, unasked, granted: 0, acked: 0, last: false };
+        let pending = PendingSend {
+            peer: index,
+            token,
+            total,
+            unasked,
+            granted: 0,
+            granted_end: 0,
+            acked: 0,
+            last: false,
+        };
         let send_id = self.sends.insert(pending).map_err(|_| SendError::Again)?;
         self.append(index, &Record::Request { envelope, total, send_id, unasked_len });
         let session = &mut self.sessions[index as usize];

@@ -624,14 +624,28 @@ fn a_pull_beyond_the_message_is_refused() {
         assert_eq!(net.sides[0].transport.stats().drop_protocol, 1, "{bad:?}");
         assert!(net.outgoing(0).iter().all(|d| header_of(d).kind != Kind::Bulk));
     }
-    // The same bytes twice.
-    let mut net = Net::new();
-    net.send(0, 1, 200_000).unwrap();
-    net.outgoing(0);
-    let twice =
-        [0, 1].map(|n| net.ordered(0, n, &Record::Pull(Pull { last: n == 1, ..pull(0, 200_000) })));
-    net.deliver(0, &twice);
-    assert_eq!(net.sides[0].transport.stats().drop_protocol, 1);
+    // The same bytes twice; an end of the grants grants none.
+    let (all, half) = (200_000, 100_000);
+    for (pulls, refused) in [
+        (vec![(0, all), (0, all)], 1),
+        (vec![(0, half), (0, half)], 1),
+        (vec![(half, half), (0, half)], 1),
+        (vec![(0, half), (half - 1, 1), (half, half)], 1),
+        (vec![(0, half), (half + 1, 1), (half, 1)], 1),
+        (vec![(0, half), (half, half)], 0),
+        (vec![(0, half), (0, 0)], 0),
+    ] {
+        let mut net = Net::new();
+        net.send(0, 1, all as usize).unwrap();
+        net.outgoing(0);
+        for (n, (offset, len)) in (0..).zip(&pulls) {
+            let last = n + 1 == pulls.len() as u64;
+            let pull = Record::Pull(Pull { last, ..pull(*offset, *len) });
+            let forged = net.ordered(0, n, &pull);
+            net.deliver(0, &[forged]);
+        }
+        assert_eq!(net.sides[0].transport.stats().drop_protocol, refused, "{pulls:?}");
+    }
 }
 
 #[test]
