@@ -143,8 +143,9 @@ impl Transport {
         }
         let path = &self.config.paths[session.path];
         let train_max = path.bulk_train_max.min(session.bulk.train_max());
-        let train_len = train_max * path.segment_len_max();
-        train_len.min(session.bulk_window_len as usize) as u32
+        let train_len = (train_max * path.segment_len_max()) as u64;
+        // Trains of long frames may be longer than the message.
+        train_len.min(u64::from(session.bulk_window_len)).min(total) as u32
     }
 
     /// Asks for the first `len` bytes of a message that `peer` announced.

@@ -1556,6 +1556,38 @@ fn who_has_no_buffer_drops_what_comes_unasked_and_gets_it_again() {
     }
 }
 
+/// Trains of long frames may be longer than what is announced at least.
+#[test]
+fn no_more_goes_unasked_than_the_message_has() {
+    let mut net = Net::new();
+    let path =
+        Path { frame_len_max: 65_507, bulk_train_max: 64, bulk_window_len: 16 << 20, ..PATH };
+    for (side, me) in net.sides.iter_mut().zip(0..) {
+        side.transport = transport_on(path, 10 + me, Duration::from_secs(60), false);
+        side.peer = side.transport.connect(address(1 - me as usize), Epoch(11 - me), 0);
+    }
+    let settle = |net: &mut Net| {
+        let mut out = vec![0; 64 * 65_507];
+        for from in [0, 1, 0, 1, 0, 1] {
+            let [a, b] = &mut net.sides;
+            let (side, other) = if from == 0 { (a, b) } else { (b, a) };
+            while let Some(t) = side.transport.poll_transmit(net.now, &side.app, &mut out) {
+                for datagram in out[..t.len].chunks(t.segment_len) {
+                    let at = address(from);
+                    other.transport.handle_datagram(net.now, at, 0, datagram, &mut other.app);
+                }
+            }
+        }
+    };
+    for tag in 0..2 {
+        net.sides[1].app.segments.clear();
+        net.send(0, tag, LONG).unwrap();
+        settle(&mut net);
+        assert_eq!(got(&net.sides[1].app), LONG);
+    }
+    assert_eq!(net.sides[1].transport.stats().drop_protocol, 0);
+}
+
 /// There are only so many pulls at a time: what is one too many ends on both sides.
 #[test]
 fn who_has_no_place_for_a_pull_refuses_the_message() {
