@@ -19,6 +19,19 @@ enum State {
     Here(Vec<u8>, usize),
 }
 
+/// A part of the file that is being written.
+#[derive(Debug)]
+struct Behind {
+    offset: u64,
+    pending: Pending,
+}
+
+impl Behind {
+    fn end(&self) -> u64 {
+        self.offset + self.pending.len() as u64
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Buffering {
@@ -32,8 +45,10 @@ pub(crate) struct Buffering {
     ahead_end: u64,
     /// Where the last sequential read ended.
     expected: Option<u64>,
-    behind: VecDeque<Pending>,
+    behind: VecDeque<Behind>,
     behind_bytes: usize,
+    /// Nothing of what is behind goes beyond.
+    behind_end: u64,
     /// The first error of a write that was behind.
     failed: Option<Error>,
     spare: Vec<Vec<u8>>,
@@ -72,7 +87,7 @@ impl Buffering {
     }
 
     fn finish_oldest(&mut self) {
-        let Some(pending) = self.behind.pop_front() else { return };
+        let Some(Behind { pending, .. }) = self.behind.pop_front() else { return };
         let len = pending.len();
         self.behind_bytes -= len;
         let (buffer, count) = pending.wait();
@@ -84,6 +99,21 @@ impl Buffering {
             Err(error) => error,
         };
         self.failed.get_or_insert(error);
+    }
+
+    /// Waits for what is being written to these bytes: the server writes long content when it has
+    /// come, not when it was announced.
+    fn finish_overlapping(&mut self, offset: u64, len: usize) {
+        let end = offset + len as u64;
+        // Who writes on and on is behind all of it: nothing has to be looked through.
+        while offset < self.behind_end
+            && self.behind.iter().any(|part| part.offset < end && offset < part.end())
+        {
+            self.finish_oldest();
+        }
+        if self.behind.is_empty() {
+            self.behind_end = 0;
+        }
     }
 
     pub(crate) fn read(
@@ -204,14 +234,17 @@ impl Buffering {
             while self.behind_bytes > 0 && self.behind_bytes + len > self.behind_len {
                 self.finish_oldest();
             }
+            let offset = position + done as u64;
+            self.finish_overlapping(offset, len);
             let mut buffer = self.spare.pop().unwrap_or_default();
             buffer.clear();
             buffer.extend_from_slice(&bytes[done..done + len]);
-            match Pending::write(file, buffer, position + done as u64) {
-                Ok(pending) => self.behind.push_back(pending),
+            match Pending::write(file, buffer, offset) {
+                Ok(pending) => self.behind.push_back(Behind { offset, pending }),
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,
             }
+            self.behind_end = self.behind_end.max(offset + len as u64);
             self.behind_bytes += len;
             done += len;
         }

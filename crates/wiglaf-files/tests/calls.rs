@@ -178,6 +178,22 @@ fn read_ahead_and_write_behind_change_nothing_but_the_time() {
 }
 
 #[test]
+fn a_later_write_behind_wins() {
+    let place = Place::new();
+    for round in 0..20 {
+        let file = place.node.open(format!("f{round}"), RW, 0o644).unwrap();
+        file.set_write_behind(4 << 20).unwrap();
+        assert_eq!(file.write(&[1; 256 << 10]).unwrap(), 256 << 10);
+        file.seek(SeekFrom::Start(0)).unwrap();
+        assert_eq!(file.write(&[2; 100]).unwrap(), 100);
+        file.sync(false).unwrap();
+        let there = std::fs::read(place.path(&format!("f{round}"))).unwrap();
+        assert!(there[..100] == [2; 100], "the earlier write came last");
+        assert!(there[100..] == [1; (256 << 10) - 100], "the rest is not the first write's");
+    }
+}
+
+#[test]
 fn a_short_file_is_not_read_ahead_and_a_long_one_is() {
     let place = Place::new();
     let served = || place.node.counters().unwrap().expect("it is remote").served;

@@ -87,6 +87,22 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
+/// Calls on the first open file, many of which touch the same bytes.
+fn call_of_one_file() -> impl Strategy<Value = Call> {
+    let len = || prop_oneof![2 => 0..200usize, 2 => 3_000..40_000usize, 2 => 200_000..600_000usize];
+    let at = || prop_oneof![0..1_000u64, 0..300_000u64];
+    prop_oneof![
+        4 => len().prop_map(|l| Call::Read(0, l)),
+        8 => (len(), any::<u8>()).prop_map(|(l, b)| Call::Write(0, l, b)),
+        8 => at().prop_map(|a| Call::Seek(0, 0, a as i64)),
+        1 => (-2_000..0i64).prop_map(|b| Call::Seek(0, 2, b)),
+        1 => (len(), at()).prop_map(|(l, a)| Call::ReadAt(0, l, a)),
+        1 => (len(), at(), any::<u8>()).prop_map(|(l, a, b)| Call::WriteAt(0, l, a, b)),
+        1 => at().prop_map(|s| Call::SetSize(0, s)),
+        1 => Just(Call::Size(0)),
+    ]
+}
+
 /// What a call gave: numbers and bytes, or an errno.
 type Given = Result<(i64, Vec<u8>), i32>;
 
@@ -306,10 +322,10 @@ fn there(place: &Place, open: &mut Vec<File>, call: &Call) -> Given {
     given.map_err(|error| error.errno())
 }
 
-/// One server for all cases: starting one takes longer than a case.
-fn server() -> &'static wiglaf_files::Node {
-    static NODE: OnceLock<wiglaf_files::Node> = OnceLock::new();
-    NODE.get_or_init(|| {
+/// One server for all cases of a test, which enter their folders in turn: starting one takes longer
+/// than a case.
+fn server(of_test: &OnceLock<wiglaf_files::Node>) -> &wiglaf_files::Node {
+    of_test.get_or_init(|| {
         common::base();
         wiglaf_files::Files::new().attach("remote").unwrap()
     })
@@ -326,12 +342,40 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
     fn a_server_does_what_the_local_file_system_does(calls in prop::collection::vec(call(), 1..60)) {
-        let node = server().clone();
+        static NODE: OnceLock<wiglaf_files::Node> = OnceLock::new();
+        let node = server(&NODE).clone();
         let dir = TempDir::new_in(common::base()).unwrap();
         node.enter(dir.path()).unwrap();
         let place = Place { dir, node };
         let (mut here, mut open) = (Here::new(), Vec::new());
         for (i, call) in calls.iter().enumerate() {
+            let Some(expected) = here.call(call) else { continue };
+            let given = there(&place, &mut open, call);
+            prop_assert!(
+                given == expected,
+                "call {i}, {call:?}: {} there, {} here", short(&given), short(&expected)
+            );
+        }
+    }
+
+    /// Of its own calls an open file knows the order, whatever is ahead or behind.
+    #[test]
+    fn buffering_changes_nothing_for_its_own_file(
+        flags in prop_oneof![3 => Just(3usize), 1 => Just(6)],
+        (ahead, behind) in (0..3usize, 0..3usize),
+        calls in prop::collection::vec(call_of_one_file(), 1..40)
+    ) {
+        static NODE: OnceLock<wiglaf_files::Node> = OnceLock::new();
+        let node = server(&NODE).clone();
+        let dir = TempDir::new_in(common::base()).unwrap();
+        node.enter(dir.path()).unwrap();
+        let place = Place { dir, node };
+        let (mut here, mut open) = (Here::new(), Vec::new());
+        let first = Call::Open(0, flags);
+        prop_assert_eq!(there(&place, &mut open, &first), here.call(&first).unwrap());
+        open[0].set_read_ahead(ahead << 20).unwrap();
+        open[0].set_write_behind(behind << 20).unwrap();
+        for (i, call) in calls.iter().chain([&Call::Sync(0), &Call::ReadAt(0, 1 << 20, 0)]).enumerate() {
             let Some(expected) = here.call(call) else { continue };
             let given = there(&place, &mut open, call);
             prop_assert!(
