@@ -32,6 +32,16 @@ impl Behind {
     }
 }
 
+impl Ahead {
+    /// Where the bytes are from that it hands out next.
+    fn position(&self) -> u64 {
+        match self.state {
+            State::UnderWay(_) => self.offset,
+            State::Here(_, used) => self.offset + used as u64,
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Buffering {
@@ -128,7 +138,8 @@ impl Buffering {
         if self.ahead_len == 0 {
             return file.read_at(into, position);
         }
-        if self.expected != Some(position) {
+        let is_next = |part: &Ahead| part.position() == position;
+        if self.expected != Some(position) || !self.ahead.front().is_none_or(is_next) {
             return self.read_alone(file, into, position);
         }
         if self.ahead.is_empty() {
@@ -140,11 +151,11 @@ impl Buffering {
             self.top_up(file)?;
             let got = match self.take(&mut into[done..]) {
                 Ok(got) => got,
-                Err(error) if done == 0 => {
+                Err(error) => {
+                    // What lies behind a gap does not count; the next read finds the cause.
                     self.forget();
-                    return Err(error);
+                    return if done == 0 { Err(error) } else { Ok(done) };
                 }
-                Err(_) => break,
             };
             if got == 0 {
                 // The file's end may move: the next read looks again.

@@ -220,6 +220,39 @@ fn a_short_file_is_not_read_ahead_and_a_long_one_is() {
     assert!(requests < 40, "{requests} requests for 1024 reads in order");
 }
 
+/// Memory with a hole in it, as a file of this process: reads of the hole fail, and those behind do not.
+#[test]
+fn nothing_is_read_past_an_error() {
+    const PART: usize = 256 << 10;
+    let place = Place::new();
+    let Some(memory) = Mounted::bind(&format!("/proc/{}/mem", std::process::id()), place.path("m"))
+    else {
+        return;
+    };
+    let (read, private) = (rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::PRIVATE);
+    // SAFETY: new memory, which nobody else uses.
+    let start = unsafe {
+        rustix::mm::mmap_anonymous(std::ptr::null_mut(), 8 * PART, read, private).unwrap()
+    };
+    // SAFETY: the fourth part of it.
+    unsafe { rustix::mm::munmap(start.byte_add(3 * PART), PART).unwrap() };
+    let file = place.node.open(&memory.0, libc::O_RDONLY, 0).unwrap();
+    file.set_read_ahead(4 << 20).unwrap();
+    file.seek(SeekFrom::Start(start as u64)).unwrap();
+    let mut piece = vec![9; PART / 2 * 3];
+    assert_eq!(file.read(&mut piece).unwrap(), piece.len());
+    // The next one ends at the hole, and the one after it fails.
+    assert_eq!(file.read(&mut piece).unwrap(), piece.len());
+    assert_eq!(file.read(&mut piece).unwrap_err().errno(), libc::EIO);
+    file.seek(SeekFrom::Start(start as u64)).unwrap();
+    let mut piece = vec![9; PART];
+    assert_eq!(file.read(&mut piece).unwrap(), PART);
+    let mut piece = vec![9; 3 * PART];
+    assert_eq!(file.read(&mut piece).unwrap(), 2 * PART);
+    let outcome = file.read(&mut piece);
+    assert_eq!(outcome.map_err(|error| error.errno()), Err(libc::EIO));
+}
+
 #[test]
 fn many_threads_share_a_node() {
     let place = Place::new();
@@ -240,30 +273,35 @@ fn many_threads_share_a_node() {
     });
 }
 
-/// A file system of a mebibyte, for as long as it lives.
-struct Small(std::path::PathBuf);
+/// Something mounted for as long as it lives.
+struct Mounted(std::path::PathBuf);
 
-impl Small {
-    fn mount(at: std::path::PathBuf) -> Option<Self> {
+impl Mounted {
+    /// A file system of a mebibyte.
+    fn small(at: std::path::PathBuf) -> Option<Self> {
         std::fs::create_dir(&at).unwrap();
-        let mounted = rustix::mount::mount(
-            "tmpfs",
-            &at,
-            "tmpfs",
-            rustix::mount::MountFlags::empty(),
-            Some(c"size=1m"),
-        );
-        match mounted {
-            Ok(()) => Some(Self(at)),
-            Err(why) => {
-                println!("skipped: no tmpfs can be mounted here ({why})");
-                None
-            }
+        let flags = rustix::mount::MountFlags::empty();
+        let mounted = rustix::mount::mount("tmpfs", &at, "tmpfs", flags, Some(c"size=1m"));
+        Self::if_done(at, mounted)
+    }
+
+    /// A file under another name.
+    fn bind(file: &str, at: std::path::PathBuf) -> Option<Self> {
+        std::fs::write(&at, "").unwrap();
+        let mounted = rustix::mount::mount_bind(file, &at);
+        Self::if_done(at, mounted)
+    }
+
+    fn if_done(at: std::path::PathBuf, mounted: rustix::io::Result<()>) -> Option<Self> {
+        if let Err(why) = mounted {
+            println!("skipped: nothing can be mounted at {} ({why})", at.display());
+            return None;
         }
+        Some(Self(at))
     }
 }
 
-impl Drop for Small {
+impl Drop for Mounted {
     fn drop(&mut self) {
         let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
     }
@@ -272,7 +310,7 @@ impl Drop for Small {
 #[test]
 fn a_full_disk_takes_what_it_can_and_says_so() {
     let place = Place::new();
-    let Some(disk) = Small::mount(place.path("disk")) else { return };
+    let Some(disk) = Mounted::small(place.path("disk")) else { return };
     let file = place.node.open("disk/f", RW, 0o644).unwrap();
     let bytes = vec![5; 700_000];
     assert_eq!(file.write(&bytes).unwrap(), 700_000);
