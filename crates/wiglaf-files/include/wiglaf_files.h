@@ -101,7 +101,8 @@ int rahead(int handle, size_t len);
 int rbehind(int handle, size_t len);
 
 /* Lists a folder: rreaddir writes the next name to `name` and returns 1, or 0
- * at the end. `.` and `..` are among the names. */
+ * at the end. `.` and `..` are among the names. A name that does not fit into
+ * `len` bytes is ERANGE, and there for the next call. */
 int ropendir(NODE node, const char *path);
 int rreaddir(int folder, char *name, size_t len);
 int rrewinddir(int folder);

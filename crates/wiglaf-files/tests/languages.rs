@@ -48,10 +48,11 @@ fn run(program: &Path, file: &Path) -> String {
     String::from_utf8(out.stdout).unwrap()
 }
 
+const C_FLAGS: [&str; 5] = ["-Wall", "-Wextra", "-Werror", "-std=c11", "-D_DEFAULT_SOURCE"];
+
 #[test]
 fn c() {
-    let flags = ["-Wall", "-Wextra", "-Werror", "-std=c11", "-D_DEFAULT_SOURCE"];
-    let Some(program) = compile("cc", &flags, &["examples/remote.c"], "remote-c") else { return };
+    let Some(program) = compile("cc", &C_FLAGS, &["examples/remote.c"], "remote-c") else { return };
     let file = base().join("from-c");
     let expected = format!(
         "{} has 2400000 bytes on elsewhere\n{REFUSED}no-such-file: No such file or directory\n",
@@ -70,4 +71,15 @@ fn fortran() {
     let expected = format!("{} has 2400000 bytes on elsewhere\n{REFUSED}", file.display());
     assert_eq!(run(&program, &file), expected);
     assert!(!file.exists());
+}
+
+#[test]
+fn a_name_that_does_not_fit_is_read_with_more_room() {
+    let Some(program) = compile("cc", &C_FLAGS, &["tests/c/names.c"], "names-c") else { return };
+    let folder = tempfile::TempDir::new_in(base()).unwrap();
+    let name = "n".repeat(100);
+    std::fs::write(folder.path().join(&name), "").unwrap();
+    let out = Command::new(program).arg(folder.path()).output().unwrap();
+    assert!(out.status.success(), "{out:?}");
+    assert_eq!(String::from_utf8(out.stdout).unwrap(), format!("{name}, 3 names\n"));
 }

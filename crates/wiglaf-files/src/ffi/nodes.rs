@@ -239,14 +239,17 @@ pub unsafe extern "C" fn rreaddir(number: c_int, name: *mut c_void, len: usize) 
     answer(|| {
         // SAFETY: handed on from our caller.
         let room = unsafe { super::room(name.cast(), len) }?;
-        let Some(entry) = folder(number, Folder::next_entry)? else { return Ok(0) };
-        let end = entry.name.len();
-        if end >= room.len() {
-            return Err(Errno::RANGE.into());
-        }
-        room[..end].copy_from_slice(&entry.name);
-        room[end] = 0;
-        Ok(1)
+        folder(number, |folder| {
+            let Some(entry) = folder.next_entry()? else { return Ok(0) };
+            let end = entry.name.len();
+            if end >= room.len() {
+                folder.put_back(entry);
+                return Err(Errno::RANGE.into());
+            }
+            room[..end].copy_from_slice(&entry.name);
+            room[end] = 0;
+            Ok(1)
+        })
     })
 }
 

@@ -21,7 +21,7 @@ impl Node {
             Handle::Local(fd) => Some(Dir::read_from(fd)?),
             Handle::Remote { .. } => None,
         };
-        Ok(Folder { file, local, batch: Vec::new().into_iter(), restart: false })
+        Ok(Folder { file, local, batch: Vec::new().into_iter(), restart: false, back: None })
     }
 }
 
@@ -32,6 +32,8 @@ pub struct Folder {
     local: Option<Dir>,
     batch: std::vec::IntoIter<Entry>,
     restart: bool,
+    /// What was put back.
+    back: Option<Entry>,
 }
 
 impl Folder {
@@ -40,6 +42,9 @@ impl Folder {
     /// # Errors
     /// Those of readdir(3).
     pub fn next_entry(&mut self) -> Result<Option<Entry>> {
+        if let Some(entry) = self.back.take() {
+            return Ok(Some(entry));
+        }
         if let Some(dir) = &mut self.local {
             return Ok(dir.read().transpose()?.map(|entry| Entry {
                 ino: entry.ino(),
@@ -58,8 +63,14 @@ impl Folder {
         Ok(self.batch.next())
     }
 
+    /// The next call answers this one again.
+    pub(crate) fn put_back(&mut self, entry: Entry) {
+        self.back = Some(entry);
+    }
+
     /// Begins again.
     pub fn rewind(&mut self) {
+        self.back = None;
         match &mut self.local {
             Some(dir) => dir.rewind(),
             None => {
