@@ -98,15 +98,15 @@ pub(crate) fn resolve(host: &str, even_own: bool) -> Result<Target> {
 /// Starts the server and exchanges greetings.
 pub(crate) fn start(target: &Target, key: JobKey, own: Address) -> Result<(Address, Launched)> {
     let failed = |why: String| Error::with_detail(Errno::HOSTUNREACH, Reason::NotStarted, why);
+    let (input, line) = pipe().map_err(failed)?;
+    // Said while we hold both ends: a server that ends at once must not raise SIGPIPE here.
+    let greeting = format!("{GREETING} {} {}\n", key.to_hex(), spell(own));
+    rustix::io::write(&line, greeting.as_bytes())?;
     let mut launched = match target {
         Target::Local => return Err(failed("a server is not needed on one's own node".into())),
-        Target::Node(node, address) => on_node(node, *address).map_err(failed)?,
-        Target::Command(command) => by_command(command).map_err(failed)?,
+        Target::Node(node, address) => on_node(node, *address, input, line).map_err(failed)?,
+        Target::Command(command) => by_command(command, input, line).map_err(failed)?,
     };
-    let greeting = format!("{GREETING} {} {}\n", key.to_hex(), spell(own));
-    let line = launched.line.as_ref().ok_or_else(Error::gone)?;
-    rustix::io::write(line, greeting.as_bytes())
-        .map_err(|errno| failed(format!("the server ended at once: {errno}")))?;
     let answer = launched.first_line().map_err(failed)?;
     if let Some(why) = answer.strip_prefix(REFUSED) {
         return Err(failed(why.trim_end().to_owned()));
@@ -118,8 +118,12 @@ pub(crate) fn start(target: &Target, key: JobKey, own: Address) -> Result<(Addre
     Ok((address, launched))
 }
 
-fn on_node(node: &Node, address: std::net::Ipv4Addr) -> std::result::Result<Launched, String> {
-    let (input, line) = pipe()?;
+fn on_node(
+    node: &Node,
+    address: std::net::Ipv4Addr,
+    input: OwnedFd,
+    line: OwnedFd,
+) -> std::result::Result<Launched, String> {
     let (pulse, output) = pipe()?;
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().map_err(|e| e.to_string())?;
     let command = NodeCommand::new([EXE, "serve-files"])
@@ -137,23 +141,21 @@ fn on_node(node: &Node, address: std::net::Ipv4Addr) -> std::result::Result<Laun
     Ok(Launched { line: Some(line), pulse, holder: Holder::Node { _running: running } })
 }
 
-fn by_command(command: &str) -> std::result::Result<Launched, String> {
+fn by_command(
+    command: &str,
+    input: OwnedFd,
+    line: OwnedFd,
+) -> std::result::Result<Launched, String> {
     let mut words = command.split_whitespace();
     let program = words.next().ok_or_else(|| format!("{SERVER_VAR} names no command"))?;
     let mut child = Command::new(program)
         .args(words)
-        .stdin(Stdio::piped())
+        .stdin(Stdio::from(input))
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| format!("cannot run `{program}`, as {SERVER_VAR} says: {error}"))?;
-    match (child.stdin.take(), child.stdout.take()) {
-        (Some(line), Some(pulse)) => Ok(Launched {
-            line: Some(line.into()),
-            pulse: pulse.into(),
-            holder: Holder::Child(child),
-        }),
-        _ => Err("the server's pipes are missing".to_owned()),
-    }
+    let pulse = child.stdout.take().ok_or("the server's pipe is missing")?;
+    Ok(Launched { line: Some(line), pulse: pulse.into(), holder: Holder::Child(child) })
 }
 
 fn pipe() -> std::result::Result<(OwnedFd, OwnedFd), String> {
@@ -180,9 +182,18 @@ impl Launched {
     }
 
     fn is_readable(&self, limit: Duration) -> bool {
-        let limit = Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos().into() };
-        let mut polled = [PollFd::new(&self.pulse, PollFlags::IN)];
-        poll(&mut polled, Some(&limit)).is_ok() && !polled[0].revents().is_empty()
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left =
+                Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos().into() };
+            let mut polled = [PollFd::new(&self.pulse, PollFlags::IN)];
+            match poll(&mut polled, Some(&left)) {
+                // A signal handler of the program's is no answer.
+                Err(Errno::INTR) => {}
+                outcome => return outcome.is_ok() && !polled[0].revents().is_empty(),
+            }
+        }
     }
 
     /// Whether the server has ended; it says nothing more on its output.

@@ -83,3 +83,39 @@ fn a_name_that_does_not_fit_is_read_with_more_room() {
     assert!(out.status.success(), "{out:?}");
     assert_eq!(String::from_utf8(out.stdout).unwrap(), format!("{name}, 3 names\n"));
 }
+
+#[test]
+fn a_program_with_signal_handlers_attaches() {
+    let Some(program) = compile("cc", &C_FLAGS, &["tests/c/signals.c"], "signals-c") else {
+        return;
+    };
+    let folder = tempfile::TempDir::new_in(base()).unwrap();
+    let late = folder.path().join("late.sh");
+    let server = target().join("examples/server");
+    let script = format!("sleep 0.5\nexec {} {}\n", server.display(), base().display());
+    std::fs::write(&late, script).unwrap();
+    let out = Command::new(program)
+        .env(wiglaf_files::SERVER_VAR, format!("sh {}", late.display()))
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{out:?}");
+    assert_eq!(String::from_utf8(out.stdout).unwrap(), "attached between ticks\n");
+}
+
+#[test]
+fn a_server_that_ends_at_once_does_not_end_its_client() {
+    let Some(program) = compile("cc", &C_FLAGS, &["tests/c/refused.c"], "refused-c") else {
+        return;
+    };
+    // On one processor, where it may run first.
+    base();
+    let out = Command::new("taskset")
+        .args(["-c", "0"])
+        .arg(program)
+        .arg("200")
+        .env(wiglaf_files::SERVER_VAR, "true")
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{out:?}");
+    assert_eq!(String::from_utf8(out.stdout).unwrap(), "refused\n");
+}
