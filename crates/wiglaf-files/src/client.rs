@@ -306,32 +306,32 @@ impl Inner {
     ) -> std::result::Result<(), PostError> {
         let mut head = request.head();
         let context = slot + 1;
-        let is_inline = matches!(request, Request::Write { .. });
-        if let (Request::Write { bytes, .. }, true) = (
-            request,
-            content.iter().map(|r| r.len).sum::<usize>() + head.len() <= self.port.inject_len_max(),
-        ) {
-            head.extend_from_slice(bytes);
-            return self.again(|port| port.inject(label, &head));
-        }
-        if !is_inline {
+        let (inline, follows): (&[u8], _) = match request {
+            Request::Write { bytes, .. } => (bytes, &[][..]),
+            _ => (&[], content),
+        };
+        if head.len() + inline.len() <= self.port.inject_len_max() {
+            head.extend_from_slice(inline);
             self.again(|port| port.inject(label, &head))?;
-            if !content.is_empty() {
-                let label = Label { is_request: false, tag: label.data, data: 0, ..label };
-                // SAFETY: our caller keeps the content until the call has ended.
-                self.again(|port| unsafe { port.send(label, content, context) })?;
-                self.also(slot, None);
+        } else {
+            // Content, or a path that is longer than a frame.
+            let len = head.len();
+            let mut lent = Lent::new(head);
+            let mut regions = vec![lent.region(len)];
+            if !inline.is_empty() {
+                regions.extend(content);
             }
-            return Ok(());
+            // SAFETY: the head is kept in the call below, or here if nothing was sent;
+            // the content stays with our caller.
+            self.again(|port| unsafe { port.send(label, &regions, context) })?;
+            self.also(slot, Some(lent));
         }
-        let len = head.len();
-        let mut lent = Lent::new(head);
-        let regions: Vec<Region> =
-            std::iter::once(lent.region(len)).chain(content.iter().copied()).collect();
-        // SAFETY: the head is kept in the call below, or here if nothing was sent;
-        // the content stays with our caller.
-        self.again(|port| unsafe { port.send(label, &regions, context) })?;
-        self.also(slot, Some(lent));
+        if !follows.is_empty() {
+            let label = Label { is_request: false, tag: label.data, data: 0, ..label };
+            // SAFETY: our caller keeps the content until the call has ended.
+            self.again(|port| unsafe { port.send(label, follows, context) })?;
+            self.also(slot, None);
+        }
         Ok(())
     }
 
@@ -339,7 +339,7 @@ impl Inner {
     fn also(&mut self, slot: usize, head: Option<Lent>) {
         if let Some(Some(call)) = self.calls.get_mut(slot) {
             call.left += 1;
-            call.head = head;
+            call.head = head.or(call.head.take());
         }
     }
 

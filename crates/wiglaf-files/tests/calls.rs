@@ -254,6 +254,29 @@ fn nothing_is_read_past_an_error() {
 }
 
 #[test]
+fn long_names_fit_short_frames() {
+    let Some(pair) = wiglaf_testnet::Pair::or_skip(1500) else { return };
+    common::base();
+    pair.a.ip(&["link", "set", "lo", "mtu", "1500"]).unwrap();
+    pair.a.run(|| {
+        let place = Place::new();
+        let nested = |byte: &str, len: usize| vec![byte.repeat(199); len / 200].join("/");
+        let (long, one, other) = (nested("d", 2000), nested("a", 1000), nested("b", 1000));
+        for path in [&long, &one, &other] {
+            let _ = std::fs::create_dir_all(place.path(path));
+        }
+        assert!(place.node.attributes(&long, true).unwrap().links > 1);
+        let inside = |folder: &str, name: &str| format!("{folder}/{name}");
+        place.node.open(inside(&long, "f"), RW, 0o644).unwrap().close().unwrap();
+        place.node.open(inside(&one, "f"), RW, 0o644).unwrap().close().unwrap();
+        place.node.rename(inside(&one, "f"), inside(&other, "g")).unwrap();
+        assert!(place.path(&inside(&other, "g")).exists());
+        let beyond = nested("e", 4200);
+        assert_eq!(place.node.unlink(&beyond).unwrap_err().errno(), libc::ENAMETOOLONG);
+    });
+}
+
+#[test]
 fn many_threads_share_a_node() {
     let place = Place::new();
     std::thread::scope(|scope| {
