@@ -46,11 +46,7 @@ impl Folder {
             return Ok(Some(entry));
         }
         if let Some(dir) = &mut self.local {
-            return Ok(dir.read().transpose()?.map(|entry| Entry {
-                ino: entry.ino(),
-                kind: (entry.file_type().as_raw_mode() >> 12) as u8,
-                name: entry.file_name().to_bytes().to_vec(),
-            }));
+            return Ok(dir.read().transpose()?.map(|entry| Entry::of(&entry)));
         }
         if let Some(entry) = self.batch.next() {
             return Ok(Some(entry));

@@ -212,11 +212,7 @@ impl Files {
                 None => match listing.dir.read() {
                     None => break,
                     Some(Err(errno)) => return Err(errno.into()),
-                    Some(Ok(entry)) => Entry {
-                        ino: entry.ino(),
-                        kind: (entry.file_type().as_raw_mode() >> 12) as u8,
-                        name: entry.file_name().to_bytes().to_vec(),
-                    },
+                    Some(Ok(entry)) => Entry::of(&entry),
                 },
             };
             if payload.len() + entry.wire_len() > ANSWER_LEN_MAX {

@@ -1,6 +1,8 @@
 //! Answers: a status, which travels as the message's immediate data, and what
 //! some requests bring back with it.
 
+use rustix::fs::FileType;
+
 use super::Malformed;
 use super::cursor::Cursor;
 use crate::error::{Error, Reason};
@@ -134,6 +136,14 @@ pub struct Entry {
 }
 
 impl Entry {
+    pub(crate) fn of(found: &rustix::fs::DirEntry) -> Self {
+        Self {
+            ino: found.ino(),
+            kind: d_type(found.file_type()),
+            name: found.file_name().to_bytes().to_vec(),
+        }
+    }
+
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         out.extend(self.ino.to_le_bytes());
         out.push(self.kind);
@@ -157,6 +167,15 @@ impl Entry {
             entries.push(Self { ino, kind, name: name.to_vec() });
         }
         Ok(entries)
+    }
+}
+
+/// The number of a type, as `d_type`; 0 where the file system does not tell it.
+pub(crate) fn d_type(found: FileType) -> u8 {
+    match found {
+        // As a mode it would be all types at once.
+        FileType::Unknown => 0,
+        known => (known.as_raw_mode() >> 12) as u8,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::answer::d_type;
 use super::*;
 use crate::error::{Error, Reason};
 
@@ -114,6 +115,24 @@ fn a_name_with_a_slash_is_no_name() {
     let mut bytes = Vec::new();
     Entry { ino: 1, kind: 8, name: b"../x".to_vec() }.put(&mut bytes);
     assert_eq!(Entry::parse_all(&bytes), Err(Malformed));
+}
+
+#[test]
+fn a_type_that_is_not_told_is_no_type() {
+    use rustix::fs::FileType;
+    let told = [
+        (FileType::Unknown, libc::DT_UNKNOWN),
+        (FileType::RegularFile, libc::DT_REG),
+        (FileType::Directory, libc::DT_DIR),
+        (FileType::Symlink, libc::DT_LNK),
+        (FileType::Fifo, libc::DT_FIFO),
+        (FileType::Socket, libc::DT_SOCK),
+        (FileType::CharacterDevice, libc::DT_CHR),
+        (FileType::BlockDevice, libc::DT_BLK),
+    ];
+    for (kind, number) in told {
+        assert_eq!(d_type(kind), number, "{kind:?}");
+    }
 }
 
 proptest! {
