@@ -210,6 +210,29 @@ fn files_outlive_their_names_and_renames_replace() {
 }
 
 #[test]
+fn a_mapped_file_that_is_appended_to_keeps_its_bytes_in_their_places() {
+    let Some(site) = site() else { return };
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    let script = "import fcntl,mmap,os,sys\n\
+        p=sys.argv[1]; open(p,'wb').write(b'a'*4096); f=open(p,'a+b',0)\n\
+        m=mmap.mmap(f.fileno(),0); m[0:1]=b'A'; m.flush()\n\
+        assert os.path.getsize(p)==4096,os.path.getsize(p)\n\
+        assert f.write(b'end')==3\n\
+        assert os.pwrite(f.fileno(),b'too',0)==3\n\
+        m[1:2]=b'B'; m.flush(); m.close()\n\
+        fcntl.fcntl(f,fcntl.F_SETFL,0); assert os.pwrite(f.fileno(),b'C',2)==1\n\
+        f.close(); f=open(p,'r+b',0); fcntl.fcntl(f,fcntl.F_SETFL,os.O_APPEND)\n\
+        assert f.write(b'last')==4; f.close()\n\
+        want=b'ABC'+b'a'*4093+b'endtoolast'; got=open(p,'rb').read()\n\
+        assert got==want,(len(got),got[:4],got[4090:])";
+    match Command::new("python3").args(["-c", script]).arg(mount.path("f")).output() {
+        Ok(done) => assert!(done.status.success(), "{done:?}"),
+        Err(why) => println!("skipped: there is no python3 ({why})"),
+    }
+    mount.umount();
+}
+
+#[test]
 fn two_nodes_see_each_others_writes() {
     let Some(site) = site() else { return };
     let mount = Mount::new(&site, "node2:/scratch", &[]);

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::buffering::Buffering;
 use crate::error::{Error, Result};
 use crate::node::{Node, Place, Remote};
-use crate::wire::{Attributes, Request};
+use crate::wire::{Attributes, Request, WRITE_OVER};
 pub use transfer::ReadRequest;
 pub(crate) use transfer::{CHUNK_LEN, Pending};
 
@@ -165,6 +165,20 @@ impl File {
                 Ok(file.write_at(bytes, offset)?.0)
             }
         }
+    }
+
+    /// The same also where the file was opened to append, which pwrite(2) does
+    /// not do: as memory is written back that the file is mapped to.
+    ///
+    /// # Errors
+    /// Those of pwrite(2); `EIO` when the server has ended; `ENOSYS` on the own
+    /// node.
+    pub fn write_over(&self, bytes: &[u8], offset: u64) -> Result<usize> {
+        check_offset(offset)?;
+        let Side::Remote(file) = self.side() else { return Err(Errno::NOSYS.into()) };
+        self.at().buffering.settle()?;
+        let offset = if file.appends { offset | WRITE_OVER } else { offset };
+        Ok(OnServer { appends: false, ..file }.write_at(bytes, offset)?.0)
     }
 
     /// Begins to read `len` bytes from `offset` on.

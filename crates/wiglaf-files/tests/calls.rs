@@ -354,3 +354,21 @@ fn a_full_disk_takes_what_it_can_and_says_so() {
     let _ = file.write(&bytes);
     assert_eq!(file.sync(false).unwrap_err().errno(), libc::ENOSPC);
 }
+
+#[test]
+fn a_file_that_is_appended_to_can_be_written_over() {
+    let place = Place::new();
+    let file = place.node.open("a", RW | libc::O_APPEND, 0o644).unwrap();
+    for len in [100, 40_000, 600_000] {
+        file.truncate(0).unwrap();
+        file.write_at(&vec![1; len], 77).unwrap();
+        assert_eq!(file.write_over(&vec![2; len - 9], 5).unwrap(), len - 9);
+        assert_eq!(file.write(b"end").unwrap(), 3);
+        let wanted = [&[1; 5][..], &vec![2; len - 9], &[1; 4], b"end"].concat();
+        assert!(std::fs::read(place.path("a")).unwrap() == wanted, "{len}");
+    }
+    assert_eq!(file.write_over(b"x", 1 << 63).unwrap_err().errno(), libc::EINVAL);
+    let plain = place.node.open("b", RW, 0o644).unwrap();
+    assert_eq!(plain.write_over(b"bcd", 1).unwrap(), 3);
+    assert_eq!(std::fs::read(place.path("b")).unwrap(), b"\0bcd");
+}

@@ -304,12 +304,18 @@ impl Filesystem for Mounted {
         fh: FileHandle,
         offset: u64,
         data: &[u8],
-        _write_flags: WriteFlags,
-        _flags: OpenFlags,
+        write_flags: WriteFlags,
+        flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let count = self.file(fh).and_then(|file| file.write_at(data, offset));
+        // What a mapped page holds has its place, whoever the kernel writes it as.
+        let is_mapped = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let appends = flags.0 & libc::O_APPEND != 0 && !is_mapped;
+        let count = self.file(fh).and_then(|file| match appends {
+            true => file.write_at(data, offset),
+            false => file.write_over(data, offset),
+        });
         answer!(reply, count, |count| reply.written(count as u32));
     }
 

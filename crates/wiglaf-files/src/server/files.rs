@@ -3,15 +3,17 @@
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{
-    AtFlags, Dir, Mode, RenameFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, chmodat,
-    fdatasync, fstat, fstatvfs, fsync, ftruncate, linkat, mkdirat, readlinkat, renameat_with, seek,
-    symlinkat, unlinkat, utimensat,
+    AtFlags, Dir, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW,
+    UTIME_OMIT, chmodat, fcntl_getfl, fcntl_setfl, fdatasync, fstat, fstatvfs, fsync,
+    ftruncate, linkat, mkdirat, readlinkat, renameat_with, seek, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::{Errno, pread, pwrite, write};
 
 use crate::error::{Error, Reason, Result};
 use crate::roots::{Roots, c_string};
-use crate::wire::{ANSWER_LEN_MAX, Attributes, Entry, NewTime, OpenFlags, Request, Space, VERSION};
+use crate::wire::{
+    ANSWER_LEN_MAX, Attributes, Entry, NewTime, OpenFlags, Request, Space, VERSION, WRITE_OVER,
+};
 
 /// Most files that one client has open on a node.
 const OPEN_MAX: usize = 4096;
@@ -112,10 +114,28 @@ impl Files {
     /// Writes; a file that is appended to answers with its new position.
     pub(super) fn write(&mut self, handle: u32, bytes: &[u8], offset: u64) -> Result<Outcome> {
         let open = self.get(handle)?;
+        if offset & WRITE_OVER == 0 {
+            return Self::write_to(open, bytes, offset, open.appends);
+        }
+        //= docs/files-protocol.md#4-file-content
+        //# A server MUST write at its offset what has that offset's highest bit set, also to a file that was opened to append.
+        let offset = offset & !WRITE_OVER;
+        if !open.appends {
+            return Self::write_to(open, bytes, offset, false);
+        }
+        // Linux appends what pwrite(2) writes to such a file, so it is none meanwhile.
+        let flags = fcntl_getfl(&open.file)?;
+        fcntl_setfl(&open.file, flags - OFlags::APPEND)?;
+        let outcome = Self::write_to(open, bytes, offset, false);
+        fcntl_setfl(&open.file, flags)?;
+        outcome
+    }
+
+    fn write_to(open: &Open, bytes: &[u8], offset: u64, append: bool) -> Result<Outcome> {
         let mut done = 0;
         loop {
             let rest = &bytes[done..];
-            let written = match open.appends {
+            let written = match append {
                 true => write(&open.file, rest),
                 false => pwrite(&open.file, rest, offset + done as u64),
             };
@@ -131,7 +151,7 @@ impl Files {
             }
         }
         let mut payload = Vec::new();
-        if open.appends {
+        if append {
             payload.extend(seek(&open.file, rustix::fs::SeekFrom::Current(0))?.to_le_bytes());
         }
         Ok(Outcome::with(done as u64, payload))
