@@ -55,7 +55,7 @@ pub struct Copied {
 /// Copies a file. `progress` is told the stage, the bytes done and the bytes in all.
 ///
 /// # Errors
-/// Those of the calls; `EIO` when the copy is not what was read, or the source
+/// Those of the calls; `EBUSY` when another copy to the same target is under way; `EIO` when the copy is not what was read, or the source
 /// changed its length meanwhile. The unfinished copy stays, for the next attempt.
 pub fn copy(
     from: &Place,
@@ -75,8 +75,7 @@ pub fn copy(
     let to = target(from, to)?;
     let mut part = to.path.clone();
     part.push(PART);
-    let flags = libc::O_RDWR | libc::O_CREAT;
-    let copy = to.node.open(&part, flags, about.mode & 0o777)?;
+    let copy = claim(&to.node, &part, about.mode & 0o777)?;
     for file in [&source, &copy] {
         file.set_read_ahead(BUFFERED_LEN)?;
         file.set_write_behind(BUFFERED_LEN)?;
@@ -107,9 +106,38 @@ pub fn copy(
         to.node.unlink(&part)?;
         return Err(wrong("the copy is not what was read, and was removed; copy it again"));
     }
-    copy.close()?;
+    // While it is still claimed: whoever opened it meanwhile finds that it has another name.
     to.node.rename(&part, &to.path)?;
+    copy.close()?;
     Ok(Copied { len: done, resumed, checksum })
+}
+
+/// Opens the unfinished copy for this attempt alone.
+fn claim(node: &Node, part: &OsStr, mode: u32) -> Result<File> {
+    loop {
+        let copy = node.open(part, libc::O_RDWR | libc::O_CREAT, mode)?;
+        match copy.lock() {
+            Ok(()) => {}
+            Err(error) if error.errno() == libc::EWOULDBLOCK => {
+                let why = "another copy to the same target is under way; wait for its end";
+                return Err(Error::with_detail(Errno::BUSY, Reason::Kernel, why));
+            }
+            // Where there are no locks, nothing tells that others are here.
+            Err(error)
+                if [libc::ENOLCK, libc::ENOSYS, libc::EOPNOTSUPP].contains(&error.errno()) =>
+            {
+                return Ok(copy);
+            }
+            Err(error) => return Err(error),
+        }
+        // Between opening and locking it another copy may have finished with this file.
+        match node.attributes(part, true) {
+            Ok(there) if there.ino == copy.attributes()?.ino => return Ok(copy),
+            Ok(_) => {}
+            Err(error) if error.errno() == libc::ENOENT => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn wrong(why: &str) -> Error {

@@ -305,6 +305,22 @@ impl File {
         }
     }
 
+    /// Keeps others out who ask for the same, until the file is closed.
+    ///
+    /// # Errors
+    /// Those of flock(2), `EAGAIN` when another open file has it; `ENOSYS` when
+    /// the server is older.
+    pub(crate) fn lock(&self) -> Result<()> {
+        match self.side() {
+            Side::Local(fd) => {
+                Ok(rustix::fs::flock(fd, rustix::fs::FlockOperation::NonBlockingLockExclusive)?)
+            }
+            Side::Remote(file) => {
+                file.remote.call(&Request::Lock { handle: file.handle }).map(drop)
+            }
+        }
+    }
+
     /// Reads so many bytes ahead of sequential calls, 0 for none, which is the
     /// default. It begins with the second read in order, and grows to `len` as parts are used
     /// up. What is read ahead may be older than the call that returns it:

@@ -87,6 +87,7 @@ pub(crate) enum Request<'a> {
     SymLink { target: &'a [u8], path: &'a [u8] },
     HardLink { from: &'a [u8], to: &'a [u8] },
     Space { path: &'a [u8] },
+    Lock { handle: u32 },
 }
 
 impl<'a> Request<'a> {
@@ -115,6 +116,7 @@ impl<'a> Request<'a> {
             Self::SymLink { .. } => 21,
             Self::HardLink { .. } => 22,
             Self::Space { .. } => 23,
+            Self::Lock { .. } => 24,
         }
     }
 
@@ -134,7 +136,9 @@ impl<'a> Request<'a> {
                 put(&mode.to_le_bytes());
                 put(path);
             }
-            Self::Close { handle } | Self::StatHandle { handle } => put(&handle.to_le_bytes()),
+            Self::Close { handle } | Self::StatHandle { handle } | Self::Lock { handle } => {
+                put(&handle.to_le_bytes());
+            }
             Self::Read { handle, len, offset } | Self::WriteBulk { handle, len, offset } => {
                 put(&handle.to_le_bytes());
                 put(&len.to_le_bytes());
@@ -274,6 +278,7 @@ impl<'a> Request<'a> {
             21 => Self::SymLink { target: from.counted_path()?, path: from.path()? },
             22 => Self::HardLink { from: from.counted_path()?, to: from.path()? },
             23 => Self::Space { path: from.path()? },
+            24 => Self::Lock { handle: from.u32()? },
             _ => return Ok(None),
         }))
     }

@@ -356,6 +356,34 @@ fn a_full_disk_takes_what_it_can_and_says_so() {
 }
 
 #[test]
+fn two_copies_to_one_target_do_not_meet() {
+    use wiglaf_files::copy::{PART, Place as Side, Stage, copy};
+    let place = Place::new();
+    let (one, other) = (vec![1; 3 << 20], vec![2; 2 << 20]);
+    std::fs::write(place.path("one"), &one).unwrap();
+    std::fs::write(place.path("other"), &other).unwrap();
+    let part = format!("to{PART}");
+    std::fs::write(place.path(&part), &one[..1 << 20]).unwrap();
+    let side = |name: &str| Side { node: place.node.clone(), path: name.into() };
+    let mut second = None;
+    let first = copy(&side("one"), &side("to"), true, &mut |stage, _, _| {
+        if stage == Stage::Comparing && second.is_none() {
+            second = Some(copy(&side("other"), &side("to"), true, &mut |_, _, _| {}));
+        }
+    });
+    let second = second.expect("there was something to compare");
+    // The one that went well is there, whole.
+    assert!(first.is_ok() != second.is_ok(), "{first:?} and {second:?}");
+    let wanted = if first.is_ok() { &one } else { &other };
+    assert!(std::fs::read(place.path("to")).unwrap() == *wanted, "{first:?} and {second:?}");
+    assert_eq!(first.unwrap().resumed, 1 << 20);
+    assert_eq!(second.unwrap_err().errno(), libc::EBUSY);
+    assert!(!place.path(&part).exists());
+    copy(&side("other"), &side("to"), true, &mut |_, _, _| {}).unwrap();
+    assert!(std::fs::read(place.path("to")).unwrap() == other);
+}
+
+#[test]
 fn a_file_that_is_appended_to_can_be_written_over() {
     let place = Place::new();
     let file = place.node.open("a", RW | libc::O_APPEND, 0o644).unwrap();

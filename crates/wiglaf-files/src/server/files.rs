@@ -3,8 +3,8 @@
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{
-    AtFlags, Dir, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW,
-    UTIME_OMIT, chmodat, fcntl_getfl, fcntl_setfl, fdatasync, fstat, fstatvfs, fsync,
+    AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW,
+    UTIME_OMIT, chmodat, fcntl_getfl, fcntl_setfl, fdatasync, flock, fstat, fstatvfs, fsync,
     ftruncate, linkat, mkdirat, readlinkat, renameat_with, seek, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::{Errno, pread, pwrite, write};
@@ -180,6 +180,10 @@ impl Files {
             }
             Request::TruncateHandle { handle, size } => {
                 ftruncate(&self.get(handle)?.file, size)?;
+                Ok(Outcome::default())
+            }
+            Request::Lock { handle } => {
+                flock(&self.get(handle)?.file, FlockOperation::NonBlockingLockExclusive)?;
                 Ok(Outcome::default())
             }
             Request::ReadDir { handle, restart } => self.list(handle, restart),

@@ -34,6 +34,7 @@ fn samples() -> Vec<Request<'static>> {
         Request::SymLink { target: b"b", path },
         Request::HardLink { from: path, to: b"/scratch/b" },
         Request::Space { path },
+        Request::Lock { handle: 3 },
     ]
 }
 
