@@ -232,6 +232,36 @@ fn a_mapped_file_that_is_appended_to_keeps_its_bytes_in_their_places() {
     mount.umount();
 }
 
+/// Others ask for a name, which was there and is not, while it is made again.
+#[test]
+fn a_file_that_was_just_made_keeps_its_name() {
+    let Some(site) = site() else { return };
+    site.sh("node2", "mkdir /scratch/d");
+    let one = Mount::new(&site, "node2:/scratch/d", &[]);
+    let other = Mount::new(&site, "node2:/scratch", &[]);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let is_done = || done.load(std::sync::atomic::Ordering::Relaxed);
+    let failed = std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_done() {
+                    let _ = fs::metadata(one.path("f"));
+                }
+            });
+        }
+        let mut failed = 0;
+        for _ in 0..3000 {
+            let file = fs::File::create_new(one.path("f")).unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            failed += u32::from(file.set_permissions(mode).is_err());
+            fs::remove_file(other.path("d/f")).unwrap();
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        failed
+    });
+    assert_eq!(failed, 0, "files that had lost their names");
+}
+
 #[test]
 fn two_nodes_see_each_others_writes() {
     let Some(site) = site() else { return };

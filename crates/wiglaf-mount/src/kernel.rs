@@ -20,7 +20,6 @@ use wiglaf_files::{Attributes, Result};
 
 use crate::convert::{attr, errno, new_time};
 use crate::handles::Open;
-use crate::inodes::Identity;
 use crate::mounted::{ATTR_TTL, Mounted, name_ttl};
 
 /// Largest read or write that the kernel asks for, in bytes.
@@ -43,19 +42,6 @@ macro_rules! answer {
 }
 
 impl Mounted {
-    /// Tells the kernel of a file.
-    fn tell(&self, parent: INodeNo, name: &OsStr, found: Result<Attributes>, reply: ReplyEntry) {
-        answer!(reply, found, |found| {
-            let ino = self.inodes().found(parent.0, name, Identity::from(&found));
-            reply.entry_with_ttls(
-                &ATTR_TTL,
-                &name_ttl(&found),
-                &entry_attr(ino, &found),
-                Generation(0),
-            );
-        });
-    }
-
     fn open_flags(&self) -> FopenFlags {
         // Nothing is held back that a close would have to wait for.
         let always = FopenFlags::FOPEN_NOFLUSH;
@@ -64,6 +50,14 @@ impl Mounted {
         }
         always | FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
     }
+}
+
+/// Tells the kernel of a file.
+fn tell(found: Result<(u64, Attributes)>, reply: ReplyEntry) {
+    answer!(reply, found, |(ino, found)| {
+        let attr = entry_attr(ino, &found);
+        reply.entry_with_ttls(&ATTR_TTL, &name_ttl(&found), &attr, Generation(0));
+    });
 }
 
 /// What an entry says of a file. `fuser` takes the number in it for the
@@ -95,11 +89,7 @@ impl Filesystem for Mounted {
     }
 
     fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = self.entry(parent, name, |_| Ok(()));
-        if found.as_ref().is_err_and(|error| error.errno() == libc::ENOENT) {
-            self.inodes().lose(parent.0, name);
-        }
-        self.tell(parent, name, found, reply);
+        tell(self.look_up(parent, name), reply);
     }
 
     fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
@@ -159,7 +149,7 @@ impl Filesystem for Mounted {
         _rdev: u32,
         reply: ReplyEntry,
     ) {
-        let found = self.entry(parent, name, |path| {
+        let found = self.make(parent, name, |path| {
             if mode & libc::S_IFMT != libc::S_IFREG {
                 // Devices, pipes and sockets do not work across nodes.
                 return Err(Kernel::PERM.into());
@@ -167,7 +157,7 @@ impl Filesystem for Mounted {
             let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
             self.node.open_unmasked(path, flags, mode & 0o7777)?.close()
         });
-        self.tell(parent, name, found, reply);
+        tell(found, reply);
     }
 
     fn mkdir(
@@ -180,8 +170,8 @@ impl Filesystem for Mounted {
         reply: ReplyEntry,
     ) {
         let found =
-            self.entry(parent, name, |path| self.node.make_dir_unmasked(path, mode & 0o7777));
-        self.tell(parent, name, found, reply);
+            self.make(parent, name, |path| self.node.make_dir_unmasked(path, mode & 0o7777));
+        tell(found, reply);
     }
 
     fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -210,8 +200,8 @@ impl Filesystem for Mounted {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let found = self.entry(parent, link_name, |path| self.node.make_link(target, path));
-        self.tell(parent, link_name, found, reply);
+        let found = self.make(parent, link_name, |path| self.node.make_link(target, path));
+        tell(found, reply);
     }
 
     fn rename(
@@ -245,8 +235,8 @@ impl Filesystem for Mounted {
         reply: ReplyEntry,
     ) {
         let Some(from) = self.inodes().path(ino.0) else { return reply.error(Errno::ESTALE) };
-        let found = self.entry(newparent, newname, |to| self.node.hard_link(&from, to));
-        self.tell(newparent, newname, found, reply);
+        let found = self.make(newparent, newname, |to| self.node.hard_link(&from, to));
+        tell(found, reply);
     }
 
     fn access(&self, _req: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {

@@ -9,6 +9,7 @@
 //! call, and the program sees what is there now.
 
 use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -29,6 +30,8 @@ const FOLDER_TTL: Duration = Duration::from_millis(100);
 /// How long the kernel may believe an attribute: not at all, as other nodes
 /// change them.
 pub(crate) const ATTR_TTL: Duration = Duration::ZERO;
+/// So many that requests which are under way at once seldom meet by chance.
+const NAME_LOCKS: usize = 64;
 /// Flags of open(2) that mean something to the server.
 const OPEN_FLAGS: i32 =
     libc::O_ACCMODE | libc::O_APPEND | libc::O_SYNC | libc::O_DSYNC | libc::O_TRUNC | libc::O_EXCL;
@@ -45,6 +48,9 @@ pub(crate) struct Mounted {
     /// Held for writing while names change, and for reading while a path is
     /// under way to the server, so that none is outrun by a rename of ours.
     moving: RwLock<()>,
+    /// Each for the names that its number is the hash of. Held from asking for a name until the answer
+    /// is noted, and alone by who makes it: a late answer must not undo what was noted meanwhile.
+    names: [RwLock<()>; NAME_LOCKS],
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -78,6 +84,7 @@ impl Mounted {
             inodes: Mutex::new(Inodes::new(root)),
             handles: Mutex::default(),
             moving: RwLock::new(()),
+            names: [const { RwLock::new(()) }; NAME_LOCKS],
         }
     }
 
@@ -110,17 +117,65 @@ impl Mounted {
         })
     }
 
-    /// A call that makes a name, or finds one; then what is there.
-    pub(crate) fn entry(
+    /// A call on the path of a name.
+    fn named<T>(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        call: impl FnOnce(&OsStr) -> Result<T>,
+    ) -> Result<T> {
+        let _still = self.moving.read().unwrap_or_else(PoisonError::into_inner);
+        let path = self.inodes().path_in(parent.0, name).ok_or(Errno::STALE)?;
+        call(&path)
+    }
+
+    fn lock_of(&self, parent: INodeNo, name: &OsStr) -> &RwLock<()> {
+        let mut hasher = DefaultHasher::new();
+        (parent.0, name).hash(&mut hasher);
+        &self.names[hasher.finish() as usize % NAME_LOCKS]
+    }
+
+    /// What is there under a name, and its number.
+    pub(crate) fn look_up(&self, parent: INodeNo, name: &OsStr) -> Result<(u64, Attributes)> {
+        let lock = self.lock_of(parent, name);
+        self.named(parent, name, |path| {
+            let _shared = lock.read().unwrap_or_else(PoisonError::into_inner);
+            let found = self.node.attributes(path, false);
+            if found.as_ref().is_err_and(|error| error.errno() == libc::ENOENT) {
+                self.inodes().lose(parent.0, name);
+            }
+            let found = found?;
+            Ok((self.inodes().found(parent.0, name, Identity::from(&found)), found))
+        })
+    }
+
+    /// A call that makes a name and tells what is there then; with its number.
+    fn make_known<T>(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        call: impl FnOnce(&OsStr) -> Result<(T, Attributes)>,
+    ) -> Result<(u64, Attributes, T)> {
+        let lock = self.lock_of(parent, name);
+        self.named(parent, name, |path| {
+            let _alone = lock.write().unwrap_or_else(PoisonError::into_inner);
+            let (made, found) = call(path)?;
+            Ok((self.inodes().found(parent.0, name, Identity::from(&found)), found, made))
+        })
+    }
+
+    /// A call that makes a name; then what is there, and its number.
+    pub(crate) fn make(
         &self,
         parent: INodeNo,
         name: &OsStr,
         call: impl FnOnce(&OsStr) -> Result<()>,
-    ) -> Result<Attributes> {
-        let _still = self.moving.read().unwrap_or_else(PoisonError::into_inner);
-        let path = self.inodes().path_in(parent.0, name).ok_or(Errno::STALE)?;
-        call(&path)?;
-        self.node.attributes(&path, false)
+    ) -> Result<(u64, Attributes)> {
+        let made = self.make_known(parent, name, |path| {
+            call(path)?;
+            Ok(((), self.node.attributes(path, false)?))
+        });
+        made.map(|(ino, found, ())| (ino, found))
     }
 
     /// A call that takes names away or moves them; then `note` does so here.
@@ -157,8 +212,8 @@ impl Mounted {
         if let Some(file) = handle.and_then(|handle| self.handles().file(handle.0)) {
             return file.attributes();
         }
-        let by_name = self.at(ino, |path| self.node.attributes(path, ino.0 == ROOT));
-        let checked = by_name.map_err(stale).and_then(|found| {
+        let checked = self.at(ino, |path| {
+            let found = self.node.attributes(path, ino.0 == ROOT).map_err(stale)?;
             self.check(ino, &found)?;
             Ok(found)
         });
@@ -186,12 +241,16 @@ impl Mounted {
     /// Opens the file of a number.
     pub(crate) fn open_file(&self, ino: INodeNo, flags: i32) -> Result<FileHandle> {
         let flags = flags & (OPEN_FLAGS & !libc::O_EXCL) | libc::O_NOFOLLOW;
-        let (file, found) =
-            self.at(ino, |path| self.node.open_known(path, flags, 0)).map_err(stale)?;
-        if let Err(error) = self.check(ino, &found) {
-            file.close_soon();
-            return Err(error);
-        }
+        let file = self.at(ino, |path| {
+            let (file, found) = self.node.open_known(path, flags, 0).map_err(stale)?;
+            match self.check(ino, &found) {
+                Ok(()) => Ok(file),
+                Err(error) => {
+                    file.close_soon();
+                    Err(error)
+                }
+            }
+        })?;
         Ok(FileHandle(self.handles().add(ino.0, Open::File(Arc::new(file)))))
     }
 
@@ -204,10 +263,8 @@ impl Mounted {
         mode: u32,
     ) -> Result<(u64, Attributes, FileHandle)> {
         let flags = flags & OPEN_FLAGS | libc::O_CREAT | libc::O_NOFOLLOW;
-        let _still = self.moving.read().unwrap_or_else(PoisonError::into_inner);
-        let path = self.inodes().path_in(parent.0, name).ok_or(Errno::STALE)?;
-        let (file, found) = self.node.open_known(&path, flags, mode & 0o7777)?;
-        let ino = self.inodes().found(parent.0, name, Identity::from(&found));
+        let (ino, found, file) =
+            self.make_known(parent, name, |path| self.node.open_known(path, flags, mode & 0o7777))?;
         let handle = self.handles().add(ino, Open::File(Arc::new(file)));
         Ok((ino, found, FileHandle(handle)))
     }
@@ -260,7 +317,8 @@ impl Mounted {
         if entry.kind != 0 {
             return kind(u32::from(entry.kind) << 12);
         }
-        let found = self.entry(folder, OsStr::from_bytes(&entry.name), |_| Ok(()));
+        let name = OsStr::from_bytes(&entry.name);
+        let found = self.named(folder, name, |path| self.node.attributes(path, false));
         found.map_or(FileType::RegularFile, |found| kind(found.mode))
     }
 
