@@ -232,6 +232,27 @@ fn a_mapped_file_that_is_appended_to_keeps_its_bytes_in_their_places() {
     mount.umount();
 }
 
+#[test]
+fn a_second_name_is_that_of_the_file_that_was_meant() {
+    let Some(site) = site() else { return };
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    site.sh("node2", "cd /scratch; echo first > f");
+    let open = fs::File::open(mount.path("f")).unwrap();
+    let own = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&open)));
+    let link = |to: &str| {
+        use rustix::fs::{AtFlags, CWD, linkat};
+        linkat(CWD, &own, CWD, mount.path(to), AtFlags::SYMLINK_FOLLOW)
+    };
+    link("good").unwrap();
+    assert_eq!(site.sh("node2", "cat /scratch/good"), "first\n");
+    // The name that it was opened by is another file's now.
+    site.sh("node2", "cd /scratch; mv f old; echo second > f");
+    assert_eq!(link("wrong"), Err(rustix::io::Errno::STALE));
+    assert_eq!(site.sh("node2", "cd /scratch; ls; cat good old"), "f\ngood\nold\nfirst\nfirst\n");
+    drop(open);
+    mount.umount();
+}
+
 /// Others ask for a name, which was there and is not, while it is made again.
 #[test]
 fn a_file_that_was_just_made_keeps_its_name() {

@@ -234,9 +234,7 @@ impl Filesystem for Mounted {
         newname: &OsStr,
         reply: ReplyEntry,
     ) {
-        let Some(from) = self.inodes().path(ino.0) else { return reply.error(Errno::ESTALE) };
-        let found = self.make(newparent, newname, |to| self.node.hard_link(&from, to));
-        tell(found, reply);
+        tell(Self::link(self, ino, newparent, newname), reply);
     }
 
     fn access(&self, _req: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {

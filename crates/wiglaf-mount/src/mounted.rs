@@ -178,6 +178,33 @@ impl Mounted {
         made.map(|(ino, found, ())| (ino, found))
     }
 
+    /// Gives the file of a number a second name.
+    pub(crate) fn link(
+        &self,
+        ino: INodeNo,
+        parent: INodeNo,
+        name: &OsStr,
+    ) -> Result<(u64, Attributes)> {
+        self.make(parent, name, |to| {
+            let from = self.inodes().path(ino.0).ok_or(Errno::STALE)?;
+            let meant = self.node.attributes(&from, false).map_err(stale)?;
+            self.check(ino, &meant)?;
+            self.node.hard_link(&from, to)?;
+            let is = |path: &OsStr, other: &Attributes| {
+                let found = self.node.attributes(path, false);
+                found.is_ok_and(|found| Identity::from(&found) == Identity::from(other))
+            };
+            if is(to, &meant) {
+                return Ok(());
+            }
+            // Another node was faster: if the link is to the file that it put there, it is ours.
+            if self.node.attributes(&from, false).is_ok_and(|now| is(to, &now)) {
+                self.node.unlink(to)?;
+            }
+            Err(Errno::STALE.into())
+        })
+    }
+
     /// A call that takes names away or moves them; then `note` does so here.
     pub(crate) fn change(
         &self,
