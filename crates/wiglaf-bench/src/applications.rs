@@ -194,18 +194,24 @@ impl Application {
         }
     }
 
+    /// Our run, and that of the rival over TCP of which `of` is the least.
+    pub fn against_the_best(&self, of: fn(&Run) -> f64) -> Option<(&Run, &Run)> {
+        let ours = self.runs.iter().find(|run| run.transport == Transport::Wiglaf)?;
+        let rivals = self.runs.iter().filter(|run| run.transport.is_tcp_rival());
+        Some((ours, rivals.min_by(|a, b| of(a).total_cmp(&of(b)))?))
+    }
+
     /// What the table says, for someone who reads no tables.
     pub fn in_words(&self) -> Vec<String> {
-        let wall = |t| self.runs.iter().find(|r| r.transport == t).map(|r| r.wall_s);
-        let (Some(ours), Some(tcp)) = (wall(Transport::Wiglaf), wall(Transport::Tcp)) else {
+        let Some((ours, best)) = self.against_the_best(|run| run.wall_s) else {
             return Vec::new();
         };
-        let change = (1.0 - ours / tcp) * 100.0;
-        vec![if change >= 0.0 {
-            format!("Wiglaf needed {ours:.2} s where TCP needed {tcp:.2} s: {change:.0} % less")
-        } else {
-            format!("Wiglaf needed {ours:.2} s where TCP needed {tcp:.2} s: {:.0} % more", -change)
-        }]
+        let change = (1.0 - ours.wall_s / best.wall_s) * 100.0;
+        let (change, word) = if change >= 0.0 { (change, "less") } else { (-change, "more") };
+        let (ours, best, rival) = (ours.wall_s, best.wall_s, best.transport.label());
+        vec![format!(
+            "Wiglaf needed {ours:.2} s where {rival} needed {best:.2} s: {change:.0} % {word}"
+        )]
     }
 }
 

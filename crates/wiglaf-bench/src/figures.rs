@@ -84,21 +84,17 @@ pub fn of_bandwidth(report: &bandwidth::Report, place: &str) -> Vec<Figure> {
 
 /// Of whole programs on two nodes.
 pub fn of_applications(report: &applications::Report) -> Vec<Figure> {
-    let runs = |id: ApplicationId| {
-        let application = report.applications.iter().find(|a| a.id == id)?;
-        let run = |t| application.runs.iter().find(|r| r.transport == t);
-        Some((run(Transport::Wiglaf)?, run(Transport::Tcp)?))
-    };
-    let ratio = |id, of: fn(&applications::Run) -> f64| runs(id).map(|(w, tcp)| of(w) / of(tcp));
-    let most = |name: &str, reached| {
-        let detail = format!("of that over {}", Transport::Tcp.label());
-        Figure::ratio(name, Wanted::AtMost(0.5), reached, detail)
+    let most = |name: &str, id: ApplicationId, of: fn(&applications::Run) -> f64| {
+        let application = report.applications.iter().find(|a| a.id == id);
+        let found = application.and_then(|a| a.against_the_best(of));
+        let rival = found.map_or("the best over TCP", |(_, best)| best.transport.label());
+        let reached = found.map(|(ours, best)| of(ours) / of(best));
+        Figure::ratio(name, Wanted::AtMost(0.5), reached, format!("of that over {rival}"))
     };
     vec![
-        most("NWChem SCF, 2 nodes, wall", ratio(ApplicationId::Nwchem, |r| r.wall_s)),
-        most(
-            "Quantum ESPRESSO, 2 nodes, wall - CPU",
-            ratio(ApplicationId::Espresso, |r| r.wall_s - r.cpu_s),
-        ),
+        most("NWChem SCF, 2 nodes, wall", ApplicationId::Nwchem, |run| run.wall_s),
+        most("Quantum ESPRESSO, 2 nodes, wall - CPU", ApplicationId::Espresso, |run| {
+            run.wall_s - run.cpu_s
+        }),
     ]
 }

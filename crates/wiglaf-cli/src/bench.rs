@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use wiglaf_bench::contender::SAME_NODE;
+use wiglaf_bench::contender::{CONTENDERS, SAME_NODE};
 use wiglaf_bench::outcome::Outcome;
 use wiglaf_bench::{BenchError, applications, bandwidth, pingpong, report, ring};
 use wiglaf_cluster::error::Context;
@@ -53,7 +53,7 @@ Examples:
   wiglaf bench ring --ranks 4 --nodes 4  ranks that share cores
   wiglaf bench hostile                   a stream under a stranger's flood
   wiglaf bench all --minutes 20          everything, and one table of all figures
-  wiglaf bench applications              whole programs, serial, TCP, Wiglaf
+  wiglaf bench applications              whole programs, serial, over TCP, Wiglaf
   wiglaf bench files --quick             remote files: Wiglaf, sshfs, NFS
   wiglaf bench transformation            what they are worth to a program
 
@@ -441,6 +441,8 @@ fn run_applications(args: &ApplicationsArgs, global: &Global) -> Result<()> {
     let cluster = Cluster::find_or_start(global, &common.wish(args.ranks.max(2)))?;
     let launcher = Emulated::new(&cluster, args.ranks, args.ranks, common.link.into(), &work)?;
     let mut plan = applications::Plan::new(work.clone());
+    plan.transports.truncate(1); // the serial run
+    plan.transports.extend(CONTENDERS);
     plan.ranks = args.ranks;
     plan.rounds = common.rounds(plan.rounds, 1);
     let measured = applications::measure(&launcher, &plan, &mut progress);

@@ -49,3 +49,17 @@ fn not_a_number_is_not_equal() {
     assert!(application(&all, None).check().is_err());
     assert!(application(&[], None).check().is_err());
 }
+
+#[test]
+fn the_fastest_rival_is_the_one_to_beat() {
+    let energy = -63.3;
+    let all = [Transport::Serial, Transport::Tcp, Transport::Ucx, Transport::Wiglaf];
+    let mut found = application(&all.map(|transport| (transport, energy)), None);
+    for (run, wall_s) in found.runs.iter_mut().zip([0.1, 2.0, 1.5, 1.2]) {
+        run.wall_s = wall_s;
+    }
+    let expected = "Wiglaf needed 1.20 s where UCX TCP needed 1.50 s: 20 % less";
+    assert_eq!(found.in_words(), [expected]);
+    found.runs.retain(|run| !run.transport.is_tcp_rival());
+    assert!(found.in_words().is_empty());
+}
