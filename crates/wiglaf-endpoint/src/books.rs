@@ -80,7 +80,8 @@ pub(crate) struct Books {
     pulling: Table<Pulling>,
     pub(crate) assembling: HashMap<PeerId, Assembly, ByPeer>,
     multi: Table<MultiBuffer>,
-    pub(crate) active: VecDeque<ActiveMessage>,
+    /// Active messages, and whether each was charged: one that was announced was not.
+    pub(crate) active: VecDeque<(ActiveMessage, bool)>,
     serial: u64,
     sends_done: VecDeque<Completion>,
     recvs_done: VecDeque<Completion>,
@@ -289,7 +290,7 @@ impl Books {
     pub(crate) fn end_pull(&mut self, token: u64, complete: bool) {
         match self.pulling.remove(token as usize) {
             Some(Pulling::ToUser(receiving)) => self.end_recv(&receiving, complete),
-            Some(Pulling::Active(message)) if complete => self.active.push_back(message),
+            Some(Pulling::Active(message)) if complete => self.active.push_back((message, false)),
             Some(Pulling::Remote(peer, arriving)) if complete => {
                 let event = self.target.end(peer, arriving, false);
                 self.recvs_done.extend(event);
@@ -341,7 +342,7 @@ impl Books {
         payload: &dyn Bytes,
     ) -> bool {
         if envelope.class == Class::Active {
-            self.active.push_back(active(peer, envelope, copy_of(payload)));
+            self.active.push_back((active(peer, envelope, copy_of(payload)), true));
             return false;
         }
         let total = payload.len() as u64;
@@ -509,7 +510,7 @@ impl Sink for Books {
                 true
             }
             Some(Assembly::Active(message)) => {
-                self.active.push_back(message);
+                self.active.push_back((message, true));
                 false
             }
             Some(Assembly::Remote { arriving, .. }) => {

@@ -526,8 +526,10 @@ impl Endpoint {
 
     /// The next active message that has arrived.
     pub fn pop_active(&mut self) -> Option<ActiveMessage> {
-        let message = self.books.active.pop_front()?;
-        self.consume(message.source, message.payload.len() as u64);
+        let (message, charged) = self.books.active.pop_front()?;
+        if charged {
+            self.consume(message.source, message.payload.len() as u64);
+        }
         Some(message)
     }
 

@@ -16,6 +16,7 @@ use wiglaf_endpoint::{
 use wiglaf_link::Link;
 use wiglaf_link_shm::ShmLink;
 use wiglaf_link_udp::UdpLink;
+use wiglaf_transport::limits::CREDIT_INITIAL;
 
 /// A hang becomes a failure after so long.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -240,6 +241,30 @@ fn unexpected_messages_are_bounded_by_credit() {
     // What was consumed may be sent again.
     send(&mut p.a, &send_op(p.a_to_b, 3), &mut bytes).expect("room");
     assert_eq!(p.a.near_stats().eager_sent, stats.eager_sent + 1);
+}
+
+/// A long one is announced, which costs no credit: nor does it bring any.
+#[test]
+fn a_long_active_message_gives_no_credit_back() {
+    for memory_access in [true, false] {
+        let mut p = pair(memory_access);
+        let mut bytes = pattern(1 << 20);
+        let op = SendOp { class: Class::Active, ..send_op(p.a_to_b, 1) };
+        send(&mut p.a, &op, &mut bytes).expect("room");
+        let message = until(&mut p.b, Some(&mut p.a), Endpoint::pop_active);
+        assert!(message.payload == bytes);
+        completion(&mut p.a, Side::Send, Some(&mut p.b));
+        // More than was allowed to begin with has to wait.
+        for _ in 0..300 {
+            let op = send_op(p.a_to_b, 3);
+            while send(&mut p.a, &op, &mut bytes[..4000]).is_err() {
+                p.a.progress();
+                p.b.progress();
+            }
+        }
+        let stats = *p.a.near_stats();
+        assert!(stats.eager_sent <= CREDIT_INITIAL / 4064, "{stats:?}");
+    }
 }
 
 #[test]

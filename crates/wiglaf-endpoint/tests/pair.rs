@@ -349,6 +349,30 @@ fn peek_claim_cancel_and_multi_receive() {
     }
 }
 
+/// A long one is announced and pulled, which costs no credit: nor does it bring any.
+#[test]
+fn a_long_active_message_gives_no_credit_back() {
+    let mut p = pair();
+    let op = SendOp { class: Class::Active, ..send_op(p.a_to_b, 1, 2) };
+    let mut from = pattern(1 << 20);
+    // SAFETY: `from` outlives the send, which completes below.
+    unsafe { p.a.post_send(&op, &[region(&mut from)]).unwrap() };
+    let mut message = None;
+    p.until(|p| {
+        message = p.b.pop_active();
+        message.is_some()
+    });
+    assert!(message.unwrap().payload == from);
+    p.sent();
+    p.exchange();
+    let mut back = pattern(8);
+    // SAFETY: `back` outlives the send, which completes below.
+    unsafe { p.b.post_send(&send_op(p.b_to_a, 7, 2), &[region(&mut back)]).unwrap() };
+    p.until(|p| p.a.unexpected_len() == 1 && p.b.pop_completion(Side::Send).is_some());
+    let credit_left = p.a.peers().next().unwrap().credit_left;
+    assert!(credit_left <= CREDIT_INITIAL, "{credit_left}");
+}
+
 #[test]
 fn a_closed_peer_ends_what_waits_for_it() {
     let mut p = pair();
