@@ -5,6 +5,7 @@ mod near;
 mod claims;
 mod collective;
 mod one_sided;
+mod receiving;
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,9 +18,8 @@ use wiglaf_transport::{
 };
 use wiglaf_wire::{Class, Envelope};
 
-use crate::books::{Assembly, Books, Receiving, Sending, Whose};
+use crate::books::{Books, Sending, Whose};
 use crate::content::Content;
-use crate::matching::{Payload, Posted, Unexpected};
 use crate::memory::{Region, Regions};
 use crate::near::{NearSide, NearStats};
 use crate::seen::Watch;
@@ -28,8 +28,8 @@ use crate::sleep::Sleepers;
 use crate::trains::{Trains, as_train};
 use crate::waiting::Waiting;
 use crate::{
-    ACTIVE_LEN_MAX, ActiveMessage, Address, CompleteWhen, Completion, Outcome, PostError, RecvOp,
-    SendOp, Side,
+    ACTIVE_LEN_MAX, ActiveMessage, Address, CompleteWhen, Completion, Outcome, PostError, SendOp,
+    Side,
 };
 
 /// Trains that one call of progress sends before it looks for arrivals again.
@@ -256,93 +256,6 @@ impl Endpoint {
         self.flush(now);
         self.tell_sleepers();
         Ok(())
-    }
-
-    /// Posts a receive.
-    ///
-    /// # Errors
-    /// [`PostError::TooLong`] for too many regions, [`PostError::PeerGone`] when no link is left.
-    ///
-    /// # Safety
-    /// The regions must stay valid and untouched until the receive completes,
-    /// is cancelled, or the endpoint is dropped.
-    pub unsafe fn post_recv(&mut self, op: &RecvOp, regions: &[Region]) -> Result<(), PostError> {
-        // SAFETY: handed on from our caller.
-        let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
-        if self.is_cut_off() && self.books.matching.find(op).is_none() {
-            return Err(PostError::PeerGone);
-        }
-        let multi = op.multi_min_free.map(|min_free| self.books.add_multi(min_free));
-        let posted = Posted { op: *op, regions, multi };
-        if multi.is_none() {
-            match self.books.matching.take_unexpected(op) {
-                Some(message) => self.receive(posted, message),
-                None => self.books.matching.post(posted),
-            }
-            self.tell_sleepers();
-            return Ok(());
-        }
-        self.books.matching.post(posted);
-        // The buffer takes what already waits until it is full.
-        while let Some(message) = self.books.matching.find(op) {
-            let (peer, envelope) = (message.peer, message.envelope());
-            let Some(posted) = self.books.matching.take_posted(peer, &envelope) else { break };
-            let Some(message) = self.books.matching.take_unexpected(op) else { break };
-            self.receive(posted, message);
-            if posted.multi != multi {
-                continue; // an earlier buffer took it
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives an unexpected message to its receive.
-    fn receive(&mut self, posted: Posted, message: Unexpected) {
-        let envelope = message.envelope();
-        let Unexpected { serial, peer, total, payload, .. } = message;
-        let posted = self.books.place(posted, total);
-        let receiving = Receiving { posted, peer, envelope, total };
-        match payload {
-            Payload::Here(bytes) => {
-                posted.regions.write(0, &bytes);
-                if bytes.len() as u64 == total {
-                    self.books.end_recv(&receiving, true);
-                    self.consume(peer, total);
-                } else if let Some(assembly) = self.books.assembling.get_mut(&peer)
-                    && matches!(assembly, Assembly::Unexpected { serial: s } if *s == serial)
-                {
-                    *assembly = Assembly::ToUser { receiving, got: bytes.len() };
-                } else {
-                    self.books.end_recv(&receiving, false); // the rest will never come
-                }
-            }
-            Payload::Remote { send_id } => {
-                let wanted = self.books.begin_pull(receiving);
-                let asked = self.transport.pull(peer, send_id, wanted.len, wanted.token);
-                if !asked || wanted.len == 0 {
-                    self.books.end_pull(wanted.token, asked);
-                }
-                self.flush(self.now());
-            }
-            Payload::Near(message) => {
-                let wanted = self.books.begin_pull(receiving);
-                self.fetch_near(&message, wanted);
-            }
-        }
-    }
-
-    /// Cancels a posted receive that has matched nothing yet: its completion
-    /// says [`Outcome::Canceled`]. False when there is none (left).
-    pub fn cancel(&mut self, context: usize) -> bool {
-        let posted = self
-            .books
-            .matching
-            .withdraw(|p| p.op.context == context && p.op.class != Class::Collective);
-        if let Some(posted) = posted {
-            self.books.end_unmatched(&posted, Outcome::Canceled);
-            self.tell_sleepers();
-        }
-        posted.is_some()
     }
 
     /// Stands for a poll that would find nothing: something was found just now, and all of it was

@@ -384,6 +384,8 @@ fn a_closed_peer_ends_what_waits_for_it() {
         p.b.post_recv(&recv_op(1, 1), &[region(&mut to)]).unwrap();
         assert_eq!(p.received().outcome, Outcome::Done);
         p.b.post_recv(&RecvOp { from: Some(b_to_a), ..recv_op(2, 3) }, &[region(&mut to)]).unwrap();
+        p.a.post_send(&send_op(p.a_to_b, 4, 2), &[region(&mut from[..8])]).unwrap();
+        p.until(|p| p.b.unexpected_len() == 1);
         let closer = std::thread::spawn(move || p.a.close());
         let began = Instant::now();
         let ended = loop {
@@ -399,6 +401,20 @@ fn a_closed_peer_ends_what_waits_for_it() {
         }
         let refused = p.b.post_send(&send_op(b_to_a, 1, 2), &[region(&mut to)]);
         assert_eq!(refused, Err(PostError::PeerGone));
+        // What it has left can be received still; nothing else will come.
+        let directed = |tag, context| RecvOp { from: Some(b_to_a), ..recv_op(tag, context) };
+        let many = RecvOp { multi_min_free: Some(1), ..directed(6, 6) };
+        p.b.post_recv(&recv_op(7, 7), &[region(&mut to)]).unwrap();
+        for op in [directed(4, 4), directed(5, 5), many] {
+            p.b.post_recv(&op, &[region(&mut to)]).unwrap();
+        }
+        let ended: Vec<_> = std::iter::from_fn(|| p.b.pop_completion(Side::Recv))
+            .map(|c| (c.context, c.outcome, c.multi_released))
+            .collect();
+        let gone = Outcome::PeerGone;
+        assert_eq!(ended, [(4, Outcome::Done, false), (5, gone, false), (6, gone, true)]);
+        assert!(to == from[..8]);
+        assert!(p.b.cancel(7), "it may come from anybody");
     }
 }
 

@@ -179,11 +179,6 @@ impl Operation {
             if posted.is_err() {
                 return Some(Standing::Broken(Outcome::PeerGone));
             }
-            // It may be gone and have left its message here.
-            let is_gone = endpoint.peer(peer).is_none_or(|peer| peer.is_gone);
-            if is_gone && endpoint.withdraw_step(op.context) {
-                return Some(Standing::Broken(Outcome::PeerGone));
-            }
             self.awaited[*index] = Some((peer, recv.range.len()));
             self.recvs.pop_front();
         }

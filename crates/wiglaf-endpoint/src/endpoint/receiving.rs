@@ -1,0 +1,110 @@
+//! Receives: posting them, and giving them what has come before them.
+
+use super::Endpoint;
+use crate::books::{Assembly, Receiving};
+use crate::matching::{Payload, Posted, Unexpected};
+use crate::memory::{Region, Regions};
+use crate::{Class, Outcome, PostError, RecvOp};
+
+impl Endpoint {
+    /// Posts a receive.
+    ///
+    /// # Errors
+    /// [`PostError::TooLong`] for too many regions, [`PostError::PeerGone`] when no link is left.
+    ///
+    /// # Safety
+    /// The regions must stay valid and untouched until the receive completes,
+    /// is cancelled, or the endpoint is dropped.
+    pub unsafe fn post_recv(&mut self, op: &RecvOp, regions: &[Region]) -> Result<(), PostError> {
+        // SAFETY: handed on from our caller.
+        let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
+        if self.is_cut_off() && self.books.matching.find(op).is_none() {
+            return Err(PostError::PeerGone);
+        }
+        let multi = op.multi_min_free.map(|min_free| self.books.add_multi(min_free));
+        let posted = Posted { op: *op, regions, multi };
+        if multi.is_none() {
+            match self.books.matching.take_unexpected(op) {
+                Some(message) => self.receive(posted, message),
+                None if self.waits_in_vain(op) => {
+                    self.books.end_unmatched(&posted, Outcome::PeerGone);
+                }
+                None => self.books.matching.post(posted),
+            }
+            self.tell_sleepers();
+            return Ok(());
+        }
+        self.books.matching.post(posted);
+        // The buffer takes what already waits until it is full.
+        while let Some(message) = self.books.matching.find(op) {
+            let (peer, envelope) = (message.peer, message.envelope());
+            let Some(posted) = self.books.matching.take_posted(peer, &envelope) else { break };
+            let Some(message) = self.books.matching.take_unexpected(op) else { break };
+            self.receive(posted, message);
+            if posted.multi != multi {
+                continue; // an earlier buffer took it
+            }
+        }
+        if self.waits_in_vain(op)
+            && let Some(left) = self.books.matching.withdraw(|p| p.multi == multi)
+        {
+            self.books.end_unmatched(&left, Outcome::PeerGone);
+        }
+        self.tell_sleepers();
+        Ok(())
+    }
+
+    /// Whether nobody is left to send what is not here yet.
+    fn waits_in_vain(&self, op: &RecvOp) -> bool {
+        op.from.is_some_and(|from| self.books.has_lost(from))
+    }
+
+    /// Gives an unexpected message to its receive.
+    pub(super) fn receive(&mut self, posted: Posted, message: Unexpected) {
+        let envelope = message.envelope();
+        let Unexpected { serial, peer, total, payload, .. } = message;
+        let posted = self.books.place(posted, total);
+        let receiving = Receiving { posted, peer, envelope, total };
+        match payload {
+            Payload::Here(bytes) => {
+                posted.regions.write(0, &bytes);
+                if bytes.len() as u64 == total {
+                    self.books.end_recv(&receiving, true);
+                    self.consume(peer, total);
+                } else if let Some(assembly) = self.books.assembling.get_mut(&peer)
+                    && matches!(assembly, Assembly::Unexpected { serial: s } if *s == serial)
+                {
+                    *assembly = Assembly::ToUser { receiving, got: bytes.len() };
+                } else {
+                    self.books.end_recv(&receiving, false); // the rest will never come
+                }
+            }
+            Payload::Remote { send_id } => {
+                let wanted = self.books.begin_pull(receiving);
+                let asked = self.transport.pull(peer, send_id, wanted.len, wanted.token);
+                if !asked || wanted.len == 0 {
+                    self.books.end_pull(wanted.token, asked);
+                }
+                self.flush(self.now());
+            }
+            Payload::Near(message) => {
+                let wanted = self.books.begin_pull(receiving);
+                self.fetch_near(&message, wanted);
+            }
+        }
+    }
+
+    /// Cancels a posted receive that has matched nothing yet: its completion
+    /// says [`Outcome::Canceled`]. False when there is none (left).
+    pub fn cancel(&mut self, context: usize) -> bool {
+        let posted = self
+            .books
+            .matching
+            .withdraw(|p| p.op.context == context && p.op.class != Class::Collective);
+        if let Some(posted) = posted {
+            self.books.end_unmatched(&posted, Outcome::Canceled);
+            self.tell_sleepers();
+        }
+        posted.is_some()
+    }
+}
