@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{
     FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fstat, ftruncate, open, unlink,
 };
+use rustix::io::retry_on_intr;
 use rustix::process::geteuid;
 
 use crate::layout::{
@@ -59,7 +60,7 @@ impl OwnSegment {
         for _ in 0..TRIES_MAX {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
             let file = open(&path, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?;
-            flock(&file, FlockOperation::LockExclusive)?;
+            retry_on_intr(|| flock(&file, FlockOperation::LockExclusive))?;
             if fstat(&file)?.st_nlink == 0 {
                 continue;
             }
@@ -75,7 +76,7 @@ impl OwnSegment {
     fn set_up(file: OwnedFd, path: PathBuf) -> io::Result<Self> {
         ftruncate(&file, SEGMENT_LEN as u64)?;
         // Room that is not there must be an error here, not a signal later.
-        fallocate(&file, FallocateFlags::empty(), 0, HEAD_LEN as u64)?;
+        reserve(&file, 0, HEAD_LEN)?;
         let map = Mapping::new(file.as_fd())?;
         map.word(AT_MAGIC).store(MAGIC, Ordering::Release);
         Ok(Self { map, path, file })
@@ -135,17 +136,24 @@ impl PeerSegment {
 /// of a sender that is dead. `None` when all are in use, or memory is short.
 fn claim(map: &Mapping, file: &OwnedFd, folder: &Path, epoch: u64) -> Option<usize> {
     let owner = |index: usize| map.word(slot(index) + AT_OWNER).load(Ordering::Acquire);
-    let index = (0..SLOTS)
-        .find(|&index| owner(index) == epoch)
+    let kept = (0..SLOTS).find(|&index| owner(index) == epoch);
+    let index = kept
         .or_else(|| (0..SLOTS).find(|&index| try_claim(map, index, 0, epoch)))
         .or_else(|| (0..SLOTS).find(|&index| try_inherit(map, folder, index, epoch)))?;
-    let room = (slot(index) as u64, SLOT_LEN as u64);
-    if fallocate(file, FallocateFlags::empty(), room.0, room.1).is_err() {
-        release(map, index);
+    if reserve(file, slot(index), SLOT_LEN).is_err() {
+        // One that was found may be in use by a sender that lives.
+        if kept.is_none() {
+            release(map, index);
+        }
         return None;
     }
     map.word(AT_CLAIMED).fetch_or(1 << index, Ordering::AcqRel);
     Some(index)
+}
+
+/// Has the kernel set memory aside for a part of a file. On tmpfs any signal interrupts that.
+fn reserve(file: &OwnedFd, at: usize, len: usize) -> rustix::io::Result<()> {
+    retry_on_intr(|| fallocate(file, FallocateFlags::empty(), at as u64, len as u64))
 }
 
 pub(crate) fn try_claim(map: &Mapping, index: usize, expected: u64, epoch: u64) -> bool {
@@ -196,4 +204,24 @@ fn is_unlocked(file: &OwnedFd) -> bool {
         let _ = flock(file, FlockOperation::Unlock);
     }
     is_unlocked
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_memory_a_slot_stays_with_whom_it_belongs_to() {
+        let folder = tempfile::tempdir_in(FOLDER).expect("shared memory");
+        let own = OwnSegment::create(folder.path(), 1).expect("shared memory");
+        let peer = PeerSegment::open(folder.path(), 1).expect("it is there");
+        let index = peer.claim(folder.path(), 2).expect("a slot is free");
+        // Through this descriptor no memory can be had.
+        let file = open(&own.path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).expect("ours");
+        let owner = |index: usize| own.map.word(slot(index) + AT_OWNER).load(Ordering::Acquire);
+        assert_eq!(claim(&own.map, &file, folder.path(), 2), None);
+        assert_eq!(owner(index), 2, "its sender lives and writes to it");
+        assert_eq!(claim(&own.map, &file, folder.path(), 3), None);
+        assert!((0..SLOTS).all(|index| owner(index) != 3), "what was taken is given back");
+    }
 }
