@@ -63,8 +63,14 @@ unsafe extern "C" fn setname(
             return Err(EINVAL);
         }
         let mut engine = lock(&ep.engine)?;
-        engine.endpoint.close();
-        engine.endpoint = open_engine(Some(address))?.endpoint;
+        let (own, ip) = (engine.endpoint.name().at, address.at.ip());
+        if own.port() == address.at.port() && (own.ip() == ip || ip.is_unspecified()) {
+            return Ok(());
+        }
+        // Who cannot move stays where he is.
+        let mut moved = open_engine(Some(address))?.endpoint;
+        moved.expose_all(ep.domain.exposed.clone());
+        std::mem::replace(&mut engine.endpoint, moved).close();
         Ok(())
     })
 }

@@ -47,7 +47,7 @@ pub(crate) struct Ep {
     helper: Mutex<Option<Helper>>,
     attendant: Mutex<Option<Attendant>>,
     caps: u64,
-    domain: Arc<DomainState>,
+    pub(crate) domain: Arc<DomainState>,
 }
 
 // SAFETY: `repr(C)`, begins with a `fid` of that class.

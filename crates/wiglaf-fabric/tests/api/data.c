@@ -12,6 +12,19 @@ struct side {
 
 static struct side a, b;
 
+/* It cannot move to the other's address, and stays where it is. */
+static void stay(struct fid_ep *ep, struct fid_ep *other)
+{
+    unsigned char own[16], taken[16], after[16];
+    size_t len = sizeof own;
+    GIVES(0, fi_getname(&ep->fid, own, &len));
+    GIVES(0, fi_getname(&other->fid, taken, &len));
+    GIVES(-FI_EADDRNOTAVAIL, fi_setname(&ep->fid, taken, sizeof taken));
+    GIVES(0, fi_setname(&ep->fid, own, sizeof own));
+    GIVES(0, fi_getname(&ep->fid, after, &len));
+    CHECK(memcmp(own, after, sizeof own) == 0);
+}
+
 static void open_side(struct side *side, enum fi_cq_format format, uint64_t selective)
 {
     struct fi_cq_attr cq = {.format = format};
@@ -31,6 +44,7 @@ static void open_side(struct side *side, enum fi_cq_format format, uint64_t sele
         GIVES(0, fi_ep_bind(side->ep, &side->sent->fid, FI_SEND));
         GIVES(0, fi_ep_bind(side->ep, &side->received->fid, FI_RECV));
     }
+    if (side == &b) stay(b.ep, a.ep);
     GIVES(0, fi_enable(side->ep));
 }
 

@@ -28,6 +28,19 @@ static struct fid_cntr *counter(struct side *side, uint64_t what)
     return cntr;
 }
 
+/* To any other port, where the domain's memory is to be reached as before. */
+static void move(struct fid_ep *ep)
+{
+    unsigned char before[16], after[16];
+    size_t len = sizeof before;
+    GIVES(0, fi_getname(&ep->fid, before, &len));
+    memcpy(after, before, sizeof after);
+    memset(after + 2, 0, 2);
+    GIVES(0, fi_setname(&ep->fid, after, sizeof after));
+    GIVES(0, fi_getname(&ep->fid, after, &len));
+    CHECK(memcmp(before, after, sizeof after) != 0);
+}
+
 static void open_side(struct side *side)
 {
     struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
@@ -43,6 +56,7 @@ static void open_side(struct side *side)
     side->writes = counter(side, FI_WRITE);
     side->remote_reads = counter(side, FI_REMOTE_READ);
     side->remote_writes = counter(side, FI_REMOTE_WRITE);
+    move(side->ep);
     GIVES(0, fi_enable(side->ep));
 }
 
