@@ -389,7 +389,8 @@ impl Engine {
         let mut anonymous = completion.context == nobody();
         if let Some((context, meaning)) = self.tokens.get(completion.context) {
             let key = std::mem::replace(&mut completion.context, context);
-            shown = meaning != Meaning::Discard && (meaning != Meaning::Silent || !done);
+            shown = meaning != Meaning::Discard
+                && (meaning != Meaning::Silent || !done || completion.multi_released);
             counted = matches!(meaning, Meaning::Silent | Meaning::Claimed);
             anonymous = meaning == Meaning::Silent && context == 0;
             match meaning {

@@ -382,8 +382,18 @@ static void selective(void)
     nothing(b.rx);
     GIVES(0, fi_cancel(&b.ep->fid, &multi));
     failed(b.rx, &multi, FI_ECANCELED);
+    /* That one is used up is always told, with its last message. */
+    multi_iov.iov_len = 300;
+    GIVES(0, fi_recvmsg(b.ep, &multi, FI_MULTI_RECV));
+    for (int i = 0; i < 3; i++) GIVES(0, fi_inject(a.ep, out, 100, a.other));
+    GIVES(0, fi_cntr_wait(b.received, before + 6, 10000));
+    struct fi_cq_tagged_entry released;
+    GIVES(1, fi_cq_read(b.rx, &released, 1));
+    CHECK(released.op_context == &multi && released.flags == (FI_RECV | FI_MSG | FI_MULTI_RECV));
+    CHECK(released.buf == in + 200 && released.len == 100);
+    nothing(b.rx);
     sent = fi_cntr_read(a.sent);
-    received = before;
+    received = before + 3;
     /* A peek is shown and not counted; the claimed receive is both. */
     GIVES(0, fi_tinject(a.ep, out, 10, a.other, 1));
     for (int i = 0; i < 100; i++) progress();
