@@ -14,6 +14,7 @@ use wiglaf_link_shm::ShmLink;
 use wiglaf_link_udp::{UdpLink, interface};
 use wiglaf_link_xdp::{Mode, XdpLink};
 use wiglaf_testnet::{INTERFACE, Node, Pair};
+use wiglaf_transport::limits::CREDIT_INITIAL;
 
 /// A hang becomes a failure after so long.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -144,6 +145,59 @@ fn a_full_ring_holds_up_only_its_own_peer() {
         assert!(sink == payload);
         let sent = completion(&mut a, Side::Send, &mut [&mut stopped]);
         assert_eq!((sent.context, sent.outcome), (1, Outcome::Done));
+    }
+}
+
+#[test]
+fn a_message_that_is_still_arriving_can_be_discarded() {
+    const COUNT: usize = 5;
+    let (mut a, mut b) = (shm(4), shm(5));
+    let to_b = a.insert(b.name());
+    b.insert(a.name());
+    let mut payload = vec![5; 100_000];
+    // Sent at once, as far as a ring holds: one of them in part.
+    for context in 0..COUNT {
+        send(&mut a, to_b, context, &mut payload).expect("not too much");
+    }
+    assert_eq!(a.stats().credit_stalls, 0);
+    for _ in 0..1000 {
+        b.progress();
+    }
+    let here = b.unexpected_len();
+    let op = |context| RecvOp {
+        class: Class::Tagged,
+        from: None,
+        tag: 7,
+        ignore: 0,
+        context,
+        report: true,
+        multi_min_free: None,
+    };
+    let mut ended = Vec::new();
+    for context in 0..here {
+        b.peek(&op(context), true);
+        let found = b.pop_completion(Side::Recv).expect("a peek ends at once");
+        assert_eq!((found.context, found.outcome), (context, Outcome::Done));
+        b.discard_claimed(&op(context)).expect("it is claimed");
+        ended.extend(b.pop_completion(Side::Recv));
+    }
+    assert!(ended.len() < here && here < COUNT, "{} of {here} are whole", ended.len());
+    while ended.len() < here {
+        ended.push(completion(&mut b, Side::Recv, &mut [&mut a]));
+    }
+    let ended: Vec<_> = ended.iter().map(|c| (c.context, c.len, c.outcome)).collect();
+    let expected: Vec<_> = (0..here).map(|context| (context, 0, Outcome::Done)).collect();
+    assert_eq!(ended, expected);
+    // All credit comes back.
+    for context in here..COUNT {
+        recv(&mut b, context, &mut payload).expect("a link is there");
+        completion(&mut b, Side::Recv, &mut [&mut a]);
+    }
+    let began = Instant::now();
+    while a.peer(to_b).expect("inserted").credit_left < CREDIT_INITIAL - CREDIT_INITIAL / 4 {
+        a.progress();
+        b.progress();
+        assert!(began.elapsed() < PATIENCE, "{:?}", a.peer(to_b));
     }
 }
 

@@ -89,9 +89,10 @@ impl Endpoint {
             Payload::Here(bytes) if bytes.len() as u64 == message.total => {
                 self.consume(message.peer, message.total);
             }
-            Payload::Here(_) => {
+            Payload::Here(bytes) => {
                 // Its rest is still coming and goes nowhere, too.
-                self.receive(Posted { op: *op, regions: Regions::EMPTY, multi: None }, message);
+                self.redirect(message.serial, discarded(op, &message), bytes.len());
+                self.tell_sleepers();
                 return Ok(());
             }
         }

@@ -71,12 +71,8 @@ impl Endpoint {
                 if bytes.len() as u64 == total {
                     self.books.end_recv(&receiving, true);
                     self.consume(peer, total);
-                } else if let Some(assembly) = self.books.assembling.get_mut(&peer)
-                    && matches!(assembly, Assembly::Unexpected { serial: s } if *s == serial)
-                {
-                    *assembly = Assembly::ToUser { receiving, got: bytes.len() };
                 } else {
-                    self.books.end_recv(&receiving, false); // the rest will never come
+                    self.redirect(serial, receiving, bytes.len());
                 }
             }
             Payload::Remote { send_id } => {
@@ -91,6 +87,17 @@ impl Endpoint {
                 let wanted = self.books.begin_pull(receiving);
                 self.fetch_near(&message, wanted);
             }
+        }
+    }
+
+    /// The rest of a message of which `got` bytes have come goes to its receive from now on.
+    pub(super) fn redirect(&mut self, serial: u64, receiving: Receiving, got: usize) {
+        if let Some(assembly) = self.books.assembling.get_mut(&receiving.peer)
+            && matches!(assembly, Assembly::Unexpected { serial: s } if *s == serial)
+        {
+            *assembly = Assembly::ToUser { receiving, got };
+        } else {
+            self.books.end_recv(&receiving, false); // the rest will never come
         }
     }
 
