@@ -211,7 +211,7 @@ impl PacketLink {
         self.malformed + self.ring.truncated()
     }
 
-    /// How often the ring was found to have overflowed.
+    /// Frames that were lost to a full ring.
     #[must_use]
     pub fn overflows(&self) -> u64 {
         self.ring.overflows()

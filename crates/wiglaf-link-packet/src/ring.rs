@@ -111,6 +111,7 @@ impl Ring {
         count_max: usize,
         mut show: impl FnMut(&[u8; OFFLOAD_LEN], &[u8]),
     ) -> usize {
+        let mut asked = false;
         for count in 0..count_max {
             let offset = self.next * PLACE_LEN;
             // SAFETY: `next < PLACE_COUNT`, so the place lies within the
@@ -127,7 +128,9 @@ impl Ring {
             // SAFETY: the status says that the place is ours until we give it
             // back, so nothing writes to it meanwhile.
             let frame = unsafe { frame_of(place) };
-            self.overflows += u64::from(flags & libc::TP_STATUS_LOSING != 0);
+            if flags & libc::TP_STATUS_LOSING != 0 && !mem::replace(&mut asked, true) {
+                self.count_lost();
+            }
             match frame {
                 Some((offload, frame)) if self.takes_trains => show(offload, frame),
                 Some((_, frame)) => show(&offload::NONE, frame),
@@ -137,6 +140,27 @@ impl Ring {
             self.next = if self.next + 1 == PLACE_COUNT { 0 } else { self.next + 1 };
         }
         count_max
+    }
+
+    /// Asks the kernel how many frames found the ring full. It marks each that arrives from the first
+    /// loss on until it is asked.
+    #[cold]
+    fn count_lost(&mut self) {
+        let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut len = mem::size_of_val(&stats) as libc::socklen_t;
+        // SAFETY: the pointers are to live values, the second says how long the first is.
+        let status = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut stats).cast(),
+                &raw mut len,
+            )
+        };
+        if status == 0 {
+            self.overflows += u64::from(stats.tp_drops);
+        }
     }
 
     /// `frame` as the kernel takes it.
@@ -159,7 +183,7 @@ impl Ring {
         self.truncated
     }
 
-    /// Frames that arrived after others had been lost to a full ring.
+    /// Frames that found the ring full, as far as a later one has told of them.
     pub(crate) fn overflows(&self) -> u64 {
         self.overflows
     }

@@ -74,7 +74,7 @@ pub struct Drops {
     pub malformed: u64,
     /// Datagrams that the kernel would not send.
     pub unsent: u64,
-    /// Times that arrivals were found to have overflowed their buffer.
+    /// Arrivals that were lost to a full buffer, where the kernel tells.
     pub overflows: u64,
 }
 
