@@ -224,7 +224,7 @@ impl Endpoint {
         if let Some(to) = self.near.lane_to(op.peer) {
             return self.post_near(to, op, &regions);
         }
-        let report = op.complete == CompleteWhen::Delivery && !op.inject;
+        let report = op.complete == CompleteWhen::Delivery;
         let (whose, content) = (Whose::User(*op), Content::User(regions));
         let token = self.books.begin_send(Sending { whose, content });
         let envelope = Envelope::new(op.class, op.tag, op.data);

@@ -524,7 +524,7 @@ fn push_part(
 
 /// Whether a send is complete only when the peer has it.
 fn waits_for_delivery(op: &SendOp) -> bool {
-    op.complete == CompleteWhen::Delivery && !op.inject
+    op.complete == CompleteWhen::Delivery
 }
 
 fn taken(pushed: Pushed) -> Result<(), PostError> {

@@ -270,14 +270,16 @@ fn a_long_active_message_gives_no_credit_back() {
 #[test]
 fn delivery_is_reported_when_the_peer_has_it() {
     let mut p = pair(true);
-    let op = SendOp { complete: CompleteWhen::Delivery, ..send_op(p.a_to_b, 1) };
-    send(&mut p.a, &op, &mut [5; 8]).expect("room");
-    for _ in 0..1000 {
-        p.a.progress();
+    for inject in [false, true] {
+        let op = SendOp { complete: CompleteWhen::Delivery, inject, ..send_op(p.a_to_b, 1) };
+        send(&mut p.a, &op, &mut [5; 8]).expect("room");
+        for _ in 0..1000 {
+            p.a.progress();
+        }
+        assert!(p.a.pop_completion(Side::Send).is_none(), "the peer has not looked yet");
+        let sent = completion(&mut p.a, Side::Send, Some(&mut p.b));
+        assert_eq!((sent.outcome, sent.len), (Outcome::Done, 8));
     }
-    assert!(p.a.pop_completion(Side::Send).is_none(), "the peer has not looked yet");
-    let sent = completion(&mut p.a, Side::Send, Some(&mut p.b));
-    assert_eq!((sent.outcome, sent.len), (Outcome::Done, 8));
 }
 
 #[test]

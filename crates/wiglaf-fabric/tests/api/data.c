@@ -424,7 +424,14 @@ static void gone(void)
     int refused = 0;
     GIVES(0, fi_trecv(b.ep, in, 10, NULL, 0, 3, 0, in));
     GIVES(0, fi_tinject(b.ep, out, 10, 0, 3));
+    /* That the buffer is free again does not make it delivered. */
+    struct iovec iov = {out, 10};
+    struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .addr = 0, .tag = 3, .context = &msg};
+    GIVES(0, fi_tsendmsg(b.ep, &msg, FI_INJECT | FI_DELIVERY_COMPLETE | FI_COMPLETION));
+    GIVES(0, fi_tsendmsg(b.ep, &msg, FI_INJECT | FI_TRANSMIT_COMPLETE | FI_COMPLETION));
     GIVES(0, fi_tsend(b.ep, out, sizeof out, NULL, 0, 3, out));
+    failed(b.tx, &msg, FI_ECONNRESET);
+    failed(b.tx, &msg, FI_ECONNRESET);
     failure = failed(b.tx, out, FI_ECONNRESET);
     CHECK(failure.flags == (FI_SEND | FI_TAGGED));
     failed(b.rx, in, FI_ECONNRESET);
