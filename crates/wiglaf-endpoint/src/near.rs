@@ -436,6 +436,11 @@ impl NearSide {
         paid
     }
 
+    /// Whether some peer is owed something, or has to take what was sent.
+    pub(crate) fn is_owing(&self) -> bool {
+        self.owing
+    }
+
     /// Whether nothing is owed and nothing waits for a peer.
     pub(crate) fn is_drained(&self) -> bool {
         !self.owing && self.sends.is_empty()

@@ -25,7 +25,8 @@ use crate::waiting::Step;
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// How much later than asked for a sleep ends: the slack of timers (50 us, prctl(2)) and getting up.
 const GETTING_UP: Duration = Duration::from_micros(60);
-/// How soon a train is offered again that its link had no room for.
+/// How soon a train is offered again that its link had no room for. Who takes something off the near
+/// lane does not ring either.
 const STALL_RETRY: Duration = Duration::from_micros(50);
 /// How long closing waits for what was sent to be acknowledged.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
@@ -209,7 +210,7 @@ impl Endpoint {
             let left = at.since(now);
             limit = limit.min(left.checked_sub(GETTING_UP).unwrap_or(left));
         }
-        if self.is_stalled() {
+        if self.waits_for_room() {
             limit = limit.min(STALL_RETRY);
         }
         let mut arrived = false;
@@ -293,6 +294,11 @@ impl Endpoint {
         }
     }
 
+    /// Whether something is due once a peer has taken something, of which nothing tells.
+    fn waits_for_room(&self) -> bool {
+        self.is_stalled() || self.near.is_owing()
+    }
+
     /// Wakes the sleepers if there is now something that they do not know of: a completion, a train
     /// that nobody may be about to send, or a timer that is due before they get up.
     pub(crate) fn tell_sleepers(&mut self) {
@@ -302,6 +308,7 @@ impl Endpoint {
         let is_early = |at: Tick| at < self.sleepers.until;
         if self.books.has_completion()
             || self.transport.is_ready()
+            || self.waits_for_room() && is_early(self.now() + STALL_RETRY)
             || self.transport.poll_timeout().is_some_and(is_early)
         {
             self.alarm();

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use wiglaf_endpoint::{
@@ -280,6 +281,55 @@ fn delivery_is_reported_when_the_peer_has_it() {
         let sent = completion(&mut p.a, Side::Send, Some(&mut p.b));
         assert_eq!((sent.outcome, sent.len), (Outcome::Done, 8));
     }
+}
+
+/// How long `of` may sleep now that it has taken all that there is.
+fn sleep_limit(of: &mut Endpoint) -> Duration {
+    while of.progress() {}
+    let nap = of.lie_down(Duration::from_secs(1)).expect("nothing has arrived");
+    of.get_up();
+    nap.limit()
+}
+
+/// Nobody rings when a record is taken.
+#[test]
+fn who_waits_for_a_peer_to_take_something_does_not_sleep_for_long() {
+    let short = Duration::from_nanos(1)..Duration::from_millis(1);
+    let mut p = pair(false);
+    let long = sleep_limit(&mut p.a);
+    assert!(long >= Duration::from_millis(50), "{long:?}");
+    // For delivery.
+    let op = SendOp { complete: CompleteWhen::Delivery, ..send_op(p.a_to_b, 1) };
+    send(&mut p.a, &op, &mut [5; 8]).expect("room");
+    let limit = sleep_limit(&mut p.a);
+    assert!(short.contains(&limit), "{limit:?}");
+    completion(&mut p.a, Side::Send, Some(&mut p.b));
+    assert_eq!(sleep_limit(&mut p.a), long);
+    // For room for what it has to answer.
+    let mut bytes = pattern(100_000);
+    while send(&mut p.a, &send_op(p.a_to_b, 1), &mut bytes[..8]).is_ok() {}
+    let mut into = vec![0; bytes.len()];
+    recv(&mut p.a, &recv_op(None, 2), &mut into);
+    send(&mut p.b, &send_op(p.b_to_a, 2), &mut bytes).expect("room");
+    let limit = sleep_limit(&mut p.a);
+    assert!(short.contains(&limit), "{limit:?}");
+    assert_eq!(completion(&mut p.a, Side::Recv, Some(&mut p.b)).outcome, Outcome::Done);
+    assert_eq!(sleep_limit(&mut p.a), long);
+}
+
+/// A thread that sleeps is told when another leaves something to do.
+#[test]
+fn a_sleeper_learns_that_a_peer_is_to_take_something() {
+    let mut p = pair(true);
+    while p.a.progress() {}
+    let nap = p.a.lie_down(Duration::from_secs(1)).expect("nothing has arrived");
+    let op = SendOp { complete: CompleteWhen::Delivery, ..send_op(p.a_to_b, 1) };
+    send(&mut p.a, &op, &mut [5; 8]).expect("room");
+    let mut fds: Vec<PollFd<'_>> =
+        nap.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    assert_eq!(poll(&mut fds, Some(&now)), Ok(1));
+    p.a.get_up();
 }
 
 #[test]
