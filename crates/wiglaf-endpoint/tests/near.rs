@@ -199,6 +199,15 @@ fn gathered_and_scattered() {
 }
 
 #[test]
+fn a_peer_inserted_again_without_its_epoch_is_the_same() {
+    let mut p = pair(true);
+    let unknown = wiglaf_endpoint::Address { epoch: Epoch::UNKNOWN, ..p.b.name() };
+    assert_eq!(p.a.insert(unknown), p.a_to_b);
+    send(&mut p.a, &send_op(p.a_to_b, 1), &mut [5; 8]).expect("room");
+    until(&mut p.b, Some(&mut p.a), |b| (b.unexpected_len() == 1).then_some(()));
+}
+
+#[test]
 fn short_and_long_messages_stay_in_order() {
     let mut p = pair(true);
     let mut sent: Vec<Vec<u8>> = (0..60).map(|i| vec![i as u8; LENS[i * 5 % 12]]).collect();

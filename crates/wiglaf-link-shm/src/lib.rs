@@ -270,6 +270,9 @@ impl Link for ShmLink {
     }
 
     fn add_peer(&mut self, at: SocketAddrV4, epoch: u64) {
+        if epoch == 0 {
+            return; // it may be whom we know
+        }
         let is_known = self.peers.iter().any(|peer| peer.at == at && peer.epoch == epoch);
         if !is_known && !self.meet(at, epoch) {
             self.part_from(at);

@@ -107,6 +107,17 @@ fn other_addresses_and_unknown_epochs_are_not_reached() {
 }
 
 #[test]
+fn whoever_listens_there_is_still_there() {
+    let folder = folder();
+    let (mut a, mut b) = (open(&folder, 1), open(&folder, 2));
+    acquaint(&mut a, &mut b);
+    a.add_peer(b.local, 0);
+    assert!(a.reaches(b.local));
+    assert_eq!(send(&mut a, b.local, 1, &[1]), Sent::All);
+    assert_eq!(receive(&mut b), [(a.local, vec![1])]);
+}
+
+#[test]
 fn trains_beyond_the_limits_are_errors() {
     let folder = folder();
     let (mut a, mut b) = (open(&folder, 1), open(&folder, 2));
