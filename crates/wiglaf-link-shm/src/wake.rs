@@ -14,6 +14,10 @@ use crate::layout::AT_ARMED;
 use crate::mapping::Mapping;
 use crate::sync::{Ordering, fence};
 
+/// Rings that are taken at a time: anybody on the node can ring, and must not hold us up by it. What is
+/// left rings at the next sleep.
+const RINGS_MAX: usize = 64;
+
 /// A receiver's bell.
 #[derive(Debug)]
 pub(crate) struct Bell {
@@ -41,10 +45,14 @@ impl Bell {
         let _ = self.socket.send_to_addr(&[1], other);
     }
 
-    /// Forgets all rings so far.
+    /// Forgets the rings so far, up to a limit.
     pub(crate) fn silence(&self) {
         let mut byte = [0; 1];
-        while self.socket.recv(&mut byte).is_ok() {}
+        for _ in 0..RINGS_MAX {
+            if self.socket.recv(&mut byte).is_err() {
+                break;
+            }
+        }
     }
 }
 
@@ -75,4 +83,31 @@ pub(crate) fn takes_alarm(map: &Mapping) -> bool {
 /// Where the bell of the receiver `epoch` is.
 pub(crate) fn name(epoch: u64) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("wiglaf-{}-{epoch:016x}", geteuid().as_raw()))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_rings_on_and_on_keeps_nobody_from_getting_up() {
+        const MORE: usize = 3 * RINGS_MAX;
+        let Some(pair) = wiglaf_testnet::Pair::or_skip(1500) else { return };
+        pair.a.run(|| {
+            // How many a queue takes (unix(7)), of sockets opened from now on in this namespace.
+            std::fs::write("/proc/sys/net/unix/max_dgram_qlen", MORE.to_string())
+                .expect("root may");
+            let (bell, own) = (Bell::open(7).expect("a socket"), name(7).expect("short"));
+            let other = Bell::open(8).expect("a socket");
+            let rung = || (0..MORE).take_while(|_| other.socket.send_to_addr(&[1], &own).is_ok());
+            assert_eq!(rung().count(), MORE);
+            bell.silence();
+            let left = || std::iter::from_fn(|| bell.socket.recv(&mut [0]).ok()).count();
+            assert_eq!(left(), MORE - RINGS_MAX);
+            // What rings in earnest is forgotten in one go.
+            assert_eq!(rung().take(RINGS_MAX).count(), RINGS_MAX);
+            bell.silence();
+            assert_eq!(left(), 0);
+        });
+    }
 }
