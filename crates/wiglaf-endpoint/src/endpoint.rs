@@ -400,10 +400,18 @@ impl Endpoint {
         self.broken |= 1 << path;
         self.failures.push_back((self.links[path].name(), why));
         self.stalled.retain(|(transmit, _)| transmit.path != path);
+        self.leave_bed();
         self.transport.give_up_path(path, &mut self.books);
         if self.is_cut_off() {
             self.books.end_all_unmatched();
         }
+    }
+
+    /// The links that have not failed.
+    pub(crate) fn whole_links(&mut self) -> impl Iterator<Item = &mut Box<dyn Link>> {
+        let broken = self.broken;
+        let links = self.links.iter_mut().enumerate();
+        links.filter(move |(path, _)| broken & 1 << path == 0).map(|(_, link)| link)
     }
 
     /// Whether no link is left.

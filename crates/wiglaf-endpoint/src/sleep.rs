@@ -214,7 +214,7 @@ impl Endpoint {
             limit = limit.min(STALL_RETRY);
         }
         let mut arrived = false;
-        for link in &mut self.links {
+        for link in self.whole_links() {
             arrived |= link.arm(true);
         }
         self.sleepers.count += 1;
@@ -236,7 +236,7 @@ impl Endpoint {
         if self.sleepers.count > 0 {
             return; // the others still want signals, and an alarm is for all of them
         }
-        for link in &mut self.links {
+        for link in self.whole_links() {
             link.arm(false);
         }
         self.sleepers.until = Tick::ZERO;
@@ -247,8 +247,8 @@ impl Endpoint {
         }
     }
 
-    fn make_bed(&self) -> io::Result<Bed> {
-        let links = self.links.iter().flat_map(|link| link.wait_fds());
+    fn make_bed(&mut self) -> io::Result<Bed> {
+        let links = self.whole_links().flat_map(|link| link.wait_fds());
         let links = links.map(|fd| {
             // SAFETY: the links own these descriptors, and live through this call.
             let fd = unsafe { BorrowedFd::borrow_raw(fd) };
@@ -256,6 +256,14 @@ impl Endpoint {
         });
         let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Bed { links: links.collect::<io::Result<_>>()?, alarm })
+    }
+
+    /// A link has failed, and would wake sleepers for ever: those who come lie down without it.
+    pub(crate) fn leave_bed(&mut self) {
+        self.alarm();
+        self.sleepers.bed = None;
+        // That was for those in the old bed.
+        self.sleepers.alarmed = false;
     }
 
     /// How long until something is to be done here that neither a peer nor the user will ask for:
@@ -287,8 +295,8 @@ impl Endpoint {
     /// Wakes all sleepers.
     pub fn alarm(&mut self) {
         if self.sleepers.count > 0
-            && !std::mem::replace(&mut self.sleepers.alarmed, true)
             && let Some(bed) = &self.sleepers.bed
+            && !std::mem::replace(&mut self.sleepers.alarmed, true)
         {
             let _ = rustix::io::write(&bed.alarm, &1u64.to_ne_bytes());
         }

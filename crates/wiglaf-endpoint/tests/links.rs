@@ -4,10 +4,12 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wiglaf_endpoint::{
-    Class, CompleteWhen, Completion, Endpoint, Epoch, JobKey, Outcome, PeerId, PostError, RecvOp,
-    Region, SendOp, Setup, Side,
+    Address, Class, CompleteWhen, Completion, Endpoint, Epoch, JobKey, Nap, Outcome, PeerId,
+    PostError, RecvOp, Region, SendOp, Setup, Side,
 };
+use wiglaf_link::Link;
 use wiglaf_link::fault::{Fault, Rates};
 use wiglaf_link_packet::PacketLink;
 use wiglaf_link_shm::ShmLink;
@@ -25,11 +27,15 @@ fn fresh_epoch() -> u64 {
     (u64::from(std::process::id()) << 32) | NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-fn endpoint(epoch: u64, link: Box<dyn wiglaf_link::Link>) -> Endpoint {
+fn endpoint(epoch: u64, link: Box<dyn Link>) -> Endpoint {
+    endpoint_over(epoch, vec![link])
+}
+
+fn endpoint_over(epoch: u64, links: Vec<Box<dyn Link>>) -> Endpoint {
     Endpoint::new(Setup {
         epoch: Epoch(epoch),
         key: JobKey([9; 16]),
-        links: vec![link],
+        links,
         silence_limit: Duration::from_secs(60),
         flow_control: true,
         encrypt: false,
@@ -45,11 +51,15 @@ fn shm(port: u16) -> Endpoint {
 }
 
 fn packet(node: &Node) -> Endpoint {
+    endpoint(fresh_epoch(), packet_link(node))
+}
+
+fn packet_link(node: &Node) -> Box<dyn Link> {
     let link = node.run(|| {
         let interface = interface::holding(node.ip).expect("readable").expect("the node's address");
         PacketLink::open(interface, SocketAddrV4::new(node.ip, 0))
     });
-    endpoint(fresh_epoch(), Box::new(link.expect("root may open packet sockets")))
+    Box::new(link.expect("root may open packet sockets"))
 }
 
 fn region(bytes: &mut [u8]) -> Region {
@@ -220,11 +230,15 @@ fn udp(node: &Node) -> Endpoint {
 }
 
 fn xdp(node: &Node) -> Endpoint {
+    endpoint(fresh_epoch(), xdp_link(node))
+}
+
+fn xdp_link(node: &Node) -> Box<dyn Link> {
     let link = node.run(|| {
         let interface = interface::holding(node.ip).expect("readable").expect("the node's address");
         XdpLink::open(interface, SocketAddrV4::new(node.ip, 0), Mode::Generic)
     });
-    endpoint(fresh_epoch(), Box::new(link.expect("root may open AF_XDP sockets")))
+    Box::new(link.expect("root may open AF_XDP sockets"))
 }
 
 /// Each link has its own way for what is longer than a datagram, and meets those of the others.
@@ -309,4 +323,43 @@ fn a_link_that_fails_ends_what_waits_for_it() {
     assert_eq!((link, a.take_failure().is_none()), ("packet", true), "{why}");
     assert_eq!(send(&mut a, to_b, 5, &mut out), Err(PostError::PeerGone));
     assert_eq!(recv(&mut a, 6, &mut into), Err(PostError::PeerGone));
+}
+
+/// A socket whose interface is gone is readable for ever.
+#[test]
+fn a_link_that_has_failed_keeps_nobody_awake() {
+    for open in [packet_link as fn(&Node) -> Box<dyn Link>, xdp_link] {
+        let Some(pair) = Pair::or_skip(1500) else { return };
+        let (epoch, failing) = (fresh_epoch(), open(&pair.a));
+        let shm = ShmLink::open(failing.local(), epoch).expect("shared memory");
+        let mut a = endpoint_over(epoch, vec![failing, Box::new(shm)]);
+        let at = SocketAddrV4::new(pair.b.ip, 9);
+        let to = a.insert(Address { at, epoch: Epoch::UNKNOWN });
+        // Asleep when it fails.
+        let nap = a.lie_down(PATIENCE).expect("nothing has arrived");
+        assert!(!is_rung(&nap));
+        pair.a.ip(&["link", "delete", INTERFACE]).expect("it was there");
+        let mut bytes = vec![1; 8];
+        send(&mut a, to, 1, &mut bytes).expect("nobody has noticed yet");
+        assert_eq!(completion(&mut a, Side::Send, &mut []).outcome, Outcome::PeerGone);
+        let (failure, _) = a.take_failure().expect("the failure is reported");
+        assert!(is_rung(&nap), "what it sleeps on has changed");
+        // Another one, while the first has not got up yet.
+        let second = a.lie_down(PATIENCE).expect("nothing has arrived");
+        assert!(!is_rung(&second), "{failure} goes on ringing");
+        a.alarm();
+        assert!(is_rung(&second));
+        a.get_up();
+        a.get_up();
+        let third = a.lie_down(PATIENCE).expect("nothing has arrived");
+        assert!(!is_rung(&third), "{failure} goes on ringing");
+        a.get_up();
+    }
+}
+
+fn is_rung(nap: &Nap) -> bool {
+    let fds = nap.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    let mut fds: Vec<PollFd<'_>> = fds.collect();
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&now)).expect("descriptors of ours") > 0
 }
