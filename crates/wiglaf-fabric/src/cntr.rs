@@ -14,12 +14,45 @@ use crate::guard::{EAGAIN, EINVAL, Errno, Fi, guard, guard_or, lock, not_busy, r
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::wait;
 
+/// A number, and what its user knows of it.
+#[derive(Default)]
+struct Count {
+    now: AtomicU64,
+    seen: AtomicU64,
+}
+
+impl Count {
+    fn get(&self) -> u64 {
+        self.now.load(Ordering::Acquire)
+    }
+
+    /// What is counted meanwhile is news, whatever its user sets.
+    fn set(&self, to: u64) {
+        self.now.store(to, Ordering::Release);
+        self.seen.store(to, Ordering::Release);
+    }
+
+    /// The same where its user adds to it.
+    fn add(&self, by: u64) {
+        self.now.fetch_add(by, Ordering::AcqRel);
+        self.seen.fetch_add(by, Ordering::AcqRel);
+    }
+
+    fn is_new(&self) -> bool {
+        self.get() != self.seen.load(Ordering::Acquire)
+    }
+
+    /// The number, which its user now knows, and whether it is news.
+    fn see(&self) -> (u64, bool) {
+        let now = self.get();
+        (now, self.seen.swap(now, Ordering::AcqRel) != now)
+    }
+}
+
 /// What endpoints share with the counter that they are bound to.
 pub(crate) struct CntrState {
-    value: AtomicU64,
-    errors: AtomicU64,
-    /// The value when it was last read: a reader who finds nothing new may give way.
-    seen: AtomicU64,
+    value: Count,
+    errors: Count,
     engines: Mutex<Vec<Weak<Gate<Engine>>>>,
     /// What applications sleep on, if they asked for it.
     descriptor: Option<Descriptor>,
@@ -35,7 +68,7 @@ impl CntrState {
     /// Counts an operation that went well or failed.
     pub(crate) fn count(&self, well: bool) {
         let counter = if well { &self.value } else { &self.errors };
-        counter.fetch_add(1, Ordering::AcqRel);
+        counter.now.fetch_add(1, Ordering::AcqRel);
     }
 
     /// From now on reading the counter moves data of `engine`.
@@ -66,17 +99,23 @@ impl CntrState {
         Ok(())
     }
 
-    /// Moves data, and says whether the value is another than was last read.
+    /// Moves data, and says whether the value or the errors are others than their user knows of.
     pub(crate) fn has_news(&self) -> Fi<bool> {
         self.progress()?;
         Ok(self.is_new())
     }
 
-    fn is_new(&self) -> bool {
-        self.value.load(Ordering::Acquire) != self.seen.load(Ordering::Acquire)
+    /// Its user has been told of the news.
+    pub(crate) fn told(&self) {
+        self.value.see();
+        self.errors.see();
     }
 
-    /// Whether one may sleep now: not when the value is a new one.
+    fn is_new(&self) -> bool {
+        self.value.is_new() || self.errors.is_new()
+    }
+
+    /// Whether one may sleep now: not when there are news.
     pub(crate) fn try_wait(&self) -> Fi<()> {
         if self.has_news()? {
             return Err(EAGAIN);
@@ -96,11 +135,12 @@ impl CntrState {
         }
     }
 
-    fn read(&self, which: &AtomicU64) -> Fi<u64> {
+    fn read(&self) -> Fi<u64> {
         self.disarm();
         self.progress()?;
-        let value = which.load(Ordering::Acquire);
-        if self.seen.swap(value, Ordering::AcqRel) == value {
+        let (value, is_new) = self.value.see();
+        // A reader who finds nothing new may give way.
+        if !is_new {
             let only = match &lock(&self.engines)?[..] {
                 [engine] => engine.upgrade(),
                 _ => None,
@@ -112,15 +152,21 @@ impl CntrState {
         Ok(value)
     }
 
+    fn read_errors(&self) -> Fi<u64> {
+        self.disarm();
+        self.progress()?;
+        Ok(self.errors.see().0)
+    }
+
     fn wait(&self, threshold: u64, timeout_ms: libc::c_int) -> Fi<()> {
         let deadline = wait::deadline(timeout_ms);
-        let errors = self.errors.load(Ordering::Acquire);
+        let errors = self.errors.get();
         loop {
             self.progress()?;
-            if self.value.load(Ordering::Acquire) >= threshold {
+            if self.value.get() >= threshold {
                 return Ok(());
             }
-            if self.errors.load(Ordering::Acquire) != errors {
+            if self.errors.get() != errors {
                 return Err(Errno(fi::FI_EAVAIL));
             }
             let left = wait::time_left(deadline);
@@ -131,8 +177,7 @@ impl CntrState {
                 lock(&self.engines)?.iter().filter_map(Weak::upgrade).collect();
             wait::sleep(&engines, left, |_, engine| {
                 engine.settle_all();
-                self.value.load(Ordering::Acquire) >= threshold
-                    || self.errors.load(Ordering::Acquire) != errors
+                self.value.get() >= threshold || self.errors.get() != errors
             })?;
         }
     }
@@ -190,9 +235,8 @@ pub(crate) unsafe extern "C" fn open(
         let opened = Cntr {
             fid: fi::fid_cntr { fid: new_fid::<Cntr>(context, &FID_OPS), ops: table(&OPS) },
             state: Arc::new(CntrState {
-                value: AtomicU64::new(0),
-                errors: AtomicU64::new(0),
-                seen: AtomicU64::new(0),
+                value: Count::default(),
+                errors: Count::default(),
                 engines: Mutex::default(),
                 descriptor: wants_descriptor.then(Descriptor::new).transpose()?,
                 domain: Arc::clone(&domain.state),
@@ -242,32 +286,32 @@ unsafe fn change(cntr: *mut fi::fid_cntr, call: impl FnOnce(&CntrState)) -> libc
 
 unsafe extern "C" fn read(cntr: *mut fi::fid_cntr) -> u64 {
     // SAFETY: fi_cntr(3) demands a live counter, here and below.
-    unsafe { value(cntr, |state| state.read(&state.value)) }
+    unsafe { value(cntr, CntrState::read) }
 }
 
 unsafe extern "C" fn readerr(cntr: *mut fi::fid_cntr) -> u64 {
     // SAFETY: see `read`.
-    unsafe { value(cntr, |state| Ok(state.errors.load(Ordering::Acquire))) }
+    unsafe { value(cntr, CntrState::read_errors) }
 }
 
 unsafe extern "C" fn add(cntr: *mut fi::fid_cntr, by: u64) -> libc::c_int {
     // SAFETY: see `read`.
-    unsafe { change(cntr, |state| _ = state.value.fetch_add(by, Ordering::AcqRel)) }
+    unsafe { change(cntr, |state| state.value.add(by)) }
 }
 
 unsafe extern "C" fn set(cntr: *mut fi::fid_cntr, to: u64) -> libc::c_int {
     // SAFETY: see `read`.
-    unsafe { change(cntr, |state| state.value.store(to, Ordering::Release)) }
+    unsafe { change(cntr, |state| state.value.set(to)) }
 }
 
 unsafe extern "C" fn adderr(cntr: *mut fi::fid_cntr, by: u64) -> libc::c_int {
     // SAFETY: see `read`.
-    unsafe { change(cntr, |state| _ = state.errors.fetch_add(by, Ordering::AcqRel)) }
+    unsafe { change(cntr, |state| state.errors.add(by)) }
 }
 
 unsafe extern "C" fn seterr(cntr: *mut fi::fid_cntr, to: u64) -> libc::c_int {
     // SAFETY: see `read`.
-    unsafe { change(cntr, |state| state.errors.store(to, Ordering::Release)) }
+    unsafe { change(cntr, |state| state.errors.set(to)) }
 }
 
 unsafe extern "C" fn wait(

@@ -25,6 +25,13 @@ impl Watched {
             Self::Counter(counter) => counter.has_news(),
         }
     }
+
+    /// A queue has news until it has been read; a counter's are told once.
+    fn told(&self) {
+        if let Self::Counter(counter) = self {
+            counter.told();
+        }
+    }
 }
 
 struct Member {
@@ -100,6 +107,7 @@ unsafe extern "C" fn poll(
             let mut written = 0;
             for member in &*members {
                 if member.watched.has_news()? && written < room {
+                    member.watched.told();
                     let context = ptr::with_exposed_provenance_mut(member.context);
                     // SAFETY: fi_poll(3) demands room for `count` contexts.
                     unsafe { contexts.add(written).write(context) };

@@ -416,6 +416,57 @@ static void selective(void)
     done(a.tx, NULL);
 }
 
+/* Whether a set says within reason that there are news. */
+static int has_news(struct fid_poll *set)
+{
+    void *context;
+    int n = 0;
+    for (int i = 0; i < 100000 && n == 0; i++) {
+        fi_cq_read(a.tx, NULL, 0);
+        n = fi_poll(set, &context, 1);
+    }
+    return n;
+}
+
+/* A set tells of a counter whose value or errors have changed, once. */
+static void watched_counters(void)
+{
+    struct fi_poll_attr attr = {0};
+    struct fid_poll *set;
+    void *context;
+    GIVES(0, fi_poll_open(domain, &attr, &set));
+    GIVES(0, fi_poll_add(set, &b.received->fid, 0));
+    fi_cntr_readerr(b.received);
+    GIVES(0, fi_cntr_set(b.received, 1));
+    GIVES(1, fi_cntr_read(b.received));
+    GIVES(0, fi_poll(set, &context, 1));
+    GIVES(0, fi_cntr_set(b.received, 0));
+    GIVES(0, fi_poll(set, &context, 1));
+    GIVES(0, fi_trecv(b.ep, in, 10, NULL, b.other, 5, 0, in));
+    GIVES(0, fi_tinject(a.ep, out, 10, a.other, 5));
+    GIVES(1, has_news(set));
+    GIVES(0, fi_poll(set, &context, 1));
+    GIVES(0, fi_cntr_add(b.received, 5));
+    GIVES(0, fi_poll(set, &context, 1));
+    GIVES(6, fi_cntr_read(b.received));
+    /* Errors alone, of which a call without room for them tells nothing. */
+    GIVES(0, fi_trecv(b.ep, in, 10, NULL, b.other, 99, 0, in));
+    GIVES(0, fi_cancel(&b.ep->fid, in));
+    GIVES(0, fi_poll(set, NULL, 0));
+    GIVES(1, fi_poll(set, &context, 1));
+    GIVES(0, fi_poll(set, &context, 1));
+    failed(b.rx, in, FI_ECANCELED);
+    /* Who reads no more than the errors moves data, too. */
+    uint64_t errors = fi_cntr_readerr(b.received);
+    GIVES(0, fi_trecv(b.ep, in, 10, NULL, b.other, 5, 0, in));
+    GIVES(0, fi_tinject(a.ep, out, 20, a.other, 5));
+    for (int i = 0; i < 100000 && fi_cntr_readerr(b.received) == errors; i++) fi_cq_read(a.tx, NULL, 0);
+    GIVES(errors + 1, fi_cntr_readerr(b.received));
+    GIVES(0, fi_poll(set, &context, 1));
+    failed(b.rx, in, FI_ETRUNC);
+    GIVES(0, fi_close(&set->fid));
+}
+
 /* Nobody listens at b's first entry: what waits for a completion fails, what does not is forgotten, and
  * later posts are refused. */
 static void gone(void)
@@ -460,6 +511,7 @@ int main(void)
     close_pair();
     open_pair(FI_CQ_FORMAT_TAGGED, FI_SELECTIVE_COMPLETION);
     selective();
+    watched_counters();
     close_pair();
     close_domain();
     puts("passed");
