@@ -124,18 +124,20 @@ impl Descriptor {
         engines: &[Shared],
         ready: impl Fn(usize, &mut Engine) -> bool,
     ) -> Fi<()> {
-        self.disarm();
+        // Others who ask at the same time wait: they would lie down on the same.
+        let mut asleep = lock(&self.asleep)?;
+        self.rouse(&mut asleep);
         self.signal.lower();
         let naps = wait::lie_down(engines, Duration::MAX, ready)?.ok_or(EAGAIN)?;
-        let limit = naps.iter().map(Nap::limit).min();
-        let mut asleep = lock(&self.asleep)?;
-        for (engine, nap) in engines.iter().zip(naps) {
-            for fd in nap.fds() {
-                self.watch(fd)?;
-            }
-            asleep.push((engine.clone(), nap));
+        let limit = naps.iter().map(Nap::limit).min().unwrap_or_default();
+        asleep.extend(engines.iter().cloned().zip(naps));
+        let mut fds = asleep.iter().flat_map(|(_, nap)| nap.fds());
+        let armed = fds.try_for_each(|fd| self.watch(fd)).and_then(|()| self.set_timer(limit));
+        drop(fds);
+        if armed.is_err() {
+            self.rouse(&mut asleep);
         }
-        self.set_timer(limit.unwrap_or_default())
+        armed
     }
 
     fn watch(&self, fd: BorrowedFd<'_>) -> Fi<()> {
@@ -156,10 +158,15 @@ impl Descriptor {
 
     /// Somebody looks: the sleep is over. The timer stays, for others who may sleep on.
     pub(crate) fn disarm(&self) {
-        let Ok(mut asleep) = lock(&self.asleep) else { return };
+        if let Ok(mut asleep) = lock(&self.asleep) {
+            self.rouse(&mut asleep);
+        }
+    }
+
+    fn rouse(&self, asleep: &mut Vec<(Shared, Nap)>) {
         for (engine, nap) in asleep.drain(..) {
             for fd in nap.fds() {
-                // Watched since `arm`; the entry would outlive the descriptor otherwise.
+                // Watched since `arm`, if all went well; the entry would outlive the descriptor otherwise.
                 let _ = delete(&self.epoll, fd);
             }
             if let Ok(mut engine) = lock(&engine) {
@@ -171,7 +178,14 @@ impl Descriptor {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+    use std::sync::Arc;
+
+    use wiglaf_endpoint::{Address, Epoch};
+    use wiglaf_gate::Gate;
+
     use super::*;
+    use crate::ep::open_engine;
 
     fn is_readable(fd: RawFd) -> bool {
         use rustix::event::{PollFd, PollFlags, poll};
@@ -189,6 +203,45 @@ mod tests {
         assert!(is_readable(descriptor.fd()));
         descriptor.signal.lower();
         assert!(!is_readable(descriptor.fd()));
+    }
+
+    fn engine() -> Shared {
+        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let engine = open_engine(Some(Address { at, epoch: Epoch::UNKNOWN })).unwrap();
+        Arc::new(Gate::new(engine, false))
+    }
+
+    fn sleepers(engine: &Shared) -> u32 {
+        lock(engine).unwrap().endpoint.sleepers()
+    }
+
+    #[test]
+    fn threads_may_ask_at_once() {
+        let (descriptor, engine) = (Descriptor::new().unwrap(), engine());
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        let armed = descriptor.arm(std::slice::from_ref(&engine), |_, _| false);
+                        assert!(matches!(armed, Ok(()) | Err(EAGAIN)), "{armed:?}");
+                    }
+                });
+            }
+        });
+        assert!(sleepers(&engine) <= 1, "one for the descriptor");
+        descriptor.disarm();
+        assert_eq!(sleepers(&engine), 0);
+    }
+
+    #[test]
+    fn who_cannot_be_told_does_not_lie_down() {
+        let (descriptor, engine) = (Descriptor::new().unwrap(), engine());
+        let nap = lock(&engine).unwrap().endpoint.lie_down(Duration::MAX).unwrap();
+        nap.fds().for_each(|fd| descriptor.watch(fd).unwrap()); // once is all that is allowed
+        let armed = descriptor.arm(std::slice::from_ref(&engine), |_, _| false);
+        assert_eq!(armed, Err(Errno(libc::EEXIST)));
+        assert_eq!(sleepers(&engine), 1);
+        lock(&engine).unwrap().endpoint.get_up();
     }
 
     #[test]
