@@ -148,16 +148,12 @@ unsafe extern "C" fn regattr(
     guard(|| {
         // SAFETY: fi_mr(3) demands valid attributes, and what `register` does.
         unsafe {
-            let attr = attr.as_ref().ok_or(EINVAL)?;
-            if attr.iface != fi::FI_HMEM_SYSTEM {
-                return refuse!(
-                    Errno(fi::FI_ENOSYS),
-                    "mr_regattr: memory of devices is not offered"
-                );
-            }
-            let memory = Regions::read(attr.mr_iov, attr.iov_count)?;
-            let key = attr.requested_key;
-            let asked = Asked { access: attr.access, key, context: attr.context };
+            not_null(attr)?;
+            // No reference to the whole: with older headers it ends before the interface of the
+            // memory's device, which counts only with FI_HMEM.
+            let memory = Regions::read((*attr).mr_iov, (*attr).iov_count)?;
+            let key = (*attr).requested_key;
+            let asked = Asked { access: (*attr).access, key, context: (*attr).context };
             register(domain, &memory, &asked, mr)
         }
     })
