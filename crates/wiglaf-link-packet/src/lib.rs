@@ -169,7 +169,7 @@ impl PacketLink {
     fn with_trains(
         trains: bool,
         packet: OwnedFd,
-        plain: FrameSocket,
+        mut plain: FrameSocket,
         bulk: BulkSocket,
         interface: Interface,
     ) -> Result<Self, OpenError> {
@@ -181,7 +181,7 @@ impl PacketLink {
         filter::attach(plain.as_fd(), &filter::not_from_interface(interface.index))
             .map_err(OpenError::Packet)?;
         if trains {
-            plain.drop_trains_whole();
+            plain.take_trains();
         }
         let limits = Limits {
             frame_len_max,

@@ -5,14 +5,14 @@ use std::io;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::time::Duration;
 
-use wiglaf_link::{Arrived, Deliver, Sent, Unreachable};
+use wiglaf_link::{Deliver, Sent, Unreachable};
 
 use crate::frame::{BATCH_MAX, local_v4, send_many};
 use crate::lend::Lender;
 use crate::refused::Refused;
 use crate::sys::{self, Control, SOCKADDR_LEN, Trouble, trouble};
+use crate::trains::{self, SLOT_LEN};
 use crate::{FRAME_LEN_MAX, UDP_IP_HEADER_LEN, interface};
 
 /// Longest train: what the 16-bit lengths of IPv4 and UDP allow.
@@ -32,9 +32,6 @@ const COST_PER_BYTE: usize = 3;
 /// More on the way makes nothing faster, but falls out of the caches; what
 /// the buffer holds beyond it is for peers who send at the same time.
 const WINDOW_LEN_MAX: usize = 4 << 20;
-
-/// Room for one train, however long the kernel has made it.
-const SLOT_LEN: usize = 1 << 16;
 
 /// Most trains of one system call, once datagrams come alone: so a peer without segmentation
 /// offload costs less, and so does a stranger, who need not send trains.
@@ -276,24 +273,9 @@ impl BulkSocket {
 
     /// At most `N` trains by one system call; says how many datagrams were in them.
     fn recv_trains<const N: usize>(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
-        let mut arrivals = [Arrival::NONE; N];
-        let trains = recv_many(self.socket.as_fd(), &mut self.slots, &mut arrivals)?;
-        let mut count = 0;
         self.alone = false;
-        let now = clock_ns();
-        for (arrival, slot) in arrivals[..trains].iter().zip(self.slots.chunks(SLOT_LEN)) {
-            self.alone |= arrival.segment_len >= arrival.len;
-            let segment_len = arrival.segment_len.max(1);
-            // Before it came only if the clock was set meanwhile.
-            let waited = arrival.at_ns.and_then(|at| u64::try_from(now - at).ok());
-            deliver(&Arrived {
-                from: arrival.from,
-                bytes: &slot[..arrival.len],
-                segment_len,
-                waited: waited.map(Duration::from_nanos),
-            });
-            count += arrival.len.div_ceil(segment_len).max(1);
-        }
+        let (count, alone) = trains::recv::<N>(self.socket.as_fd(), &mut self.slots, deliver)?;
+        self.alone = alone;
         Ok(count)
     }
 }
@@ -308,35 +290,6 @@ impl AsRawFd for BulkSocket {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
-}
-
-/// A received train.
-#[derive(Clone, Copy)]
-struct Arrival {
-    from: SocketAddrV4,
-    len: usize,
-    segment_len: usize,
-    /// When the kernel got it, by [`clock_ns`].
-    at_ns: Option<i64>,
-}
-
-impl Arrival {
-    const NONE: Self = Self {
-        from: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
-        len: 0,
-        segment_len: 0,
-        at_ns: None,
-    };
-}
-
-/// The clock by which the kernel marks what arrives.
-fn clock_ns() -> i64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    in_ns(now.tv_sec, now.tv_nsec)
-}
-
-fn in_ns(seconds: i64, nanoseconds: i64) -> i64 {
-    seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
 }
 
 fn send_train(
@@ -370,81 +323,6 @@ fn send_train(
         libc::sendmsg(socket.as_raw_fd(), &raw const msg, libc::MSG_DONTWAIT)
     };
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Receives at most `N` trains, each into a slot of its own, and says how many.
-fn recv_many<const N: usize>(
-    socket: BorrowedFd<'_>,
-    slots: &mut [u8],
-    arrivals: &mut [Arrival; N],
-) -> io::Result<usize> {
-    let mut names = [sys::to_sockaddr(Arrival::NONE.from); N];
-    let mut iovs = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; N];
-    let mut controls = [Control([0; 128]); N];
-    // SAFETY: all-zero bytes are a valid `mmsghdr`.
-    let mut msgs: [libc::mmsghdr; N] = unsafe { mem::zeroed() };
-    for (i, slot) in slots.chunks_exact_mut(SLOT_LEN).take(N).enumerate() {
-        iovs[i] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: SLOT_LEN };
-        let msg = &mut msgs[i].msg_hdr;
-        msg.msg_name = (&raw mut names[i]).cast();
-        msg.msg_namelen = SOCKADDR_LEN;
-        msg.msg_iov = &raw mut iovs[i];
-        msg.msg_iovlen = 1;
-        msg.msg_control = controls[i].0.as_mut_ptr().cast();
-        msg.msg_controllen = controls[i].0.len() as _;
-    }
-    // SAFETY: each message points at its own live address, vector, control room and slot, of the
-    // lengths stated; without a slot, at none.
-    let status = unsafe {
-        libc::recvmmsg(
-            socket.as_raw_fd(),
-            msgs.as_mut_ptr(),
-            N as libc::c_uint,
-            libc::MSG_DONTWAIT,
-            std::ptr::null_mut(),
-        )
-    };
-    let count = usize::try_from(status).map_err(|_| io::Error::last_os_error())?;
-    for (i, msg) in msgs.iter().take(count).enumerate() {
-        let len = (msg.msg_len as usize).min(SLOT_LEN);
-        // SAFETY: the kernel has filled the message, whose control room is live.
-        let (segment_len, at_ns) = unsafe { told_of(&msg.msg_hdr) };
-        let segment_len = segment_len.unwrap_or(len);
-        arrivals[i] = Arrival { from: sys::from_sockaddr(&names[i]), len, segment_len, at_ns };
-    }
-    Ok(count)
-}
-
-/// How long the datagrams of a received train are, and when it came, if the kernel says so.
-///
-/// # Safety
-/// The kernel has filled `msg`, and its control buffer is live.
-unsafe fn told_of(msg: &libc::msghdr) -> (Option<usize>, Option<i64>) {
-    let (mut segment_len, mut at_ns) = (None, None);
-    // SAFETY: the walk stays within the control buffer, and a payload is read unaligned and only
-    // when the header's length covers it.
-    unsafe {
-        let mut at = libc::CMSG_FIRSTHDR(msg);
-        while !at.is_null() {
-            let len = ((*at).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
-            let payload = libc::CMSG_DATA(at);
-            match ((*at).cmsg_level, (*at).cmsg_type) {
-                (libc::SOL_UDP, libc::UDP_GRO) if len >= mem::size_of::<libc::c_int>() => {
-                    let raw = payload.cast::<libc::c_int>().read_unaligned();
-                    segment_len = usize::try_from(raw).ok();
-                }
-                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS)
-                    if len >= mem::size_of::<libc::timespec>() =>
-                {
-                    let raw = payload.cast::<libc::timespec>().read_unaligned();
-                    at_ns = Some(in_ns(raw.tv_sec, raw.tv_nsec));
-                }
-                _ => {}
-            }
-            at = libc::CMSG_NXTHDR(msg, at);
-        }
-    }
-    (segment_len, at_ns)
 }
 
 /// Longest payload that fits an interface's MTU.

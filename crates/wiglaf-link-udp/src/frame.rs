@@ -9,9 +9,13 @@ use wiglaf_link::{Arrived, Deliver, Sent, Unreachable};
 
 use crate::refused::Refused;
 use crate::sys::{self, SOCKADDR_LEN, Trouble, trouble};
+use crate::trains;
 
 /// Most datagrams of one system call.
 pub const BATCH_MAX: usize = 32;
+
+/// Most trains of one system call.
+const TRAINS_MAX: usize = 8;
 
 /// Room for one datagram of a batch; longer ones are dropped.
 const SLOT_LEN: usize = 9216;
@@ -31,6 +35,8 @@ pub struct FrameSocket {
     local: SocketAddrV4,
     refused: Refused,
     slots: Vec<u8>,
+    /// Slots are for trains.
+    trains: bool,
     /// The last receive found something: more may be waiting.
     backlog: bool,
     lost: u64,
@@ -61,17 +67,20 @@ impl FrameSocket {
             local,
             refused: Refused::default(),
             slots: vec![0; BATCH_MAX * SLOT_LEN],
+            trains: false,
             backlog: false,
             lost: 0,
         })
     }
 
-    /// Has trains come as one to this socket (UDP_GRO, udp(7)), which has a filter that drops them:
-    /// otherwise the kernel cuts each into datagrams first, and drops those. Trains that pass the
-    /// filter are too long for [`FrameSocket::recv`].
-    pub fn drop_trains_whole(&self) {
+    /// Has trains come as one to this socket, which has a filter that drops most of what comes:
+    /// otherwise the kernel cuts each into datagrams first, and drops those.
+    pub fn take_trains(&mut self) {
         // Kernels before 5.0 do not know it, and have no trains to drop.
-        let _ = sys::set_int(self.socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1);
+        self.trains = sys::set_int(self.socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
+        if self.trains {
+            self.slots = vec![0; TRAINS_MAX * trains::SLOT_LEN];
+        }
     }
 
     /// The address it is bound to.
@@ -186,8 +195,12 @@ impl FrameSocket {
     /// When the socket is unusable.
     pub fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         for _ in 0..TRIES_MAX {
-            let result =
-                if self.backlog { self.recv_batch(deliver) } else { self.recv_one(deliver) };
+            let result = match (self.trains, self.backlog) {
+                (true, true) => self.recv_trains::<TRAINS_MAX>(deliver),
+                (true, false) => self.recv_trains::<1>(deliver),
+                (false, true) => self.recv_batch(deliver),
+                (false, false) => self.recv_one(deliver),
+            };
             match result {
                 Ok(count) => {
                     self.backlog = count > 0;
@@ -205,6 +218,11 @@ impl FrameSocket {
             }
         }
         Ok(0)
+    }
+
+    fn recv_trains<const N: usize>(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+        let (count, _) = trains::recv::<N>(self.socket.as_fd(), &mut self.slots, deliver)?;
+        Ok(count)
     }
 
     fn recv_one(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {

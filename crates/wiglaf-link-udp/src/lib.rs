@@ -20,6 +20,7 @@ mod refused;
 #[forbid(unsafe_code)]
 mod routes;
 mod sys;
+mod trains;
 
 use std::io;
 use std::net::SocketAddrV4;

@@ -379,3 +379,30 @@ fn interfaces_are_described() {
     assert!(found.is_neighbour(pair.b.ip) && !found.is_neighbour(pair.a.ip));
     assert!(!found.is_neighbour(Ipv4Addr::new(10, 78, 0, 2)));
 }
+
+/// What the kernel has not cut on its way is as many datagrams as if it had.
+#[test]
+fn a_socket_that_takes_trains_hands_over_their_datagrams() {
+    let mut bulk = BulkSocket::open(Ipv4Addr::LOCALHOST).expect("bound");
+    let mut frames = FrameSocket::open(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("bound");
+    frames.take_trains();
+    let source = SocketAddrV4::new(Ipv4Addr::LOCALHOST, bulk.port());
+    let bytes = pattern(20 * 1400 + 9);
+    let expected: Datagrams = bytes.chunks(1400).map(|one| (source, one.to_vec())).collect();
+    for trains in [1, 3] {
+        for _ in 0..trains {
+            assert_eq!(bulk.send(frames.local(), 1400, &bytes).expect("sent"), Sent::All);
+        }
+        let (mut got, mut found) = (Datagrams::new(), 1);
+        while found > 0 {
+            found = frames
+                .recv(&mut |train| {
+                    got.extend(train.datagrams().map(|one| (train.from, one.to_vec())));
+                })
+                .expect("the socket works");
+        }
+        let expected: Datagrams = vec![expected.clone(); trains].concat();
+        assert_eq!(got, expected);
+    }
+    assert_eq!(frames.lost(), 0);
+}

@@ -1,0 +1,146 @@
+//! Receiving trains: several datagrams of one sender that the kernel, or the network interface, has
+//! put together (UDP_GRO, udp(7)).
+
+use std::io;
+use std::mem;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use wiglaf_link::{Arrived, Deliver};
+
+use crate::sys::{self, Control, SOCKADDR_LEN};
+
+/// Room for one train, however long the kernel has made it.
+pub(crate) const SLOT_LEN: usize = 1 << 16;
+
+/// Hands over at most `N` trains, received by one system call each into a slot of [`SLOT_LEN`]; says how
+/// many datagrams were in them, and whether any came alone.
+pub(crate) fn recv<const N: usize>(
+    socket: BorrowedFd<'_>,
+    slots: &mut [u8],
+    deliver: &mut Deliver<'_>,
+) -> io::Result<(usize, bool)> {
+    let mut arrivals = [Arrival::NONE; N];
+    let trains = recv_many(socket, slots, &mut arrivals)?;
+    let (mut count, mut alone) = (0, false);
+    let now = clock_ns();
+    for (arrival, slot) in arrivals[..trains].iter().zip(slots.chunks(SLOT_LEN)) {
+        alone |= arrival.segment_len >= arrival.len;
+        let segment_len = arrival.segment_len.max(1);
+        // Before it came only if the clock was set meanwhile.
+        let waited = arrival.at_ns.and_then(|at| u64::try_from(now - at).ok());
+        deliver(&Arrived {
+            from: arrival.from,
+            bytes: &slot[..arrival.len],
+            segment_len,
+            waited: waited.map(Duration::from_nanos),
+        });
+        count += arrival.len.div_ceil(segment_len).max(1);
+    }
+    Ok((count, alone))
+}
+
+/// A received train.
+#[derive(Clone, Copy)]
+struct Arrival {
+    from: SocketAddrV4,
+    len: usize,
+    segment_len: usize,
+    /// When the kernel got it, by [`clock_ns`].
+    at_ns: Option<i64>,
+}
+
+impl Arrival {
+    const NONE: Self = Self {
+        from: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
+        len: 0,
+        segment_len: 0,
+        at_ns: None,
+    };
+}
+
+/// The clock by which the kernel marks what arrives.
+fn clock_ns() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    in_ns(now.tv_sec, now.tv_nsec)
+}
+
+fn in_ns(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
+}
+
+/// Receives at most `N` trains, each into a slot of its own, and says how many.
+fn recv_many<const N: usize>(
+    socket: BorrowedFd<'_>,
+    slots: &mut [u8],
+    arrivals: &mut [Arrival; N],
+) -> io::Result<usize> {
+    let mut names = [sys::to_sockaddr(Arrival::NONE.from); N];
+    let mut iovs = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; N];
+    let mut controls = [Control([0; 128]); N];
+    // SAFETY: all-zero bytes are a valid `mmsghdr`.
+    let mut msgs: [libc::mmsghdr; N] = unsafe { mem::zeroed() };
+    for (i, slot) in slots.chunks_exact_mut(SLOT_LEN).take(N).enumerate() {
+        iovs[i] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: SLOT_LEN };
+        let msg = &mut msgs[i].msg_hdr;
+        msg.msg_name = (&raw mut names[i]).cast();
+        msg.msg_namelen = SOCKADDR_LEN;
+        msg.msg_iov = &raw mut iovs[i];
+        msg.msg_iovlen = 1;
+        msg.msg_control = controls[i].0.as_mut_ptr().cast();
+        msg.msg_controllen = controls[i].0.len() as _;
+    }
+    // SAFETY: each message points at its own live address, vector, control room and slot, of the
+    // lengths stated; without a slot, at none.
+    let status = unsafe {
+        libc::recvmmsg(
+            socket.as_raw_fd(),
+            msgs.as_mut_ptr(),
+            N as libc::c_uint,
+            libc::MSG_DONTWAIT,
+            std::ptr::null_mut(),
+        )
+    };
+    let count = usize::try_from(status).map_err(|_| io::Error::last_os_error())?;
+    for (i, msg) in msgs.iter().take(count).enumerate() {
+        let len = (msg.msg_len as usize).min(SLOT_LEN);
+        // SAFETY: the kernel has filled the message, whose control room is live.
+        let (segment_len, at_ns) = unsafe { told_of(&msg.msg_hdr) };
+        let segment_len = segment_len.unwrap_or(len);
+        arrivals[i] = Arrival { from: sys::from_sockaddr(&names[i]), len, segment_len, at_ns };
+    }
+    Ok(count)
+}
+
+/// How long the datagrams of a received train are, and when it came, if the kernel says so.
+///
+/// # Safety
+/// The kernel has filled `msg`, and its control buffer is live.
+unsafe fn told_of(msg: &libc::msghdr) -> (Option<usize>, Option<i64>) {
+    let (mut segment_len, mut at_ns) = (None, None);
+    // SAFETY: the walk stays within the control buffer, and a payload is read unaligned and only
+    // when the header's length covers it.
+    unsafe {
+        let mut at = libc::CMSG_FIRSTHDR(msg);
+        while !at.is_null() {
+            let len = ((*at).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+            let payload = libc::CMSG_DATA(at);
+            match ((*at).cmsg_level, (*at).cmsg_type) {
+                (libc::SOL_UDP, libc::UDP_GRO) if len >= mem::size_of::<libc::c_int>() => {
+                    let raw = payload.cast::<libc::c_int>().read_unaligned();
+                    segment_len = usize::try_from(raw).ok();
+                }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS)
+                    if len >= mem::size_of::<libc::timespec>() =>
+                {
+                    let raw = payload.cast::<libc::timespec>().read_unaligned();
+                    at_ns = Some(in_ns(raw.tv_sec, raw.tv_nsec));
+                }
+                _ => {}
+            }
+            at = libc::CMSG_NXTHDR(msg, at);
+        }
+    }
+    (segment_len, at_ns)
+}
