@@ -70,6 +70,11 @@ impl Transport {
                 continue; // an earlier entry has taken its place
             }
             session.timer_queued_at = None;
+            // Who finds his own timer so late was stopped, and heard nobody meanwhile.
+            let late = now.since(at);
+            if late >= SILENCE_CHECK {
+                session.heard_at = now.min(session.heard_at + late);
+            }
             match session.state {
                 State::Open => self.expire(index, now, sink),
                 State::Closed if session.ordered_debt.expire(now) => self.wake(index),

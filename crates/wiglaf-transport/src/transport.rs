@@ -207,7 +207,7 @@ impl Transport {
     }
 
     /// Makes a peer known; the same peer gets the same number again. Without an epoch, that is
-    /// whoever is at `at`, but not who was before and is gone.
+    /// whoever is at `at`, but not who was there before and has ended.
     pub fn connect(&mut self, at: SocketAddrV4, epoch: Epoch, path: usize) -> PeerId {
         if epoch.is_known() {
             if let Some(index) = self.by_epoch.get(&epoch).copied() {
@@ -222,23 +222,31 @@ impl Transport {
             if let Some(index) = self.name(at, epoch) {
                 return PeerId(index);
             }
-        } else if let Some(index) = self.open_at(at) {
+        } else if let Some(index) = self.whoever_is_at(at) {
             return PeerId(index);
         }
         PeerId(self.add_session(at, epoch, path.min(self.config.paths.len() - 1)))
     }
 
-    /// The session with who is at `at`; one that has ended was with somebody before.
-    fn open_at(&self, at: SocketAddrV4) -> Option<u32> {
+    /// The session with who is at `at`, unless he has ended.
+    fn whoever_is_at(&self, at: SocketAddrV4) -> Option<u32> {
         let index = *self.by_address.get(&at)?;
-        (self.sessions[index as usize].state == State::Open).then_some(index)
+        let session = &self.sessions[index as usize];
+        let has_ended = match session.state {
+            State::Open => false,
+            State::Closed => true,
+            // Who has been heard may live on, and would take what a new session numbers from 0 for
+            // the old one's. Who was never heard may not have started then.
+            State::Gone => session.used && !session.epoch.is_known(),
+        };
+        (!has_ended).then_some(index)
     }
 
     /// Gives the session with whoever is at `at` the epoch, if it has none yet.
     pub(crate) fn name(&mut self, at: SocketAddrV4, epoch: Epoch) -> Option<u32> {
-        let index = self.open_at(at)?;
+        let index = *self.by_address.get(&at)?;
         let session = &mut self.sessions[index as usize];
-        if session.epoch.is_known() {
+        if session.state != State::Open || session.epoch.is_known() {
             return None;
         }
         session.epoch = epoch;

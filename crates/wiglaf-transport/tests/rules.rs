@@ -726,14 +726,41 @@ fn who_starts_where_somebody_was_given_up_is_another() {
     let first = net.outgoing(1);
     net.deliver(0, &first);
     assert_eq!(net.sides[0].app.tags, [1]);
-    // Once that one has ended, the address means its successor.
     let a = &mut net.sides[0];
     let second = a.transport.connect(address(1), Epoch::UNKNOWN, 0);
+    assert!(a.peer < second);
     assert_eq!(a.transport.peer(second).unwrap().epoch, Epoch(11));
+    // It may live on, and know us: with a second session it would take new packets for old ones.
     a.transport.give_up(second, Gone::Silent, &mut a.app);
-    let third = a.transport.connect(address(1), Epoch::UNKNOWN, 0);
-    assert!(a.peer < second && second < third);
-    assert!(!a.transport.peer(third).unwrap().is_gone);
+    assert_eq!(a.transport.connect(address(1), Epoch::UNKNOWN, 0), second);
+}
+
+/// Once it has ended, the address means its successor.
+#[test]
+fn who_has_said_good_bye_is_not_who_comes_after() {
+    let mut net = nameless();
+    net.send(1, 1, 8).unwrap();
+    let first = net.outgoing(1);
+    net.deliver(0, &first);
+    net.settle();
+    net.sides[1].transport.close(|_| false);
+    let good_bye = net.outgoing(1);
+    net.deliver(0, &good_bye);
+    let a = &mut net.sides[0];
+    assert_eq!(a.app.gone, [Gone::Closed]);
+    let next = a.transport.connect(address(1), Epoch::UNKNOWN, 0);
+    assert!(next > a.peer && !a.transport.peer(next).unwrap().is_gone);
+}
+
+/// Else each try would leave a session behind.
+#[test]
+fn an_address_that_cannot_be_reached_stays_one_peer() {
+    let mut net = nameless();
+    let a = &mut net.sides[0];
+    let nowhere = address(0);
+    let peer = a.transport.connect(nowhere, Epoch::UNKNOWN, 0);
+    a.transport.give_up(peer, Gone::Unreachable, &mut a.app);
+    assert_eq!(a.transport.connect(nowhere, Epoch::UNKNOWN, 0), peer);
 }
 
 /// Trains come from a port of their own, where nobody who knows the address only expects the peer.
@@ -906,6 +933,21 @@ fn silence_has_a_limit_of_its_own() {
     }
     assert_eq!(net.sides[0].app.gone, [Gone::Silent]);
     assert_eq!(net.sides[0].app.sent, [(1, false)]);
+}
+
+/// A stopped process, a debugger, a virtual machine that stood still.
+#[test]
+fn who_was_stopped_does_not_take_its_peers_for_silent() {
+    let mut net = Net::with_silence_limit(Duration::from_secs(2));
+    net.send(0, 1, 8).unwrap();
+    net.outgoing(0); // lost
+    net.advance(Duration::from_secs(3600));
+    assert!(net.sides[0].app.gone.is_empty());
+    net.settle();
+    net.advance(Duration::from_millis(1));
+    net.settle();
+    assert_eq!(net.sides[1].app.tags, [1]);
+    assert_eq!(net.sides[0].app.sent, [(1, true)]);
 }
 
 #[test]
