@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd};
 
-use rustix::net::{AddressFamily, SocketType, getsockname, sockopt};
+use rustix::net::{AddressFamily, SocketType, getsockname, ipproto, sockopt};
 
 use crate::policy::Caller;
 
@@ -35,7 +35,9 @@ pub(crate) fn network_of(socket: &impl AsFd) -> io::Result<u64> {
 /// Where a UDP socket is bound that shares its port with nobody.
 pub(crate) fn sole_udp_address(socket: &impl AsFd) -> Option<SocketAddrV4> {
     let is_udp = sockopt::socket_domain(socket).ok()? == AddressFamily::INET
-        && sockopt::socket_type(socket).ok()? == SocketType::DGRAM;
+        && sockopt::socket_type(socket).ok()? == SocketType::DGRAM
+        // UDP-Lite has ports of its own, so its port may be another's in UDP.
+        && sockopt::socket_protocol(socket).ok()? == Some(ipproto::UDP);
     let is_shared =
         sockopt::socket_reuseaddr(socket).ok()? || sockopt::socket_reuseport(socket).ok()?;
     let at = SocketAddrV4::try_from(getsockname(socket).ok()?).ok()?;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, Protocol, SocketType, ipproto, sockopt};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use tempfile::TempDir;
@@ -146,18 +147,22 @@ fn what_is_not_the_callers_own_port_is_refused() {
     let wildcard = pair.a.run(|| UdpSocket::bind("0.0.0.0:0").unwrap());
     let loopback = pair.a.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
     let tcp = pair.a.run(|| TcpListener::bind("10.77.0.1:0").unwrap());
-    let shared = pair.a.run(|| {
-        let socket = rustix::net::socket(
-            rustix::net::AddressFamily::INET,
-            rustix::net::SocketType::DGRAM,
-            None,
-        )
-        .unwrap();
-        rustix::net::sockopt::set_socket_reuseaddr(&socket, true).unwrap();
-        let at: SocketAddrV4 = "10.77.0.1:7001".parse().unwrap();
-        rustix::net::bind(&socket, &at).unwrap();
-        socket
-    });
+    let open = |protocol: Option<Protocol>, is_shared: bool, at: &str| {
+        pair.a.run(|| {
+            let socket =
+                rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, protocol).ok()?;
+            sockopt::set_socket_reuseaddr(&socket, is_shared).unwrap();
+            rustix::net::bind(&socket, &at.parse::<SocketAddrV4>().unwrap()).unwrap();
+            Some(socket)
+        })
+    };
+    let shared = open(None, true, "10.77.0.1:7001").unwrap();
+    // UDP-Lite has ports of its own: that of another's UDP socket is free there.
+    let _theirs = open(None, false, "10.77.0.1:7701").unwrap();
+    let lite = open(Some(ipproto::UDPLITE), false, "10.77.0.1:7701");
+    if lite.is_none() {
+        eprintln!("skipped: sockets of UDP-Lite, which this kernel has not");
+    }
     as_user(&pair.a, ANN, || {
         for (socket, words) in [
             (&elsewhere as &dyn AsFdDyn, "another network namespace"),
@@ -165,7 +170,10 @@ fn what_is_not_the_callers_own_port_is_refused() {
             (&loopback, "on no Ethernet interface"),
             (&tcp, "no UDP socket"),
             (&shared, "no UDP socket that has its port alone"),
-        ] {
+        ]
+        .into_iter()
+        .chain(lite.iter().map(|lite| (lite as &dyn AsFdDyn, "no UDP socket")))
+        {
             let (why, sentence) = ask(socket);
             assert_eq!(why, Refusal::NotTheirs, "{sentence}");
             assert!(sentence.contains(words), "{sentence}");
@@ -179,7 +187,8 @@ fn what_is_not_the_callers_own_port_is_refused() {
             assert!(sentence.contains("no helper lends xdp"), "{sentence}");
         });
     }
-    assert!(helper.status().contains("granted 0") && helper.status().contains("not theirs 5"));
+    let refused = format!("not theirs {}", 5 + usize::from(lite.is_some()));
+    assert!(helper.status().contains("granted 0") && helper.status().contains(&refused));
 }
 
 /// Sockets of several kinds in one list.
