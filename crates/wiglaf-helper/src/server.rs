@@ -1,6 +1,5 @@
 //! The helper itself.
 
-use std::collections::HashMap;
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -16,6 +15,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use wiglaf_door::{Door, Limits};
 use wiglaf_link_packet::open_packet_socket;
 use wiglaf_link_udp::interface;
 
@@ -29,6 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Connections served at once, and of one user.
 const CONNECTIONS_MAX: usize = 64;
 const CONNECTIONS_OF_USER_MAX: usize = 8;
+const STACK: usize = 256 << 10;
+/// Descriptors of a connection that is served: itself, what came along, files and sockets.
+const DESCRIPTORS_EACH: usize = 4;
 /// Lines of the log in a minute.
 const LINES_PER_MINUTE: u32 = 120;
 
@@ -49,7 +52,7 @@ struct Helper {
     network: u64,
     requests: Mutex<Allowances>,
     lines: Mutex<Allowances>,
-    connections: Mutex<HashMap<u32, usize>>,
+    door: Arc<Door>,
     granted: AtomicU64,
     refused: [AtomicU64; Refusal::ALL.len()],
 }
@@ -60,6 +63,7 @@ struct Helper {
 /// A sentence, when it cannot listen, or cannot give its privileges up.
 pub fn serve(places: &Places) -> Result<(), String> {
     let listener = listen(places)?;
+    let limits = limits(sys::raise_descriptors());
     // Whoever connects now is served, and connecting to systemd is not possible later. Without
     // this word systemd ends the service, so nothing is gained by ending it here.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
@@ -72,7 +76,7 @@ pub fn serve(places: &Places) -> Result<(), String> {
         network,
         requests: Mutex::default(),
         lines: Mutex::default(),
-        connections: Mutex::default(),
+        door: Door::new(limits),
         granted: AtomicU64::new(0),
         refused: Default::default(),
     });
@@ -101,43 +105,34 @@ fn listen(places: &Places) -> Result<UnixListener, String> {
     Ok(listener)
 }
 
+/// So many connections as these descriptors are enough for.
+fn limits(descriptors: usize) -> Limits {
+    let closing = descriptors.saturating_sub(CONNECTIONS_MAX * DESCRIPTORS_EACH) / 2;
+    Limits {
+        all: CONNECTIONS_MAX,
+        of_user: CONNECTIONS_OF_USER_MAX,
+        closing_of_user: closing / 2,
+        closing,
+        stack: STACK,
+    }
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Helper {
-    /// Serves a connection in a thread of its own, if there are not too many.
+    /// Serves a connection in a thread of its own, if there are not too many. It is not closed here.
     fn accept(self: &Arc<Self>, stream: UnixStream) {
-        let Ok(caller) = sys::caller(&stream) else { return };
-        let uid = caller.uid;
-        {
-            let mut connections = locked(&self.connections);
-            let all: usize = connections.values().sum();
-            let theirs = connections.entry(uid).or_insert(0);
-            if all >= CONNECTIONS_MAX || *theirs >= CONNECTIONS_OF_USER_MAX {
-                drop(connections);
-                self.refuse(&stream, &caller, Refusal::TooOften, "too many connections at once");
-                return;
-            }
-            *theirs += 1;
-        }
-        let helper = Arc::clone(self);
-        let serve = move || {
-            helper.serve(&stream, &caller);
-            helper.leave(uid);
+        let Ok(caller) = sys::caller(&stream) else {
+            return self.door.close(u32::MAX, stream);
         };
-        if std::thread::Builder::new().stack_size(256 << 10).spawn(serve).is_err() {
-            self.leave(uid);
-        }
-    }
-
-    fn leave(&self, uid: u32) {
-        let mut connections = locked(&self.connections);
-        if let Some(count) = connections.get_mut(&uid) {
-            *count -= 1;
-            if *count == 0 {
-                connections.remove(&uid);
-            }
+        let uid = caller.uid;
+        let (helper, served) = (Arc::clone(self), caller.clone());
+        let serve = move |stream: UnixStream| helper.serve(&stream, &served);
+        if let Err(stream) = self.door.admit(uid, stream, serve) {
+            self.refuse(&stream, &caller, Refusal::TooOften, "too many connections at once");
+            self.door.close(uid, stream);
         }
     }
 

@@ -9,6 +9,8 @@ use rustix::net::{AddressFamily, SocketType, getsockname, ipproto, sockopt};
 use crate::policy::Caller;
 
 const GROUPS_MAX: usize = 65_536;
+/// More would only be more memory that users can fill.
+const DESCRIPTORS_MAX: u64 = 16_384;
 
 /// Who is at the other end of a Unix socket.
 pub(crate) fn caller(socket: &impl AsFd) -> io::Result<Caller> {
@@ -42,6 +44,15 @@ pub(crate) fn sole_udp_address(socket: &impl AsFd) -> Option<SocketAddrV4> {
         sockopt::socket_reuseaddr(socket).ok()? || sockopt::socket_reuseport(socket).ok()?;
     let at = SocketAddrV4::try_from(getsockname(socket).ok()?).ok()?;
     (is_udp && !is_shared && at.port() != 0 && !at.ip().is_unspecified()).then_some(at)
+}
+
+/// Raises the limit of this process's descriptors as far as it may, and says what it is.
+pub(crate) fn raise_descriptors() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let wanted = maximum.unwrap_or(DESCRIPTORS_MAX).min(DESCRIPTORS_MAX);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize)
 }
 
 /// Nobody can change or take off the socket's filter any more.

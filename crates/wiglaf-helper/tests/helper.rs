@@ -1,15 +1,19 @@
 //! The real helper in a network namespace, asked by several users: threads of
 //! this test that have become them.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddrV4, TcpListener, UdpSocket};
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::net::{AddressFamily, Protocol, SocketType, ipproto, sockopt};
+use rustix::net::{
+    AddressFamily, Protocol, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketType,
+    ipproto, sendmsg, sockopt,
+};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use tempfile::TempDir;
@@ -31,6 +35,17 @@ struct Helper {
 impl Helper {
     /// Starts it in the namespace, as root.
     fn start(node: &Node, policy: &str) -> Self {
+        let folder = Self::folder(policy);
+        let log = folder.path().join("log");
+        let helper = Self::start_with_log(node, folder, &log);
+        while !helper.log().contains("listening") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        helper
+    }
+
+    /// A folder with that policy.
+    fn folder(policy: &str) -> TempDir {
         let folder = TempDir::new().unwrap();
         std::fs::set_permissions(
             folder.path(),
@@ -38,16 +53,17 @@ impl Helper {
         )
         .unwrap();
         std::fs::write(folder.path().join("policy"), policy).unwrap();
-        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        folder
+    }
+
+    /// Its policy is in the folder, and it writes its log there, or elsewhere.
+    fn start_with_log(node: &Node, folder: TempDir, log: &Path) -> Self {
+        let log = std::fs::File::create(log).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_wiglaf-helper"));
         command.arg("--socket").arg(folder.path().join("socket"));
         command.arg("--policy").arg(folder.path().join("policy")).stderr(log);
         let child = node.run(|| command.stdin(Stdio::null()).spawn()).unwrap();
-        let helper = Self { child, folder };
-        while !helper.log().contains("listening") {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        helper
+        Self { child, folder }
     }
 
     fn socket(&self) -> PathBuf {
@@ -276,4 +292,43 @@ fn a_policy_that_others_can_write_admits_nobody() {
     // A change of the policy counts at once.
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     as_user(&pair.a, ANN, || link(&helper, &pair.a).map(drop)).unwrap();
+}
+
+/// A TCP socket that takes so long to close: its peer does not read, and something is to be sent.
+fn lingering(listener: &TcpListener) -> (TcpStream, TcpStream) {
+    let mut ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (theirs, _) = listener.accept().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    while ours.write(&[0; 1 << 16]).is_ok() {}
+    sockopt::set_socket_linger(&ours, Some(Duration::from_secs(30))).unwrap();
+    (ours, theirs)
+}
+
+#[test]
+fn a_connection_that_is_slow_to_close_keeps_nobody_waiting() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let helper = Helper::start(&pair.a, POLICY);
+    let _held = as_user(&pair.a, BOB, || {
+        let listener = TcpListener::bind("10.77.0.1:0").unwrap();
+        let connect = || UnixStream::connect(helper.socket()).unwrap();
+        // All of a user's places, so that all others are refused.
+        let mut held: Vec<_> = (0..8).map(|_| (connect(), None)).collect();
+        for _ in 0..16 {
+            let (socket, peer) = lingering(&listener);
+            let stream = connect();
+            let fds = [socket.as_fd()];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            control.push(SendAncillaryMessage::ScmRights(&fds));
+            // It may have refused already.
+            let bytes = [IoSlice::new(b"?")];
+            let _ = sendmsg(&stream, &bytes, &mut control, SendFlags::NOSIGNAL);
+            // The one in flight is the last now, unless it was too late to fly.
+            std::thread::spawn(move || drop(socket));
+            held.push((stream, Some(peer)));
+        }
+        held
+    });
+    as_user(&pair.a, ANN, || link(&helper, &pair.a).map(drop)).unwrap();
+    assert!(helper.status().contains("granted 1"));
 }
