@@ -188,11 +188,14 @@ impl Helper {
         }
         let not_theirs = |why: &str| (Refusal::NotTheirs, why.to_owned());
         let socket = descriptor.ok_or_else(|| not_theirs("no socket came with the request"))?;
-        let at = sys::sole_udp_address(&socket)
-            .ok_or_else(|| not_theirs("this is no UDP socket that has its port alone"))?;
+        let not_alone = || not_theirs("this is no UDP socket that has its port alone");
+        let at = sys::sole_udp_address(&socket).ok_or_else(not_alone)?;
         // In a network of one's own one may bind any address.
         if sys::network_of(&socket).ok() != Some(self.network) {
             return Err(not_theirs("the socket belongs to another network namespace"));
+        }
+        if !sys::has_port_alone(&socket, at) {
+            return Err(not_alone());
         }
         let interface = interface::holding(*at.ip()).ok().flatten();
         let interface = interface

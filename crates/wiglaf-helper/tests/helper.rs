@@ -173,6 +173,9 @@ fn what_is_not_the_callers_own_port_is_refused() {
         })
     };
     let shared = open(None, true, "10.77.0.1:7001").unwrap();
+    // That it was bound to share its port cannot be asked later.
+    let [unshared, _other] = [(); 2].map(|()| open(None, true, "10.77.0.1:7002").unwrap());
+    sockopt::set_socket_reuseaddr(&unshared, false).unwrap();
     // UDP-Lite has ports of its own: that of another's UDP socket is free there.
     let _theirs = open(None, false, "10.77.0.1:7701").unwrap();
     let lite = open(Some(ipproto::UDPLITE), false, "10.77.0.1:7701");
@@ -186,6 +189,7 @@ fn what_is_not_the_callers_own_port_is_refused() {
             (&loopback, "on no Ethernet interface"),
             (&tcp, "no UDP socket"),
             (&shared, "no UDP socket that has its port alone"),
+            (&unshared, "no UDP socket that has its port alone"),
         ]
         .into_iter()
         .chain(lite.iter().map(|lite| (lite as &dyn AsFdDyn, "no UDP socket")))
@@ -203,7 +207,7 @@ fn what_is_not_the_callers_own_port_is_refused() {
             assert!(sentence.contains("no helper lends xdp"), "{sentence}");
         });
     }
-    let refused = format!("not theirs {}", 5 + usize::from(lite.is_some()));
+    let refused = format!("not theirs {}", 6 + usize::from(lite.is_some()));
     assert!(helper.status().contains("granted 0") && helper.status().contains(&refused));
 }
 
