@@ -1,7 +1,7 @@
 //! The helper itself.
 
 use std::fs;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -80,7 +80,7 @@ pub fn serve(places: &Places) -> Result<(), String> {
         granted: AtomicU64::new(0),
         refused: Default::default(),
     });
-    eprintln!("wiglaf-helper: listening at {}", places.socket.display());
+    say(&format!("listening at {}", places.socket.display()));
     loop {
         match listener.accept() {
             Ok((stream, _)) => helper.accept(stream),
@@ -115,6 +115,11 @@ fn limits(descriptors: usize) -> Limits {
         closing,
         stack: STACK,
     }
+}
+
+/// A log that takes nothing, such as a full disk, is no reason to end.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "wiglaf-helper: {line}");
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -238,7 +243,7 @@ impl Helper {
     /// One line, unless there were too many; no user can use up another's.
     fn log(&self, caller: &Caller, line: &str) {
         if locked(&self.lines).take(caller.uid, LINES_PER_MINUTE, Instant::now()) {
-            eprintln!("wiglaf-helper: {line}");
+            say(line);
         }
     }
 }

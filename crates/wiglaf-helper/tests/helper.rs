@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{
     AddressFamily, Protocol, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketType,
@@ -335,4 +335,19 @@ fn a_connection_that_is_slow_to_close_keeps_nobody_waiting() {
     });
     as_user(&pair.a, ANN, || link(&helper, &pair.a).map(drop)).unwrap();
     assert!(helper.status().contains("granted 1"));
+}
+
+#[test]
+fn a_log_that_takes_nothing_keeps_nobody_from_an_answer() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let helper = Helper::start_with_log(&pair.a, Helper::folder(POLICY), Path::new("/dev/full"));
+    let started = Instant::now();
+    while status_at(&helper.socket()).is_err() {
+        assert!(started.elapsed() < Duration::from_secs(20), "it does not listen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for _ in 0..20 {
+        let (why, _) = refusal(as_user(&pair.a, BOB, || link(&helper, &pair.a)));
+        assert_eq!(why, Refusal::NotAdmitted);
+    }
 }
