@@ -1,72 +1,147 @@
 //! The commands that an init has started, and what else it has to reap.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, waitpid,
+};
 
 use crate::proto::{self, End, Reply};
+
+/// A command that is not another program after so long is ended: its user may have stopped it, or
+/// its folder may be on a file system that does not answer.
+const START_PATIENCE: Duration = Duration::from_secs(20);
 
 /// The running commands, each with the connection that waits for its end.
 ///
 /// Invariant: a pid in the table has not been reaped, so it and its process
-/// group are still those of the command.
+/// group are still those of the command. Each child is in it from its fork on.
 #[derive(Debug, Default)]
 pub(super) struct Children {
-    running: Mutex<HashMap<i32, Arc<UnixStream>>>,
+    table: Mutex<Table>,
     started: Condvar,
 }
 
+#[derive(Debug, Default)]
+struct Table {
+    running: HashMap<i32, Stage>,
+    /// Those that ended before it was known whether they had started.
+    ended: HashMap<i32, End>,
+}
+
+/// How far a command is.
+#[derive(Debug)]
+enum Stage {
+    /// Not another program yet: somebody waits to hear of it.
+    Starting,
+    /// Its end is told to this client.
+    Running(Arc<UnixStream>),
+    /// Its end is nobody's business.
+    Abandoned,
+}
+
 impl Children {
-    fn table(&self) -> MutexGuard<'_, HashMap<i32, Arc<UnixStream>>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a command whose end is reported to `client`.
+    /// Starts a command, which is to have these streams, and whose end is reported to `client`.
+    ///
+    /// The child is its user's before it is the program, and may be stopped there: nothing that
+    /// others need is held while it starts.
     pub(super) fn spawn(
         &self,
         command: &mut Command,
+        streams: [RawFd; 3],
         client: Arc<UnixStream>,
-    ) -> std::io::Result<i32> {
-        // Held over the start: a command that ends at once is in the table by then.
+    ) -> io::Result<i32> {
+        let (pid, refusal) = self.fork(command, streams)?;
+        match wait_for_program(refusal) {
+            Ok(()) => {
+                // Said before the reaper can say that it has ended.
+                let _ = proto::send(&client, &Reply::Started, &[]);
+                let mut table = self.table();
+                match table.ended.remove(&pid) {
+                    Some(end) => {
+                        drop(table);
+                        let _ = proto::send(&client, &Reply::Ended(end), &[]);
+                    }
+                    None => drop(table.running.insert(pid, Stage::Running(client))),
+                }
+                Ok(pid)
+            }
+            Err(error) => {
+                self.abandon(pid);
+                self.table().ended.remove(&pid);
+                Err(error)
+            }
+        }
+    }
+
+    /// Forks, and has the child become the command. What it could not do comes through the pipe.
+    ///
+    /// Not by `Command::spawn`, which says the pid only when the child is the program, and reaps
+    /// it itself when it never is.
+    fn fork(&self, command: &mut Command, streams: [RawFd; 3]) -> io::Result<(i32, PipeReader)> {
         let mut table = self.table();
-        let pid = command.spawn()?.id() as i32;
-        // Said before the reaper can say that it has ended.
-        let _ = proto::send(&client, &Reply::Started, &[]);
-        table.insert(pid, client);
+        // Made and closed under the lock: no other child has it.
+        let (refusal, mut refuse) = io::pipe()?;
+        let [stdin, stdout, stderr] = streams;
+        let kept = [stdin, stdout, stderr, refuse.as_raw_fd()];
+        // SAFETY: in the child only system calls follow, `exec`, which allocates, as glibc permits
+        // after its fork, and `_exit`. The table's lock, which is held there, is not touched.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            close_all_but(kept);
+            let error = command.exec();
+            let _ = refuse.write_all(&error.raw_os_error().unwrap_or(0).to_ne_bytes());
+            // SAFETY: ends the process, without what its parent wants done at its own end.
+            unsafe { libc::_exit(127) }
+        }
+        if pid < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        table.running.insert(pid, Stage::Starting);
         self.started.notify_all();
-        Ok(pid)
+        Ok((pid, refusal))
     }
 
     /// Signals the command's process group, if it has not ended.
     pub(super) fn signal(&self, pid: i32, number: i32) {
         let table = self.table();
         if let (true, Some(group), Some(signal)) =
-            (table.contains_key(&pid), Pid::from_raw(pid), Signal::from_named_raw(number))
+            (table.running.contains_key(&pid), Pid::from_raw(pid), Signal::from_named_raw(number))
         {
             let _ = kill_process_group(group, signal);
         }
     }
 
-    /// Does something with the pids of all running commands, while none starts.
-    pub(super) fn with_running<T>(
-        &self,
-        work: impl FnOnce(&mut dyn Iterator<Item = i32>) -> T,
-    ) -> T {
-        let table = self.table();
-        work(&mut table.keys().copied())
+    /// The pids of all commands that run or start.
+    pub(super) fn running(&self) -> BTreeSet<i32> {
+        self.table().running.keys().copied().collect()
     }
 
-    /// Kills a command whose client has gone. Says whether it was still running.
-    pub(super) fn abandon(&self, pid: i32) -> bool {
-        let table = self.table();
-        let runs = table.contains_key(&pid);
-        if let (true, Some(group)) = (runs, Pid::from_raw(pid)) {
-            let _ = kill_process_group(group, Signal::KILL);
+    /// Kills a command whose client has gone, if it still runs. The client's connection is not
+    /// the reaper's any more.
+    pub(super) fn abandon(&self, pid: i32) {
+        let mut table = self.table();
+        let Some(stage) = table.running.get_mut(&pid) else { return };
+        let client = std::mem::replace(stage, Stage::Abandoned);
+        if let Some(pid) = Pid::from_raw(pid) {
+            // One that starts may have no group yet.
+            let _ = kill_process_group(pid, Signal::KILL);
+            let _ = kill_process(pid, Signal::KILL);
         }
-        runs
+        drop(table);
+        drop(client);
     }
 
     /// Reaps for ever.
@@ -77,21 +152,63 @@ impl Children {
                 let table = self.table();
                 let _unused = self
                     .started
-                    .wait_while(table, |table| table.is_empty())
+                    .wait_while(table, |table| table.running.is_empty())
                     .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             let mut table = self.table();
-            // A command that could not be executed was reaped by its starter.
             let Ok(Some((_, status))) = waitpid(Some(pid), WaitOptions::NOHANG) else { continue };
-            let Some(client) = table.remove(&pid.as_raw_nonzero().get()) else { continue };
-            drop(table);
-            let end = match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => End::Status(code),
-                (None, signal) => End::Signal(signal.unwrap_or(0)),
-            };
-            let _ = proto::send(&client, &Reply::Ended(end), &[]);
+            let pid = pid.as_raw_nonzero().get();
+            match table.running.remove(&pid) {
+                Some(Stage::Running(client)) => {
+                    drop(table);
+                    let _ = proto::send(&client, &Reply::Ended(end_of(status)), &[]);
+                }
+                // Taken out by who waits for it.
+                Some(Stage::Starting) => drop(table.ended.insert(pid, end_of(status))),
+                Some(Stage::Abandoned) | None => {}
+            }
         }
+    }
+}
+
+/// In a child that is to become a command: what others have open must not stay so while it cannot.
+fn close_all_but(mut kept: [RawFd; 4]) {
+    kept.sort_unstable();
+    let mut first = 3;
+    for fd in kept.map(|fd| fd as u32).into_iter().chain([u32::MAX]) {
+        if first < fd {
+            // SAFETY: closes descriptors of this process, which is about to be another program and
+            // uses none of them. A kernel that knows no such call leaves them to `exec`.
+            unsafe { libc::syscall(libc::SYS_close_range, first, fd - 1, 0) };
+        }
+        first = first.max(fd.saturating_add(1));
+    }
+}
+
+fn end_of(status: WaitStatus) -> End {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => End::Status(code),
+        (None, signal) => End::Signal(signal.unwrap_or(0)),
+    }
+}
+
+/// Waits until a child is its program, or has ended: its end of the pipe is closed then.
+fn wait_for_program(mut refusal: PipeReader) -> io::Result<()> {
+    let patience = Timespec::try_from(START_PATIENCE).ok();
+    loop {
+        let mut fds = [PollFd::new(&refusal, PollFlags::IN)];
+        match poll(&mut fds, patience.as_ref()) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) => break,
+        }
+    }
+    let mut number = [0; 4];
+    match refusal.read_exact(&mut number) {
+        Ok(()) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(number))),
+        Err(_) => Ok(()),
     }
 }
 

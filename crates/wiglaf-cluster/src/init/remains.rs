@@ -18,7 +18,7 @@ use crate::proto::{JOB_VAR, RemainingProcess, Remains};
 pub(super) fn remove(children: &Children, jobs: &Jobs, uid: u32) -> Remains {
     let mut remains = Remains::default();
     for _ in 0..PASSES_MAX {
-        if children.with_running(|commands| pass(commands, jobs, uid, &mut remains)) {
+        if pass(children, jobs, uid, &mut remains) {
             break;
         }
         std::thread::sleep(PASS_PAUSE);
@@ -33,18 +33,15 @@ pub(super) fn remove(children: &Children, jobs: &Jobs, uid: u32) -> Remains {
     remains
 }
 
-/// Kills what is left, and says whether there was nothing. No command may start
-/// meanwhile: it would look like one that was left.
-fn pass(
-    commands: &mut dyn Iterator<Item = i32>,
-    jobs: &Jobs,
-    uid: u32,
-    remains: &mut Remains,
-) -> bool {
-    let awaited: BTreeSet<i32> = commands.chain([helper::pid()]).collect();
+/// Kills what is left, and says whether there was nothing.
+fn pass(children: &Children, jobs: &Jobs, uid: u32, remains: &mut Remains) -> bool {
+    // Looked at first: a command that starts later is not among them, and so not taken for one
+    // that was left. Not looked at with the commands held: a process can make its readers wait.
+    let seen: Vec<Pid> = pids().collect();
+    let awaited: BTreeSet<i32> = children.running().into_iter().chain([helper::pid()]).collect();
     let leased = jobs.names();
     let mut is_clean = true;
-    for pid in pids().filter(|pid| !descends(*pid, &awaited)) {
+    for pid in seen.into_iter().filter(|pid| !descends(*pid, &awaited)) {
         let dir = format!("/proc/{}", pid.as_raw_nonzero());
         let owned = uid == 0 || fs::metadata(&dir).is_ok_and(|meta| meta.uid() == uid);
         let Some(stat) = Stat::read(pid).filter(|stat| owned && !stat.has_ended) else { continue };

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
@@ -158,9 +158,13 @@ impl Node {
         spawn: &Spawn,
         fds: Vec<OwnedFd>,
     ) -> io::Result<()> {
+        let Ok(streams) = <[OwnedFd; 3]>::try_from(fds) else {
+            return reply(stream, Err(Error::new("a command needs three descriptors")));
+        };
+        let raw = streams.each_ref().map(AsRawFd::as_raw_fd);
         let started = self
-            .command(caller, spawn, fds)
-            .and_then(|mut command| self.start(&mut command, stream, spawn));
+            .command(caller, spawn, streams)
+            .and_then(|mut command| self.start(&mut command, raw, stream, spawn));
         let pid = match started {
             Ok(pid) => pid,
             Err(error) => return reply(stream, Err(error)),
@@ -174,23 +178,33 @@ impl Node {
         Ok(())
     }
 
-    fn start(&self, command: &mut Command, stream: &Arc<UnixStream>, spawn: &Spawn) -> Result<i32> {
+    fn start(
+        &self,
+        command: &mut Command,
+        streams: [RawFd; 3],
+        stream: &Arc<UnixStream>,
+        spawn: &Spawn,
+    ) -> Result<i32> {
         let program = spawn.argv[0].display();
-        self.children.spawn(command, Arc::clone(stream)).map_err(|error| match error.kind() {
+        let started = self.children.spawn(command, streams, Arc::clone(stream));
+        started.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::not_found(format!(
                 "{}: there is no program `{program}`; check its name and the PATH",
+                self.name
+            )),
+            io::ErrorKind::TimedOut => Error::new(format!(
+                "{}: `{program}` did not start in time and was ended; see whether its folders \
+                 answer",
                 self.name
             )),
             _ => Error::new(format!("{}: cannot run `{program}`: {error}", self.name)),
         })
     }
 
-    fn command(&self, caller: &Caller, spawn: &Spawn, fds: Vec<OwnedFd>) -> Result<Command> {
+    fn command(&self, caller: &Caller, spawn: &Spawn, streams: [OwnedFd; 3]) -> Result<Command> {
+        let [stdin, stdout, stderr] = streams;
         let Some((program, arguments)) = spawn.argv.split_first() else {
             return Err(Error::new("there is no command to run"));
-        };
-        let Ok([stdin, stdout, stderr]) = <[OwnedFd; 3]>::try_from(fds) else {
-            return Err(Error::new("a command needs three descriptors"));
         };
         if !spawn.cwd.is_dir() {
             return Err(Error::new(format!(

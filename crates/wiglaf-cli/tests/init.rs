@@ -1,0 +1,85 @@
+//! A node's init serves everybody: what one user does to it must not be felt by others.
+
+mod common;
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Said, Site, eventually};
+
+const NOBODY: &str = "65534";
+/// Only turns a hang into a failure.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+impl Site {
+    /// Whether root's command on node1 ends in time.
+    fn serves_root(&self) -> bool {
+        let mut command = self.command(&["exec", "-w", "node1", "--", "true"]);
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if let Some(status) = child.try_wait().unwrap() {
+                return status.success();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        false
+    }
+
+    /// A process of node1's init that is nobody's and not yet another program.
+    fn one_that_starts(&self) -> Option<String> {
+        let mark = self.state().display().to_string();
+        let pids =
+            fs::read_dir("/proc").unwrap().filter_map(|e| e.ok()?.file_name().into_string().ok());
+        pids.filter(|pid| pid.bytes().all(|b| b.is_ascii_digit())).find(|pid| {
+            let read =
+                |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            read("status").contains(&format!("Uid:\t{NOBODY}\t{NOBODY}"))
+                && read("cmdline").contains(&mark)
+                && read("cmdline").contains("node-init")
+        })
+    }
+}
+
+#[test]
+fn a_start_that_its_user_stops_keeps_nobody_waiting() {
+    let Some(site) = Site::up(&[]) else { return };
+    // The program is looked for, as its user, in 60000 folders: time to stop it.
+    let path = "a:".repeat(60_000);
+    let start = || -> Child {
+        let set = format!("PATH={path}");
+        let mut command = site.command(&["exec", "-w", "node1", "--", "setpriv"]);
+        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+        // The client is found by its whole path, and gives its own PATH to its command.
+        command.args(["env", &set, "/usr/bin/wiglaf", "exec", "-w", "node1", "--", "true"]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut stopped = None;
+    eventually("a start was stopped", || {
+        let mut child = start();
+        while child.try_wait().unwrap().is_none() {
+            let Some(pid) = site.one_that_starts() else { continue };
+            // As its user could: it is theirs already.
+            let _ = Command::new("kill").args(["-STOP", &pid]).stderr(Stdio::null()).status();
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            if site.one_that_starts().as_ref() == Some(&pid) && stat.contains(") T ") {
+                stopped = Some((child, pid));
+                return true;
+            }
+        }
+        false
+    });
+    let (child, pid) = stopped.unwrap();
+    let served = site.serves_root() && site.wiglaf(&["reset", "-w", "node1"]).status == Some(0);
+    if !served {
+        let _ = Command::new("kill").args(["-KILL", &pid]).status();
+    }
+    assert!(served, "root waits for another's start");
+    // It is not waited for without end either.
+    let said: Said = child.wait_with_output().unwrap().into();
+    assert!(said.status != Some(0) && said.stderr.contains("did not start"), "{said:?}");
+    assert_eq!(site.strays(), 0);
+}
