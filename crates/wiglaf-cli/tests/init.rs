@@ -13,6 +13,12 @@ const NOBODY: &str = "65534";
 const PATIENCE: Duration = Duration::from_secs(15);
 
 impl Site {
+    /// `wiglaf` on node1 as nobody.
+    fn as_nobody(&self, args: &[&str]) -> Command {
+        let them = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"];
+        self.command(&[&["exec", "-w", "node1", "--"], &them[..], &["wiglaf"], args].concat())
+    }
+
     /// Whether root's command on node1 ends in time.
     fn serves_root(&self) -> bool {
         let mut command = self.command(&["exec", "-w", "node1", "--", "true"]);
@@ -82,4 +88,47 @@ fn a_start_that_its_user_stops_keeps_nobody_waiting() {
     let said: Said = child.wait_with_output().unwrap().into();
     assert!(said.status != Some(0) && said.stderr.contains("did not start"), "{said:?}");
     assert_eq!(site.strays(), 0);
+}
+
+#[test]
+fn commands_have_no_key_of_whoever_brought_the_cluster_up() {
+    if Command::new("keyctl").arg("--version").output().is_err() {
+        eprintln!("skipped: keyctl is not installed (keyutils)");
+        return;
+    }
+    if let Some(reason) = common::why_not() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    let site = Site::new();
+    let up = site.command(&["up"]);
+    let script = "keyctl add user wiglaf-test secret @s > /dev/null && \
+                  keyctl search @s user wiglaf-test && exec \"$0\" up";
+    let mut session = Command::new("keyctl");
+    session.args(["session", "-", "sh", "-c", script]).arg(up.get_program());
+    session.env("WIGLAF_STATE", site.state()).current_dir(site.work());
+    let said: Said = session.output().unwrap().into();
+    if said.stderr.contains("Operation not permitted") {
+        eprintln!("skipped: keys are not permitted here");
+        return;
+    }
+    let said = said.expect_success();
+    let key = said.stdout.lines().next().unwrap().to_owned();
+    let search = "keyctl search @s user wiglaf-test";
+    for mut command in [
+        site.command(&["exec", "-w", "node1", "--", "sh", "-c", search]),
+        site.as_nobody(&["exec", "-w", "node1", "--", "sh", "-c", search]),
+        site.as_nobody(&["exec", "-w", "node1", "--", "keyctl", "print", &key]),
+    ] {
+        let said: Said = command.output().unwrap().into();
+        assert!(said.status != Some(0) && !said.stdout.contains("secret"), "{said:?}");
+    }
+    // Nor do they share one with each other.
+    let add = "keyctl add user mine x @s";
+    let said = site.as_nobody(&["exec", "-w", "node1", "--", "sh", "-c", add]).output().unwrap();
+    Said::from(said).expect_success();
+    let theirs = "keyctl search @s user mine";
+    let said: Said =
+        site.as_nobody(&["exec", "-w", "node1", "--", "sh", "-c", theirs]).output().unwrap().into();
+    assert!(said.status != Some(0), "{said:?}");
 }

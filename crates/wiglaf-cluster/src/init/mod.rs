@@ -73,6 +73,7 @@ fn say(word: &str) {
 
 fn build(config: &NodeConfig) -> Result<server::Server> {
     let _ = rustix::process::setsid();
+    server::leave_keys().cannot(|| "leave the keys of whoever runs `wiglaf up`".to_owned())?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     if let Some(core) = config.core {
         let mut cores = CpuSet::new();

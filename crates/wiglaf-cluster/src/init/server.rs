@@ -333,8 +333,26 @@ impl Caller {
             check(libc::setgroups(self.groups.len(), self.groups.as_ptr()))?;
             check(libc::setgid(self.gid))?;
             check(libc::setuid(self.uid))?;
+            leave_keys()?;
             check(libc::chdir(cwd.as_ptr()))
         }
+    }
+}
+
+/// Gives this thread and what it starts a session keyring of their own, in place of that of whoever
+/// started it. Makes one system call.
+pub(super) fn leave_keys() -> io::Result<()> {
+    // SAFETY: the call takes a number and no name, and touches no memory of ours.
+    let outcome = unsafe {
+        libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING, std::ptr::null::<u8>())
+    };
+    match outcome {
+        -1 => match io::Error::last_os_error() {
+            // No keys in this kernel, or none in this container: then there is nothing to leave.
+            error if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => Ok(()),
+            error => Err(error),
+        },
+        _ => Ok(()),
     }
 }
 
