@@ -68,7 +68,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "wiglaf-wire",
         ],
     ),
-    ("wiglaf-cluster", &["wiglaf-bpf"]),
+    ("wiglaf-cluster", &["wiglaf-bpf", "wiglaf-door"]),
     ("wiglaf-bench", &[]),
 ];
 /// Nothing depends on these.

@@ -3,6 +3,8 @@
 mod common;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -131,4 +133,60 @@ fn commands_have_no_key_of_whoever_brought_the_cluster_up() {
     let said: Said =
         site.as_nobody(&["exec", "-w", "node1", "--", "sh", "-c", theirs]).output().unwrap().into();
     assert!(said.status != Some(0), "{said:?}");
+}
+
+#[test]
+fn connections_of_one_user_are_bounded_and_root_gets_in() {
+    if let Some(reason) = common::why_not() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    let site = Site::new();
+    // An init with few descriptors, so that few connections are too many.
+    let up = site.command(&["up"]);
+    let mut limited = Command::new("prlimit");
+    limited.arg("--nofile=400:400").arg(up.get_program()).arg("up");
+    limited.env("WIGLAF_STATE", site.state()).current_dir(site.work());
+    Said::from(limited.output().unwrap()).expect_success();
+    // Asks for nothing whole on as many connections as it gets.
+    let script = "\
+import socket, sys, time
+held = []
+for _ in range(900):
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(2)
+    try:
+        s.connect(sys.argv[1])
+    except OSError:
+        break
+    held.append(s)
+    s.settimeout(None)
+print('held', flush=True)
+time.sleep(1000)
+";
+    fs::write(site.work().join("hold.py"), script).unwrap();
+    let socket = site.state().join("nodes/node1/exec.sock");
+    let mut them = Command::new("setpriv");
+    them.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "/usr/bin/python3"]);
+    them.arg(site.work().join("hold.py")).arg(socket);
+    let mut holder = them.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = [0; 4];
+    holder.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    let served = site.serves_root();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(served, "root is not served beside another's connections");
+}
+
+#[test]
+fn who_says_nothing_is_not_waited_for() {
+    let Some(site) = Site::up(&[]) else { return };
+    let connect = || UnixStream::connect(site.state().join("nodes/node1/exec.sock")).unwrap();
+    let mut silent = connect();
+    let mut half = connect();
+    half.write_all(&[200, 0]).unwrap();
+    for stream in [&mut silent, &mut half] {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    }
 }

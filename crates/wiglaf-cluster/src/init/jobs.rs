@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,9 +31,13 @@ impl Jobs {
     }
 
     /// Watches over a job from now on.
-    pub(super) fn lease(&self, job: &str) {
-        let before = shm_files();
+    ///
+    /// # Errors
+    /// When it cannot be seen what is in /dev/shm before.
+    pub(super) fn lease(&self, job: &str) -> io::Result<()> {
+        let before = shm_files()?;
         self.leased().insert(job.to_owned(), before);
+        Ok(())
     }
 
     /// The jobs that somebody watches over.
@@ -50,18 +55,16 @@ impl Jobs {
         for found in leased.values_mut() {
             found.retain(|file| before.contains(file));
         }
-        if leased.is_empty() && process_count() == 0 {
-            for file in shm_files().difference(&before) {
+        if leased.is_empty() && process_count().is_ok_and(|count| count == 0) {
+            for file in shm_files().unwrap_or_default().difference(&before) {
                 let _ = fs::remove_file(std::path::Path::new(SHM).join(file));
             }
         }
     }
 }
 
-fn shm_files() -> BTreeSet<OsString> {
-    fs::read_dir(SHM)
-        .map(|d| d.filter_map(|e| Some(e.ok()?.file_name())).collect())
-        .unwrap_or_default()
+fn shm_files() -> io::Result<BTreeSet<OsString>> {
+    fs::read_dir(SHM)?.map(|entry| Ok(entry?.file_name())).collect()
 }
 
 /// Kills everything that carries the job's mark and belongs to `uid`, and waits
@@ -69,22 +72,28 @@ fn shm_files() -> BTreeSet<OsString> {
 fn sweep(job: &str, uid: u32) {
     let mark = mark(job);
     for _ in 0..PASSES_MAX {
-        let mut is_clean = true;
-        for pid in pids() {
-            match look(pid, &mark, uid) {
-                Look::Other => {}
-                Look::Unclear => is_clean = false,
-                Look::Marked => {
-                    is_clean = false;
-                    let _ = kill_process(pid, Signal::KILL);
-                }
-            }
-        }
-        if is_clean {
+        // What cannot be looked at, for want of descriptors, is not clean.
+        if pass(&mark, uid).unwrap_or(false) {
             return;
         }
         std::thread::sleep(PASS_PAUSE);
     }
+}
+
+/// One look at all processes, killing the job's. Says whether there was none.
+fn pass(mark: &str, uid: u32) -> io::Result<bool> {
+    let mut is_clean = true;
+    for pid in pids()? {
+        match look(pid, mark, uid) {
+            Look::Other => {}
+            Look::Unclear => is_clean = false,
+            Look::Marked => {
+                is_clean = false;
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+    Ok(is_clean)
 }
 
 /// What stands in the environment of all processes of a job.
@@ -106,21 +115,38 @@ pub(super) enum Look {
 pub(super) fn look(pid: Pid, mark: &str, uid: u32) -> Look {
     let dir = format!("/proc/{}", pid.as_raw_nonzero());
     let owned = uid == 0 || fs::metadata(&dir).is_ok_and(|meta| meta.uid() == uid);
-    let Some(stat) = Stat::read(pid).filter(|stat| owned && !stat.has_ended) else {
-        return Look::Other;
+    let stat = match Stat::read(pid) {
+        Ok(Some(stat)) if owned && !stat.has_ended => stat,
+        Err(_) if owned => return Look::Unclear,
+        _ => return Look::Other,
     };
     if !stat.has_environment {
         return Look::Unclear;
     }
-    let environ = fs::read(format!("{dir}/environ")).unwrap_or_default();
+    let Ok(environ) = read(&format!("{dir}/environ")) else { return Look::Unclear };
     match environ.split(|b| *b == 0).any(|var| var == mark.as_bytes()) {
         true => Look::Marked,
         // It may have lost its memory between the two readings.
-        false if Stat::read(pid).is_some_and(|s| !s.has_ended && !s.has_environment) => {
-            Look::Unclear
-        }
-        false => Look::Other,
+        false => match Stat::read(pid) {
+            Ok(Some(stat)) if !stat.has_ended && !stat.has_environment => Look::Unclear,
+            Ok(_) => Look::Other,
+            Err(_) => Look::Unclear,
+        },
     }
+}
+
+/// A file of a process; empty when the process has gone, or is not ours to look at.
+pub(super) fn read(file: &str) -> io::Result<Vec<u8>> {
+    match fs::read(file) {
+        Err(error) if is_gone(&error) => Ok(Vec::new()),
+        outcome => outcome,
+    }
+}
+
+/// Whether it failed because the process has gone, or is not ours to look at.
+pub(super) fn is_gone(error: &io::Error) -> bool {
+    let gone = [libc::ENOENT, libc::ESRCH, libc::EACCES, libc::EPERM];
+    error.raw_os_error().is_some_and(|number| gone.contains(&number))
 }
 
 /// The part of /proc/PID/stat that tells where in its life a process is.
@@ -133,8 +159,15 @@ pub(super) struct Stat {
 }
 
 impl Stat {
-    pub(super) fn read(pid: Pid) -> Option<Self> {
-        let text = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    /// `None`: there is no such process.
+    ///
+    /// # Errors
+    /// When that cannot be known, for want of descriptors.
+    pub(super) fn read(pid: Pid) -> io::Result<Option<Self>> {
+        Ok(Self::parse(&read(&format!("/proc/{}/stat", pid.as_raw_nonzero()))?))
+    }
+
+    fn parse(text: &[u8]) -> Option<Self> {
         // The name before the last bracket may hold anything.
         let behind_name = text.iter().rposition(|b| *b == b')')? + 1;
         let fields: Vec<&str> =
@@ -152,19 +185,59 @@ impl Stat {
 }
 
 /// All processes of the node but its init.
-pub(super) fn pids() -> impl Iterator<Item = Pid> {
-    let entries = fs::read_dir("/proc").into_iter().flatten();
-    entries
-        .filter_map(|e| e.ok()?.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|pid| *pid > 1)
-        .filter_map(Pid::from_raw)
+pub(super) fn pids() -> io::Result<Vec<Pid>> {
+    let mut pids = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.parse::<i32>().ok());
+        pids.extend(number.filter(|pid| *pid > 1).and_then(Pid::from_raw));
+    }
+    Ok(pids)
 }
 
 /// How many processes run on the node, its init, its helper and the dead not counted.
-pub(super) fn process_count() -> usize {
+pub(super) fn process_count() -> io::Result<usize> {
     let helper = super::helper::pid();
-    pids()
-        .filter(|pid| pid.as_raw_nonzero().get() != helper)
-        .filter(|pid| Stat::read(*pid).is_some_and(|stat| !stat.has_ended))
-        .count()
+    let mut count = 0;
+    for pid in pids()?.into_iter().filter(|pid| pid.as_raw_nonzero().get() != helper) {
+        count += usize::from(Stat::read(pid)?.is_some_and(|stat| !stat.has_ended));
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use rustix::process::{Resource, Rlimit, setrlimit};
+
+    use super::*;
+
+    /// The limit is the whole process's, so this is one of its own.
+    const ALONE: &str = "WIGLAF_TEST_WITHOUT_DESCRIPTORS";
+
+    #[test]
+    fn who_cannot_look_does_not_say_that_all_is_clean() {
+        if std::env::var_os(ALONE).is_none() {
+            let name = "init::jobs::tests::who_cannot_look_does_not_say_that_all_is_clean";
+            let mut itself = Command::new(std::env::current_exe().unwrap());
+            let said = itself.args(["--exact", name]).env(ALONE, "1").output().unwrap();
+            let shown = String::from_utf8_lossy(&said.stdout);
+            assert!(said.status.success() && shown.contains("1 passed"), "{shown}");
+            return;
+        }
+        let mut marked = Command::new("sleep").arg("60").env(JOB_VAR, "alone").spawn().unwrap();
+        let pid = Pid::from_child(&marked);
+        while look(pid, &mark("alone"), 0) == Look::Unclear {}
+        assert_eq!(look(pid, &mark("alone"), 0), Look::Marked);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(4096) }).unwrap();
+        let seen = look(pid, &mark("alone"), 0);
+        let (clean, jobs) = (pass(&mark("alone"), 0), Jobs::default());
+        let (files, count, leased) = (shm_files(), process_count(), jobs.lease("alone"));
+        setrlimit(Resource::Nofile, Rlimit { current: Some(4096), maximum: Some(4096) }).unwrap();
+        marked.kill().unwrap();
+        marked.wait().unwrap();
+        assert_eq!(seen, Look::Unclear);
+        assert!(clean.is_err() && files.is_err() && count.is_err() && leased.is_err());
+    }
 }

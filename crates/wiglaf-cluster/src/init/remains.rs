@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -10,19 +11,25 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::children::Children;
 use super::helper;
-use super::jobs::{Jobs, PASS_PAUSE, PASSES_MAX, SHM, Stat, pids};
+use super::jobs::{Jobs, PASS_PAUSE, PASSES_MAX, SHM, Stat, is_gone, pids, read};
 use crate::mounts;
 use crate::proto::{JOB_VAR, RemainingProcess, Remains};
 
 /// Ends and removes what is left, of the user `uid` or, for root, of everybody.
-pub(super) fn remove(children: &Children, jobs: &Jobs, uid: u32) -> Remains {
+///
+/// # Errors
+/// When it cannot be seen what there is.
+pub(super) fn remove(children: &Children, jobs: &Jobs, uid: u32) -> io::Result<Remains> {
     let mut remains = Remains::default();
+    let mut outcome = Ok(false);
     for _ in 0..PASSES_MAX {
-        if pass(children, jobs, uid, &mut remains) {
+        outcome = pass(children, jobs, uid, &mut remains);
+        if matches!(outcome, Ok(true)) {
             break;
         }
         std::thread::sleep(PASS_PAUSE);
     }
+    outcome?;
     // A running job may have made a file that it has not opened yet.
     if jobs.names().is_empty() {
         remains.shared_memory = remove_unused_files(uid);
@@ -30,26 +37,30 @@ pub(super) fn remove(children: &Children, jobs: &Jobs, uid: u32) -> Remains {
     if uid == 0 {
         remains.mounts = mounts::remove_dead();
     }
-    remains
+    Ok(remains)
 }
 
 /// Kills what is left, and says whether there was nothing.
-fn pass(children: &Children, jobs: &Jobs, uid: u32, remains: &mut Remains) -> bool {
+fn pass(children: &Children, jobs: &Jobs, uid: u32, remains: &mut Remains) -> io::Result<bool> {
     // Looked at first: a command that starts later is not among them, and so not taken for one
     // that was left. Not looked at with the commands held: a process can make its readers wait.
-    let seen: Vec<Pid> = pids().collect();
+    let seen = pids()?;
     let awaited: BTreeSet<i32> = children.running().into_iter().chain([helper::pid()]).collect();
     let leased = jobs.names();
     let mut is_clean = true;
-    for pid in seen.into_iter().filter(|pid| !descends(*pid, &awaited)) {
+    for pid in seen {
+        if descends(pid, &awaited)? {
+            continue;
+        }
         let dir = format!("/proc/{}", pid.as_raw_nonzero());
         let owned = uid == 0 || fs::metadata(&dir).is_ok_and(|meta| meta.uid() == uid);
-        let Some(stat) = Stat::read(pid).filter(|stat| owned && !stat.has_ended) else { continue };
+        let stat = Stat::read(pid)?.filter(|stat| owned && !stat.has_ended);
+        let Some(stat) = stat else { continue };
         if !stat.has_environment {
             is_clean = false;
             continue;
         }
-        let environ = fs::read(format!("{dir}/environ")).unwrap_or_default();
+        let environ = read(&format!("{dir}/environ"))?;
         if job_of(&environ).is_some_and(|job| leased.contains(job)) {
             continue;
         }
@@ -63,19 +74,19 @@ fn pass(children: &Children, jobs: &Jobs, uid: u32, remains: &mut Remains) -> bo
         }
         let _ = kill_process(pid, Signal::KILL);
     }
-    is_clean
+    Ok(is_clean)
 }
 
 /// Whether a process is one of these, or below one.
-fn descends(pid: Pid, ancestors: &BTreeSet<i32>) -> bool {
+fn descends(pid: Pid, ancestors: &BTreeSet<i32>) -> io::Result<bool> {
     let mut next = Some(pid);
     while let Some(pid) = next {
         if ancestors.contains(&pid.as_raw_nonzero().get()) {
-            return true;
+            return Ok(true);
         }
-        next = Stat::read(pid).and_then(|stat| Pid::from_raw(stat.parent));
+        next = Stat::read(pid)?.and_then(|stat| Pid::from_raw(stat.parent));
     }
-    false
+    Ok(false)
 }
 
 fn job_of(environ: &[u8]) -> Option<&str> {
@@ -98,15 +109,23 @@ fn remove_unused_files(uid: u32) -> Vec<String> {
     removed
 }
 
+/// Also when that cannot be known.
 fn is_in_use(file: &Path) -> bool {
     let shown = file.display().to_string();
-    pids().any(|pid| {
+    let is_in_use_by = |pid: Pid| -> io::Result<bool> {
         let dir = format!("/proc/{}", pid.as_raw_nonzero());
-        let maps = fs::read(format!("{dir}/maps")).unwrap_or_default();
-        let is_mapped = String::from_utf8_lossy(&maps).lines().any(|line| line.ends_with(&shown));
-        let open = fs::read_dir(format!("{dir}/fd")).into_iter().flatten().flatten();
-        is_mapped || open.into_iter().any(|fd| fs::read_link(fd.path()).is_ok_and(|to| to == file))
-    })
+        let maps = read(&format!("{dir}/maps"))?;
+        if String::from_utf8_lossy(&maps).lines().any(|line| line.ends_with(&shown)) {
+            return Ok(true);
+        }
+        let open = match fs::read_dir(format!("{dir}/fd")) {
+            Ok(open) => open.flatten(),
+            Err(error) if is_gone(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        Ok(open.into_iter().any(|fd| fs::read_link(fd.path()).is_ok_and(|to| to == file)))
+    };
+    pids().map_or(true, |pids| pids.into_iter().any(|pid| is_in_use_by(pid).unwrap_or(true)))
 }
 
 #[cfg(test)]

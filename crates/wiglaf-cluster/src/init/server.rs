@@ -13,6 +13,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use wiglaf_door::{Door, Limits};
+
 use super::children::Children;
 use super::faults::Ports;
 use super::jobs::{self, Jobs};
@@ -22,7 +25,7 @@ use super::stuck;
 use crate::error::{Context, Error, Result};
 use crate::fault::PortFaults;
 use crate::mounts;
-use crate::proto::{self, Hello, NodeConfig, Reply, Request, Spawn};
+use crate::proto::{self, FDS_MAX, Hello, NodeConfig, Reply, Request, Spawn};
 use crate::provider::LIBDIR_VAR;
 use crate::state::VERSION;
 
@@ -32,12 +35,23 @@ pub(crate) const SOCKET: &str = "exec.sock";
 const SEND_PATIENCE: Duration = Duration::from_secs(2);
 /// Pause after a failed accept, which is for want of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// A client that asks for nothing in this time is not waited for.
+const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
+/// Pause before a connection is looked at again that the reaper speaks on.
+const CLOSE_PAUSE: Duration = Duration::from_millis(1);
+/// Descriptors that an init wants.
+const DESCRIPTORS: u64 = 1 << 18;
+/// More than a job of the most ranks has on one node, and its lease.
+const CONNECTIONS_OF_USER_MAX: usize = 4608;
+const STACK: usize = 2 << 20;
 /// Most supplementary groups that Linux knows.
 const GROUPS_MAX: usize = 65_536;
 
 /// Everything that the connections share.
 #[derive(Debug)]
 struct Node {
+    /// How many descriptors commands may have, as `wiglaf up` could.
+    descriptors: Rlimit,
     name: String,
     address: Option<Ipv4Addr>,
     state: PathBuf,
@@ -55,6 +69,7 @@ struct Node {
 pub(super) struct Server {
     listener: UnixListener,
     node: Arc<Node>,
+    door: Arc<Door>,
 }
 
 /// Who is on the other side.
@@ -76,7 +91,9 @@ impl Server {
         // Everyone may come: commands run as their callers.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666))
             .cannot(|| format!("open {SOCKET} to users"))?;
+        let descriptors = raise_descriptors();
         let node = Node {
+            descriptors,
             name: config.node.clone(),
             address: config.address,
             state: config.state.clone(),
@@ -86,7 +103,8 @@ impl Server {
             ports: Mutex::new(Ports::new(config)),
             shared: Mutex::new(shared),
         };
-        Ok(Self { listener, node: Arc::new(node) })
+        let door = Door::new(limits(getrlimit(Resource::Nofile).current));
+        Ok(Self { listener, node: Arc::new(node), door })
     }
 
     /// Serves for ever.
@@ -95,59 +113,119 @@ impl Server {
         std::thread::spawn(move || node.children.reap());
         loop {
             match self.listener.accept() {
-                Ok((stream, _)) => {
-                    let node = Arc::clone(&self.node);
-                    // Without a thread the client sees its connection end.
-                    let _ = std::thread::Builder::new().spawn(move || node.serve(stream));
-                }
+                Ok((stream, _)) => self.accept(stream),
                 Err(_) => std::thread::sleep(ACCEPT_PAUSE),
             }
         }
     }
 }
 
+impl Server {
+    /// Serves a connection in a thread of its own, if there are not too many. It is not closed here.
+    fn accept(&self, stream: UnixStream) {
+        let _ = stream.set_write_timeout(Some(SEND_PATIENCE));
+        let _ = stream.set_read_timeout(Some(REQUEST_PATIENCE));
+        let Ok(caller) = Caller::of(&stream) else { return self.door.close(u32::MAX, stream) };
+        let (uid, node) = (caller.uid, Arc::clone(&self.node));
+        if let Err(stream) = self.door.admit(uid, stream, move |stream| node.serve(stream, &caller))
+        {
+            let why = format!("{} has too many connections; end some jobs", self.node.name);
+            let _ = reply(&stream, Err(Error::new(why)));
+            self.door.close(uid, stream);
+        }
+    }
+}
+
+/// Raises the limit of this process's descriptors as far as it may, and says what it was.
+fn raise_descriptors() -> Rlimit {
+    let before = getrlimit(Resource::Nofile);
+    let maximum = before.maximum.map(|maximum| maximum.max(DESCRIPTORS));
+    let raised = Rlimit { current: Some(DESCRIPTORS), maximum };
+    let _ = setrlimit(Resource::Nofile, raised).or_else(|_| {
+        setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum })
+    });
+    before
+}
+
+/// So many connections as these descriptors are enough for, with all that may come along.
+fn limits(descriptors: Option<u64>) -> Limits {
+    let descriptors = descriptors.map_or(DESCRIPTORS, |limit| limit.min(DESCRIPTORS)) as usize;
+    let fit = descriptors / (FDS_MAX + 1);
+    Limits {
+        all: fit * 2 / 3,
+        of_user: CONNECTIONS_OF_USER_MAX.min(fit / 3),
+        closing_of_user: descriptors / 16,
+        closing: descriptors / 8,
+        stack: STACK,
+    }
+}
+
 impl Node {
     /// One connection. Its errors are the client's to notice: it goes away.
-    fn serve(&self, stream: UnixStream) {
-        let _ = stream.set_write_timeout(Some(SEND_PATIENCE));
+    fn serve(&self, stream: UnixStream, caller: &Caller) {
         let stream = Arc::new(stream);
-        let Ok(caller) = Caller::of(&stream) else { return };
         let Ok((request, fds)) = proto::recv::<Request>(&stream) else { return };
-        let outcome = match request {
-            Request::Hello => proto::send(&stream, &Reply::Hello(self.hello()), &[]),
-            Request::Spawn(spawn) => self.spawn(&stream, &caller, &spawn, fds),
-            Request::Share(paths) => reply(&stream, self.share(&caller, &paths, &fds)),
-            Request::Lease(job) => self.lease(&stream, &caller, &job),
-            Request::SetFaults(ports, hold) => {
-                reply(&stream, self.set_faults(&caller, &ports, hold))
-            }
-            Request::Faults(ports) => {
-                let reports = self.ports().report(&ports);
-                match reports {
-                    Ok(reports) => proto::send(&stream, &Reply::Faults(reports), &[]),
-                    Err(error) => reply(&stream, Err(error)),
-                }
-            }
-            Request::Reset => {
-                let remains = remains::remove(&self.children, &self.jobs, caller.uid);
-                proto::send(&stream, &Reply::Reset(remains), &[])
-            }
-            Request::Signal(_) | Request::Release => {
-                reply(&stream, Err(Error::new("there is nothing to signal or release here")))
-            }
-        };
+        let _ = stream.set_read_timeout(None);
+        let outcome = self.answer(&stream, caller, request, fds);
         if let Err(error) = outcome {
             eprintln!("a client was lost: {error}");
         }
+        // Closed here: descriptors may lie in it whose closing takes as long as their owner likes,
+        // and the reaper, which may be saying something, has no time for that.
+        while Arc::strong_count(&stream) > 1 {
+            std::thread::sleep(CLOSE_PAUSE);
+        }
     }
 
-    fn hello(&self) -> Hello {
+    fn answer(
+        &self,
+        stream: &Arc<UnixStream>,
+        caller: &Caller,
+        request: Request,
+        fds: Vec<OwnedFd>,
+    ) -> io::Result<()> {
+        // Others are not held while a job runs.
+        let fds = match request {
+            Request::Spawn(_) | Request::Share(_) => fds,
+            _ => Vec::new(),
+        };
+        match request {
+            Request::Hello => match self.hello() {
+                Ok(hello) => proto::send(stream, &Reply::Hello(hello), &[]),
+                Err(error) => reply(stream, Err(error)),
+            },
+            Request::Spawn(spawn) => self.spawn(stream, caller, &spawn, fds),
+            Request::Share(paths) => reply(stream, self.share(caller, &paths, &fds)),
+            Request::Lease(job) => self.lease(stream, caller, &job),
+            Request::SetFaults(ports, hold) => reply(stream, self.set_faults(caller, &ports, hold)),
+            Request::Faults(ports) => {
+                let reports = self.ports().report(&ports);
+                match reports {
+                    Ok(reports) => proto::send(stream, &Reply::Faults(reports), &[]),
+                    Err(error) => reply(stream, Err(error)),
+                }
+            }
+            Request::Reset => match remains::remove(&self.children, &self.jobs, caller.uid) {
+                Ok(remains) => proto::send(stream, &Reply::Reset(remains), &[]),
+                Err(error) => reply(stream, Err(self.blind(&error))),
+            },
+            Request::Signal(_) | Request::Release => {
+                reply(stream, Err(Error::new("there is nothing to signal or release here")))
+            }
+        }
+    }
+
+    fn blind(&self, error: &io::Error) -> Error {
+        Error::new(format!("{} cannot see what runs on it: {error}; try again", self.name))
+    }
+
+    fn hello(&self) -> Result<Hello> {
         let interfaces = fs::read_dir("/sys/class/net").into_iter().flatten();
         let mut interfaces: Vec<String> =
             interfaces.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
         interfaces.sort();
-        let processes = jobs::process_count();
-        Hello { version: VERSION, node: self.name.clone(), processes, interfaces }
+        let processes = jobs::process_count().map_err(|error| self.blind(&error))?;
+        Ok(Hello { version: VERSION, node: self.name.clone(), processes, interfaces })
     }
 
     /// Runs a command until it ends or its client does.
@@ -239,9 +317,9 @@ impl Node {
         if let (false, Some(libdir)) = (said, &self.libdir) {
             command.env(LIBDIR_VAR, libdir);
         }
-        let (caller, terminal) = (caller.clone(), spawn.terminal);
+        let (caller, terminal, descriptors) = (caller.clone(), spawn.terminal, self.descriptors);
         // SAFETY: `become_caller` makes system calls only and does not allocate.
-        unsafe { command.pre_exec(move || caller.become_caller(&cwd, terminal)) };
+        unsafe { command.pre_exec(move || caller.become_caller(&cwd, terminal, &descriptors)) };
         Ok(command)
     }
 
@@ -279,7 +357,9 @@ impl Node {
 
     /// Watches over a job until the client releases it or goes away.
     fn lease(&self, stream: &UnixStream, caller: &Caller, job: &str) -> io::Result<()> {
-        self.jobs.lease(job);
+        if let Err(error) = self.jobs.lease(job) {
+            return reply(stream, Err(self.blind(&error)));
+        }
         let mut outcome = reply(stream, Ok(()));
         let ended = stuck::watch(stream, job, caller.uid);
         let released = matches!(proto::recv::<Request>(stream), Ok((Request::Release, _)));
@@ -317,7 +397,13 @@ impl Caller {
 
     /// In the new process, before it becomes the command: a session of its
     /// own, the caller's identity, and the folder to start in.
-    fn become_caller(&self, cwd: &std::ffi::CStr, terminal: bool) -> io::Result<()> {
+    fn become_caller(
+        &self,
+        cwd: &std::ffi::CStr,
+        terminal: bool,
+        descriptors: &Rlimit,
+    ) -> io::Result<()> {
+        setrlimit(Resource::Nofile, *descriptors)?;
         let check = |outcome: libc::c_int| match outcome {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(()),

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -65,17 +66,19 @@ pub(super) fn watch(client: &UnixStream, job: &str, uid: u32) -> Vec<StuckDaemon
 /// children have ended and are not reaped.
 fn find(job: &str, uid: u32) -> Vec<(Pid, String)> {
     let name = |pid: &Pid| fs::read_to_string(file(*pid, "comm")).unwrap_or_default();
-    let all: Vec<Pid> = pids().collect();
+    // Who cannot look ends nobody.
+    let all = pids().unwrap_or_default();
     let named = all.iter().map(|pid| (*pid, name(pid).trim_end().to_owned()));
     let daemons: Vec<(Pid, String)> =
         named.filter(|(_, name)| DAEMONS.contains(&name.as_str())).collect();
     if daemons.is_empty() {
         return daemons;
     }
-    let stats: Vec<Stat> = all.iter().filter_map(|pid| Stat::read(*pid)).collect();
+    let stats = all.iter().map(|pid| Stat::read(*pid)).collect::<io::Result<Vec<_>>>();
+    let Ok(stats) = stats else { return Vec::new() };
     let is_stuck = |pid: Pid| {
         let parent = pid.as_raw_nonzero().get();
-        let mut children = stats.iter().filter(|stat| stat.parent == parent).peekable();
+        let mut children = stats.iter().flatten().filter(|stat| stat.parent == parent).peekable();
         children.peek().is_some()
             && children.all(|child| child.has_ended)
             && waits_for_lock(pid)
