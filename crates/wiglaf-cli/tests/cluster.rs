@@ -297,3 +297,35 @@ fn exec_gathers_labels_and_reports() {
     let one = site.wiglaf(&["exec", "-w", "node2", "--", "sh", "-c", "hostname; exit 3"]);
     assert_eq!((one.status, one.stdout.as_str()), (Some(3), "node2\n"));
 }
+
+#[test]
+fn root_believes_no_state_folder_that_others_could_have_written() {
+    let Some(site) = Site::up(&[]) else { return };
+    let file = site.state().join("cluster.json");
+    let text = fs::read_to_string(&file).unwrap();
+    site.wiglaf(&["down"]).expect_success();
+    let mut sleep = Command::new("sleep").arg("1000").spawn().unwrap();
+    let stat = fs::read_to_string(format!("/proc/{}/stat", sleep.id())).unwrap();
+    let start: u64 =
+        stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
+    let mut record: serde_json::Value = serde_json::from_str(&text).unwrap();
+    record["switch"] = serde_json::json!({ "pid": sleep.id(), "start_ticks": start });
+    record["nodes"] = serde_json::json!([record["switch"], record["switch"]]);
+    fs::create_dir(site.state()).unwrap();
+    fs::write(&file, record.to_string()).unwrap();
+    let nobody = Some(65_534);
+    let mode = |mode| fs::set_permissions(site.state(), fs::Permissions::from_mode(mode)).unwrap();
+    // Another's folder, and one that is root's and that others can write.
+    std::os::unix::fs::chown(site.state(), nobody, nobody).unwrap();
+    site.wiglaf(&["down"]).expect_sentence(1, "is not believed");
+    std::os::unix::fs::chown(site.state(), Some(0), Some(0)).unwrap();
+    mode(0o775);
+    site.wiglaf(&["down"]).expect_sentence(1, "is not believed");
+    site.wiglaf(&["up"]).expect_sentence(1, "is not believed");
+    site.wiglaf(&["exec", "--", "true"]).expect_sentence(1, "is not believed");
+    assert!(sleep.try_wait().unwrap().is_none(), "it was ended");
+    // What it says is right, so that root's own is believed.
+    mode(0o755);
+    site.wiglaf(&["down"]).expect_success();
+    eventually("it is ended", || sleep.try_wait().unwrap().is_some());
+}

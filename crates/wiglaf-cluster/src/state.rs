@@ -2,7 +2,7 @@
 //! namespaces. One lock guards it; the lock dies with its holder.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -107,6 +107,7 @@ impl StateDir {
                 .mode(0o755)
                 .create(&self.path)
                 .cannot(|| format!("make the state folder {shown}"))?;
+            self.check_owner()?;
             if let Some(stranger) = self.strangers()? {
                 return Err(Error::new(format!(
                     "the state folder {shown} holds `{stranger}`, which is not Wiglaf's; choose an \
@@ -114,8 +115,9 @@ impl StateDir {
                 )));
             }
             let path = self.path.join("lock");
-            let file = match OpenOptions::new().create(true).truncate(false).write(true).open(&path)
-            {
+            let mut options = OpenOptions::new();
+            options.create(true).truncate(false).write(true).custom_flags(libc::O_NOFOLLOW);
+            let file = match options.open(&path) {
                 Ok(file) => file,
                 // Somebody's `down` removed the folder in between.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -129,6 +131,24 @@ impl StateDir {
             {
                 return Ok(Lock { file });
             }
+        }
+    }
+
+    /// Fails when others than its owner, root or this user, could have written what it holds: pids
+    /// that are to be killed, for example. There may be no folder.
+    fn check_owner(&self) -> Result<()> {
+        let shown = self.path.display();
+        let meta = match fs::metadata(&self.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            meta => meta.cannot(|| format!("read {shown}"))?,
+        };
+        let is_owned = [0, rustix::process::geteuid().as_raw()].contains(&meta.uid());
+        match is_owned && meta.mode() & 0o022 == 0 {
+            true => Ok(()),
+            false => Err(Error::new(format!(
+                "the state folder {shown} is not believed: others than root and you can write it; \
+                 choose one that is yours"
+            ))),
         }
     }
 
@@ -146,8 +166,13 @@ impl StateDir {
     /// # Errors
     /// When there is one that cannot be read.
     pub fn record(&self) -> Result<Option<Record>> {
+        self.check_owner()?;
         let path = self.record_path();
-        let text = match fs::read_to_string(&path) {
+        let read = |path: &Path| {
+            let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+            std::io::read_to_string(file)
+        };
+        let text = match read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).cannot(|| format!("read {}", path.display())),
