@@ -325,6 +325,32 @@ fn a_daemon_that_stands_still_is_ended() {
 }
 
 #[test]
+fn a_daemon_whose_first_thread_has_ended_goes_with_its_job() {
+    let Some(site) = Site::up(&[]) else { return };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi/headless.c");
+    let mut cc = Command::new("cc");
+    let built = cc.args(["-pthread", "-o"]).arg(site.work().join("headless")).arg(&source).status();
+    assert!(built.unwrap().success());
+    // Not by what an init counts: that is what is asked here.
+    let count = || site.sh("node1", "cat /proc/[0-9]*/comm | grep -cx headless || true");
+    let args = ["run", "--mpi", "none", "-n", "1", "-w", "node1", "--", "./headless"];
+    let mut job = site.command(&args).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(job.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!((line.as_str(), count().trim()), ("runs\n", "2"));
+    eventually("both are counted", || site.strays() == 2);
+    job.kill().unwrap();
+    job.wait().unwrap();
+    eventually("both are gone", || count().trim() == "0");
+
+    // The broom sees it, too.
+    site.sh("node1", "setsid ./headless < /dev/null > /dev/null 2>&1 &");
+    eventually("it runs", || count().trim() == "2");
+    reset(&site);
+    assert_eq!(count().trim(), "0");
+}
+
+#[test]
 fn what_a_job_left_beside_another_goes_with_the_other() {
     let Some(site) = Site::up(&[]) else { return };
     let start = |file: &str| {

@@ -123,7 +123,7 @@ pub(super) fn look(pid: Pid, mark: &str, uid: u32) -> Look {
     if !stat.has_environment {
         return Look::Unclear;
     }
-    let Ok(environ) = read(&format!("{dir}/environ")) else { return Look::Unclear };
+    let Ok(environ) = read(&format!("{}/environ", stat.folder)) else { return Look::Unclear };
     match environ.split(|b| *b == 0).any(|var| var == mark.as_bytes()) {
         true => Look::Marked,
         // It may have lost its memory between the two readings.
@@ -152,6 +152,8 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
 /// The part of /proc/PID/stat that tells where in its life a process is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stat {
+    /// Below /proc: the process's, or of a thread that lives when the first has ended.
+    pub(super) folder: String,
     pub(super) has_ended: bool,
     /// Its memory, and in it the environment, is set up and not given back yet.
     pub(super) has_environment: bool,
@@ -164,10 +166,34 @@ impl Stat {
     /// # Errors
     /// When that cannot be known, for want of descriptors.
     pub(super) fn read(pid: Pid) -> io::Result<Option<Self>> {
-        Ok(Self::parse(&read(&format!("/proc/{}/stat", pid.as_raw_nonzero()))?))
+        let folder = format!("/proc/{}", pid.as_raw_nonzero());
+        let ended = match Self::of(&folder)? {
+            Some(stat) if stat.has_ended => stat,
+            other => return Ok(other),
+        };
+        // A first thread that has ended while others run looks the same.
+        let tasks = match fs::read_dir(format!("{folder}/task")) {
+            Err(error) if is_gone(&error) => return Ok(Some(ended)),
+            tasks => tasks?,
+        };
+        for task in tasks {
+            let task = match task {
+                Err(error) if is_gone(&error) => break,
+                task => task?.file_name(),
+            };
+            let living = Self::of(&format!("{folder}/task/{}", task.to_string_lossy()))?;
+            if let Some(living) = living.filter(|stat| !stat.has_ended) {
+                return Ok(Some(living));
+            }
+        }
+        Ok(Some(ended))
     }
 
-    fn parse(text: &[u8]) -> Option<Self> {
+    fn of(folder: &str) -> io::Result<Option<Self>> {
+        Ok(Self::parse(&read(&format!("{folder}/stat"))?, folder))
+    }
+
+    fn parse(text: &[u8], folder: &str) -> Option<Self> {
         // The name before the last bracket may hold anything.
         let behind_name = text.iter().rposition(|b| *b == b')')? + 1;
         let fields: Vec<&str> =
@@ -177,6 +203,7 @@ impl Stat {
         const MEMORY_LEN: usize = 23;
         const ENVIRONMENT_END: usize = 51;
         Some(Self {
+            folder: folder.to_owned(),
             has_ended: matches!(*fields.first()?, "Z" | "X" | "x"),
             parent: number(PARENT)? as i32,
             has_environment: number(MEMORY_LEN)? > 0 && number(ENVIRONMENT_END)? > 0,

@@ -60,7 +60,7 @@ fn pass(children: &Children, jobs: &Jobs, uid: u32, remains: &mut Remains) -> io
             is_clean = false;
             continue;
         }
-        let environ = read(&format!("{dir}/environ"))?;
+        let environ = read(&format!("{}/environ", stat.folder))?;
         if job_of(&environ).is_some_and(|job| leased.contains(job)) {
             continue;
         }
@@ -68,7 +68,7 @@ fn pass(children: &Children, jobs: &Jobs, uid: u32, remains: &mut Remains) -> io
         let pid_number = pid.as_raw_nonzero().get();
         // The killed take a while to end.
         if !remains.processes.iter().any(|known| known.pid == pid_number) {
-            let command = fs::read(format!("{dir}/cmdline")).unwrap_or_default();
+            let command = fs::read(format!("{}/cmdline", stat.folder)).unwrap_or_default();
             let command = String::from_utf8_lossy(&command).replace('\0', " ").trim().to_owned();
             remains.processes.push(RemainingProcess { pid: pid_number, command });
         }
@@ -113,7 +113,7 @@ fn remove_unused_files(uid: u32) -> Vec<String> {
 fn is_in_use(file: &Path) -> bool {
     let shown = file.display().to_string();
     let is_in_use_by = |pid: Pid| -> io::Result<bool> {
-        let dir = format!("/proc/{}", pid.as_raw_nonzero());
+        let Some(Stat { folder: dir, .. }) = Stat::read(pid)? else { return Ok(false) };
         let maps = read(&format!("{dir}/maps"))?;
         if String::from_utf8_lossy(&maps).lines().any(|line| line.ends_with(&shown)) {
             return Ok(true);
