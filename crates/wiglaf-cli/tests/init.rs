@@ -190,3 +190,18 @@ fn who_says_nothing_is_not_waited_for() {
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);
     }
 }
+
+#[test]
+fn clients_that_go_are_not_worth_a_line() {
+    let Some(site) = Site::up(&[]) else { return };
+    let node = site.state().join("nodes/node1");
+    let request = b"\x07\0\0\0\"Hello\"";
+    for _ in 0..100 {
+        UnixStream::connect(node.join("exec.sock")).unwrap().write_all(request).unwrap();
+    }
+    // It has dealt with these when it has dealt with one more a hundred times over.
+    for _ in 0..10 {
+        assert!(site.serves_root());
+    }
+    assert_eq!(fs::read_to_string(node.join("log")).unwrap(), "");
+}

@@ -2,7 +2,7 @@
 //! as who they are.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wiglaf_door::{Door, Limits};
@@ -43,6 +43,8 @@ const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 const DESCRIPTORS: u64 = 1 << 18;
 /// More than a job of the most ranks has on one node, and its lease.
 const CONNECTIONS_OF_USER_MAX: usize = 4608;
+/// Lines of the log in a minute.
+const LINES_PER_MINUTE: u32 = 120;
 const STACK: usize = 2 << 20;
 /// Most supplementary groups that Linux knows.
 const GROUPS_MAX: usize = 65_536;
@@ -50,6 +52,8 @@ const GROUPS_MAX: usize = 65_536;
 /// Everything that the connections share.
 #[derive(Debug)]
 struct Node {
+    /// Since when so many lines were logged.
+    lines: Mutex<(Instant, u32)>,
     /// How many descriptors commands may have, as `wiglaf up` could.
     descriptors: Rlimit,
     name: String,
@@ -93,6 +97,7 @@ impl Server {
             .cannot(|| format!("open {SOCKET} to users"))?;
         let descriptors = raise_descriptors();
         let node = Node {
+            lines: Mutex::new((Instant::now(), 0)),
             descriptors,
             name: config.node.clone(),
             address: config.address,
@@ -168,12 +173,27 @@ impl Node {
         let _ = stream.set_read_timeout(None);
         let outcome = self.answer(&stream, caller, request, fds);
         if let Err(error) = outcome {
-            eprintln!("a client was lost: {error}");
+            self.log_lost(&error);
         }
         // Closed here: descriptors may lie in it whose closing takes as long as their owner likes,
         // and the reaper, which may be saying something, has no time for that.
         while Arc::strong_count(&stream) > 1 {
             std::thread::sleep(CLOSE_PAUSE);
+        }
+    }
+
+    /// One line, unless there were too many. A client that went away is not worth one.
+    fn log_lost(&self, error: &io::Error) {
+        if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
+            return;
+        }
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.0.elapsed() >= Duration::from_secs(60) {
+            *lines = (Instant::now(), 0);
+        }
+        lines.1 += 1;
+        if lines.1 <= LINES_PER_MINUTE {
+            let _ = writeln!(io::stderr(), "a client was lost: {error}");
         }
     }
 
