@@ -12,13 +12,26 @@ pub(crate) fn print(text: &str) -> Result<()> {
 
 /// Writes bytes to standard output.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<()> {
+    print_while_read(bytes).map(drop)
+}
+
+/// Writes bytes to standard output. Says whether there is still a reader.
+pub(crate) fn print_while_read(bytes: &[u8]) -> Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::new(format!("cannot write the output: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Error::new(format!("cannot write the output: {error}"))),
     }
+}
+
+/// Text of users, without what would move a terminal's cursor.
+pub(crate) fn visible(text: &str) -> String {
+    let shown = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(shown).collect()
 }
 
 /// Writes a value as JSON.
@@ -45,6 +58,11 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_are_shown_and_not_obeyed() {
+        assert_eq!(visible("a\x1b[2J\n\u{9b}é"), "a\\u{1b}[2J\\n\\u{9b}é");
+    }
 
     #[test]
     fn columns_are_as_wide_as_they_need_to_be() {

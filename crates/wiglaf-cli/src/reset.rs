@@ -75,14 +75,39 @@ fn show(report: &Report) -> String {
     if !up {
         return format!("{node}: is not up, so nothing runs on it; `wiglaf up` starts it\n");
     }
+    // Names are users', and root reads them.
     let ended = remains
         .processes
         .iter()
-        .map(|p| format!("{node}: ended process {}: {}\n", p.pid, p.command));
-    let removed =
-        remains.shared_memory.iter().map(|file| format!("{node}: removed /dev/shm/{file}\n"));
-    let unmounted =
-        remains.mounts.iter().map(|dir| format!("{node}: unmounted {}\n", dir.display()));
+        .map(|p| format!("{node}: ended process {}: {}\n", p.pid, output::visible(&p.command)));
+    let removed = remains
+        .shared_memory
+        .iter()
+        .map(|file| format!("{node}: removed /dev/shm/{}\n", output::visible(file)));
+    let unmounted = remains
+        .mounts
+        .iter()
+        .map(|dir| format!("{node}: unmounted {}\n", output::visible(&dir.display().to_string())));
     let text: String = ended.chain(removed).chain(unmounted).collect();
     if text.is_empty() { format!("{node}: nothing was left\n") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use wiglaf_cluster::proto::RemainingProcess;
+
+    use super::*;
+
+    #[test]
+    fn what_users_named_moves_no_cursor() {
+        let evil = "x\x1b[2J\ry".to_owned();
+        let remains = Remains {
+            processes: vec![RemainingProcess { pid: 7, command: evil.clone() }],
+            shared_memory: vec![evil.clone()],
+            mounts: vec![evil.into()],
+        };
+        let text = show(&Report { node: "node1".to_owned(), up: true, remains });
+        assert_eq!(text.lines().count(), 3);
+        assert!(text.lines().all(|line| !line.contains(char::is_control)), "{text:?}");
+    }
 }

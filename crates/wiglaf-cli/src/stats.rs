@@ -101,13 +101,16 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     while left > 0 {
         left -= 1;
         let seen = look()?;
-        if args.json {
+        let is_read = if args.json {
             let line = serde_json::to_string(&seen)
                 .map_err(|error| Error::new(format!("cannot write JSON: {error}")))?;
-            output::print(&(line + "\n"))?;
+            output::print_while_read((line + "\n").as_bytes())?
         } else {
             let text = show::tables(&seen, &show::Style { before: &before, ..watched() });
-            output::print(&text)?;
+            output::print_while_read(text.as_bytes())?
+        };
+        if !is_read {
+            break;
         }
         before = seen.into_iter().map(|s| (s.snapshot.identity.epoch, s.snapshot)).collect();
         if left > 0 {

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use common::{Site, eventually, has_openmpi};
@@ -139,4 +140,16 @@ fn a_program_that_was_killed_is_not_shown_and_one_may_hide() {
     assert_eq!(site.stats(&[]).len(), 0);
     fs::write(site.work().join("stop"), "").unwrap();
     assert!(hidden.wait().unwrap().success());
+}
+
+#[test]
+fn watching_ends_when_nobody_reads() {
+    let site = Site::new();
+    for more in [&["--json"][..], &[]] {
+        let mut command = site.command(&[&["stats", "--watch=0.1"], more].concat());
+        let mut watch = command.stdout(Stdio::piped()).spawn().unwrap();
+        BufReader::new(watch.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+        eventually("it has ended", || watch.try_wait().unwrap().is_some());
+        assert!(watch.wait().unwrap().success());
+    }
 }

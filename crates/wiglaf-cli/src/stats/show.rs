@@ -47,7 +47,8 @@ pub(super) fn tables(seen: &[Seen], style: &Style<'_>) -> String {
     for job in seen.chunk_by(|a, b| a.snapshot.identity.job == b.snapshot.identity.job) {
         let identity = &job[0].snapshot.identity;
         let mark = if identity.job.is_empty() { "no job" } else { &identity.job };
-        text += &format!("{mark}: {}, endpoints: {}\n", identity.program, job.len());
+        let (mark, program) = (output::visible(mark), output::visible(&identity.program));
+        text += &format!("{mark}: {program}, endpoints: {}\n", job.len());
         text += &endpoints(job, style);
         text += &peers(job, &names, style);
         text += &drops(job);
