@@ -1,5 +1,8 @@
 //! Streams: windows of messages one way and both ways at once, Wiglaf beside
 //! its rivals. The rate of short messages is the stream of 8 bytes.
+//!
+//! Every round has the same weight, as in the ping-pong: percentiles are medians of the rounds'
+//! percentiles, ratios medians of the rounds' ratios.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,10 +18,10 @@ use crate::error::{BenchError, Result};
 use crate::facts::Facts;
 use crate::interleave;
 use crate::launch::{Launcher, Settings, Transport};
-use crate::stats::{Samples, Summary};
+use crate::stats::{Samples, Summary, ratio_of_rounds};
 
 /// Names the layout of the result, for those who read it later.
-pub const SCHEMA: &str = "wiglaf-bench/bandwidth/1";
+pub const SCHEMA: &str = "wiglaf-bench/bandwidth/2";
 
 /// A fact of the nodes: "off" where their interfaces send and receive single frames.
 pub const OFFLOADS: &str = "offloads";
@@ -120,7 +123,7 @@ pub struct Point {
     pub len: u64,
     /// One way or both.
     pub ways: Ways,
-    /// Time of a window, the samples of all rounds together.
+    /// Time of a window: medians of the rounds, see [`Summary::of_rounds`].
     pub window_time: Summary,
     /// Bytes of a window, both directions counted, by its median time, in
     /// 10^6 bytes a second.
@@ -130,6 +133,11 @@ pub struct Point {
     /// The bandwidth of each round by itself: how far they are apart is how
     /// far to trust them.
     pub round_megabytes_per_s: Vec<f64>,
+    /// The median time of each round's windows by itself.
+    pub round_p50_us: Vec<f64>,
+    /// The p99 of each round's windows by itself; empty where a round had too few for one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub round_p99_us: Vec<f64>,
 }
 
 /// Wiglaf against the best rival at one length and way.
@@ -141,10 +149,12 @@ pub struct Comparison {
     pub ways: Ways,
     /// The rival with the smallest median time of a window.
     pub best_rival: Transport,
-    /// Wiglaf's rate by that rival's: above one, Wiglaf is faster.
+    /// Wiglaf's rate by that rival's in the same round, the median of the rounds: above one, Wiglaf is
+    /// faster.
     pub rate_ratio: f64,
-    /// The same of the windows that only one in a hundred is slower than.
-    pub p99_rate_ratio: f64,
+    /// The same of the windows that only one in a hundred is slower than; nothing where a round had
+    /// too few windows for that.
+    pub p99_rate_ratio: Option<f64>,
 }
 
 /// Runs the plan.
@@ -170,7 +180,7 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
             if samples.len() != 2 * plan.lens.len() {
                 return Err(bad_output(format!("{} results only", samples.len())));
             }
-            entry.take(plan.window, samples);
+            entry.take(samples);
         }
     }
     let contenders: Vec<_> = entries.into_iter().map(|e| e.finish(plan.window)).collect();
@@ -189,7 +199,7 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
 /// A contender while it is being measured.
 struct Entry {
     who: Admitted,
-    found: BTreeMap<(u64, Ways), (Samples, Vec<f64>)>,
+    found: BTreeMap<(u64, Ways), Vec<Summary>>,
 }
 
 impl Entry {
@@ -197,27 +207,28 @@ impl Entry {
         Self { who, found: BTreeMap::new() }
     }
 
-    fn take(&mut self, window: u64, run: BTreeMap<(u64, Ways), Samples>) {
-        for ((len, ways), samples) in run {
-            let (all, rates) = self.found.entry((len, ways)).or_default();
-            let median = samples.summary(1.0).map(|s| s.p50_us);
-            rates.extend(median.map(|us| (window * ways.count() * len) as f64 / us));
-            all.merge(&samples);
+    fn take(&mut self, run: BTreeMap<(u64, Ways), Samples>) {
+        for (place, samples) in run {
+            self.found.entry(place).or_default().extend(samples.summary(1.0));
         }
     }
 
     fn finish(self, window: u64) -> Contender {
         let Admitted { transport, settings, evidence } = self.who;
-        let points = self.found.into_iter().filter_map(|((len, ways), (samples, rounds))| {
-            let window_time = samples.summary(1.0)?;
+        let points = self.found.into_iter().filter_map(|((len, ways), rounds)| {
+            let window_time = Summary::of_rounds(&rounds)?;
             let messages = (window * ways.count()) as f64;
+            let rate = |round: &Summary| messages * len as f64 / round.p50_us;
+            let round_p99_us: Option<Vec<f64>> = rounds.iter().map(|round| round.p99_us).collect();
             Some(Point {
                 len,
                 ways,
                 window_time,
                 megabytes_per_s: messages * len as f64 / window_time.p50_us,
                 messages_per_s: messages * 1e6 / window_time.p50_us,
-                round_megabytes_per_s: rounds,
+                round_megabytes_per_s: rounds.iter().map(rate).collect(),
+                round_p50_us: rounds.iter().map(|round| round.p50_us).collect(),
+                round_p99_us: round_p99_us.unwrap_or_default(),
             })
         });
         Contender {
@@ -262,8 +273,8 @@ pub fn compare(contenders: &[Contender]) -> Vec<Comparison> {
             len: point.len,
             ways: point.ways,
             best_rival,
-            rate_ratio: theirs.window_time.p50_us / point.window_time.p50_us,
-            p99_rate_ratio: theirs.window_time.p99_us / point.window_time.p99_us,
+            rate_ratio: ratio_of_rounds(&theirs.round_p50_us, &point.round_p50_us)?,
+            p99_rate_ratio: ratio_of_rounds(&theirs.round_p99_us, &point.round_p99_us),
         })
     });
     compared.collect()
@@ -307,8 +318,8 @@ mod tests {
         let settings = Settings::new();
         let mut entry = Entry::new(Admitted { transport, settings, evidence: None });
         for ways in [Ways::One, Ways::Both] {
-            let samples = Samples::from_pairs([(window_us * 1000, 98), (window_us * 9000, 2)]);
-            entry.take(64, BTreeMap::from([((1000, ways), samples)]));
+            let samples = Samples::from_pairs([(window_us * 1000, 196), (window_us * 9000, 4)]);
+            entry.take(BTreeMap::from([((1000, ways), samples)]));
         }
         entry
     }
@@ -329,8 +340,30 @@ mod tests {
             .map(|(transport, us)| entry(transport, us).finish(64));
         let found = compare(&all);
         assert_eq!((found.len(), found[0].best_rival), (2, Transport::Ucx));
-        assert_eq!((found[0].rate_ratio, found[0].p99_rate_ratio), (1.5, 1.5));
+        assert_eq!((found[0].rate_ratio, found[0].p99_rate_ratio), (1.5, Some(1.5)));
         assert!(compare(&all[1..]).is_empty() && compare(&all[..1]).is_empty());
+    }
+
+    #[test]
+    fn rounds_have_the_same_weight_and_are_compared_one_by_one() {
+        let of = |transport, rounds: [(u64, u64); 3]| {
+            let (settings, evidence) = (Settings::new(), None);
+            let mut entry = Entry::new(Admitted { transport, settings, evidence });
+            for round in rounds {
+                let samples = Samples::from_pairs([round]);
+                entry.take(BTreeMap::from([((1000, Ways::One), samples)]));
+            }
+            entry.finish(64)
+        };
+        let ours = of(Transport::Wiglaf, [(2000, 900), (10_000, 300), (12_000, 200)]);
+        let theirs = of(Transport::Tcp, [(4000, 900), (10_000, 300), (24_000, 200)]);
+        assert_eq!(ours.points[0].window_time.p50_us, 10.0);
+        assert_eq!(ours.points[0].megabytes_per_s, 6400.0);
+        let found = &compare(&[ours, theirs])[0];
+        assert_eq!((found.rate_ratio, found.p99_rate_ratio), (2.0, Some(2.0)));
+        let few = of(Transport::Tcp, [(4000, 900), (10_000, 60), (24_000, 200)]);
+        let ours = of(Transport::Wiglaf, [(2000, 900), (10_000, 300), (12_000, 200)]);
+        assert_eq!(compare(&[ours, few])[0].p99_rate_ratio, None);
     }
 
     #[test]

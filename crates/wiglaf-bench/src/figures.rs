@@ -25,7 +25,7 @@ pub fn of_pingpong(report: &pingpong::Report, direct: bool) -> Vec<Figure> {
     figures.push(Figure::ratio(
         &format!("Open MPI 8 B, p99, nodes on {place}"),
         Wanted::AtMost(2.0),
-        trip.map(|t| t.p99_us / t.p50_us),
+        trip.and_then(|t| Some(t.p99_us? / t.p50_us)),
         "of its own p50".to_owned(),
     ));
     for one in &report.active_messages {

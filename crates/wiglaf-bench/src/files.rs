@@ -231,7 +231,7 @@ pub struct Comparison {
     pub ratio: f64,
     /// The same of the calls that only one in a hundred is slower than: of
     /// their times, also where `ratio` is one of rates.
-    pub p99_time_ratio: f64,
+    pub p99_time_ratio: Option<f64>,
     /// What was aimed at: at most this for times, at least this for rates.
     pub aim: f64,
     /// Whether that was reached.
@@ -386,7 +386,7 @@ pub fn compare(contenders: &[Contender]) -> Vec<Comparison> {
         }?;
         let ratio = value(mine) / value(theirs);
         let is_met = if measure == Measure::Rate { ratio >= aim } else { ratio <= aim };
-        let p99_time_ratio = mine.call.p99_us / theirs.call.p99_us;
+        let p99_time_ratio = mine.call.p99_us.zip(theirs.call.p99_us).map(|(m, t)| m / t);
         Some(Comparison { row, measure, ours, other, ratio, p99_time_ratio, aim, is_met })
     });
     aims.collect()

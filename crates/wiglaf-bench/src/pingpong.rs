@@ -1,4 +1,8 @@
 //! Latency and bandwidth against message size, Wiglaf beside its rivals.
+//!
+//! Every round has the same weight: a percentile is the median of the rounds' percentiles, a ratio the
+//! median of the rounds' ratios. The samples of all rounds together would be mostly those of fast
+//! rounds, which have more of them in the same time.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,10 +20,10 @@ use crate::facts::Facts;
 use crate::floor::{self, Floor};
 use crate::interleave;
 use crate::launch::{Launcher, Settings, Transport};
-use crate::stats::{Samples, Summary};
+use crate::stats::{Samples, Summary, ratio_of_rounds};
 
 /// Names the layout of the result, for those who read it later.
-pub const SCHEMA: &str = "wiglaf-bench/pingpong/1";
+pub const SCHEMA: &str = "wiglaf-bench/pingpong/2";
 
 const RUN_TIME_MAX: Duration = Duration::from_secs(180);
 
@@ -114,7 +118,7 @@ pub struct Contender {
 pub struct Point {
     /// Bytes a message.
     pub len: u64,
-    /// Half a round trip, the samples of all rounds together.
+    /// Half a round trip: medians of the rounds, see [`Summary::of_rounds`].
     pub half_round_trip: Summary,
     /// `len` by the median half round trip, in 10^6 bytes a second.
     pub megabytes_per_s: f64,
@@ -128,11 +132,11 @@ pub struct Point {
 pub struct Comparison {
     /// Bytes a message.
     pub len: u64,
-    /// The rival with the smallest median.
+    /// The rival with the smallest p50.
     pub best_rival: Transport,
-    /// Wiglaf's median time by that rival's: below one, Wiglaf is faster.
+    /// Wiglaf's p50 by that rival's in the same round, the median of the rounds: below one, Wiglaf is faster.
     pub time_ratio: f64,
-    /// Wiglaf's bandwidth by that rival's: above one, Wiglaf is faster.
+    /// The inverse, which is that of bandwidths.
     pub bandwidth_ratio: f64,
 }
 
@@ -200,7 +204,7 @@ struct Entry {
     transport: Transport,
     settings: Settings,
     evidence: Option<String>,
-    lens: BTreeMap<u64, (Samples, Vec<f64>)>,
+    lens: BTreeMap<u64, Vec<Summary>>,
 }
 
 impl Entry {
@@ -211,15 +215,14 @@ impl Entry {
 
     fn take(&mut self, run: BTreeMap<u64, Samples>) {
         for (len, samples) in run {
-            let (all, medians) = self.lens.entry(len).or_default();
-            medians.extend(samples.summary(0.5).map(|s| s.p50_us));
-            all.merge(&samples);
+            self.lens.entry(len).or_default().extend(samples.summary(0.5));
         }
     }
 
     fn finish(self) -> Contender {
-        let points = self.lens.into_iter().filter_map(|(len, (samples, round_p50_us))| {
-            let half_round_trip = samples.summary(0.5)?;
+        let points = self.lens.into_iter().filter_map(|(len, rounds)| {
+            let half_round_trip = Summary::of_rounds(&rounds)?;
+            let round_p50_us = rounds.iter().map(|round| round.p50_us).collect();
             let megabytes_per_s = len as f64 / half_round_trip.p50_us;
             Some(Point { len, half_round_trip, megabytes_per_s, round_p50_us })
         });
@@ -240,19 +243,21 @@ impl Contender {
     }
 }
 
+/// The rival with the smallest p50, and what it did.
+pub fn best_rival(contenders: &[Contender], len: u64) -> Option<(Transport, &Point)> {
+    let rivals = contenders.iter().filter(|c| c.transport != Transport::Wiglaf);
+    let points = rivals.filter_map(|c| Some((c.transport, c.at(len)?)));
+    points.min_by(|a, b| a.1.half_round_trip.p50_us.total_cmp(&b.1.half_round_trip.p50_us))
+}
+
 /// Wiglaf's points against the best rival's of each length.
 pub fn compare(contenders: &[Contender]) -> Vec<Comparison> {
     let Some(ours) = contenders.iter().find(|c| c.transport == Transport::Wiglaf) else {
         return Vec::new();
     };
-    let best = |len| {
-        let rivals = contenders.iter().filter(|c| c.transport != Transport::Wiglaf);
-        let times = rivals.filter_map(|c| Some((c.transport, c.at(len)?.half_round_trip.p50_us)));
-        times.min_by(|a, b| a.1.total_cmp(&b.1))
-    };
     let compared = ours.points.iter().filter_map(|point| {
-        let (best_rival, theirs) = best(point.len)?;
-        let time_ratio = point.half_round_trip.p50_us / theirs;
+        let (best_rival, theirs) = best_rival(contenders, point.len)?;
+        let time_ratio = ratio_of_rounds(&point.round_p50_us, &theirs.round_p50_us)?;
         Some(Comparison {
             len: point.len,
             best_rival,

@@ -76,12 +76,15 @@ impl Samples {
             samples: count,
             min_us: *self.counts.keys().next()? as f64 * scale / 1000.0,
             p50_us: at(50)?,
-            p99_us: at(99)?,
+            p99_us: if count < P99_SAMPLES_MIN { None } else { at(99) },
             max_us: *self.counts.keys().next_back()? as f64 * scale / 1000.0,
             mean_us: sum_ns / count as f64 * scale / 1000.0,
         })
     }
 }
+
+/// Of fewer samples the p99 is the largest or the one before it: chance.
+pub const P99_SAMPLES_MIN: u64 = 200;
 
 /// A few numbers for many samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -92,12 +95,36 @@ pub struct Summary {
     pub min_us: f64,
     /// The median.
     pub p50_us: f64,
-    /// Only one in a hundred is larger.
-    pub p99_us: f64,
+    /// Only one in a hundred is larger; nothing where there are less than [`P99_SAMPLES_MIN`].
+    pub p99_us: Option<f64>,
     /// The largest.
     pub max_us: f64,
     /// The arithmetic mean.
     pub mean_us: f64,
+}
+
+impl Summary {
+    /// Of several rounds, each of the same weight, however many samples it had: medians of their
+    /// percentiles, the mean of their means. Who was fast in a round had more samples in it, and all
+    /// samples together would be about the fast rounds. The p99 is there if every round has one.
+    pub fn of_rounds(rounds: &[Self]) -> Option<Self> {
+        let all = |value: fn(&Self) -> f64| rounds.iter().map(value).collect::<Vec<f64>>();
+        let p99_us: Option<Vec<f64>> = rounds.iter().map(|round| round.p99_us).collect();
+        Some(Self {
+            samples: rounds.iter().fold(0, |sum, round| sum.saturating_add(round.samples)),
+            min_us: all(|round| round.min_us).into_iter().min_by(f64::total_cmp)?,
+            p50_us: median(&all(|round| round.p50_us))?,
+            p99_us: p99_us.and_then(|values| median(&values)),
+            max_us: all(|round| round.max_us).into_iter().max_by(f64::total_cmp)?,
+            mean_us: all(|round| round.mean_us).iter().sum::<f64>() / rounds.len() as f64,
+        })
+    }
+}
+
+/// The median over the rounds of what one has by what another has in the same round.
+pub fn ratio_of_rounds(one: &[f64], other: &[f64]) -> Option<f64> {
+    let ratios: Vec<f64> = one.iter().zip(other).map(|(one, other)| one / other).collect();
+    median(&ratios)
 }
 
 /// The median of a few numbers; between the middle two of an even count.
@@ -145,7 +172,7 @@ mod tests {
     fn one_outlier_in_a_thousand_is_not_in_the_p99() {
         let samples = Samples::from_pairs([(1000, 999), (9_000_000, 1)]);
         let summary = samples.summary(0.5).unwrap();
-        assert_eq!((summary.p50_us, summary.p99_us), (0.5, 0.5));
+        assert_eq!((summary.p50_us, summary.p99_us), (0.5, Some(0.5)));
         assert_eq!((summary.max_us, summary.samples), (4500.0, 1000));
     }
 
@@ -154,6 +181,30 @@ mod tests {
         let mut a = Samples::from_pairs([(5, 2), (9, 1)]);
         a.merge(&Samples::from_pairs([(5, 1), (7, 4)]));
         assert_eq!(a, Samples::from_pairs([(5, 3), (7, 4), (9, 1)]));
+    }
+
+    #[test]
+    fn no_p99_of_few_samples() {
+        let p99 = |count| Samples::from_pairs([(1000, count)]).summary(1.0).unwrap().p99_us;
+        assert_eq!((p99(P99_SAMPLES_MIN - 1), p99(P99_SAMPLES_MIN)), (None, Some(1.0)));
+    }
+
+    #[test]
+    fn rounds_have_the_same_weight() {
+        let round = |ns, count| Samples::from_pairs([(ns, count)]).summary(1.0).unwrap();
+        let all = Summary::of_rounds(&[round(1000, 9000), round(3000, 300), round(5000, 200)]);
+        let all = all.unwrap();
+        assert_eq!((all.samples, all.p50_us, all.p99_us), (9500, 3.0, Some(3.0)));
+        assert_eq!((all.min_us, all.mean_us, all.max_us), (1.0, 3.0, 5.0));
+        let few = Summary::of_rounds(&[round(1000, 9000), round(3000, 100)]).unwrap();
+        assert_eq!((few.p50_us, few.p99_us), (2.0, None));
+        assert_eq!(Summary::of_rounds(&[]), None);
+    }
+
+    #[test]
+    fn ratios_are_those_of_the_same_round() {
+        assert_eq!(ratio_of_rounds(&[2.0, 9.0, 4.0], &[4.0, 9.0, 8.0]), Some(0.5));
+        assert_eq!(ratio_of_rounds(&[], &[]), None);
     }
 
     #[test]

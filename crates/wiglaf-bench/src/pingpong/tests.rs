@@ -50,20 +50,30 @@ fn without_wiglaf_or_rivals_nothing_is_compared() {
     assert_eq!(compare(&[ours]), []);
 }
 
+/// A contender of these rounds: nanoseconds of a round trip, and how often.
+fn of_rounds(transport: Transport, rounds: &[(u64, u64)]) -> Contender {
+    let (settings, evidence, lens) = (Settings::new(), None, BTreeMap::new());
+    let mut entry = Entry { transport, settings, evidence, lens };
+    for round in rounds {
+        entry.take(BTreeMap::from([(8, Samples::from_pairs([*round]))]));
+    }
+    entry.finish()
+}
+
 #[test]
-fn rounds_are_merged_and_kept_apart() {
-    let mut entry = Entry {
-        transport: Transport::Tcp,
-        settings: Settings::new(),
-        evidence: None,
-        lens: BTreeMap::new(),
-    };
-    entry.take(BTreeMap::from([(8, Samples::from_pairs([(8_000, 1)]))]));
-    entry.take(BTreeMap::from([(8, Samples::from_pairs([(12_000, 3)]))]));
-    let done = entry.finish();
+fn a_fast_round_weighs_no_more_than_a_slow_one() {
+    let done = of_rounds(Transport::Tcp, &[(8_000, 9000), (12_000, 300), (14_000, 200)]);
     let point = done.at(8).unwrap();
-    assert_eq!(point.round_p50_us, [4.0, 6.0]);
-    assert_eq!((point.half_round_trip.samples, point.half_round_trip.p50_us), (4, 6.0));
+    assert_eq!(point.round_p50_us, [4.0, 6.0, 7.0]);
+    let trip = point.half_round_trip;
+    assert_eq!((trip.samples, trip.p50_us, trip.p99_us), (9500, 6.0, Some(6.0)));
+}
+
+#[test]
+fn ratios_are_those_of_the_rounds_and_not_of_two_medians() {
+    let ours = of_rounds(Transport::Wiglaf, &[(2_000, 9), (10_000, 3), (12_000, 3)]);
+    let theirs = of_rounds(Transport::Tcp, &[(4_000, 9), (10_000, 3), (24_000, 3)]);
+    assert_eq!(compare(&[ours, theirs])[0].time_ratio, 0.5);
 }
 
 #[test]

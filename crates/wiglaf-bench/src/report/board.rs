@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::table::{figure, fold};
+use super::table::{figure, fold, or_dash};
 use crate::outcome::{Case, Entry, Figure, Missing, Outcome, Wanted};
 
 /// Longer names of figures get a line of their own.
@@ -87,7 +87,7 @@ fn range(entry: &Entry) -> [String; 2] {
 /// Percentiles and what was counted, a few to a line.
 fn counters(entry: &Entry) -> Vec<String> {
     let p99 =
-        entry.times.map(|t| format!("p50 {} us, p99 {} us", figure(t.p50_us), figure(t.p99_us)));
+        entry.times.map(|t| format!("p50 {} us, p99 {} us", figure(t.p50_us), or_dash(t.p99_us)));
     let counted = entry
         .counters
         .iter()

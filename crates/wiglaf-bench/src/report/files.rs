@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::table::{figure, fold, length};
+use super::table::{figure, fold, length, or_dash};
 use crate::files::{Comparison, Contender, Measure, Report, Row};
 
 /// One way's figures: MB/s written and read, p50 and p99 of a short read, p50
@@ -10,7 +10,7 @@ use crate::files::{Comparison, Contender, Measure, Report, Row};
 fn figures(contender: &Contender) -> [String; 7] {
     let rate = |row| contender.at(row).map(|p| figure(p.megabytes_per_s));
     let p50 = |row| contender.at(row).map(|p| figure(p.call.p50_us));
-    let p99 = |row| contender.at(row).map(|p| figure(p.call.p99_us));
+    let p99 = |row| contender.at(row).map(|p| or_dash(p.call.p99_us));
     let whole = contender.at(Row::SmallFiles).map(|p| figure(p.whole_s));
     [
         rate(Row::Write),
@@ -32,12 +32,12 @@ fn aim(one: &Comparison) -> String {
         Measure::Rate => ("rate", "at least"),
     };
     format!(
-        "{}: {} / {}, {what} {:.2} (p99 of calls {:.2}); aim {least} {}: {}",
+        "{}: {} / {}, {what} {:.2} (p99 of calls {}); aim {least} {}: {}",
         one.row.label(),
         one.ours.label(),
         one.other.label(),
         one.ratio,
-        one.p99_time_ratio,
+        one.p99_time_ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
         one.aim,
         if one.is_met { "met" } else { "missed" },
     )

@@ -8,9 +8,9 @@ use crate::bandwidth::{self, Ways};
 use crate::contender::Absent;
 use crate::floor::Floor;
 use crate::launch::Transport;
-use crate::pingpong::{Comparison, Contender, Point, Report};
+use crate::pingpong::{self, Comparison, Point, Report};
 use crate::ring;
-use crate::stats::median;
+use crate::stats::{P99_SAMPLES_MIN, median};
 
 /// A message length as people say it; odd ones in plain bytes.
 pub fn length(len: u64) -> String {
@@ -31,6 +31,11 @@ pub(super) fn figure(value: f64) -> String {
     }
 }
 
+/// A figure that not everything has.
+pub(super) fn or_dash(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), figure)
+}
+
 /// A result with more lengths than this shows its powers of two only; the
 /// JSON and the picture have them all.
 const ROWS_MAX: usize = 26;
@@ -45,7 +50,7 @@ struct Row {
 
 fn figures(point: &Point) -> [String; 3] {
     let bandwidth = if point.len == 0 { "-".into() } else { figure(point.megabytes_per_s) };
-    [figure(point.half_round_trip.p50_us), figure(point.half_round_trip.p99_us), bandwidth]
+    [figure(point.half_round_trip.p50_us), or_dash(point.half_round_trip.p99_us), bandwidth]
 }
 
 fn rows(report: &Report) -> Vec<Row> {
@@ -58,7 +63,7 @@ fn rows(report: &Report) -> Vec<Row> {
         lens.retain(|len| *len == 0 || len.is_power_of_two());
     }
     let row = |len| {
-        let rival = best_rival(&report.contenders, len);
+        let rival = pingpong::best_rival(&report.contenders, len);
         Row {
             length: length(len),
             ours: ours.and_then(|c| c.at(len)).map(figures),
@@ -67,12 +72,6 @@ fn rows(report: &Report) -> Vec<Row> {
         }
     };
     lens.into_iter().map(row).collect()
-}
-
-fn best_rival(contenders: &[Contender], len: u64) -> Option<(Transport, &Point)> {
-    let rivals = contenders.iter().filter(|c| c.transport != Transport::Wiglaf);
-    let points = rivals.filter_map(|c| Some((c.transport, c.at(len)?)));
-    points.min_by(|a, b| a.1.half_round_trip.p50_us.total_cmp(&b.1.half_round_trip.p50_us))
 }
 
 fn ratio(comparison: &[Comparison], len: u64) -> Option<String> {
@@ -87,7 +86,8 @@ pub fn pingpong_table(report: &Report) -> String {
         text.push('\n');
     };
     line(format!(
-        "Half a round trip in us, {} rounds; ratio = Wiglaf's time / best rival's",
+        "Half a round trip in us, medians of {} rounds; ratio = Wiglaf / best rival,\n\
+         the median of the rounds' ratios; no p99 of rounds of less than {P99_SAMPLES_MIN} samples",
         report.rounds
     ));
     line(format!("{:>9}  {:^23}  {:^36}  {:>5}", "", "Wiglaf", "best rival", ""));
@@ -178,9 +178,14 @@ pub(super) fn fold(text: &str) -> String {
     out
 }
 
+/// What the columns of both curves are.
+const MEDIANS: &str = "Percentiles are medians of the rounds' percentiles, ratios medians of the \
+                       rounds' ratios; there is no p99 of rounds of less than 200 samples.";
+
 /// The ping-pong for a document.
 pub fn pingpong_markdown(report: &Report) -> String {
-    let mut text = String::from(
+    let mut text = format!("{MEDIANS}\n\n");
+    text.push_str(
         "| size | Wiglaf p50 (us) | p99 (us) | MB/s | best rival | p50 (us) | p99 (us) | MB/s \
          | time ratio |\n|---:|---:|---:|---:|---|---:|---:|---:|---:|\n",
     );
@@ -209,7 +214,8 @@ pub fn pingpong_markdown(report: &Report) -> String {
 /// The streams for a terminal.
 pub fn bandwidth_table(report: &bandwidth::Report) -> String {
     let mut text = format!(
-        "Windows of {} messages, {} rounds; ratios = Wiglaf's rate / best rival's\n\
+        "Windows of {} messages, medians of {} rounds; ratios = Wiglaf's rate / best\n\
+         rival's, medians of the rounds' ratios; no p99 below {P99_SAMPLES_MIN} windows a round\n\
          {:>9} {:<5}{:^18}  {:^32}  {:>5} {:>5}\n{:>9} {:<5}{:>8} {:>9}  {:<13}{:>8} {:>10}  {:>5} {:>5}\n",
         report.window,
         report.rounds,
@@ -250,7 +256,8 @@ const SINGLE_FRAMES: &str = "offloads off: nodes send and receive single frames\
 
 /// The streams for a document.
 pub fn bandwidth_markdown(report: &bandwidth::Report) -> String {
-    let mut text = String::from(
+    let mut text = format!("{MEDIANS}\n\n");
+    text.push_str(
         "| size | ways | Wiglaf MB/s | 1000 messages/s | best rival | MB/s | 1000 messages/s \
          | rate ratio | at p99 |\n|---:|---|---:|---:|---|---:|---:|---:|---:|\n",
     );
@@ -300,7 +307,10 @@ fn bandwidth_rows(report: &bandwidth::Report) -> Vec<BandwidthRow> {
             rival: rival.map_or("-", |(transport, _)| transport.label()),
             theirs: rival.map_or_else(nothing, |(_, point)| rates(point)),
             ratios: compared.map_or_else(nothing, |c| {
-                [format!("{:.2}", c.rate_ratio), format!("{:.2}", c.p99_rate_ratio)]
+                [
+                    format!("{:.2}", c.rate_ratio),
+                    c.p99_rate_ratio.map_or("-".into(), |r| format!("{r:.2}")),
+                ]
             }),
         }
     };
@@ -330,7 +340,7 @@ pub fn ring_table(report: &ring::Report) -> String {
             contender.label,
             figure(contender.step_us()),
             figure(contender.step.p50_us),
-            figure(contender.step.p99_us),
+            or_dash(contender.step.p99_us),
         );
     }
     push_absent(&mut text, &report.absent);

@@ -156,9 +156,8 @@ impl Bench<'_> {
             }
         }
         let median = |turn: usize, pick: fn(&(f64, f64)) -> f64| {
-            let mut values: Vec<f64> = found[turn].iter().map(pick).collect();
-            values.sort_unstable_by(f64::total_cmp);
-            values[values.len() / 2]
+            let values: Vec<f64> = found[turn].iter().map(pick).collect();
+            wiglaf_bench::stats::median(&values).unwrap_or(f64::NAN)
         };
         let turns = TURNS.iter().enumerate().map(|(turn, (flood, _, decoy))| Turn {
             flood,

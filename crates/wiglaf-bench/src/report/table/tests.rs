@@ -3,7 +3,7 @@ use crate::applications::{Application, ApplicationId, Run};
 use crate::facts::Facts;
 use crate::floor::FloorLatency;
 use crate::launch::Settings;
-use crate::pingpong::{SCHEMA, compare};
+use crate::pingpong::{Contender, SCHEMA, compare};
 use crate::stats::Samples;
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ pub(in crate::report) fn sample_report() -> Report {
         let points = [0u64, 8, 1024, 65_536, 1 << 20, 4 << 20].map(|len| {
             let us = start_us + len as f64 / bytes_per_us;
             let ns = (us * 2000.0) as u64;
-            let samples = Samples::from_pairs([(ns, 98), (ns * 3, 2)]);
+            let samples =
+                Samples::from_pairs([(ns, 196), (ns * 3, if len > 1 << 20 { 2 } else { 4 })]);
             let half_round_trip = samples.summary(0.5).unwrap();
             let megabytes_per_s = len as f64 / half_round_trip.p50_us;
             Point { len, half_round_trip, megabytes_per_s, round_p50_us: vec![us] }
@@ -201,7 +202,10 @@ pub(in crate::report) fn sample_bandwidth() -> bandwidth::Report {
         let point = |(len, ways): (u64, Ways)| {
             let messages = (64 * ways.count()) as f64;
             let us = messages * (0.5 + len as f64 / bytes_per_us);
-            let samples = Samples::from_pairs([((us * 1e3) as u64, 98), ((us * 2e3) as u64, 2)]);
+            let samples = Samples::from_pairs([
+                ((us * 1e3) as u64, 196),
+                ((us * 2e3) as u64, if len > 1 << 20 { 2 } else { 4 }),
+            ]);
             let window_time = samples.summary(1.0).unwrap();
             bandwidth::Point {
                 len,
@@ -210,6 +214,8 @@ pub(in crate::report) fn sample_bandwidth() -> bandwidth::Report {
                 megabytes_per_s: messages * len as f64 / window_time.p50_us,
                 messages_per_s: messages * 1e6 / window_time.p50_us,
                 round_megabytes_per_s: vec![bytes_per_us],
+                round_p50_us: vec![window_time.p50_us],
+                round_p99_us: window_time.p99_us.into_iter().collect(),
             }
         };
         bandwidth::Contender {
@@ -244,7 +250,7 @@ fn bandwidth_for_a_terminal_and_a_document() {
     let mut rivals = report;
     rivals.contenders.remove(0);
     rivals.comparison.clear();
-    assert!(bandwidth_table(&rivals).lines().nth(3).unwrap().ends_with('-'));
+    assert!(bandwidth_table(&rivals).lines().nth(4).unwrap().ends_with('-'));
 }
 
 #[test]
