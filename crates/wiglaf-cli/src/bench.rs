@@ -53,7 +53,7 @@ Examples:
   wiglaf bench ring --ranks 4 --nodes 4  ranks that share cores
   wiglaf bench hostile                   a stream under a stranger's flood
   wiglaf bench all --minutes 20          everything, and one table of all figures
-  wiglaf bench applications              whole programs, serial, over TCP, Wiglaf
+  wiglaf bench applications              whole programs, serial, TCP, Wiglaf
   wiglaf bench files --quick             remote files: Wiglaf, sshfs, NFS
   wiglaf bench transformation            what they are worth to a program
 

@@ -187,6 +187,17 @@ fn a_cluster_of_another_shape_is_left_alone() {
     assert!(!site.inits().is_empty(), "the user's cluster was taken down");
 }
 
+#[test]
+fn a_wire_with_faults_is_not_measured() {
+    if !has_openmpi() {
+        return;
+    }
+    let Some(site) = Site::up(&[]) else { return };
+    Said::from(site.command(&["fault", "set", "--drop", "1%"]).output().unwrap()).expect_success();
+    let said = Said::from(site.command(&["bench", "ring", "--quick"]).output().unwrap());
+    assert!(said.stderr.contains("run `wiglaf fault clear` first"), "{said:?}");
+}
+
 fn child_of(command: &mut Command) -> &mut Command {
     command.stdout(Stdio::piped()).stderr(Stdio::piped())
 }

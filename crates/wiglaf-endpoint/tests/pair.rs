@@ -164,7 +164,7 @@ fn who_is_busy_at_one_endpoint_is_not_put_to_sleep_at_another() {
 }
 
 #[test]
-fn every_length_arrives_expected_and_unexpected() {
+fn every_length_arrives_and_is_counted_once() {
     let mut p = pair();
     for len in [0, 1, 8, 1000, 1400, 1401, 4096, 8192, 8193, 200_000, 3_000_000] {
         for expected in [true, false] {

@@ -55,6 +55,16 @@ mod tests {
         assert_eq!(taken(&mut rate, 1, now + Duration::from_secs(1000)), 20);
     }
 
+    /// What may come at once comes on top.
+    #[test]
+    fn nobody_gets_more_than_that_and_a_third_in_a_minute() {
+        let (mut rate, now) = (Allowances::default(), Instant::now());
+        let minute = (0..600).map(|tenth| now + Duration::from_millis(100 * tenth));
+        let taken: usize =
+            minute.map(|at| (0..100).filter(|_| rate.take(1, 120, at)).count()).sum();
+        assert!((120..=160).contains(&taken), "{taken}");
+    }
+
     #[test]
     fn memory_is_bounded_whoever_comes() {
         let (mut rate, now) = (Allowances::default(), Instant::now());

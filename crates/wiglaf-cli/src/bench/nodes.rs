@@ -5,7 +5,7 @@ use std::path::Path;
 
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::{Draft, Nodes, Shape, Wire};
-use wiglaf_cluster::{Error, Node, Record, Result, StateDir, up};
+use wiglaf_cluster::{Error, Node, Record, Result, StateDir, fault, up};
 
 use super::interrupt;
 use crate::args::Global;
@@ -77,7 +77,10 @@ impl Cluster {
         let state = global.state_dir();
         let users = state.record()?.filter(up::is_whole);
         let cluster = match users {
-            Some(record) if wish.is_met_by(&record.shape) => Self { state, record, is_own: false },
+            Some(record) if wish.is_met_by(&record.shape) => {
+                refuse_faults(&state, &record)?;
+                Self { state, record, is_own: false }
+            }
             other => {
                 if let Some(record) = other {
                     eprintln!(
@@ -114,6 +117,23 @@ impl Cluster {
         };
         let record = up::up(&state, draft, &this_exe()?)?.record().clone();
         Ok(Self { state, record, is_own: true })
+    }
+}
+
+/// Nothing that is measured on a wire which somebody has made bad says anything, and some benchmarks set
+/// faults themselves.
+fn refuse_faults(state: &StateDir, record: &Record) -> Result<()> {
+    if record.shape.wire != Wire::Bridge {
+        return Ok(()); // faults sit on ports of a switch
+    }
+    let nodes: Vec<String> = record.shape.nodes.iter().map(|node| node.name.clone()).collect();
+    let ports = fault::show(state, record, &nodes)?;
+    match ports.iter().zip(&nodes).find(|(port, _)| port.faults.is_some() || port.is_down) {
+        None => Ok(()),
+        Some((_, node)) => Err(Error::new(format!(
+            "the wire of {node} has faults; run `wiglaf fault clear` first, or name a cluster of its \
+             own for the benchmark (`--name`)"
+        ))),
     }
 }
 
