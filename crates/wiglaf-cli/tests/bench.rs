@@ -194,7 +194,7 @@ fn a_wire_with_faults_is_not_measured() {
     }
     let Some(site) = Site::up(&[]) else { return };
     Said::from(site.command(&["fault", "set", "--drop", "1%"]).output().unwrap()).expect_success();
-    let said = Said::from(site.command(&["bench", "ring", "--quick"]).output().unwrap());
+    let said = Said::from(site.command(&["bench", "pingpong", "--sizes", "8"]).output().unwrap());
     assert!(said.stderr.contains("run `wiglaf fault clear` first"), "{said:?}");
 }
 
