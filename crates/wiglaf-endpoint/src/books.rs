@@ -1,6 +1,6 @@
 //! Operations in progress: the [`Sink`] and [`Source`] of the transport.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
 
 use wiglaf_link::near::Payload as Bytes;
@@ -89,8 +89,6 @@ pub(crate) struct Books {
     pub(crate) steps_done: VecDeque<Completion>,
     /// Peers that are gone, until somebody asks.
     pub(crate) gone: VecDeque<(PeerId, Gone)>,
-    /// All peers that are gone.
-    lost: HashSet<PeerId, ByPeer>,
     /// One-sided operations of this endpoint.
     pub(crate) remote: Initiator,
     /// One-sided operations of its peers.
@@ -279,11 +277,6 @@ impl Books {
         while let Some(posted) = self.matching.withdraw(|_| true) {
             self.end_unmatched(&posted, Outcome::PeerGone);
         }
-    }
-
-    /// Whether that peer is gone: nothing more can come from it.
-    pub(crate) fn has_lost(&self, peer: PeerId) -> bool {
-        self.lost.contains(&peer)
     }
 
     /// Names a pull of `receiving`; answers what to ask for.
@@ -594,7 +587,6 @@ impl Sink for Books {
         }
         let ended = self.remote.gone(peer);
         self.sends_done.extend(ended);
-        self.lost.insert(peer);
         self.gone.push_back((peer, why));
     }
 }

@@ -272,6 +272,12 @@ impl Transport {
         }
     }
 
+    /// Whether a peer is gone, as [`PeerView`] says, too: nothing more can come from it.
+    #[must_use]
+    pub fn is_gone(&self, peer: PeerId) -> bool {
+        self.sessions.get(peer.0 as usize).is_some_and(|s| s.state != State::Open)
+    }
+
     /// What can be seen of a peer.
     #[must_use]
     pub fn peer(&self, peer: PeerId) -> Option<PeerView> {

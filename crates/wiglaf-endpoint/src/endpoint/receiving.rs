@@ -56,7 +56,7 @@ impl Endpoint {
 
     /// Whether nobody is left to send what is not here yet.
     fn waits_in_vain(&self, op: &RecvOp) -> bool {
-        op.from.is_some_and(|from| self.books.has_lost(from))
+        op.from.is_some_and(|from| self.transport.is_gone(from))
     }
 
     /// Gives an unexpected message to its receive.
