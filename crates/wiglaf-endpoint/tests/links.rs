@@ -87,9 +87,8 @@ fn send(
     unsafe { from.post_send(&op, &[region(bytes)]) }
 }
 
-/// Posts a receive of anything into `bytes`, which must live until it is complete.
-fn recv(at: &mut Endpoint, context: usize, bytes: &mut [u8]) -> Result<(), PostError> {
-    let op = RecvOp {
+fn from_anybody(context: usize) -> RecvOp {
+    RecvOp {
         class: Class::Tagged,
         from: None,
         tag: 7,
@@ -97,9 +96,13 @@ fn recv(at: &mut Endpoint, context: usize, bytes: &mut [u8]) -> Result<(), PostE
         context,
         report: true,
         multi_min_free: None,
-    };
+    }
+}
+
+/// Posts a receive of anything into `bytes`, which must live until it is complete.
+fn recv(at: &mut Endpoint, context: usize, bytes: &mut [u8]) -> Result<(), PostError> {
     // SAFETY: by the contract of this function.
-    unsafe { at.post_recv(&op, &[region(bytes)]) }
+    unsafe { at.post_recv(&from_anybody(context), &[region(bytes)]) }
 }
 
 /// Progresses these endpoints, and no other, until the first has a completion.
@@ -174,21 +177,12 @@ fn a_message_that_is_still_arriving_can_be_discarded() {
         b.progress();
     }
     let here = b.unexpected_len();
-    let op = |context| RecvOp {
-        class: Class::Tagged,
-        from: None,
-        tag: 7,
-        ignore: 0,
-        context,
-        report: true,
-        multi_min_free: None,
-    };
     let mut ended = Vec::new();
     for context in 0..here {
-        b.peek(&op(context), true);
+        b.peek(&from_anybody(context), true);
         let found = b.pop_completion(Side::Recv).expect("a peek ends at once");
         assert_eq!((found.context, found.outcome), (context, Outcome::Done));
-        b.discard_claimed(&op(context)).expect("it is claimed");
+        b.discard_claimed(&from_anybody(context)).expect("it is claimed");
         ended.extend(b.pop_completion(Side::Recv));
     }
     assert!(ended.len() < here && here < COUNT, "{} of {here} are whole", ended.len());

@@ -12,7 +12,7 @@ use crate::frame::{BATCH_MAX, local_v4, send_many};
 use crate::lend::Lender;
 use crate::refused::Refused;
 use crate::sys::{self, Control, SOCKADDR_LEN, Trouble, trouble};
-use crate::trains::{self, SLOT_LEN};
+use crate::trains::{self, SLOT_LEN, TRAINS_MAX};
 use crate::{FRAME_LEN_MAX, UDP_IP_HEADER_LEN, interface};
 
 /// Longest train: what the 16-bit lengths of IPv4 and UDP allow.
@@ -32,10 +32,6 @@ const COST_PER_BYTE: usize = 3;
 /// More on the way makes nothing faster, but falls out of the caches; what
 /// the buffer holds beyond it is for peers who send at the same time.
 const WINDOW_LEN_MAX: usize = 4 << 20;
-
-/// Most trains of one system call, once datagrams come alone: so a peer without segmentation
-/// offload costs less, and so does a stranger, who need not send trains.
-const TRAINS_MAX: usize = 8;
 
 /// How often a call is tried again after reports of the network.
 const TRIES_MAX: usize = 4;

@@ -9,13 +9,10 @@ use wiglaf_link::{Arrived, Deliver, Sent, Unreachable};
 
 use crate::refused::Refused;
 use crate::sys::{self, SOCKADDR_LEN, Trouble, trouble};
-use crate::trains;
+use crate::trains::{self, TRAINS_MAX};
 
 /// Most datagrams of one system call.
 pub const BATCH_MAX: usize = 32;
-
-/// Most trains of one system call.
-const TRAINS_MAX: usize = 8;
 
 /// Room for one datagram of a batch; longer ones are dropped.
 const SLOT_LEN: usize = 9216;

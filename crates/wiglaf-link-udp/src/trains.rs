@@ -14,6 +14,10 @@ use crate::sys::{self, Control, SOCKADDR_LEN};
 /// Room for one train, however long the kernel has made it.
 pub(crate) const SLOT_LEN: usize = 1 << 16;
 
+/// Most trains of one system call, once datagrams come alone: so a peer without segmentation
+/// offload costs less, and so does a stranger, who need not send trains.
+pub(crate) const TRAINS_MAX: usize = 8;
+
 /// Hands over at most `N` trains, received by one system call each into a slot of [`SLOT_LEN`]; says how
 /// many datagrams were in them, and whether any came alone.
 pub(crate) fn recv<const N: usize>(

@@ -381,13 +381,10 @@ fn a_duplicate_and_a_gap_are_acknowledged_at_once() {
     assert_eq!(net.sides[1].app.tags, [0, 1]);
 }
 
-/// A stranger's recording would otherwise have the receiver work for nobody.
-#[test]
-fn a_duplicate_that_lies_a_window_behind_is_not_acknowledged() {
-    const WINDOW: u64 = 256;
-    let mut net = Net::new();
+/// Messages from number 0 up to `last`, each delivered and answered before the next; what was sent.
+fn each_answered(net: &mut Net, last: u64) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
-    for tag in 0..=WINDOW {
+    for tag in 0..=last {
         net.send(0, tag, 8).unwrap();
         packets.extend(net.outgoing(0));
         net.deliver(1, &packets[tag as usize..]);
@@ -395,6 +392,15 @@ fn a_duplicate_that_lies_a_window_behind_is_not_acknowledged() {
         let answer = net.outgoing(1);
         net.deliver(0, &answer);
     }
+    packets
+}
+
+/// A stranger's recording would otherwise have the receiver work for nobody.
+#[test]
+fn a_duplicate_that_lies_a_window_behind_is_not_acknowledged() {
+    const WINDOW: u64 = 256;
+    let mut net = Net::new();
+    let packets = each_answered(&mut net, WINDOW);
     for (behind, answers) in [(WINDOW + 1, 0), (WINDOW, 1)] {
         let again = packets.len() - behind as usize;
         net.deliver(1, &packets[again..=again]);
@@ -844,15 +850,7 @@ fn a_good_bye_is_acknowledged_however_often_it_is_lost() {
 #[test]
 fn a_good_bye_that_is_repeated_is_answered_in_time() {
     let mut net = Net::new();
-    let mut packets = Vec::new();
-    for tag in 0..=ORDERED_WINDOW {
-        net.send(0, tag, 8).unwrap();
-        packets.extend(net.outgoing(0));
-        net.deliver(1, &packets[tag as usize..]);
-        net.advance(Duration::from_millis(1));
-        let answer = net.outgoing(1);
-        net.deliver(0, &answer);
-    }
+    let packets = each_answered(&mut net, ORDERED_WINDOW);
     net.sides[0].transport.close(|_| false);
     let bye = net.outgoing(0);
     net.deliver(1, &bye);
