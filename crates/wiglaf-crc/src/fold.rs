@@ -29,6 +29,10 @@ const fn power(n: u32) -> u64 {
     remainder as u64
 }
 
+/// A line this far ahead of what is written is fetched, in bytes. Where a train is written, the receiver's
+/// core has read the last one; if it is no near core, each such line takes long to come (docs/perf-log.md).
+const FETCHED_AHEAD: usize = 1536;
+
 /// Shortest input that is worth a register's reduction at the end.
 const FOLDED_LEN_MIN: usize = 128;
 
@@ -52,6 +56,8 @@ macro_rules! folding {
                 // SAFETY: so many bytes are there, aligned or not.
                 let register = unsafe { $load(piece.as_ptr().cast()) };
                 if COPY && let Some(place) = places.next() {
+                    let ahead = place.as_ptr().wrapping_add(FETCHED_AHEAD);
+                    _mm_prefetch::<_MM_HINT_ET0>(ahead.cast());
                     // SAFETY: as above.
                     unsafe { $store(place.as_mut_ptr().cast(), register) };
                 }
