@@ -19,7 +19,7 @@ local kinds = {
 }
 local types = {
    [0x01] = "MESSAGE", [0x02] = "FIRST", [0x03] = "NEXT", [0x04] = "REQUEST",
-   [0x05] = "PULL", [0x06] = "CLOSE", [0x10] = "ACK",
+   [0x05] = "PULL", [0x06] = "CLOSE", [0x07] = "PADDING", [0x10] = "ACK",
 }
 local classes = {
    [0] = "tagged", [1] = "untagged", [2] = "active", [3] = "WRITE", [4] = "READ",
@@ -227,7 +227,7 @@ local function records(body, tree, names)
       item:add_le(f.length, body(at + 2, 2))
       local well_formed
       if len == 0 then
-         well_formed = kind == 0x06 or kind == 0x03
+         well_formed = kind == 0x06 or kind == 0x03 or kind == 0x07
       else
          local show = content[kind]
          well_formed = show ~= nil and show(body(at + 4, len), item, body(at + 1, 1))

@@ -314,6 +314,11 @@ impl Transport {
                 let path = &self.config.paths[session.path];
                 let packets = (session.bulk_granted_len / path.frame_len_max) as u32;
                 let every = (packets / ACK_EVERY_BULK_DIVISOR).clamp(2, ACK_EVERY_BULK_MAX);
+                // So near the end the last one will do: to send another takes longer than to
+                // receive a train.
+                let rest = session.missing.div_ceil(path.segment_len_max() as u64);
+                let is_end = (1..=u64::from(every)).contains(&rest);
+                let every = if is_end { u32::MAX } else { every };
                 (&mut session.bulk_in, &mut session.bulk_debt, BULK_WINDOW, every)
             }
         };
@@ -389,6 +394,9 @@ impl Transport {
                 }
                 Ok(Record::Pull(pull)) => self.take_pull(index, &pull, sink),
                 Ok(Record::Close) => return self.take_close(index, sink),
+                //= docs/protocol.md#3-records
+                //# A receiver MUST take nothing from PADDING.
+                Ok(Record::Padding(_)) => {}
                 Ok(Record::Ack(_)) => self.stats.drop_protocol += 1,
                 Err(why) => self.stats.refuse(why),
             }

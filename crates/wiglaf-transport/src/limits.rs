@@ -91,6 +91,10 @@ pub const CREDIT_PER_MESSAGE: u64 = 64;
 /// Longest message that is sent eagerly, in bytes.
 pub const EAGER_LEN_MAX: usize = 128 * 1024;
 
+/// Longest message that goes as a whole before anybody has asked for it, in bytes.
+pub const UNASKED_LEN_MAX: u64 = 256 * 1024;
+/// So many trains of a longer one go before anybody has asked for it: meanwhile somebody has.
+pub const UNASKED_TRAINS: usize = 2;
 /// So many long messages wait to be asked for after one for whose first bytes there was no buffer.
 pub const UNASKED_PAUSE: u8 = 16;
 

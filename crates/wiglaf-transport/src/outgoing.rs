@@ -2,7 +2,8 @@
 
 use wiglaf_wire::{
     Ack, BITMAP_WORDS_MAX, Batch, Crc32c, DELAY_LONG, DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN,
-    Header, Kind, NUMBER_BITS, Record, SEGMENT_PREFIX_LEN, Segment, lane, seal, seal_summed,
+    Header, Kind, NUMBER_BITS, RECORD_PREFIX_LEN, Record, SEGMENT_PREFIX_LEN, Segment, Transfer,
+    lane, seal, seal_summed,
 };
 
 use crate::limits::{BURST_GAP, BURST_MIN, CLOCK_TOLD_AFTER, CLOCK_TOLD_FIRST, LATENCY_TRAINS_MAX};
@@ -122,7 +123,9 @@ impl Transport {
             // From here on the peer owes an answer.
             session.heard_at = session.heard_at.max(now);
         }
-        if let Some(transmit) = self.transmit_ordered(index, now, out) {
+        if !self.leads_train(index)
+            && let Some(transmit) = self.transmit_ordered(index, now, out)
+        {
             return Some(transmit);
         }
         if let Some(transmit) = self.transmit_bulk(index, now, source, out) {
@@ -299,31 +302,63 @@ impl Transport {
         source: &dyn Source,
         out: &mut [u8],
     ) -> Option<Transmit> {
+        let waiting = self.bytes_waiting(index) as usize;
         let session = &self.sessions[index as usize];
         if !session.uses_bulk || session.bulk_port == 0 {
             return None;
         }
         let path = self.config.paths[session.path];
         let capacity = path.segment_len_max();
-        let waiting = session.jobs.front().map_or(0, |job| job.end - job.offset) as usize;
         let train_max = path.bulk_train_max.min(session.bulk.train_max());
         let again = session.bulk.has_lost();
+        let begin = session.bulk.next();
+        let mut leads = self.leads_train(index);
         let count_max = match again {
             true => train_max,
-            false => tapered_part(waiting.div_ceil(capacity), train_max),
+            false => tapered_part(usize::from(leads) + waiting.div_ceil(capacity), train_max),
         };
         let len = self.put_train(count_max, path.frame_len_max, out, |this, header, out| {
+            if std::mem::take(&mut leads) {
+                let put = this.put_ordered(index, now, &path, header, out)?;
+                let session = &mut this.sessions[index as usize];
+                session.ordered_on_bulk_below = session.ordered.next();
+                return Some(padded(put, path.frame_len_max, out));
+            }
             this.put_segment(index, now, &path, source, header, out)
         })?;
         let segment_len = (path.frame_len_max + self.tag_len).min(len);
         let session = &self.sessions[index as usize];
         let mut transmit = session.transmit(index, true, len, segment_len);
         transmit.to.set_port(session.bulk_port);
-        if !again {
-            let end = session.bulk.next();
+        let end = session.bulk.next();
+        if !again && end > begin {
             transmit.mark = self.mark(Mark { peer: transmit.peer, bulk: true, end });
         }
         Some(transmit)
+    }
+
+    /// Bytes of the message whose turn it is that have not gone; the rest of one that begins unasked
+    /// has been asked for before it is to go, as a rule.
+    fn bytes_waiting(&mut self, index: u32) -> u64 {
+        let Some(job) = self.sessions[index as usize].jobs.front() else { return 0 };
+        let end = match job.transfer {
+            Transfer::Pulled(_) => job.end,
+            Transfer::Unasked(id) => self.sends.get_mut(id).map_or(job.end, |send| send.total),
+        };
+        end - job.offset
+    }
+
+    /// Whether the only body that waits announces the message of which a train goes unasked: then it goes
+    /// in front of that, as its first datagram. By itself it would take the kernel half as long as the train.
+    fn leads_train(&self, index: u32) -> bool {
+        let session = &self.sessions[index as usize];
+        let begins = session
+            .jobs
+            .front()
+            .is_some_and(|job| job.offset == 0 && matches!(job.transfer, Transfer::Unasked(_)));
+        let is_ready =
+            session.queue.len() == 1 && session.ordered.room() > 0 && !session.ordered.has_lost();
+        begins && is_ready && session.bulk_port != 0 && session.bulk.is_idle()
     }
 
     /// Writes the body of the next bulk datagram.
@@ -488,6 +523,15 @@ fn put_body(at: usize, body: &[u8], out: &mut [u8], is_summed: bool) -> Put {
     Put { len, sum: None }
 }
 
+/// Makes a datagram as long as the others of its train, if it is not too long for that already.
+fn padded(put: Put, len: usize, out: &mut [u8]) -> Put {
+    let Some(padding_len) = (len - put.len).checked_sub(RECORD_PREFIX_LEN) else { return put };
+    let padding = &mut out[put.len..len];
+    let head = Record::Padding(&[]).emit_before(padding_len, padding);
+    padding[head..].fill(0);
+    Put { len, sum: put.sum.map(|sum| sum.over(padding)) }
+}
+
 /// How many of `waiting` datagrams the next train takes, if none takes more than `max` and there
 /// are to be no more trains than need be: of even ones, the receiver works at one while the
 /// sender makes the next, and no short one is left over at the end.
@@ -497,7 +541,7 @@ fn even_part(waiting: usize, max: usize) -> usize {
 
 /// The same, but for a last train of half the length: nobody works beside the receiver's work at
 /// that. On the way past the IP stack this gains nothing, as more of the work is the receiver's there.
-fn tapered_part(waiting: usize, max: usize) -> usize {
+pub(crate) fn tapered_part(waiting: usize, max: usize) -> usize {
     match waiting.div_ceil(max) {
         0 | 1 => waiting.max(1),
         trains => (2 * waiting).div_ceil(2 * trains - 1).min(max),

@@ -6,7 +6,8 @@
 
 use wiglaf_wire::{Envelope, Pull, Record, Segment, Transfer};
 
-use crate::limits::{EAGER_LEN_MAX, UNASKED_PAUSE};
+use crate::limits::{EAGER_LEN_MAX, UNASKED_LEN_MAX, UNASKED_PAUSE, UNASKED_TRAINS};
+use crate::outgoing::tapered_part;
 use crate::session::{Job, Session, State};
 use crate::transport::{PeerId, Transport};
 use crate::{Posted, SendError, Sink};
@@ -142,10 +143,18 @@ impl Transport {
             return 0;
         }
         let path = &self.config.paths[session.path];
+        let segment_len = path.segment_len_max() as u64;
+        let window = session.bulk_window_len / path.frame_len_max as u32;
+        let room = session.bulk.room().min(window) as usize;
+        let segments = total.div_ceil(segment_len) as usize;
+        if total <= UNASKED_LEN_MAX && segments <= room {
+            return total as u32;
+        }
+        // Whole trains, which the announcement leads: no short one is left over between what is
+        // unasked and what has been asked for meanwhile.
         let train_max = path.bulk_train_max.min(session.bulk.train_max());
-        let train_len = (train_max * path.segment_len_max()) as u64;
-        // Trains of long frames may be longer than the message.
-        train_len.min(u64::from(session.bulk_window_len)).min(total) as u32
+        let ahead = UNASKED_TRAINS * tapered_part(1 + segments, train_max) - 1;
+        (ahead.min(room) as u64 * segment_len).min(total) as u32
     }
 
     /// Asks for the first `len` bytes of a message that `peer` announced.
@@ -169,6 +178,7 @@ impl Transport {
             let session = &mut self.sessions[peer.0 as usize];
             self.pulling_peers += usize::from(session.pulls == 0);
             session.pulls += 1;
+            session.missing += len;
             id
         };
         // Peers that push at the same time share this endpoint's buffers; messages of one peer
@@ -190,7 +200,9 @@ impl Transport {
             peer.0,
             &Record::Pull(Pull { send_id, transfer_id, offset, len, window, last: true }),
         );
-        self.wake(peer.0);
+        if len > 0 || offset == 0 {
+            self.wake(peer.0);
+        } // else all of it is on its way: the answer goes with the acknowledgement
         true
     }
 
@@ -321,7 +333,9 @@ impl Transport {
                 && segment.offset.checked_add(len).is_some_and(|end| end <= pull.len)
         })?;
         let token = pull.token;
-        self.sessions[index as usize].traffic.bytes_received += len;
+        let session = &mut self.sessions[index as usize];
+        session.traffic.bytes_received += len;
+        session.missing -= len;
         pull.missing -= len;
         let complete = pull.missing == 0;
         sink.segment(token, segment.offset, segment.payload);

@@ -150,6 +150,8 @@ pub(crate) struct Session {
     pub(crate) pending_sends: u32,
     /// Pulls that this side has under way.
     pub(crate) pulls: u32,
+    /// Bytes of them that have not come.
+    pub(crate) missing: u64,
     /// What the peer sends without having been asked.
     pub(crate) unasked: Option<Unasked>,
     /// So many long messages to the peer wait to be asked for; it had no buffers of late.
@@ -212,6 +214,7 @@ impl Session {
             bulk_debt: AckDebt::default(),
             pending_sends: 0,
             pulls: 0,
+            missing: 0,
             unasked: None,
             unasked_pause: 0,
             bulk_granted_len: 0,

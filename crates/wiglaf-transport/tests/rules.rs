@@ -1537,7 +1537,9 @@ fn the_first_train_does_not_wait_to_be_asked_for() {
     let mut net = acquainted();
     let (request, train) = announced(&mut net);
     let unasked = unasked_len(&request);
-    assert!(unasked > 8_000 && train.len() == 8, "{unasked} bytes in {} datagrams", train.len());
+    let segment_len = PATH.frame_len_max - HEADER_LEN - SEGMENT_PREFIX_LEN;
+    assert!(unasked as usize == train.len() * segment_len, "{unasked}: {}", train.len());
+    assert_eq!(train.len(), 2 * 8 - 1, "two trains, which the announcement leads");
     net.deliver(1, &request);
     let answer = net.outgoing(1);
     let pull = pull_in(&answer).unwrap();
@@ -1568,17 +1570,20 @@ fn a_buffer_that_is_there_before_the_first_byte_takes_what_comes_unasked() {
 #[test]
 fn who_has_no_buffer_drops_what_comes_unasked_and_gets_it_again() {
     // No buffer, one that comes in the middle, one that is shorter than what comes.
-    for (early, want) in [(8, LONG), (3, LONG), (0, 5_000), (8, 0)] {
+    for (early, want) in [(usize::MAX, LONG), (3, LONG), (0, 5_000), (usize::MAX, 0)] {
         let mut net = acquainted();
         net.sides[1].app.pull = false;
         let (request, train) = announced(&mut net);
+        let early = early.min(train.len());
         net.deliver(1, &request);
         net.deliver(1, &train[..early]);
         pull_announced(&mut net, 0, want as u64);
         net.deliver(1, &train[early..]);
         net.settle();
+        net.advance(Duration::from_micros(60)); // the last are acknowledged late
+        net.settle();
         assert_eq!(got(&net.sides[1].app), want);
-        assert_eq!(net.sides[1].transport.stats().unasked_dropped, 8);
+        assert_eq!(net.sides[1].transport.stats().unasked_dropped, train.len() as u64);
         assert_eq!(net.sides[0].app.sent, [(2, true)]);
         assert!(net.sides[0].transport.is_drained());
         // It is asked first for a while.
@@ -1588,6 +1593,8 @@ fn who_has_no_buffer_drops_what_comes_unasked_and_gets_it_again() {
                 let (request, train) = announced(&mut net);
                 net.deliver(1, &request);
                 net.deliver(1, &train);
+                net.settle();
+                net.advance(Duration::from_micros(60));
                 net.settle();
                 unasked_len(&request) > 0
             })
@@ -1662,15 +1669,16 @@ fn who_has_no_place_for_a_pull_refuses_the_message() {
 
 #[test]
 fn what_overtakes_its_announcement_comes_again() {
-    for before in [1, 8] {
+    for all in [false, true] {
         let mut net = acquainted();
         let (request, train) = announced(&mut net);
+        let before = if all { train.len() } else { 1 };
         net.deliver(1, &train[..before]);
         net.deliver(1, &request);
         net.deliver(1, &train[before..]);
         net.settle();
         assert_eq!(got(&net.sides[1].app), LONG);
-        assert_eq!(net.sides[1].transport.stats().unasked_dropped, 8);
+        assert_eq!(net.sides[1].transport.stats().unasked_dropped, train.len() as u64);
         assert_eq!(net.sides[1].transport.stats().drop_protocol, 0);
         assert_eq!(net.sides[0].app.sent, [(2, true)]);
     }
@@ -1716,6 +1724,8 @@ fn a_send_is_not_complete_before_what_went_unasked_is_acknowledged() {
     assert_eq!(net.sides[0].app.sent, []);
     net.deliver(1, &train);
     net.settle();
+    net.advance(Duration::from_micros(60));
+    net.settle();
     assert_eq!(net.sides[0].app.sent, [(2, true)]);
 }
 
@@ -1729,8 +1739,8 @@ fn what_nobody_was_told_to_expect_is_refused() {
     for (n, (id, offset)) in bad.into_iter().enumerate() {
         let mut body = vec![0; SEGMENT_PREFIX_LEN + 2];
         Segment::emit_prefix(Transfer::Unasked(id), offset, &mut body);
-        let sequence = header_of(&train[7]).sequence + 1 + n as u64;
-        let forged = net.forge(1, Header { sequence, ..header_of(&train[7]) }, &body);
+        let sequence = header_of(train.last().unwrap()).sequence + 1 + n as u64;
+        let forged = net.forge(1, Header { sequence, ..header_of(train.last().unwrap()) }, &body);
         net.deliver(1, &[forged]);
         assert_eq!(net.sides[1].transport.stats().drop_no_transfer, n as u64 + 1);
     }
@@ -1759,4 +1769,119 @@ fn what_nobody_was_told_to_expect_is_refused() {
     net.deliver(1, &[more]);
     assert_eq!(net.sides[1].transport.stats().drop_protocol, 1);
     assert_eq!(net.sides[1].app.requests.len(), 1);
+}
+
+#[test]
+fn an_announcement_goes_in_front_of_its_first_train() {
+    let mut net = acquainted();
+    net.send(0, 2, LONG).unwrap();
+    let (_, train) = net.trains(0).swap_remove(0);
+    let kinds: Vec<Kind> = train.iter().map(|d| header_of(d).kind).collect();
+    assert_eq!(kinds, [&[Kind::Ordered][..], &[Kind::Bulk; 7]].concat());
+    assert!(train.iter().all(|d| d.len() == train[0].len()), "one train, so of one length");
+    assert!(matches!(records_of(&train[0])[..], [.., Record::Request { .. }, Record::Padding(_)]));
+    // Nor does what follows overtake it by the other port.
+    let _ = net.outgoing(0);
+    net.send(0, 3, 8).unwrap();
+    let side = &mut net.sides[0];
+    let next = side.transport.poll_transmit(net.now, &side.app, &mut vec![0; 8 * 1472]).unwrap();
+    assert_eq!(next.to.port(), 7001);
+    // Lost with the train, it comes again by itself.
+    for _ in 0..1000 {
+        net.advance(Duration::from_millis(1));
+        net.settle();
+        if !net.sides[0].app.sent.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(got(&net.sides[1].app), LONG);
+    // What waits for a number waits alone: the train may not go before it is announced.
+    let mut net = acquainted();
+    net.send(0, 2, LONG).unwrap();
+    net.send(0, 3, 1_400).unwrap();
+    let (_, first) = net.trains(0).swap_remove(0);
+    assert!(first.iter().all(|d| header_of(d).kind == Kind::Ordered));
+}
+
+/// Two whose windows take all of a message that is announced.
+fn with_wide_windows() -> Net {
+    let mut net = Net::new();
+    let path = Path { bulk_window_len: 1 << 20, ..PATH };
+    for (side, me) in net.sides.iter_mut().zip(0..) {
+        side.transport = transport_on(path, 10 + me, Duration::from_secs(60), false);
+        side.peer = side.transport.connect(address(1 - me as usize), Epoch(11 - me), 0);
+    }
+    for tag in 0..4 {
+        net.send(0, tag, LONG).unwrap();
+        net.settle();
+        net.advance(Duration::from_micros(60));
+        net.settle();
+    }
+    net.sides[0].app.sent.clear();
+    net.sides[1].app = App { pull: true, ..App::default() };
+    net
+}
+
+#[test]
+fn an_answer_that_asks_for_nothing_goes_with_the_acknowledgement() {
+    for lost in [false, true] {
+        let mut net = with_wide_windows();
+        let (request, train) = announced(&mut net);
+        assert_eq!(unasked_len(&request) as usize, LONG);
+        net.deliver(1, &request);
+        assert!(net.outgoing(1).is_empty());
+        if lost {
+            net.advance(Duration::from_micros(60));
+        } else {
+            net.deliver(1, &train);
+            assert_eq!(net.sides[1].app.pulled, [true]);
+        }
+        let answer = net.outgoing(1);
+        assert_eq!(answer.len(), 1);
+        let pull = pull_in(&answer).unwrap();
+        assert_eq!((pull.offset, pull.len, pull.last), (LONG as u64, 0, true));
+        net.deliver(0, &answer);
+        assert_eq!(net.sides[0].app.sent, [(2, true)][usize::from(lost)..]);
+    }
+}
+
+#[test]
+fn so_near_the_end_one_acknowledgement_will_do() {
+    let mut net = acquainted();
+    let (request, train) = announced(&mut net);
+    net.deliver(1, &request);
+    let mut segments = train;
+    let mut answered = Vec::new();
+    while !segments.is_empty() {
+        for segment in std::mem::take(&mut segments) {
+            net.deliver(1, &[segment]);
+            let answers = net.outgoing(1);
+            answered.push(!answers.is_empty());
+            net.deliver(0, &answers);
+        }
+        segments = net.outgoing(0);
+    }
+    // An eighth of the window of 44 packets is 5.
+    let (before, end) = answered.split_at(answered.len() - 6);
+    assert!(before.windows(5).all(|five| five.contains(&true)), "{before:?}");
+    assert_eq!(end, [false, false, false, false, false, true], "{before:?}");
+    assert_eq!(net.sides[0].app.sent, [(2, true)]);
+}
+
+#[test]
+fn padding_means_nothing() {
+    let mut net = Net::new();
+    let message = |tag| Record::Message(Envelope::new(Class::Tagged, tag, None), b"8 bytes.");
+    let close_like = Record::Padding(&[6, 0, 0, 0]);
+    let mut body = vec![0; 2 * message(1).len() + close_like.len() + 4];
+    let mut at = message(1).emit(&mut body);
+    for record in [close_like, Record::Padding(&[]), message(2)] {
+        at += record.emit(&mut body[at..]);
+    }
+    let header = header_of(&net.ordered(1, 0, &Record::Close));
+    let datagram = net.forge(1, header, &body);
+    net.deliver(1, &[datagram]);
+    assert_eq!(net.sides[1].app.tags, [1, 2]);
+    assert!(net.sides[1].app.gone.is_empty());
+    assert_eq!(net.sides[1].transport.stats().drop_protocol, 0);
 }

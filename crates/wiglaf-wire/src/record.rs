@@ -29,6 +29,7 @@ const T_NEXT: u8 = 0x03;
 const T_REQUEST: u8 = 0x04;
 const T_PULL: u8 = 0x05;
 const T_CLOSE: u8 = 0x06;
+const T_PADDING: u8 = 0x07;
 const T_ACK: u8 = 0x10;
 
 const F_DATA: u8 = 0x01;
@@ -221,6 +222,8 @@ pub enum Record<'a> {
     Pull(Pull),
     /// The sender's endpoint closes: nothing further follows.
     Close,
+    /// Means nothing: makes a datagram as long as the others of its train.
+    Padding(&'a [u8]),
     /// A selective acknowledgement.
     Ack(Ack<'a>),
 }
@@ -239,7 +242,7 @@ impl Record<'_> {
             + match self {
                 Self::Message(envelope, payload) => envelope.len() + payload.len(),
                 Self::First { envelope, payload, .. } => envelope.len() + 8 + payload.len(),
-                Self::Next(payload) => payload.len(),
+                Self::Next(payload) | Self::Padding(payload) => payload.len(),
                 Self::Request { envelope, .. } => envelope.len() + 16,
                 Self::Pull(_) => 28,
                 Self::Close => 0,
@@ -277,6 +280,7 @@ impl Record<'_> {
             Self::Request { .. } => (T_REQUEST, 0),
             Self::Pull(pull) => (T_PULL, if pull.last { F_LAST } else { 0 }),
             Self::Close => (T_CLOSE, 0),
+            Self::Padding(_) => (T_PADDING, 0),
             Self::Ack(_) => (T_ACK, 0),
         };
         w.u8(code).u8(flags).u16(body_len as u16);
@@ -289,7 +293,7 @@ impl Record<'_> {
                 envelope.emit(&mut w);
                 w.u64(*total).put(payload);
             }
-            Self::Next(payload) => {
+            Self::Next(payload) | Self::Padding(payload) => {
                 w.put(payload);
             }
             Self::Request { envelope, total, send_id, unasked_len } => {
@@ -363,6 +367,7 @@ impl<'a> Records<'a> {
                 last: flags & F_LAST != 0,
             }),
             T_CLOSE => Record::Close,
+            T_PADDING => Record::Padding(std::mem::take(&mut r.0)),
             T_ACK => Record::Ack(parse_ack(&mut r)?),
             other => return Err(WireError::RecordType(other)),
         };

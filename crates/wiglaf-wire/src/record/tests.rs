@@ -33,6 +33,7 @@ proptest! {
         comes_back(Record::Message(envelope, &payload));
         comes_back(Record::First { envelope, total, payload: &payload });
         comes_back(Record::Next(&payload));
+        comes_back(Record::Padding(&payload));
     }
 
     #[test]
