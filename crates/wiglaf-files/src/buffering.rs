@@ -91,6 +91,12 @@ impl Buffering {
         outcome
     }
 
+    /// As if the last sequential read had ended at `position`.
+    #[cfg(test)]
+    pub(crate) fn expect(&mut self, position: u64) {
+        self.expected = Some(position);
+    }
+
     fn forget(&mut self) {
         self.ahead.clear();
         self.expected = None;

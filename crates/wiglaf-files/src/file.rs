@@ -402,3 +402,6 @@ fn check_offset(offset: u64) -> Result<()> {
         Err(_) => Err(Errno::INVAL.into()),
     }
 }
+
+#[cfg(test)]
+mod tests;

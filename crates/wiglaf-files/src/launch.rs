@@ -37,6 +37,8 @@ enum Holder {
         _running: Running,
     },
     Child(Child),
+    #[cfg(test)]
+    Nobody,
 }
 
 /// A server that was started for us. Dropping it ends it.
@@ -163,6 +165,12 @@ fn pipe() -> std::result::Result<(OwnedFd, OwnedFd), String> {
 }
 
 impl Launched {
+    /// A server that ends with the other end of `pulse`.
+    #[cfg(test)]
+    pub(crate) fn of_tests(pulse: OwnedFd) -> Self {
+        Self { line: None, pulse, holder: Holder::Nobody }
+    }
+
     /// The server's first line.
     fn first_line(&mut self) -> std::result::Result<String, String> {
         let deadline = Instant::now() + START_LIMIT;

@@ -32,6 +32,8 @@ mod port;
 mod roots;
 pub mod server;
 mod setup;
+#[cfg(test)]
+mod testing;
 mod wire;
 
 /// The C interface, for who compiles programs against it.

@@ -577,3 +577,6 @@ enum Pair {
     Rename(u32),
     HardLink,
 }
+
+#[cfg(test)]
+mod tests;

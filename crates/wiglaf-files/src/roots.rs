@@ -297,6 +297,11 @@ mod tests {
         rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let error = read(&roots, &pipe).unwrap_err();
         assert_eq!((error.errno(), error.reason()), (libc::EACCES, Reason::SpecialFile));
+        // The kernel's own answer would be that there is no such device.
+        let socket = format!("{out}/socket");
+        let _bound = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let error = read(&roots, &socket).unwrap_err();
+        assert_eq!((error.errno(), error.reason()), (libc::EACCES, Reason::SpecialFile));
         let (devices, _) = Roots::open(&[PathBuf::from("/dev")]);
         let error = read(&devices, "/dev/null").unwrap_err();
         assert_eq!(error.reason(), Reason::SpecialFile);

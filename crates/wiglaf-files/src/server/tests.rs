@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use proptest::prelude::*;
-use wiglaf_endpoint::{Address, JobKey};
+use wiglaf_endpoint::Address;
 
-use super::session::open_endpoint;
 use super::*;
+use crate::testing::endpoint;
 use crate::wire::{OpenFlags, unpack};
 
 /// A client that is bare enough to send anything.
@@ -25,16 +25,6 @@ struct Scene {
     stranger: Bare,
     line: Option<OwnedFd>,
     thread: Option<std::thread::JoinHandle<()>>,
-}
-
-fn endpoint() -> Endpoint {
-    // SAFETY: only Rust code, under the standard library's lock, reads the
-    // environment in this program.
-    unsafe {
-        std::env::set_var("WIGLAF_IP", "127.0.0.1");
-        std::env::set_var("WIGLAF_LINK", "udp");
-    }
-    open_endpoint(JobKey([7; 16]), Duration::from_secs(60)).unwrap()
 }
 
 impl Bare {
@@ -100,6 +90,14 @@ impl Bare {
     fn counters(&mut self) -> Counters {
         Counters::parse(&self.ask(&Request::Counters).1).unwrap()
     }
+
+    /// The same without using up the next number.
+    fn counters_as(&mut self, id: u64) -> Counters {
+        let next = std::mem::replace(&mut self.next, id);
+        let counters = self.counters();
+        self.next = next;
+        counters
+    }
 }
 
 impl Scene {
@@ -144,6 +142,18 @@ fn strangers_are_ignored_and_counted() {
         scene.stranger.port.endpoint.progress();
     }
     assert!(file.exists());
+    // Nor is content of theirs taken for the client's, though it came first.
+    let handle = scene.client.open(&file);
+    let bulk = Request::WriteBulk { handle, len: 40_000, offset: 0 };
+    scene.stranger.content(scene.client.next, &[b's'; 40_000]);
+    scene.stranger.send(unlink.tag(), &unlink.head());
+    while scene.client.counters_as(77).strangers < 4 {
+        scene.stranger.port.endpoint.progress();
+    }
+    let id = scene.client.send(bulk.tag(), &bulk.head());
+    scene.client.content(id, &[b'c'; 40_000]);
+    assert_eq!(scene.client.answer(id).0, Ok(40_000));
+    assert!(std::fs::read(&file).unwrap() == [b'c'; 40_000]);
 }
 
 #[test]
@@ -151,7 +161,7 @@ fn content_that_is_not_whole_is_not_written() {
     let mut scene = Scene::new();
     let path = scene.dir.path().join("f");
     let handle = scene.client.open(&path);
-    for len in [0, 39_999] {
+    for len in [0, 39_999, 40_001] {
         let bulk = Request::WriteBulk { handle, len: 40_000, offset: 0 };
         let id = scene.client.send(bulk.tag(), &bulk.head());
         scene.client.content(id, &vec![1; len]);
@@ -159,7 +169,48 @@ fn content_that_is_not_whole_is_not_written() {
         assert_eq!((error.errno(), error.reason()), (libc::EPROTO, Reason::Malformed));
     }
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
-    assert_eq!(scene.client.counters().refused[Reason::Malformed as usize], 2);
+    assert_eq!(scene.client.counters().refused[Reason::Malformed as usize], 3);
+}
+
+/// A client that ends while its content is being pulled.
+#[test]
+fn a_part_of_the_content_is_not_written() {
+    const LEN: usize = 1 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    std::fs::write(&path, "").unwrap();
+    let (mut at_server, at_client) = (endpoint(), endpoint());
+    let client = at_server.insert(at_client.name());
+    let mut bare = Bare::new(at_client, at_server.name());
+    let mut server = Server::new(at_server, client, Roots::open(&[dir.path().to_owned()]).0);
+    let flags = OpenFlags(OpenFlags::WRITE);
+    let name = path.to_str().unwrap().as_bytes();
+    let open = server.files.carry_out(&Request::Open { flags, mode: 0, path: name }).unwrap();
+    let bulk = Request::WriteBulk { handle: open.count as u32, len: LEN as u32, offset: 0 };
+    let id = bare.send(bulk.tag(), &bulk.head());
+    let label = Label { to: bare.server, is_request: false, tag: id, data: 0 };
+    let mut lent = Lent::new(vec![1; LEN]);
+    let region = lent.region(LEN);
+    // SAFETY: the buffer outlives the endpoint.
+    unsafe { bare.port.send(label, &[region], 1) }.unwrap();
+    let began = Instant::now();
+    let is_waiting = |server: &Server| server.under_way.iter().any(Option::is_some);
+    let arrived = |server: &Server| server.port.endpoint.stats().datagrams_received;
+    // Some of it has come, and not all.
+    while arrived(&server) < 8 {
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing is pulled");
+        bare.port.endpoint.progress();
+        server.turn();
+    }
+    assert!(is_waiting(&server));
+    drop(bare);
+    while is_waiting(&server) {
+        assert!(began.elapsed() < Duration::from_secs(60), "the client's end is not noticed");
+        server.turn();
+    }
+    drop(lent);
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+    assert_eq!(server.counters.refused[Reason::Malformed as usize], 1);
 }
 
 #[test]
