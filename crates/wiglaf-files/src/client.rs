@@ -238,6 +238,8 @@ impl Client {
                 return inner.finish(call);
             }
             if busy {
+                // Also while something comes all the time, be it from strangers.
+                inner.look_now_and_then();
                 continue;
             }
             if let Some(pause) = begin(&mut inner.port.endpoint) {
@@ -468,6 +470,21 @@ pub(crate) fn checked_count(answer: &Answer, most: usize) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::flooded;
+
+    #[test]
+    fn a_flood_keeps_nobody_waiting_for_a_dead_server() {
+        let (endpoint, server, _silent) = flooded();
+        let client = Client::new(Port::new(endpoint));
+        let (pulse, dead) = rustix::pipe::pipe().unwrap();
+        drop(dead);
+        let server = client.attach(server, Launched::of_tests(pulse));
+        let (done, end) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(client.call(server, &Request::Counters)));
+        // Only bounds how long a broken test hangs.
+        let end = end.recv_timeout(Duration::from_secs(60)).expect("the call ends");
+        assert_eq!(end.unwrap_err().reason(), Reason::ServerGone);
+    }
 
     #[test]
     fn a_count_that_is_too_large_is_refused() {

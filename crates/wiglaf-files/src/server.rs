@@ -34,6 +34,8 @@ const LENT_LEN_MAX: usize = 32 << 20;
 /// A server that was not asked anything for so long sleeps until it is; sooner where others want
 /// its core.
 const SLEEP_AFTER: Duration = Duration::from_millis(5);
+/// How often the line is looked at while there is work.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long the client's silence is looked over when it has gone.
 const NAP_MAX: Duration = Duration::from_millis(100);
 
@@ -130,16 +132,17 @@ impl Server {
         let mut company = Company::new();
         loop {
             let busy = self.turn();
-            if busy {
-                last_work = Instant::now();
-                continue;
-            }
             let now = Instant::now();
-            if now.duration_since(looked) >= NAP_MAX {
+            // Also while something comes all the time, be it from strangers.
+            if now.duration_since(looked) >= LOOK_EVERY {
                 looked = now;
                 if has_ended(line, Duration::ZERO, &[]) {
                     return;
                 }
+            }
+            if busy {
+                last_work = now;
+                continue;
             }
             if now.duration_since(last_work) < SLEEP_AFTER && !company.is_here(now) {
                 self.port.endpoint.idle();

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use wiglaf_endpoint::Address;
 
 use super::*;
-use crate::testing::endpoint;
+use crate::testing::{endpoint, flooded};
 use crate::wire::{OpenFlags, unpack};
 
 /// A client that is bare enough to send anything.
@@ -154,6 +154,21 @@ fn strangers_are_ignored_and_counted() {
     scene.client.content(id, &[b'c'; 40_000]);
     assert_eq!(scene.client.answer(id).0, Ok(40_000));
     assert!(std::fs::read(&file).unwrap() == [b'c'; 40_000]);
+}
+
+#[test]
+fn a_flood_does_not_keep_a_server_from_its_end() {
+    let (mut endpoint, client, _silent) = flooded();
+    let client = endpoint.insert(client);
+    let (theirs, line) = rustix::pipe::pipe().unwrap();
+    drop(line);
+    let (done, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        Server::new(endpoint, client, Roots::default()).run(theirs.as_fd());
+        done.send(())
+    });
+    // Only bounds how long a broken test hangs.
+    end.recv_timeout(Duration::from_secs(60)).expect("the server ends with its line");
 }
 
 #[test]
