@@ -253,6 +253,72 @@ fn a_second_name_is_that_of_the_file_that_was_meant() {
     mount.umount();
 }
 
+/// Who holds a folder holds that one, whatever another node has put in its place.
+#[test]
+fn nothing_is_done_in_a_folder_that_took_anothers_place() {
+    use rustix::fs::{AtFlags, Mode, OFlags, fsync, mkdirat, openat, unlinkat};
+    let Some(site) = site() else { return };
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    let open = |name: &str| fs::File::open(mount.path(name)).unwrap();
+    // Each way in is tried first by one of them.
+    let names = ["unlink", "make", "create", "list", "sync"];
+    site.sh("node2", &format!("cd /scratch; mkdir link v {}; touch v/x", names.join(" ")));
+    let (linked, folders) = (open("link"), names.map(open));
+    let script = "cd /scratch; for d; do mv $d old-$d; mkdir $d; touch $d/x; done; \
+                  mv link old-link; ln -s v link; touch old-link/x";
+    site.sh("node2", &format!("set -- {}; {script}", names.join(" ")));
+    // Links are never followed below the mount's root, however short ago they came to be.
+    let stale = Err(rustix::io::Errno::STALE);
+    assert_eq!(unlinkat(&linked, "x", AtFlags::empty()), stale);
+    // What was found is believed for a tenth of a second.
+    std::thread::sleep(std::time::Duration::from_millis(150));
+    let (dir, new) = (OFlags::DIRECTORY, OFlags::CREATE | OFlags::WRONLY);
+    let rwx = Mode::RWXU;
+    let [unlink, make, create, list, sync] = folders.each_ref();
+    assert_eq!(unlinkat(unlink, "x", AtFlags::empty()), stale);
+    assert_eq!(mkdirat(make, "y", rwx), stale);
+    assert_eq!(openat(create, "y", new, rwx).map(drop), stale);
+    assert_eq!(openat(list, ".", dir, rwx).map(drop), stale);
+    assert_eq!(fsync(sync), stale);
+    assert_eq!(unlinkat(&linked, "x", AtFlags::empty()), stale);
+    let wanted = names.iter().fold("v/x\n".to_owned(), |all, name| format!("{all}{name}/x\n"));
+    let script = format!("cd /scratch; for d in v {}; do ls -d $d/*; done", names.join(" "));
+    assert_eq!(site.sh("node2", &script), wanted);
+    // By its name the new one is found.
+    fs::remove_file(mount.path("unlink/x")).unwrap();
+    fs::remove_file(mount.path("link/x")).unwrap();
+    assert_eq!(site.sh("node2", "cd /scratch; ls v unlink"), "unlink:\n\nv:\n");
+    drop((linked, folders));
+    mount.umount();
+}
+
+#[test]
+fn a_file_that_took_anothers_place_is_not_emptied() {
+    let Some(site) = site() else { return };
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    site.sh("node2", "cd /scratch; echo first > f; echo kept > g");
+    let own = |open: &fs::File| {
+        PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(open)))
+    };
+    let open = fs::File::open(mount.path("f")).unwrap();
+    let linked = fs::File::open(mount.path("g")).unwrap();
+    site.sh("node2", "cd /scratch; mv f old; echo second > f; mv g target; ln -s target g");
+    let truncate = |open: &fs::File| {
+        let outcome = fs::File::options().write(true).truncate(true).open(own(open));
+        outcome.map(drop).map_err(|error| error.raw_os_error())
+    };
+    assert_eq!(truncate(&open), Err(Some(116)));
+    assert_eq!(truncate(&linked), Err(Some(116)));
+    assert_eq!(site.sh("node2", "cd /scratch; cat f old target"), "second\nfirst\nkept\n");
+    drop((open, linked));
+    // What is meant is emptied, also by who only reads.
+    fs::File::create(mount.path("f")).unwrap();
+    let read = fs::File::options().read(true).custom_flags(0o1000).open(mount.path("old"));
+    read.unwrap();
+    assert_eq!(site.sh("node2", "cd /scratch; cat f old; stat -c %s f old"), "0\n0\n");
+    mount.umount();
+}
+
 /// Others ask for a name, which was there and is not, while it is made again.
 #[test]
 fn a_file_that_was_just_made_keeps_its_name() {

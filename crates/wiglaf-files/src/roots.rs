@@ -6,8 +6,9 @@
 //! refused, and links of /proc are not followed. Nothing depends on a check
 //! that could be outrun by a rename.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
@@ -24,11 +25,17 @@ const TRIES: usize = 64;
 struct Root {
     path: PathBuf,
     folder: OwnedFd,
+    /// Links in it lead nowhere: whoever asks has followed them.
+    is_without_links: bool,
 }
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(crate) struct Roots(Vec<Root>);
+pub(crate) struct Roots {
+    exported: Vec<Root>,
+    /// What the client wants to be its root; it lies in one of the others and goes before them.
+    own: Option<Root>,
+}
 
 /// The place of a name: its folder, held open, and the name in it. The name
 /// may have slashes behind it, which the kernel takes for "must be a folder".
@@ -46,18 +53,28 @@ impl Roots {
         for path in folders {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             match open(path, flags, Mode::empty()) {
-                Ok(folder) => roots.push(Root { path: path.clone(), folder }),
+                Ok(folder) => {
+                    roots.push(Root { path: path.clone(), folder, is_without_links: false });
+                }
                 Err(errno) => missing.push((path.clone(), errno)),
             }
         }
         // The longest first: a folder within another goes before it.
         roots.sort_by_key(|root| std::cmp::Reverse(root.path.components().count()));
-        (Self(roots), missing)
+        (Self { exported: roots, own: None }, missing)
+    }
+
+    /// From now on what lies in the folder `path` is looked up from the folder that is there now.
+    pub(crate) fn set_own(&mut self, path: &[u8]) -> Result<()> {
+        let folder = self.look_up(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+        let path = PathBuf::from(OsStr::from_bytes(path));
+        self.own = Some(Root { path, folder, is_without_links: true });
+        Ok(())
     }
 
     /// The folders that were opened.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.0.iter().map(|root| root.path.as_path())
+        self.exported.iter().map(|root| root.path.as_path())
     }
 
     /// The exported folder that `path` lies in, and the rest of the path.
@@ -66,7 +83,7 @@ impl Roots {
         //# A server MUST refuse a path that is not absolute or lies in no exported folder, with EACCES and the reason 1.
         let find = |root: &&Root| below(path, &root.path).is_some();
         let not_exported = || Error::new(Errno::ACCESS, Reason::NotExported);
-        let root = self.0.iter().find(find).ok_or_else(not_exported)?;
+        let root = self.own.iter().chain(&self.exported).find(find).ok_or_else(not_exported)?;
         Ok((root, below(path, &root.path).ok_or_else(not_exported)?))
     }
 
@@ -126,7 +143,12 @@ fn beneath(root: &Root, rest: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedF
     //= docs/files-protocol.md#5-what-a-server-may-touch
     //# A server MUST refuse a path that leaves its exported folder at any step, by `..` or by a symbolic link, with EACCES and the reason 2.
     let rest = c_string(if rest.is_empty() { b"." } else { rest })?;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    //= docs/files-protocol.md#5-what-a-server-may-touch
+    //# A server MUST look up what lies in the folder of a ROOT from the folder that was there then, and refuse a path that goes through a symbolic link with ELOOP.
+    let resolve = match root.is_without_links {
+        true => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+        false => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
+    };
     for _ in 0..TRIES {
         match openat2(root.folder.as_fd(), &rest, flags | OFlags::CLOEXEC, mode, resolve) {
             Ok(found) => return Ok(found),
@@ -177,7 +199,6 @@ pub(crate) fn c_string(bytes: &[u8]) -> Result<CString> {
 
 /// What follows the folder `root` in `path`, if that lies in it.
 fn below<'p>(path: &'p [u8], root: &Path) -> Option<&'p [u8]> {
-    use std::os::unix::ffi::OsStrExt;
     let mut rest = path;
     if *rest.first()? != b'/' {
         return None;
@@ -288,6 +309,46 @@ mod tests {
         let flags = OpenFlags(OpenFlags::READ | OpenFlags::NO_FOLLOW);
         let error = roots.open_file(format!("{out}/link").as_bytes(), flags, 0).unwrap_err();
         assert_eq!(error.errno(), libc::ELOOP);
+    }
+
+    #[test]
+    fn below_a_root_of_the_clients_no_link_is_followed() {
+        let (dir, mut roots, out) = roots();
+        let in_out = |name: &str| dir.path().join("out").join(name);
+        let at = |name: &str| format!("{out}/{name}").into_bytes();
+        for name in ["real", "real/d", "real/d/e", "other", "other/d"] {
+            std::fs::create_dir(in_out(name)).unwrap();
+        }
+        std::fs::write(in_out("real/d/file"), "f").unwrap();
+        symlink("real", in_out("root")).unwrap();
+        symlink("d", in_out("real/link")).unwrap();
+        symlink("d/file", in_out("real/last")).unwrap();
+        assert_eq!(roots.set_own(&at("real/last")).unwrap_err().errno(), libc::ENOTDIR);
+        assert_eq!(roots.set_own(&at("..")).unwrap_err().reason(), Reason::Escape);
+        assert_eq!(roots.set_own(b"/etc").unwrap_err().reason(), Reason::NotExported);
+        assert!(roots.find(&at("real/link/e"), true).is_ok());
+        // The root itself may be named by a link, and stays the folder that it was.
+        roots.set_own(&at("root")).unwrap();
+        std::fs::remove_file(in_out("root")).unwrap();
+        symlink("other", in_out("root")).unwrap();
+        assert!(roots.find(&at("root/d/e"), true).is_ok());
+        assert!(roots.find(&at("root"), true).is_ok());
+        assert!(roots.find(&at("root/last"), false).is_ok());
+        assert!(roots.place(&at("root/link")).is_ok(), "a link may be removed");
+        let mut refused = vec![
+            roots.find(&at("root/link/e"), true).map(drop),
+            roots.find(&at("root/last"), true).map(drop),
+            roots.place(&at("root/link/e")).map(drop),
+        ];
+        for flags in [OpenFlags::WRITE, OpenFlags::WRITE | OpenFlags::CREATE] {
+            refused.push(roots.open_file(&at("root/last"), OpenFlags(flags), 0).map(drop));
+            refused.push(roots.open_file(&at("root/link/file"), OpenFlags(flags), 0).map(drop));
+        }
+        for outcome in refused {
+            assert_eq!(outcome.unwrap_err().errno(), libc::ELOOP);
+        }
+        // Beside it all is as it was.
+        assert!(roots.find(&at("real/link/e"), true).is_ok());
     }
 
     #[test]

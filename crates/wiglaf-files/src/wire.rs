@@ -88,6 +88,7 @@ pub(crate) enum Request<'a> {
     HardLink { from: &'a [u8], to: &'a [u8] },
     Space { path: &'a [u8] },
     Lock { handle: u32 },
+    Root { path: &'a [u8] },
 }
 
 impl<'a> Request<'a> {
@@ -117,6 +118,7 @@ impl<'a> Request<'a> {
             Self::HardLink { .. } => 22,
             Self::Space { .. } => 23,
             Self::Lock { .. } => 24,
+            Self::Root { .. } => 25,
         }
     }
 
@@ -169,7 +171,8 @@ impl<'a> Request<'a> {
             Self::Unlink { path }
             | Self::RemoveDir { path }
             | Self::ReadLink { path }
-            | Self::Space { path } => put(path),
+            | Self::Space { path }
+            | Self::Root { path } => put(path),
             Self::Rename { flags, from, to } => {
                 put(&flags.to_le_bytes());
                 put(&(from.len() as u32).to_le_bytes());
@@ -279,6 +282,7 @@ impl<'a> Request<'a> {
             22 => Self::HardLink { from: from.counted_path()?, to: from.path()? },
             23 => Self::Space { path: from.path()? },
             24 => Self::Lock { handle: from.u32()? },
+            25 => Self::Root { path: from.path()? },
             _ => return Ok(None),
         }))
     }

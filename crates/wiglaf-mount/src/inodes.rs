@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::{Duration, Instant};
 
 use wiglaf_files::Attributes;
 
@@ -32,7 +33,10 @@ impl From<&Attributes> for Identity {
 struct Inode {
     parent: u64,
     name: OsString,
+    /// The root has none: its server knows what it is.
     identity: Option<Identity>,
+    /// When it was last asked for that was found to be this file.
+    checked: Instant,
     /// How often the kernel was told of it.
     lookups: u64,
     /// Inodes whose parent it is.
@@ -56,6 +60,7 @@ impl Inodes {
             parent: ROOT,
             name: root.to_owned(),
             identity: None,
+            checked: Instant::now(),
             lookups: 1,
             children: 0,
             is_nameless: false,
@@ -87,14 +92,21 @@ impl Inodes {
         Some(path)
     }
 
-    /// The number of what was found at a name; the kernel refers to it once more.
-    pub(crate) fn found(&mut self, parent: u64, name: &OsStr, identity: Identity) -> u64 {
+    /// The number of what was found at a name that was asked for at `asked`; the kernel refers to it
+    /// once more.
+    pub(crate) fn found(
+        &mut self,
+        (parent, name): (u64, &OsStr),
+        identity: Identity,
+        asked: Instant,
+    ) -> u64 {
         let key = (parent, name.to_owned());
         if let Some(ino) = self.names.get(&key)
             && let Some(inode) = self.inodes.get_mut(ino)
             && inode.identity == Some(identity)
         {
             inode.lookups += 1;
+            inode.checked = inode.checked.max(asked);
             return *ino;
         }
         self.lose(parent, name);
@@ -104,6 +116,7 @@ impl Inodes {
             parent,
             name: name.to_owned(),
             identity: Some(identity),
+            checked: asked,
             lookups: 1,
             children: 0,
             is_nameless: false,
@@ -116,10 +129,19 @@ impl Inodes {
         ino
     }
 
-    /// Whether this is the file that the number stands for.
-    pub(crate) fn is(&self, ino: u64, identity: Identity) -> bool {
-        let known = self.inodes.get(&ino).and_then(|inode| inode.identity);
-        ino == ROOT || known == Some(identity)
+    /// Whether what was asked for at `asked` is the file that the number stands for.
+    pub(crate) fn is(&mut self, ino: u64, identity: Identity, asked: Instant) -> bool {
+        let known = self.inodes.get_mut(&ino).filter(|inode| inode.identity == Some(identity));
+        if let Some(inode) = known {
+            inode.checked = inode.checked.max(asked);
+            return true;
+        }
+        ino == ROOT
+    }
+
+    /// Whether that was found out within `limit`.
+    pub(crate) fn is_known_of_late(&self, ino: u64, limit: Duration) -> bool {
+        ino == ROOT || self.inodes.get(&ino).is_some_and(|inode| inode.checked.elapsed() < limit)
     }
 
     /// The kernel refers to a number so many times less.
@@ -207,6 +229,10 @@ mod tests {
         OsStr::new(text)
     }
 
+    fn found(inodes: &mut Inodes, at: (u64, &OsStr), identity: Identity) -> u64 {
+        inodes.found(at, identity, Instant::now())
+    }
+
     fn path(inodes: &Inodes, ino: u64) -> Option<String> {
         inodes.path(ino).map(|path| path.into_string().unwrap())
     }
@@ -214,13 +240,13 @@ mod tests {
     #[test]
     fn a_number_follows_its_file() {
         let mut inodes = Inodes::new(name("/scratch"));
-        let a = inodes.found(ROOT, name("a"), file(10));
-        let b = inodes.found(a, name("b"), file(11));
+        let a = found(&mut inodes, (ROOT, name("a")), file(10));
+        let b = found(&mut inodes, (a, name("b")), file(11));
         assert_eq!(path(&inodes, b).unwrap(), "/scratch/a/b");
-        assert_eq!(inodes.found(a, name("b"), file(11)), b);
+        assert_eq!(found(&mut inodes, (a, name("b")), file(11)), b);
         inodes.rename((ROOT, name("a")), (ROOT, name("c")));
         assert_eq!(path(&inodes, b).unwrap(), "/scratch/c/b");
-        let d = inodes.found(ROOT, name("d"), file(12));
+        let d = found(&mut inodes, (ROOT, name("d")), file(12));
         inodes.exchange((ROOT, name("d")), (a, name("b")));
         assert_eq!(path(&inodes, b).unwrap(), "/scratch/d");
         assert_eq!(path(&inodes, d).unwrap(), "/scratch/c/b");
@@ -229,22 +255,39 @@ mod tests {
     #[test]
     fn what_was_replaced_has_no_name() {
         let mut inodes = Inodes::new(name("/s"));
-        let old = inodes.found(ROOT, name("a"), file(10));
-        let new = inodes.found(ROOT, name("a"), file(11));
+        let old = found(&mut inodes, (ROOT, name("a")), file(10));
+        let new = found(&mut inodes, (ROOT, name("a")), file(11));
         assert_ne!(old, new);
         assert_eq!((path(&inodes, old), path(&inodes, new)), (None, Some("/s/a".into())));
-        let other = inodes.found(ROOT, name("b"), file(12));
+        let other = found(&mut inodes, (ROOT, name("b")), file(12));
         inodes.rename((ROOT, name("b")), (ROOT, name("a")));
         assert_eq!((path(&inodes, new), path(&inodes, other)), (None, Some("/s/a".into())));
-        assert!(inodes.is(other, file(12)) && !inodes.is(other, file(10)));
+        let now = Instant::now();
+        assert!(inodes.is(other, file(12), now) && !inodes.is(other, file(10), now));
+    }
+
+    #[test]
+    fn what_was_found_is_believed_for_a_while() {
+        let mut inodes = Inodes::new(name("/s"));
+        let long_ago = Instant::now() - Duration::from_secs(100);
+        let a = inodes.found((ROOT, name("a")), file(10), long_ago);
+        let limit = Duration::from_secs(50);
+        assert!(!inodes.is_known_of_late(a, limit));
+        assert!(!inodes.is(a, file(11), Instant::now()) && !inodes.is_known_of_late(a, limit));
+        assert!(inodes.is(a, file(10), Instant::now()) && inodes.is_known_of_late(a, limit));
+        // An answer that comes late says nothing of the present, nor takes anything back.
+        assert!(inodes.is(a, file(10), long_ago) && inodes.is_known_of_late(a, limit));
+        let b = inodes.found((ROOT, name("b")), file(12), long_ago);
+        inodes.found((ROOT, name("b")), file(12), Instant::now());
+        assert!(inodes.is_known_of_late(b, limit) && inodes.is_known_of_late(ROOT, Duration::ZERO));
     }
 
     #[test]
     fn what_the_kernel_forgets_is_forgotten() {
         let mut inodes = Inodes::new(name("/s"));
-        let a = inodes.found(ROOT, name("a"), file(10));
-        let b = inodes.found(a, name("b"), file(11));
-        inodes.found(a, name("b"), file(11));
+        let a = found(&mut inodes, (ROOT, name("a")), file(10));
+        let b = found(&mut inodes, (a, name("b")), file(11));
+        found(&mut inodes, (a, name("b")), file(11));
         // A folder stays while something in it is referred to.
         inodes.forget(a, 1);
         inodes.forget(b, 1);

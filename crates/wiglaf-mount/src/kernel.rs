@@ -393,9 +393,7 @@ impl Filesystem for Mounted {
         datasync: bool,
         reply: ReplyEmpty,
     ) {
-        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-        let outcome = self.at(ino, |path| self.node.open_unmasked(path, flags, 0)?.sync(datasync));
-        answer!(reply, outcome, |()| reply.ok());
+        answer!(reply, self.sync_folder(ino, datasync), |()| reply.ok());
     }
 
     fn statfs(&self, _req: &Request, ino: INodeNo, reply: ReplyStatfs) {

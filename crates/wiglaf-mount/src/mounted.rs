@@ -7,12 +7,17 @@
 //! it found with what the kernel means. If that is another file the answer is
 //! ESTALE: the kernel then looks every name of the path up again and repeats the
 //! call, and the program sees what is there now.
+//!
+//! Folders are no exception: who holds one, as where he is or open, works in it without a name being
+//! looked up. So a call on a name in a folder asks for the folder first if it is longer ago than
+//! [`FOLDER_TTL`] that it was found to be that folder. The kernel has followed all links; the server
+//! follows none.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fuser::{FileHandle, FileType, INodeNo};
 use rustix::io::Errno;
@@ -20,7 +25,7 @@ use wiglaf_files::{Attributes, Entry, File, NewTime, Node, Result};
 
 use crate::convert::kind;
 use crate::handles::{Handles, Open};
-use crate::inodes::{Identity, Inodes, ROOT};
+use crate::inodes::{Identity, Inodes};
 use crate::serve::Options;
 
 /// How long the kernel may believe the name of a folder. Names of files are
@@ -74,6 +79,14 @@ fn stale(error: wiglaf_files::Error) -> wiglaf_files::Error {
     }
 }
 
+/// A folder on the way to a name is a link or a file by now.
+fn of_folder(error: wiglaf_files::Error) -> wiglaf_files::Error {
+    match error.errno() {
+        libc::ELOOP | libc::ENOTDIR => Errno::STALE.into(),
+        _ => error,
+    }
+}
+
 impl Mounted {
     /// `root` is the absolute path of the folder on its node.
     pub(crate) fn new(node: Node, root: &OsStr, options: Options) -> Self {
@@ -111,9 +124,8 @@ impl Mounted {
         call: impl FnOnce(&OsStr) -> Result<()>,
     ) -> Result<()> {
         self.at(ino, |path| {
-            let found = self.node.attributes(path, ino.0 == ROOT).map_err(stale)?;
-            self.check(ino, &found)?;
-            call(path)
+            self.ask(ino, path)?;
+            call(path).map_err(stale)
         })
     }
 
@@ -125,8 +137,30 @@ impl Mounted {
         call: impl FnOnce(&OsStr) -> Result<T>,
     ) -> Result<T> {
         let _still = self.moving.read().unwrap_or_else(PoisonError::into_inner);
-        let path = self.inodes().path_in(parent.0, name).ok_or(Errno::STALE)?;
-        call(&path)
+        let path = self.path_in(parent, name)?;
+        call(&path).map_err(of_folder)
+    }
+
+    /// The path of a name in a folder that is what the kernel means by it.
+    fn path_in(&self, parent: INodeNo, name: &OsStr) -> Result<OsString> {
+        let (folder, path, is_known) = {
+            let inodes = self.inodes();
+            let folder = inodes.path(parent.0).ok_or(Errno::STALE)?;
+            let path = inodes.path_in(parent.0, name).ok_or(Errno::STALE)?;
+            (folder, path, inodes.is_known_of_late(parent.0, FOLDER_TTL))
+        };
+        if !is_known {
+            self.ask(parent, &folder)?;
+        }
+        Ok(path)
+    }
+
+    /// What is at the path of a number, which must be the file that the kernel means.
+    fn ask(&self, ino: INodeNo, path: &OsStr) -> Result<Attributes> {
+        let asked = Instant::now();
+        let found = self.node.attributes(path, false).map_err(stale)?;
+        self.check(ino, &found, asked)?;
+        Ok(found)
     }
 
     fn lock_of(&self, parent: INodeNo, name: &OsStr) -> &RwLock<()> {
@@ -140,12 +174,14 @@ impl Mounted {
         let lock = self.lock_of(parent, name);
         self.named(parent, name, |path| {
             let _shared = lock.read().unwrap_or_else(PoisonError::into_inner);
+            let asked = Instant::now();
             let found = self.node.attributes(path, false);
             if found.as_ref().is_err_and(|error| error.errno() == libc::ENOENT) {
                 self.inodes().lose(parent.0, name);
             }
             let found = found?;
-            Ok((self.inodes().found(parent.0, name, Identity::from(&found)), found))
+            let at = (parent.0, name);
+            Ok((self.inodes().found(at, Identity::from(&found), asked), found))
         })
     }
 
@@ -159,8 +195,10 @@ impl Mounted {
         let lock = self.lock_of(parent, name);
         self.named(parent, name, |path| {
             let _alone = lock.write().unwrap_or_else(PoisonError::into_inner);
+            let asked = Instant::now();
             let (made, found) = call(path)?;
-            Ok((self.inodes().found(parent.0, name, Identity::from(&found)), found, made))
+            let at = (parent.0, name);
+            Ok((self.inodes().found(at, Identity::from(&found), asked), found, made))
         })
     }
 
@@ -187,8 +225,7 @@ impl Mounted {
     ) -> Result<(u64, Attributes)> {
         self.make(parent, name, |to| {
             let from = self.inodes().path(ino.0).ok_or(Errno::STALE)?;
-            let meant = self.node.attributes(&from, false).map_err(stale)?;
-            self.check(ino, &meant)?;
+            let meant = self.ask(ino, &from)?;
             self.node.hard_link(&from, to)?;
             let is = |path: &OsStr, other: &Attributes| {
                 let found = self.node.attributes(path, false);
@@ -213,17 +250,17 @@ impl Mounted {
         note: impl FnOnce(&mut Inodes),
     ) -> Result<()> {
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
-        let paths = names.map(|(parent, name)| self.inodes().path_in(parent.0, name));
-        let [Some(from), Some(to)] = paths else { return Err(Errno::STALE.into()) };
-        call(&from, &to)?;
+        let [(from, from_name), (to, to_name)] = names;
+        let (from, to) = (self.path_in(from, from_name)?, self.path_in(to, to_name)?);
+        call(&from, &to).map_err(of_folder)?;
         note(&mut self.inodes());
         Ok(())
     }
 
-    /// That this is the file that the kernel means.
-    fn check(&self, ino: INodeNo, found: &Attributes) -> Result<()> {
+    /// That what was asked for at `asked` is the file that the kernel means.
+    fn check(&self, ino: INodeNo, found: &Attributes, asked: Instant) -> Result<()> {
         let mut inodes = self.inodes();
-        if inodes.is(ino.0, Identity::from(found)) {
+        if inodes.is(ino.0, Identity::from(found), asked) {
             return Ok(());
         }
         inodes.lose_name_of(ino.0);
@@ -239,12 +276,7 @@ impl Mounted {
         if let Some(file) = handle.and_then(|handle| self.handles().file(handle.0)) {
             return file.attributes();
         }
-        let checked = self.at(ino, |path| {
-            let found = self.node.attributes(path, ino.0 == ROOT).map_err(stale)?;
-            self.check(ino, &found)?;
-            Ok(found)
-        });
-        let error = match checked {
+        let error = match self.at(ino, |path| self.ask(ino, path)) {
             Ok(found) => return Ok(found),
             Err(error) => error,
         };
@@ -267,10 +299,17 @@ impl Mounted {
 
     /// Opens the file of a number.
     pub(crate) fn open_file(&self, ino: INodeNo, flags: i32) -> Result<FileHandle> {
-        let flags = flags & (OPEN_FLAGS & !libc::O_EXCL) | libc::O_NOFOLLOW;
+        let empties = flags & libc::O_TRUNC != 0;
+        // What it is is known when it is open: only then it may be emptied.
+        let mut flags = flags & (OPEN_FLAGS & !(libc::O_EXCL | libc::O_TRUNC)) | libc::O_NOFOLLOW;
+        if empties && flags & libc::O_ACCMODE == libc::O_RDONLY {
+            flags |= libc::O_RDWR; // takes the same right
+        }
         let file = self.at(ino, |path| {
+            let asked = Instant::now();
             let (file, found) = self.node.open_known(path, flags, 0).map_err(stale)?;
-            match self.check(ino, &found) {
+            let checked = self.check(ino, &found, asked);
+            match checked.and_then(|()| if empties { file.truncate(0) } else { Ok(()) }) {
                 Ok(()) => Ok(file),
                 Err(error) => {
                     file.close_soon();
@@ -308,12 +347,25 @@ impl Mounted {
 
     pub(crate) fn list(&self, ino: INodeNo) -> Result<Vec<Entry>> {
         self.at(ino, |path| {
-            let mut folder = self.node.list(path)?;
+            let asked = Instant::now();
+            let (mut folder, found) = self.node.list_known(path)?;
+            self.check(ino, &found, asked)?;
             let mut entries = Vec::new();
             while let Some(entry) = folder.next_entry()? {
                 entries.push(entry);
             }
             Ok(entries)
+        })
+        .map_err(stale)
+    }
+
+    pub(crate) fn sync_folder(&self, ino: INodeNo, data_only: bool) -> Result<()> {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+        self.at(ino, |path| {
+            let asked = Instant::now();
+            let (folder, found) = self.node.open_known(path, flags, 0)?;
+            self.check(ino, &found, asked)?;
+            folder.sync(data_only)
         })
         .map_err(stale)
     }

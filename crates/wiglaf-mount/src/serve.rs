@@ -32,7 +32,7 @@ pub struct Options {
 /// the node's server has ended: every call fails then, and will.
 ///
 /// # Errors
-/// When the connection to the kernel cannot be used.
+/// When the connection to the kernel cannot be used, or `root` is not there.
 pub fn serve(
     node: Node,
     root: &OsStr,
@@ -41,6 +41,8 @@ pub fn serve(
     ready: impl FnOnce(),
     lost: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
+    // All links have been followed when the kernel asks.
+    node.stay_in(root)?;
     let watched = node.clone();
     let mut config = Config::default();
     config.n_threads = Some(THREADS);

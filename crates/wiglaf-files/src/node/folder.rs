@@ -1,14 +1,15 @@
-//! Listing folders: the names come in batches.
+//! Listing folders: the names come in batches. And the folder that all else lies in.
 
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::Dir;
 use rustix::io::Errno;
 
-use super::Node;
+use super::{Node, Place};
 use crate::error::{Error, Reason, Result};
 use crate::file::{File, Handle};
-use crate::wire::Entry;
+use crate::wire::{Attributes, Entry, Request};
 
 impl Node {
     /// Opens a folder to list it.
@@ -16,12 +17,34 @@ impl Node {
     /// # Errors
     /// Those of opendir(3).
     pub fn list(&self, path: impl AsRef<OsStr>) -> Result<Folder> {
-        let file = self.open(path, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
+        Ok(self.list_known(path)?.0)
+    }
+
+    /// The same; answers also what was known of the folder when it had been
+    /// opened.
+    ///
+    /// # Errors
+    /// Those of opendir(3).
+    pub fn list_known(&self, path: impl AsRef<OsStr>) -> Result<(Folder, Attributes)> {
+        let (file, found) = self.open_known(path, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
         let local = match file.handle() {
             Handle::Local(fd) => Some(Dir::read_from(fd)?),
             Handle::Remote { .. } => None,
         };
-        Ok(Folder { file, local, batch: Vec::new().into_iter(), restart: false, back: None })
+        let batch = Vec::new().into_iter();
+        Ok((Folder { file, local, batch, restart: false, back: None }, found))
+    }
+
+    /// From now on paths in the folder `path` lead from the folder that is there
+    /// now, and fail with `ELOOP` where they go through a symbolic link: for who has
+    /// followed all links already. It goes for all who share the node.
+    ///
+    /// # Errors
+    /// Those of open(2); `ENOSYS` on the own node.
+    pub fn stay_in(&self, path: impl AsRef<OsStr>) -> Result<()> {
+        let Place::Remote(remote) = &self.0.place else { return Err(Errno::NOSYS.into()) };
+        let path = &remote.absolute(path.as_ref().as_bytes())?[..];
+        remote.call(&Request::Root { path }).map(drop)
     }
 }
 

@@ -187,6 +187,10 @@ impl Files {
                 Ok(Outcome::default())
             }
             Request::ReadDir { handle, restart } => self.list(handle, restart),
+            Request::Root { path } => {
+                self.roots.set_own(path)?;
+                Ok(Outcome::default())
+            }
             Request::Read { .. }
             | Request::Write { .. }
             | Request::WriteBulk { .. }

@@ -35,6 +35,7 @@ fn samples() -> Vec<Request<'static>> {
         Request::HardLink { from: path, to: b"/scratch/b" },
         Request::Space { path },
         Request::Lock { handle: 3 },
+        Request::Root { path },
     ]
 }
 
