@@ -42,6 +42,20 @@ fn the_position_moves_as_with_local_files() {
 }
 
 #[test]
+fn writing_nothing_moves_no_position() {
+    let place = Place::new();
+    std::fs::write(place.path("a"), "0123456789").unwrap();
+    for flags in [libc::O_WRONLY, libc::O_WRONLY | libc::O_APPEND] {
+        let file = place.node.open("a", flags, 0).unwrap();
+        file.seek(SeekFrom::Start(3)).unwrap();
+        assert_eq!(file.write(b"").unwrap(), 0);
+        assert_eq!(file.seek(SeekFrom::Current(0)).unwrap(), 3, "{flags:o}");
+    }
+    let read = place.node.open("a", libc::O_RDONLY | libc::O_APPEND, 0).unwrap();
+    assert_eq!(read.write(b"").unwrap_err().errno(), libc::EBADF);
+}
+
+#[test]
 fn what_the_server_does_not_let_through_is_refused_with_a_reason() {
     let place = Place::new();
     std::os::unix::fs::symlink("/etc/passwd", place.path("link")).unwrap();
