@@ -103,18 +103,13 @@ impl Buffering {
     }
 
     fn finish_oldest(&mut self) {
-        let Some(Behind { pending, .. }) = self.behind.pop_front() else { return };
-        let len = pending.len();
-        self.behind_bytes -= len;
-        let (buffer, count) = pending.wait();
+        let Some(Behind { offset, pending }) = self.behind.pop_front() else { return };
+        self.behind_bytes -= pending.len();
+        let (buffer, whole) = pending.wait_whole(offset);
         self.spare.push(buffer);
-        let error = match count {
-            Ok(count) if count == len => return,
-            // It was said to be written: a part of it is not.
-            Ok(_) => Error::from(rustix::io::Errno::NOSPC),
-            Err(error) => error,
-        };
-        self.failed.get_or_insert(error);
+        if let Err(error) = whole {
+            self.failed.get_or_insert(error);
+        }
     }
 
     /// Waits for what is being written to these bytes: the server writes long content when it has

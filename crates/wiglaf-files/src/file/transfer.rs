@@ -87,6 +87,8 @@ impl OnServer<'_> {
             };
             let count = checked_count(&answer, piece.len())?;
             end = match answer.bytes.as_slice().try_into() {
+                // Nothing is written nowhere: the position stays.
+                _ if piece.is_empty() => end,
                 Ok(position) => u64::from_le_bytes(position),
                 Err(_) => end + count as u64,
             };
@@ -175,6 +177,7 @@ fn read_count(answer: &Answer, most: usize) -> Result<usize> {
 #[derive(Debug)]
 pub(crate) struct Pending {
     node: Node,
+    handle: u32,
     call: Option<CallId>,
     lent: Option<Lent>,
     len: usize,
@@ -188,7 +191,7 @@ impl Pending {
         let region = lent.region(len);
         // SAFETY: the buffer stays in `lent` until the call has been waited for.
         let call = unsafe { file.start_read(region, offset) }?;
-        Ok(Self { node: file.node.clone(), call: Some(call), lent: Some(lent), len })
+        Ok(Self::new(file, call, lent, len))
     }
 
     /// Begins to write what `buffer` holds.
@@ -212,7 +215,12 @@ impl Pending {
             // SAFETY: as above.
             unsafe { client.start(server, &request, &[region], &[]) }?
         };
-        Ok(Self { node: file.node.clone(), call: Some(call), lent: Some(lent), len })
+        Ok(Self::new(file, call, lent, len))
+    }
+
+    fn new(file: OnServer<'_>, call: CallId, lent: Lent, len: usize) -> Self {
+        let (node, handle) = (file.node.clone(), file.handle);
+        Self { node, handle, call: Some(call), lent: Some(lent), len }
     }
 
     /// Its length in bytes.
@@ -224,6 +232,26 @@ impl Pending {
     pub(crate) fn wait(mut self) -> (Vec<u8>, Result<usize>) {
         let count = self.end();
         (self.lent.take().map(Lent::back).unwrap_or_default(), count)
+    }
+
+    /// Waits for a write at `offset` to be whole; answers the buffer, too. The rest of one that was
+    /// not is sent once more, which finds the cause.
+    pub(crate) fn wait_whole(mut self, offset: u64) -> (Vec<u8>, Result<()>) {
+        let count = self.end();
+        let buffer = self.lent.take().map(Lent::back).unwrap_or_default();
+        let whole = count.and_then(|count| match (&buffer[count..], self.node.place()) {
+            ([], _) | (_, Place::Local(_)) => Ok(()),
+            (rest, Place::Remote(remote)) => {
+                let (node, handle) = (&self.node, self.handle);
+                let file = OnServer { node, remote, handle, appends: false };
+                match file.write_at(rest, offset + count as u64)?.0 {
+                    written if written == rest.len() => Ok(()),
+                    // It was said to be written: a part of it is not.
+                    _ => Err(rustix::io::Errno::NOSPC.into()),
+                }
+            }
+        });
+        (buffer, whole)
     }
 
     fn end(&mut self) -> Result<usize> {
