@@ -112,16 +112,20 @@ impl Roots {
         }
     }
 
+    /// The same for calls that make a name: the exported folder itself is there already.
+    pub(crate) fn new_place(&self, path: &[u8]) -> Result<Place> {
+        self.place(path).map_err(|error| match error.errno() {
+            libc::EBUSY => Errno::EXIST.into(),
+            _ => error,
+        })
+    }
+
     /// Opens a file or folder.
     pub(crate) fn open_file(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<OwnedFd> {
         let wanted = open_flags(flags)?;
-        let probe = wanted & (OFlags::NOFOLLOW | OFlags::DIRECTORY);
-        // Opening a device does things, so what it is is asked first.
-        match self.look_up(path, OFlags::PATH | probe, Mode::empty()) {
-            Ok(found) => check_kind(&found)?,
-            Err(error) if error.reason() != Reason::Kernel => return Err(error),
-            // With these flags the kernel may say otherwise.
-            Err(_) => {}
+        // What is only to be made cannot be a device: if there is one, the kernel says that it is there.
+        if !wanted.contains(OFlags::CREATE | OFlags::EXCL) {
+            self.probe(path, wanted & (OFlags::NOFOLLOW | OFlags::DIRECTORY))?;
         }
         let mode = if flags.has(OpenFlags::CREATE) {
             Mode::from_raw_mode(mode & 0o7777)
@@ -131,6 +135,16 @@ impl Roots {
         let file = self.look_up(path, wanted | OFlags::NONBLOCK | OFlags::NOCTTY, mode)?;
         check_kind(&file)?;
         Ok(file)
+    }
+
+    /// Opening a device does things, so what it is is asked first.
+    fn probe(&self, path: &[u8], flags: OFlags) -> Result<()> {
+        match self.look_up(path, OFlags::PATH | flags, Mode::empty()) {
+            Ok(found) => check_kind(&found),
+            Err(error) if error.reason() != Reason::Kernel => Err(error),
+            // With the flags that are wanted the kernel may say otherwise.
+            Err(_) => Ok(()),
+        }
     }
 
     fn look_up(&self, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {

@@ -56,6 +56,29 @@ fn writing_nothing_moves_no_position() {
 }
 
 #[test]
+fn what_is_there_is_not_made_again() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let place = Place::new();
+    mknodat(CWD, place.path("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    std::os::unix::fs::symlink("/no/such/file", place.path("dangling")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", place.path("link")).unwrap();
+    for name in ["pipe", "dangling", "link"] {
+        let error = place.node.open(name, RW | libc::O_EXCL, 0o644).unwrap_err();
+        assert_eq!(error.errno(), libc::EEXIST, "{name}");
+        let error = place.node.open(name, RW, 0o644).unwrap_err();
+        assert_eq!(error.errno(), libc::EACCES, "{name}");
+    }
+    // The exported folder is there, too, and not a client's to move.
+    let root = common::base();
+    let errno = |outcome: wiglaf_files::Result<()>| outcome.unwrap_err().errno();
+    assert_eq!(errno(place.node.make_dir(root, 0o755)), libc::EEXIST);
+    assert_eq!(errno(place.node.make_link("x", root)), libc::EEXIST);
+    assert_eq!(errno(place.node.hard_link("pipe", root)), libc::EEXIST);
+    assert_eq!(errno(place.node.remove_dir(root)), libc::EBUSY);
+    assert_eq!(errno(place.node.rename(root, "x")), libc::EBUSY);
+}
+
+#[test]
 fn what_the_server_does_not_let_through_is_refused_with_a_reason() {
     let place = Place::new();
     std::os::unix::fs::symlink("/etc/passwd", place.path("link")).unwrap();

@@ -278,17 +278,17 @@ impl Files {
                 renameat_with(&from.folder, &from.name, &to.folder, &to.name, flags)?;
             }
             Request::MakeDir { mode, path } => {
-                let at = roots.place(path)?;
+                let at = roots.new_place(path)?;
                 mkdirat(&at.folder, &at.name, Mode::from_raw_mode(mode & 0o7777))?;
             }
             Request::SymLink { target, path } => {
-                let at = roots.place(path)?;
+                let at = roots.new_place(path)?;
                 symlinkat(c_string(target)?, &at.folder, &at.name)?;
             }
             Request::HardLink { from, to } => {
                 // The kernel asks first whether there is such a file.
                 roots.find(from, false)?;
-                let (from, to) = (roots.place(from)?, roots.place(to)?);
+                let (from, to) = (roots.place(from)?, roots.new_place(to)?);
                 linkat(&from.folder, &from.name, &to.folder, &to.name, AtFlags::empty())?;
             }
             Request::SetMode { mode, path } => {
