@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
-use rustix::io::Errno;
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
 use crate::error::{Error, Reason, Result};
 use crate::wire::OpenFlags;
@@ -205,6 +205,11 @@ pub(crate) fn open_flags(flags: OpenFlags) -> Result<OFlags> {
     ];
     let set = bits.iter().filter(|(bit, _)| flags.has(*bit)).map(|(_, flag)| *flag);
     Ok(set.fold(access, |all, flag| all | flag))
+}
+
+/// A list of an open folder, by its own position. To open it again would take the right to search it.
+pub(crate) fn listing_of(folder: &OwnedFd) -> rustix::io::Result<Dir> {
+    Dir::new(fcntl_dupfd_cloexec(folder, 0)?)
 }
 
 pub(crate) fn c_string(bytes: &[u8]) -> Result<CString> {

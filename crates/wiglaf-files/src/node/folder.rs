@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use super::{Node, Place};
 use crate::error::{Error, Reason, Result};
 use crate::file::{File, Handle};
+use crate::roots::listing_of;
 use crate::wire::{Attributes, Entry, Request};
 
 impl Node {
@@ -28,7 +29,7 @@ impl Node {
     pub fn list_known(&self, path: impl AsRef<OsStr>) -> Result<(Folder, Attributes)> {
         let (file, found) = self.open_known(path, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
         let local = match file.handle() {
-            Handle::Local(fd) => Some(Dir::read_from(fd)?),
+            Handle::Local(fd) => Some(listing_of(fd)?),
             Handle::Remote { .. } => None,
         };
         let batch = Vec::new().into_iter();

@@ -10,7 +10,7 @@ use rustix::fs::{
 use rustix::io::{Errno, pread, pwrite, write};
 
 use crate::error::{Error, Reason, Result};
-use crate::roots::{Roots, c_string};
+use crate::roots::{Roots, c_string, listing_of};
 use crate::wire::{
     ANSWER_LEN_MAX, Attributes, Entry, NewTime, OpenFlags, Request, Space, VERSION, WRITE_OVER,
 };
@@ -225,13 +225,14 @@ impl Files {
 
     fn list(&mut self, handle: u32, restart: bool) -> Result<Outcome> {
         let open = self.get(handle)?;
-        if restart {
-            open.listing = None;
-        }
         let listing = match &mut open.listing {
             Some(listing) => listing,
-            none => none.insert(Listing { dir: Dir::read_from(&open.file)?, next: None }),
+            none => none.insert(Listing { dir: listing_of(&open.file)?, next: None }),
         };
+        if restart {
+            listing.dir.rewind();
+            listing.next = None;
+        }
         let mut payload = Vec::new();
         let mut count = 0;
         loop {

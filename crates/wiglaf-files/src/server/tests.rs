@@ -228,6 +228,62 @@ fn a_part_of_the_content_is_not_written() {
     assert_eq!(server.counters.refused[Reason::Malformed as usize], 1);
 }
 
+/// Listing takes the right to read a folder, and no other.
+#[test]
+fn a_folder_that_may_only_be_read_is_listed() {
+    use std::os::unix::fs::PermissionsExt;
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root may become somebody else");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let allow = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    allow(dir.path(), 0o755);
+    let path = dir.path().join("d");
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("x"), "").unwrap();
+    allow(&path, 0o444);
+    let mut files = Files::new(Roots::open(&[dir.path().to_owned()]).0);
+    let listed = std::thread::spawn(move || {
+        let user = rustix::process::Uid::from_raw(65534);
+        // Of this thread alone.
+        rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+        let open = |files: &mut Files| {
+            let name = path.to_str().unwrap().as_bytes();
+            let flags = OpenFlags(OpenFlags::READ);
+            files.carry_out(&Request::Open { flags, mode: 0, path: name }).map(|done| done.count)
+        };
+        let handle = open(&mut files).unwrap() as u32;
+        let mut list = |restart| {
+            let listed = files.carry_out(&Request::ReadDir { handle, restart })?;
+            let entries = crate::wire::Entry::parse_all(&listed.payload).unwrap();
+            Ok::<_, Error>(entries.into_iter().filter(|entry| entry.name == b"x").count())
+        };
+        [list(false), list(false), list(true), list(true), list(false)]
+    });
+    let listed = listed.join().unwrap();
+    assert_eq!(listed, [Ok(1), Ok(0), Ok(1), Ok(1), Ok(0)]);
+    // As the library lists folders of its own node.
+    let folder = crate::Files::new().attach("localhost").unwrap();
+    let path = dir.path().join("d");
+    let listed = std::thread::spawn(move || {
+        let user = rustix::process::Uid::from_raw(65534);
+        rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+        let mut folder = folder.list(path)?;
+        let mut names = 0;
+        for _ in 0..2 {
+            while let Some(entry) = folder.next_entry()? {
+                names += usize::from(entry.name == b"x");
+            }
+            folder.rewind();
+        }
+        Ok::<_, Error>(names)
+    });
+    assert_eq!(listed.join().unwrap(), Ok(2));
+}
+
 #[test]
 fn handles_that_are_not_open_are_refused() {
     let mut scene = Scene::new();
