@@ -292,6 +292,31 @@ fn nothing_is_done_in_a_folder_that_took_anothers_place() {
     mount.umount();
 }
 
+/// Who has a file open changes that one, with or without a name.
+#[test]
+fn an_open_file_is_changed_also_when_its_name_is_gone() {
+    use rustix::fs::{Mode, Timespec, Timestamps, fchmod, fstat, futimens};
+    let Some(site) = site() else { return };
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    let names = ["own", "theirs", "replaced"];
+    let files = names.map(|name| fs::File::create_new(mount.path(name)).unwrap());
+    fs::remove_file(mount.path("own")).unwrap();
+    let script = "cd /scratch; rm theirs; mv replaced old; echo new > replaced; chmod 640 replaced";
+    site.sh("node2", script);
+    let at = |tv_sec| Timespec { tv_sec, tv_nsec: 7 };
+    let times = Timestamps { last_access: at(1_000_000_000), last_modification: at(1_100_000_000) };
+    for (name, file) in names.iter().zip(&files) {
+        assert_eq!(fchmod(file, Mode::from_raw_mode(0o604)), Ok(()), "{name}");
+        assert_eq!(futimens(file, &times), Ok(()), "{name}");
+        let found = fstat(file).unwrap();
+        assert_eq!((found.st_mode & 0o7777, found.st_mtime), (0o604, 1_100_000_000), "{name}");
+    }
+    let said = site.sh("node2", "cd /scratch; stat -c '%a %n' *; stat -c '%X %Y' old");
+    assert_eq!(said, "604 old\n640 replaced\n1000000000 1100000000\n");
+    drop(files);
+    mount.umount();
+}
+
 #[test]
 fn a_file_that_took_anothers_place_is_not_emptied() {
     let Some(site) = site() else { return };

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::buffering::Buffering;
 use crate::error::{Error, Result};
-use crate::node::{Node, Place, Remote};
+use crate::node::{NewTime, Node, Place, Remote};
 use crate::wire::{Attributes, Request, WRITE_OVER};
 pub use transfer::ReadRequest;
 pub(crate) use transfer::{CHUNK_LEN, Pending};
@@ -303,6 +303,35 @@ impl File {
                 file.remote.call(&request).map(drop)
             }
         }
+    }
+
+    /// Sets the file's permissions.
+    ///
+    /// # Errors
+    /// Those of fchmod(2).
+    pub fn set_mode(&self, mode: u32) -> Result<()> {
+        match self.side() {
+            Side::Local(fd) => {
+                Ok(rustix::fs::fchmod(fd, rustix::fs::Mode::from_raw_mode(mode & 0o7777))?)
+            }
+            Side::Remote(file) => {
+                self.at().buffering.settle()?;
+                let request = Request::SetModeHandle { handle: file.handle, mode };
+                file.remote.call(&request).map(drop)
+            }
+        }
+    }
+
+    /// Sets the file's times; `None` leaves one as it is.
+    ///
+    /// # Errors
+    /// Those of futimens(3); `ENOSYS` on the own node.
+    pub fn set_times(&self, accessed: Option<NewTime>, modified: Option<NewTime>) -> Result<()> {
+        let Side::Remote(file) = self.side() else { return Err(Errno::NOSYS.into()) };
+        self.at().buffering.settle()?;
+        let (access, change) = (NewTime::wire(accessed), NewTime::wire(modified));
+        let request = Request::SetTimesHandle { handle: file.handle, access, change };
+        file.remote.call(&request).map(drop)
     }
 
     /// Keeps others out who ask for the same, until the file is closed.

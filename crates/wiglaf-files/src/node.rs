@@ -541,13 +541,8 @@ impl Node {
     ) -> Result<()> {
         let path = path.as_ref().as_bytes();
         let Place::Remote(remote) = &self.0.place else { return Err(Errno::NOSYS.into()) };
-        let wire = |time: Option<NewTime>| match time {
-            None => crate::wire::NewTime::Keep,
-            Some(NewTime::Now) => crate::wire::NewTime::Now,
-            Some(NewTime::At(seconds, nanos)) => crate::wire::NewTime::At { seconds, nanos },
-        };
         let path = &remote.absolute(path)?[..];
-        let (access, change) = (wire(accessed), wire(modified));
+        let (access, change) = (NewTime::wire(accessed), NewTime::wire(modified));
         remote.call(&Request::SetTimes { access, change, follow: false, path }).map(drop)
     }
 
@@ -570,6 +565,16 @@ pub enum NewTime {
     Now,
     /// Seconds and nanoseconds since 1970.
     At(i64, u32),
+}
+
+impl NewTime {
+    pub(crate) fn wire(time: Option<Self>) -> crate::wire::NewTime {
+        match time {
+            None => crate::wire::NewTime::Keep,
+            Some(Self::Now) => crate::wire::NewTime::Now,
+            Some(Self::At(seconds, nanos)) => crate::wire::NewTime::At { seconds, nanos },
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -61,6 +61,21 @@ pub(crate) enum NewTime {
     At { seconds: i64, nanos: u32 },
 }
 
+impl NewTime {
+    fn bytes(self) -> [u8; 16] {
+        let (kind, seconds, nanos) = match self {
+            Self::Keep => (0u32, 0, 0),
+            Self::Now => (1, 0, 0),
+            Self::At { seconds, nanos } => (2, seconds, nanos),
+        };
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&kind.to_le_bytes());
+        bytes[4..8].copy_from_slice(&nanos.to_le_bytes());
+        bytes[8..].copy_from_slice(&seconds.to_le_bytes());
+        bytes
+    }
+}
+
 /// What a client asks for. Paths are bytes without a zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request<'a> {
@@ -89,6 +104,8 @@ pub(crate) enum Request<'a> {
     Space { path: &'a [u8] },
     Lock { handle: u32 },
     Root { path: &'a [u8] },
+    SetModeHandle { handle: u32, mode: u32 },
+    SetTimesHandle { handle: u32, access: NewTime, change: NewTime },
 }
 
 impl<'a> Request<'a> {
@@ -119,6 +136,8 @@ impl<'a> Request<'a> {
             Self::Space { .. } => 23,
             Self::Lock { .. } => 24,
             Self::Root { .. } => 25,
+            Self::SetModeHandle { .. } => 26,
+            Self::SetTimesHandle { .. } => 27,
         }
     }
 
@@ -184,17 +203,19 @@ impl<'a> Request<'a> {
                 put(path);
             }
             Self::Counters => {}
+            Self::SetModeHandle { handle, mode } => {
+                put(&handle.to_le_bytes());
+                put(&mode.to_le_bytes());
+            }
+            Self::SetTimesHandle { handle, access, change } => {
+                put(&handle.to_le_bytes());
+                put(&0u32.to_le_bytes());
+                put(&access.bytes());
+                put(&change.bytes());
+            }
             Self::SetTimes { access, change, follow, path } => {
-                for time in [access, change] {
-                    let (kind, seconds, nanos) = match time {
-                        NewTime::Keep => (0u32, 0, 0),
-                        NewTime::Now => (1, 0, 0),
-                        NewTime::At { seconds, nanos } => (2, seconds, nanos),
-                    };
-                    put(&kind.to_le_bytes());
-                    put(&nanos.to_le_bytes());
-                    put(&seconds.to_le_bytes());
-                }
+                put(&access.bytes());
+                put(&change.bytes());
                 put(&u32::from(follow).to_le_bytes());
                 put(path);
             }
@@ -283,6 +304,12 @@ impl<'a> Request<'a> {
             23 => Self::Space { path: from.path()? },
             24 => Self::Lock { handle: from.u32()? },
             25 => Self::Root { path: from.path()? },
+            26 => Self::SetModeHandle { handle: from.u32()?, mode: from.u32()? },
+            27 => {
+                let handle = from.u32()?;
+                from.u32()?;
+                Self::SetTimesHandle { handle, access: from.time()?, change: from.time()? }
+            }
             _ => return Ok(None),
         }))
     }

@@ -124,7 +124,7 @@ impl Filesystem for Mounted {
                 self.resize(ino, fh, size)?;
             }
             if let Some(mode) = mode {
-                self.change_at(ino, |path| self.node.set_mode(path, mode & 0o7777))?;
+                self.set_mode(ino, mode & 0o7777)?;
             }
             // With a new size the kernel names the time that its own clock has.
             if (atime.is_some() || mtime.is_some()) && size.is_none() {

@@ -116,17 +116,25 @@ impl Mounted {
         call(&path)
     }
 
-    /// A call that changes the file of a number by its path, which must still
-    /// be that file's.
-    pub(crate) fn change_at(
+    /// A call that changes the file of a number: by its path while that is the
+    /// file's, else by what is open of it.
+    fn change_file(
         &self,
         ino: INodeNo,
-        call: impl FnOnce(&OsStr) -> Result<()>,
+        by_path: impl FnOnce(&OsStr) -> Result<()>,
+        by_handle: impl FnOnce(&File) -> Result<()>,
     ) -> Result<()> {
-        self.at(ino, |path| {
+        let outcome = self.at(ino, |path| {
             self.ask(ino, path)?;
-            call(path).map_err(stale)
-        })
+            by_path(path).map_err(stale)
+        });
+        match outcome {
+            Err(error) if error.errno() == libc::ESTALE => {
+                let open = self.handles().any_of(ino.0);
+                open.map_or(Err(error), |file| by_handle(&file))
+            }
+            other => other,
+        }
     }
 
     /// A call on the path of a name.
@@ -287,12 +295,6 @@ impl Mounted {
         }
     }
 
-    /// The open file of a number, unless it has a name that can be used.
-    fn nameless(&self, ino: INodeNo) -> Option<Arc<File>> {
-        let path = self.inodes().path(ino.0);
-        if path.is_some() { None } else { self.handles().any_of(ino.0) }
-    }
-
     pub(crate) fn file(&self, handle: FileHandle) -> Result<Arc<File>> {
         self.handles().file(handle.0).ok_or_else(|| Errno::BADF.into())
     }
@@ -427,14 +429,14 @@ impl Mounted {
     }
 
     pub(crate) fn resize(&self, ino: INodeNo, handle: Option<FileHandle>, size: u64) -> Result<()> {
-        let open = match handle {
-            Some(handle) => Some(self.file(handle)?),
-            None => self.nameless(ino),
-        };
-        match open {
-            Some(file) => file.truncate(size),
-            None => self.change_at(ino, |path| self.node.truncate(path, size)),
+        if let Some(handle) = handle {
+            return self.file(handle)?.truncate(size);
         }
+        self.change_file(ino, |path| self.node.truncate(path, size), |file| file.truncate(size))
+    }
+
+    pub(crate) fn set_mode(&self, ino: INodeNo, mode: u32) -> Result<()> {
+        self.change_file(ino, |path| self.node.set_mode(path, mode), |file| file.set_mode(mode))
     }
 
     pub(crate) fn set_times(
@@ -443,7 +445,11 @@ impl Mounted {
         accessed: Option<NewTime>,
         modified: Option<NewTime>,
     ) -> Result<()> {
-        self.change_at(ino, |path| self.node.set_times(path, accessed, modified))
+        self.change_file(
+            ino,
+            |path| self.node.set_times(path, accessed, modified),
+            |file| file.set_times(accessed, modified),
+        )
     }
 
     /// Whether access(2) is granted, which asks but does not open: by the mode,

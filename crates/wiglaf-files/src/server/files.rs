@@ -4,8 +4,9 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{
     AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW,
-    UTIME_OMIT, chmodat, fcntl_getfl, fcntl_setfl, fdatasync, flock, fstat, fstatvfs, fsync,
-    ftruncate, linkat, mkdirat, readlinkat, renameat_with, seek, symlinkat, unlinkat, utimensat,
+    UTIME_OMIT, chmodat, fchmod, fcntl_getfl, fcntl_setfl, fdatasync, flock, fstat, fstatvfs,
+    fsync, ftruncate, futimens, linkat, mkdirat, readlinkat, renameat_with, seek, symlinkat,
+    unlinkat, utimensat,
 };
 use rustix::io::{Errno, pread, pwrite, write};
 
@@ -186,6 +187,14 @@ impl Files {
                 flock(&self.get(handle)?.file, FlockOperation::NonBlockingLockExclusive)?;
                 Ok(Outcome::default())
             }
+            Request::SetModeHandle { handle, mode } => {
+                fchmod(&self.get(handle)?.file, Mode::from_raw_mode(mode & 0o7777))?;
+                Ok(Outcome::default())
+            }
+            Request::SetTimesHandle { handle, access, change } => {
+                futimens(&self.get(handle)?.file, &times(access, change))?;
+                Ok(Outcome::default())
+            }
             Request::ReadDir { handle, restart } => self.list(handle, restart),
             Request::Root { path } => {
                 self.roots.set_own(path)?;
@@ -304,9 +313,7 @@ impl Files {
             }
             Request::SetTimes { access, change, follow, path } => {
                 let found = roots.find(path, follow)?;
-                let times =
-                    Timestamps { last_access: time(access), last_modification: time(change) };
-                utimensat(&found, c"", &times, AtFlags::EMPTY_PATH)?;
+                utimensat(&found, c"", &times(access, change), AtFlags::EMPTY_PATH)?;
             }
             Request::ReadLink { path } => {
                 let found = roots.find(path, false)?;
@@ -348,6 +355,10 @@ fn attributes(file: &OwnedFd) -> Result<Vec<u8>> {
     let mut payload = Vec::with_capacity(Attributes::LEN);
     Attributes::from(fstat(file)?).put(&mut payload);
     Ok(payload)
+}
+
+fn times(access: NewTime, change: NewTime) -> Timestamps {
+    Timestamps { last_access: time(access), last_modification: time(change) }
 }
 
 fn time(time: NewTime) -> Timespec {

@@ -36,6 +36,8 @@ fn samples() -> Vec<Request<'static>> {
         Request::Space { path },
         Request::Lock { handle: 3 },
         Request::Root { path },
+        Request::SetModeHandle { handle: 4, mode: 0o640 },
+        Request::SetTimesHandle { handle: 5, access: at, change: NewTime::Keep },
     ]
 }
 
