@@ -50,7 +50,7 @@ struct Inner {
 #[derive(Debug)]
 pub(crate) enum Place {
     /// The own node; its folder, if one was entered.
-    Local(Mutex<Option<OwnedFd>>),
+    Local(Mutex<Option<Arc<OwnedFd>>>),
     Remote(Remote),
 }
 
@@ -193,7 +193,8 @@ macro_rules! by_name {
         match &$self.0.place {
             Place::Local(folder) => {
                 let $local = c_string($path)?;
-                let folder = locked(folder);
+                // Kept, not locked: to open a pipe waits for its other end.
+                let folder = locked(folder).clone();
                 let $at = folder.as_ref().map_or(CWD, std::os::fd::AsFd::as_fd);
                 Ok($system?)
             }
@@ -244,7 +245,8 @@ impl Node {
     pub fn open(&self, path: impl AsRef<OsStr>, flags: i32, mode: u32) -> Result<File> {
         match &self.0.place {
             Place::Local(folder) => {
-                let folder = locked(folder);
+                // Kept, not locked: to open a pipe waits for its other end.
+                let folder = locked(folder).clone();
                 let at = folder.as_ref().map_or(CWD, std::os::fd::AsFd::as_fd);
                 let flags = OFlags::from_bits_retain(flags as u32) | OFlags::CLOEXEC;
                 let path = c_string(path.as_ref().as_bytes())?;
@@ -331,7 +333,7 @@ impl Node {
                     rustix::fs::Access::EXEC_OK,
                     AtFlags::EACCESS,
                 )?;
-                *folder = Some(entered);
+                *folder = Some(Arc::new(entered));
                 Ok(())
             }
             Place::Remote(remote) => {

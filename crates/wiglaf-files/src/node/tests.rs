@@ -1,3 +1,8 @@
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use rustix::fs::{FileType, mknodat};
+
 use super::*;
 
 impl Node {
@@ -5,5 +10,25 @@ impl Node {
     pub(crate) fn of_tests(client: Arc<Client>, server: ServerId) -> Self {
         let place = Place::Remote(Remote { client, server, folder: Mutex::new(b"/".to_vec()) });
         Self(Arc::new(Inner { name: "of-tests".to_owned(), place }))
+    }
+}
+
+/// Each end of a pipe waits for the other to be opened.
+#[test]
+fn a_call_that_waits_keeps_no_other_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Files::new().attach("localhost").unwrap();
+    assert!(node.is_local());
+    node.enter(dir.path()).unwrap();
+    mknodat(CWD, dir.path().join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let (done, ends) = channel();
+    for flags in [libc::O_RDONLY, libc::O_WRONLY] {
+        let (node, done) = (node.clone(), done.clone());
+        std::thread::spawn(move || done.send(node.open("pipe", flags, 0).map(drop)));
+    }
+    for _ in 0..2 {
+        // Only bounds how long a broken test hangs.
+        let end = ends.recv_timeout(Duration::from_secs(60)).expect("both ends are opened");
+        end.unwrap();
     }
 }
