@@ -112,6 +112,7 @@ impl File {
             Side::Remote(file) => {
                 let mut at = self.at();
                 let At { position, buffering } = &mut *at;
+                check_range(*position, into.len())?;
                 let got = buffering.read(file, into, *position)?;
                 *position += got as u64;
                 Ok(got)
@@ -130,6 +131,7 @@ impl File {
             Side::Remote(file) => {
                 let mut at = self.at();
                 let At { position, buffering } = &mut *at;
+                check_range(*position, bytes.len())?;
                 let (count, end) = buffering.write(file, bytes, *position)?;
                 *position = end;
                 Ok(count)
@@ -142,7 +144,7 @@ impl File {
     /// # Errors
     /// Those of pread(2); `EIO` when the server has ended.
     pub fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize> {
-        check_offset(offset)?;
+        check_range(offset, into.len())?;
         match self.side() {
             Side::Local(fd) => Ok(rustix::io::pread(fd, into, offset)?),
             Side::Remote(file) => {
@@ -157,7 +159,7 @@ impl File {
     /// # Errors
     /// Those of pwrite(2); `EIO` when the server has ended.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize> {
-        check_offset(offset)?;
+        check_range(offset, bytes.len())?;
         match self.side() {
             Side::Local(fd) => Ok(rustix::io::pwrite(fd, bytes, offset)?),
             Side::Remote(file) => {
@@ -174,7 +176,7 @@ impl File {
     /// Those of pwrite(2); `EIO` when the server has ended; `ENOSYS` on the own
     /// node.
     pub fn write_over(&self, bytes: &[u8], offset: u64) -> Result<usize> {
-        check_offset(offset)?;
+        check_range(offset, bytes.len())?;
         let Side::Remote(file) = self.side() else { return Err(Errno::NOSYS.into()) };
         self.at().buffering.settle()?;
         let offset = if file.appends { offset | WRITE_OVER } else { offset };
@@ -186,7 +188,7 @@ impl File {
     /// # Errors
     /// `EIO` when the server has ended. What goes wrong later is the request's.
     pub fn start_read(&self, len: usize, offset: u64) -> Result<ReadRequest> {
-        check_offset(offset)?;
+        check_range(offset, len)?;
         match self.side() {
             Side::Local(fd) => ReadRequest::done(fd, len, offset),
             Side::Remote(file) => {
@@ -207,7 +209,7 @@ impl File {
         len: usize,
         offset: u64,
     ) -> Result<ReadRequest> {
-        check_offset(offset)?;
+        check_range(offset, len)?;
         match self.side() {
             Side::Local(fd) => {
                 let into: &mut [u8] = match len {
@@ -424,11 +426,12 @@ impl Drop for File {
     }
 }
 
-/// Positions are signed where the kernel counts.
-fn check_offset(offset: u64) -> Result<()> {
-    match i64::try_from(offset) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(Errno::INVAL.into()),
+/// Positions are signed where the kernel counts, and it refuses a call that would pass the last one.
+/// On the wire the bit above them has a meaning of its own.
+fn check_range(offset: u64, len: usize) -> Result<()> {
+    match offset.checked_add(len as u64).map(i64::try_from) {
+        Some(Ok(_)) => Ok(()),
+        _ => Err(Errno::INVAL.into()),
     }
 }
 

@@ -437,3 +437,32 @@ fn a_file_that_is_appended_to_can_be_written_over() {
     assert_eq!(plain.write_over(b"bcd", 1).unwrap(), 3);
     assert_eq!(std::fs::read(place.path("b")).unwrap(), b"\0bcd");
 }
+
+#[test]
+fn a_write_beyond_the_last_offset_writes_nothing() {
+    const END: u64 = i64::MAX as u64;
+    let place = Place::new();
+    let bytes = vec![9; 600_000];
+    let local = std::fs::File::create(place.path("local")).unwrap();
+    for (flags, behind) in [(RW, 0), (RW, 4 << 20), (RW | libc::O_APPEND, 0)] {
+        std::fs::write(place.path("a"), "keep").unwrap();
+        let file = place.node.open("a", flags, 0o644).unwrap();
+        file.set_write_behind(behind).unwrap();
+        for start in [END - 599_999, END - 300_000, END - 1, END] {
+            let kernel = rustix::io::pwrite(&local, &bytes, start).unwrap_err().raw_os_error();
+            assert_eq!(kernel, libc::EINVAL);
+            let errno = |outcome: wiglaf_files::Result<usize>| outcome.map_err(|e| e.errno());
+            assert_eq!(errno(file.write_at(&bytes, start)), Err(kernel), "{start}");
+            assert_eq!(errno(file.write_over(&bytes, start)), Err(kernel), "{start}");
+            file.seek(SeekFrom::Start(start)).unwrap();
+            assert_eq!(errno(file.write(&bytes)), Err(kernel), "{start}, {behind}");
+            let mut room = vec![0; 600_000];
+            assert_eq!(errno(file.read_at(&mut room, start)), Err(kernel), "{start}");
+            assert_eq!(errno(file.read(&mut room)), Err(kernel), "{start}");
+            assert_eq!(file.start_read(600_000, start).unwrap_err().errno(), kernel, "{start}");
+            file.sync(false).unwrap();
+            let there = std::fs::read(place.path("a")).unwrap();
+            assert!(there == b"keep", "{start}, {behind}: {} bytes", there.len());
+        }
+    }
+}
