@@ -337,11 +337,11 @@ impl Node {
                 Ok(())
             }
             Place::Remote(remote) => {
-                let absolute = remote.absolute(bytes)?;
-                // As `folder/.` the name must be a folder that may be searched.
-                let inside = [&absolute[..], b"/."].concat();
-                remote.attributes(&Request::Stat { follow: true, path: &inside })?;
-                *locked(&remote.folder) = absolute;
+                let path = remote.absolute(bytes)?;
+                let found = remote.call(&Request::Enter { path: &path })?.bytes;
+                // Its real path: that of the way there would grow with every folder that is entered.
+                check_path(&found).map_err(|_| Error::new(Errno::PROTO, Reason::BadAnswer))?;
+                *locked(&remote.folder) = found;
                 Ok(())
             }
         }

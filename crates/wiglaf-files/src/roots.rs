@@ -7,15 +7,17 @@
 //! that could be outrun by a rename.
 
 use std::ffi::{CString, OsStr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use rustix::fs::{
+    Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2, readlink,
+};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
 use crate::error::{Error, Reason, Result};
-use crate::wire::OpenFlags;
+use crate::wire::{OpenFlags, PATH_LEN_MAX};
 
 /// A lookup that a rename elsewhere disturbed is tried again so often.
 const TRIES: usize = 64;
@@ -120,6 +122,24 @@ impl Roots {
         })
     }
 
+    /// The path of a folder that may be searched, without links and `..`.
+    pub(crate) fn enter(&self, path: &[u8]) -> Result<Vec<u8>> {
+        let (root, rest) = self.split(path)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = beneath(root, rest, flags, Mode::empty())?;
+        // Looking for `.` in it takes the right to search it, as chdir(2) does.
+        openat(&folder, c".", flags, Mode::empty())?;
+        let [top, found] = [real_path(&root.folder)?, real_path(&folder)?];
+        let found = match found.strip_prefix(without_slash(&top)) {
+            Some(rest @ ([] | [b'/', ..])) => {
+                [without_slash(root.path.as_os_str().as_bytes()), rest].concat()
+            }
+            // It is reached another way than the kernel names it: from elsewhere below a mount.
+            _ => path.to_vec(),
+        };
+        if found.len() > PATH_LEN_MAX { Err(Errno::NAMETOOLONG.into()) } else { Ok(found) }
+    }
+
     /// Opens a file or folder.
     pub(crate) fn open_file(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<OwnedFd> {
         let wanted = open_flags(flags)?;
@@ -210,6 +230,20 @@ pub(crate) fn open_flags(flags: OpenFlags) -> Result<OFlags> {
 /// A list of an open folder, by its own position. To open it again would take the right to search it.
 pub(crate) fn listing_of(folder: &OwnedFd) -> rustix::io::Result<Dir> {
     Dir::new(fcntl_dupfd_cloexec(folder, 0)?)
+}
+
+/// What /proc calls an open file of this process.
+pub(crate) fn own_path(fd: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+/// Where an open folder lies.
+fn real_path(folder: &OwnedFd) -> Result<Vec<u8>> {
+    Ok(readlink(own_path(folder), Vec::new())?.into_bytes())
+}
+
+fn without_slash(path: &[u8]) -> &[u8] {
+    path.strip_suffix(b"/").unwrap_or(path)
 }
 
 pub(crate) fn c_string(bytes: &[u8]) -> Result<CString> {

@@ -106,6 +106,7 @@ pub(crate) enum Request<'a> {
     Root { path: &'a [u8] },
     SetModeHandle { handle: u32, mode: u32 },
     SetTimesHandle { handle: u32, access: NewTime, change: NewTime },
+    Enter { path: &'a [u8] },
 }
 
 impl<'a> Request<'a> {
@@ -138,6 +139,7 @@ impl<'a> Request<'a> {
             Self::Root { .. } => 25,
             Self::SetModeHandle { .. } => 26,
             Self::SetTimesHandle { .. } => 27,
+            Self::Enter { .. } => 28,
         }
     }
 
@@ -191,7 +193,8 @@ impl<'a> Request<'a> {
             | Self::RemoveDir { path }
             | Self::ReadLink { path }
             | Self::Space { path }
-            | Self::Root { path } => put(path),
+            | Self::Root { path }
+            | Self::Enter { path } => put(path),
             Self::Rename { flags, from, to } => {
                 put(&flags.to_le_bytes());
                 put(&(from.len() as u32).to_le_bytes());
@@ -310,6 +313,7 @@ impl<'a> Request<'a> {
                 from.u32()?;
                 Self::SetTimesHandle { handle, access: from.time()?, change: from.time()? }
             }
+            28 => Self::Enter { path: from.path()? },
             _ => return Ok(None),
         }))
     }

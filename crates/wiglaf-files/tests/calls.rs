@@ -466,3 +466,27 @@ fn a_write_beyond_the_last_offset_writes_nothing() {
         }
     }
 }
+
+#[test]
+fn a_folder_can_be_entered_again_and_again() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("d/e")).unwrap();
+    std::os::unix::fs::symlink("d/e", place.path("link")).unwrap();
+    for round in 0..2000 {
+        let entered = place.node.enter("d").and_then(|()| place.node.enter("../d/./.."));
+        entered.unwrap_or_else(|error| panic!("round {round}: {error}"));
+    }
+    // As with chdir(2) it is the folder that was entered, not the way there.
+    place.node.enter("link").unwrap();
+    place.node.make_dir("new", 0o755).unwrap();
+    std::fs::remove_file(place.path("link")).unwrap();
+    place.node.enter("..").unwrap();
+    assert!(place.path("d/e/new").is_dir());
+    assert!(place.node.attributes("e/new", true).is_ok());
+    let far = "./".repeat(1000);
+    for len in 4090..4100 {
+        let path = format!("{}{far}{far}", place.path("d/").display());
+        let error = place.node.enter(format!("{path:/<len$}")).err().map(|error| error.errno());
+        assert_eq!(error, (len > 4095).then_some(libc::ENAMETOOLONG), "{len}");
+    }
+}

@@ -11,7 +11,7 @@ use rustix::fs::{
 use rustix::io::{Errno, pread, pwrite, write};
 
 use crate::error::{Error, Reason, Result};
-use crate::roots::{Roots, c_string, listing_of};
+use crate::roots::{Roots, c_string, listing_of, own_path};
 use crate::wire::{
     ANSWER_LEN_MAX, Attributes, Entry, NewTime, OpenFlags, Request, Space, VERSION, WRITE_OVER,
 };
@@ -325,6 +325,10 @@ impl Files {
                 let target = target.into_bytes();
                 return Ok(Outcome::with(target.len() as u64, target));
             }
+            Request::Enter { path } => {
+                let found = roots.enter(path)?;
+                return Ok(Outcome::with(found.len() as u64, found));
+            }
             Request::Space { path } => {
                 let found = fstatvfs(&roots.find(path, true)?)?;
                 let mut payload = Vec::new();
@@ -344,11 +348,6 @@ impl Files {
         }
         Ok(Outcome::default())
     }
-}
-
-fn own_path(fd: &OwnedFd) -> String {
-    use std::os::fd::AsRawFd;
-    format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
 fn attributes(file: &OwnedFd) -> Result<Vec<u8>> {

@@ -38,6 +38,7 @@ fn samples() -> Vec<Request<'static>> {
         Request::Root { path },
         Request::SetModeHandle { handle: 4, mode: 0o640 },
         Request::SetTimesHandle { handle: 5, access: at, change: NewTime::Keep },
+        Request::Enter { path },
     ]
 }
 
