@@ -183,6 +183,18 @@ impl File {
         Ok(OnServer { appends: false, ..file }.write_at(bytes, offset)?.0)
     }
 
+    /// Writes behind the file's end, wherever that is by now and however the file was opened; the
+    /// position stays.
+    ///
+    /// # Errors
+    /// Those of write(2); `EIO` when the server has ended; `ENOSYS` on the own
+    /// node.
+    pub fn append(&self, bytes: &[u8]) -> Result<usize> {
+        let Side::Remote(file) = self.side() else { return Err(Errno::NOSYS.into()) };
+        self.at().buffering.settle()?;
+        Ok(file.append(bytes, 0)?.0)
+    }
+
     /// Begins to read `len` bytes from `offset` on.
     ///
     /// # Errors

@@ -21,8 +21,10 @@ pub(crate) const DATA_LEN_MAX: usize = 1 << 20;
 pub(crate) const INLINE_LEN_MAX: usize = 28 * 1024;
 /// Longest request: two paths, or a header and its bytes.
 pub(crate) const REQUEST_LEN_MAX: usize = 32 * 1024;
-/// A bit of a WRITE's offset: the file is written there even if it was opened to append.
+/// A bit of a WRITE's offset: the file is written there though it was opened to append.
 pub(crate) const WRITE_OVER: u64 = 1 << 63;
+/// An offset of a WRITE: the file is appended to, however it was opened.
+pub(crate) const APPEND: u64 = u64::MAX;
 /// Longest answer that is not file content.
 pub(crate) const ANSWER_LEN_MAX: usize = 16 * 1024;
 

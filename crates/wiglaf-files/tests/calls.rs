@@ -490,3 +490,23 @@ fn a_folder_can_be_entered_again_and_again() {
         assert_eq!(error, (len > 4095).then_some(libc::ENAMETOOLONG), "{len}");
     }
 }
+
+#[test]
+fn a_file_is_appended_to_however_it_was_opened() {
+    let place = Place::new();
+    for flags in [RW | libc::O_TRUNC, RW | libc::O_TRUNC | libc::O_APPEND] {
+        let file = place.node.open("a", flags, 0o644).unwrap();
+        let mut other = std::fs::File::options().append(true).open(place.path("a")).unwrap();
+        let mut wanted = Vec::new();
+        for len in [1, 100, 40_000, 2_500_000] {
+            let bytes = vec![len as u8; len];
+            std::io::Write::write_all(&mut other, b"other").unwrap();
+            assert_eq!(file.append(&bytes).unwrap(), len);
+            // Afterwards it is as it was opened.
+            let over = if flags & libc::O_APPEND == 0 { file.write_at(b"o", 0) } else { Ok(1) };
+            assert_eq!(over.unwrap(), 1);
+            wanted.extend([&b"other"[..], &bytes].concat());
+            assert!(std::fs::read(place.path("a")).unwrap() == wanted, "{len}");
+        }
+    }
+}

@@ -299,9 +299,11 @@ impl Filesystem for Mounted {
     ) {
         // What a mapped page holds has its place, whoever the kernel writes it as.
         let is_mapped = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        // As it is now: fcntl(2) changes it. The end that the kernel knows may be older than another
+        // node's writes.
         let appends = flags.0 & libc::O_APPEND != 0 && !is_mapped;
         let count = self.file(fh).and_then(|file| match appends {
-            true => file.write_at(data, offset),
+            true => file.append(data),
             false => file.write_over(data, offset),
         });
         answer!(reply, count, |count| reply.written(count as u32));

@@ -12,7 +12,7 @@ use crate::client::{Answer, CallId, NoUnwinding, checked_count};
 use crate::error::{Error, Result};
 use crate::node::{Node, Place, parse_attributes};
 use crate::port::Lent;
-use crate::wire::{Attributes, DATA_LEN_MAX, INLINE_LEN_MAX, Request};
+use crate::wire::{APPEND, Attributes, DATA_LEN_MAX, INLINE_LEN_MAX, Request};
 
 /// Bytes that one request of a long call moves.
 pub(crate) const CHUNK_LEN: usize = 256 * 1024;
@@ -74,11 +74,11 @@ impl OnServer<'_> {
     }
 
     /// One request after the other, as their order is that in the file.
-    fn append(self, bytes: &[u8], offset: u64) -> Result<(usize, u64)> {
+    pub(super) fn append(self, bytes: &[u8], offset: u64) -> Result<(usize, u64)> {
         let (mut done, mut end) = (0, offset);
         loop {
             let piece = &bytes[done..(done + DATA_LEN_MAX).min(bytes.len())];
-            let request = self.write_request(piece, 0);
+            let request = self.write_request(piece, APPEND);
             let answer = self.remote.client.call_with(self.remote.server, &request, piece);
             let answer = match answer {
                 Err(error) if done == 0 => return Err(error),

@@ -13,7 +13,8 @@ use rustix::io::{Errno, pread, pwrite, write};
 use crate::error::{Error, Reason, Result};
 use crate::roots::{Roots, c_string, listing_of, own_path};
 use crate::wire::{
-    ANSWER_LEN_MAX, Attributes, Entry, NewTime, OpenFlags, Request, Space, VERSION, WRITE_OVER,
+    ANSWER_LEN_MAX, APPEND, Attributes, Entry, NewTime, OpenFlags, Request, Space, VERSION,
+    WRITE_OVER,
 };
 
 /// Most files that one client has open on a node.
@@ -112,22 +113,28 @@ impl Files {
         }
     }
 
-    /// Writes; a file that is appended to answers with its new position.
+    /// Writes; who appends is answered with the new position.
     pub(super) fn write(&mut self, handle: u32, bytes: &[u8], offset: u64) -> Result<Outcome> {
         let open = self.get(handle)?;
-        if offset & WRITE_OVER == 0 {
-            return Self::write_to(open, bytes, offset, open.appends);
-        }
-        //= docs/files-protocol.md#4-file-content
-        //# A server MUST write at its offset what has that offset's highest bit set, also to a file that was opened to append.
+        let append = match offset {
+            //= docs/files-protocol.md#4-file-content
+            //# A server MUST append what has the offset 2^64 - 1, however the file was opened.
+            APPEND => true,
+            offset if offset & WRITE_OVER == 0 => open.appends,
+            //= docs/files-protocol.md#4-file-content
+            //# A server MUST write at its offset what has that offset's highest bit set to a file that was opened to append, and refuse it with EINVAL for any other file.
+            _ if open.appends => false,
+            _ => return Err(Errno::INVAL.into()),
+        };
         let offset = offset & !WRITE_OVER;
-        if !open.appends {
-            return Self::write_to(open, bytes, offset, false);
+        if append == open.appends {
+            return Self::write_to(open, bytes, offset, append);
         }
-        // Linux appends what pwrite(2) writes to such a file, so it is none meanwhile.
+        // Linux appends all that is written to a file with this flag, also by pwrite(2), so it is
+        // changed meanwhile.
         let flags = fcntl_getfl(&open.file)?;
-        fcntl_setfl(&open.file, flags - OFlags::APPEND)?;
-        let outcome = Self::write_to(open, bytes, offset, false);
+        fcntl_setfl(&open.file, flags ^ OFlags::APPEND)?;
+        let outcome = Self::write_to(open, bytes, offset, append);
         fcntl_setfl(&open.file, flags)?;
         outcome
     }

@@ -308,6 +308,19 @@ fn handles_that_are_not_open_are_refused() {
 }
 
 #[test]
+fn a_plain_file_is_not_written_over() {
+    let mut scene = Scene::new();
+    let path = scene.dir.path().join("f");
+    std::fs::write(&path, "keep").unwrap();
+    let handle = scene.client.open(&path);
+    for offset in [1 << 63, (1 << 63) + 1] {
+        let write = Request::Write { handle, offset, bytes: b"lost" };
+        assert_eq!(scene.client.ask(&write).0.unwrap_err().errno(), libc::EINVAL);
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), b"keep");
+}
+
+#[test]
 fn more_files_than_a_server_holds_are_refused() {
     let mut scene = Scene::new();
     let path = scene.dir.path().join("f");
