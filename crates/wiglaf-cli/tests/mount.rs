@@ -233,6 +233,55 @@ fn a_mapped_file_that_is_appended_to_keeps_its_bytes_in_their_places() {
 }
 
 #[test]
+fn what_two_nodes_append_is_all_there() {
+    use rustix::fs::{OFlags, fcntl_setfl};
+    let Some(site) = site() else { return };
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    fs::write(mount.path("f"), "0\n").unwrap();
+    // Both are opened as other files are.
+    let mut file = fs::File::options().read(true).write(true).open(mount.path("f")).unwrap();
+    let mut wanted = String::from("0\n");
+    for round in 1..4 {
+        fcntl_setfl(&file, OFlags::APPEND).unwrap();
+        file.write_all(format!("here {round}\n").as_bytes()).unwrap();
+        site.sh("node2", &format!("echo there {round} >> /scratch/f"));
+        file.write_all(b"more\n").unwrap();
+        wanted += &format!("here {round}\nthere {round}\nmore\n");
+        assert_eq!(site.sh("node2", "cat /scratch/f"), wanted);
+        fcntl_setfl(&file, OFlags::empty()).unwrap();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        file.write_all(round.to_string().as_bytes()).unwrap();
+        wanted.replace_range(..1, &round.to_string());
+    }
+    drop(file);
+    mount.umount();
+}
+
+#[test]
+fn file_systems_below_a_mount_are_told_apart() {
+    use std::os::unix::fs::{DirEntryExt, MetadataExt};
+    let Some(site) = site() else { return };
+    site.sh("node2", "cd /scratch; mkdir a; mount -t tmpfs none a; mkdir a/b; touch null");
+    site.sh("node2", "cd /scratch; mount -t tmpfs none a/b; touch a/b/f; ln a/b/f a/b/g");
+    site.sh("node2", "cd /scratch; mount --bind /dev/null null");
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    // Each of them numbers its files from 1 on; find(1) takes the same number further down for a loop.
+    assert_eq!(sh(&mount.dir, "find a | sort"), "a\na/b\na/b/f\na/b/g\n");
+    let ino = |name: &str| fs::metadata(mount.path(name)).unwrap().ino();
+    let folders = [ino(""), ino("a"), ino("a/b")];
+    assert!(folders[0] != folders[1] && folders[1] != folders[2], "{folders:?}");
+    assert_eq!(ino("a/b/f"), ino("a/b/g"));
+    assert_eq!(ino("null").to_string(), sh(&mount.dir, "stat -c %i null").trim());
+    let there = site.sh("node2", "stat -c %i /scratch");
+    assert_eq!(ino("").to_string(), there.trim());
+    for entry in fs::read_dir(mount.path("a/b")).unwrap().map(Result::unwrap) {
+        assert_eq!(entry.ino(), entry.metadata().unwrap().ino(), "{entry:?}");
+    }
+    assert_eq!(sh(&mount.dir, "stat -c '%F %t:%T' null"), "character special file 1:3\n");
+    mount.umount();
+}
+
+#[test]
 fn a_second_name_is_that_of_the_file_that_was_meant() {
     let Some(site) = site() else { return };
     let mut mount = Mount::new(&site, "node2:/scratch", &[]);

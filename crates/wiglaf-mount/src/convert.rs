@@ -1,5 +1,6 @@
 //! Values of `wiglaf-files` as FUSE has them.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
@@ -22,7 +23,18 @@ pub(crate) fn kind(mode: u32) -> FileType {
     }
 }
 
-/// What stat(2) shall show: numbers are those of the file's own node.
+/// The number that stat(2) shall show. All of a mount is one device, on which no number may come twice:
+/// that of a file on another file system than the mount's root is drawn by both its numbers.
+pub(crate) fn shown_ino(root_dev: u64, dev: u64, ino: u64) -> u64 {
+    if dev == root_dev {
+        return ino;
+    }
+    let mut hasher = DefaultHasher::new();
+    (dev, ino).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What stat(2) shall show; the number is that of the file's own node.
 pub(crate) fn attr(found: &Attributes) -> FileAttr {
     FileAttr {
         ino: INodeNo(found.ino),
@@ -37,7 +49,8 @@ pub(crate) fn attr(found: &Attributes) -> FileAttr {
         nlink: found.links,
         uid: found.uid,
         gid: found.gid,
-        rdev: 0,
+        // The kernel has the lower half of what the C library makes of it.
+        rdev: found.rdev as u32,
         blksize: found.block_len,
         flags: 0,
     }
@@ -69,6 +82,17 @@ pub(crate) fn new_time(time: TimeOrNow) -> NewTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_other_file_systems_are_others() {
+        assert_eq!(shown_ino(7, 7, 1), 1);
+        let shown =
+            [shown_ino(7, 7, 1), shown_ino(7, 8, 1), shown_ino(7, 9, 1), shown_ino(7, 8, 2)];
+        for (at, ino) in shown.iter().enumerate() {
+            assert!(!shown[..at].contains(ino), "{shown:?}");
+        }
+        assert_eq!(shown[1], shown_ino(6, 8, 1));
+    }
 
     #[test]
     fn times_come_back_also_from_before_1970() {

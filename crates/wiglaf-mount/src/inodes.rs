@@ -2,9 +2,9 @@
 //! renaming a folder renames all below it.
 //!
 //! A number stands for one name as long as the kernel refers to it. What is
-//! found at a name must be the file that was found there first, by the number
-//! and type that its own node knows it by; otherwise somebody has replaced it,
-//! and the number stands for a file without a name.
+//! found at a name must be the file that was found there first, by the file
+//! system, number and type that its own node knows it by; otherwise somebody has
+//! replaced it, and the number stands for a file without a name.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -19,13 +19,14 @@ pub(crate) const ROOT: u64 = 1;
 /// What makes a file the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
+    dev: u64,
     ino: u64,
     kind: u32,
 }
 
 impl From<&Attributes> for Identity {
     fn from(found: &Attributes) -> Self {
-        Self { ino: found.ino, kind: found.mode & libc::S_IFMT }
+        Self { dev: found.dev, ino: found.ino, kind: found.mode & libc::S_IFMT }
     }
 }
 
@@ -144,6 +145,11 @@ impl Inodes {
         ino == ROOT || self.inodes.get(&ino).is_some_and(|inode| inode.checked.elapsed() < limit)
     }
 
+    /// The file system that a number's file lies on; nothing if that is not known.
+    pub(crate) fn dev(&self, ino: u64) -> Option<u64> {
+        self.inodes.get(&ino)?.identity.map(|identity| identity.dev)
+    }
+
     /// The kernel refers to a number so many times less.
     pub(crate) fn forget(&mut self, ino: u64, lookups: u64) {
         if let Some(inode) = self.inodes.get_mut(&ino) {
@@ -222,7 +228,7 @@ mod tests {
     use super::*;
 
     fn file(ino: u64) -> Identity {
-        Identity { ino, kind: libc::S_IFREG }
+        Identity { dev: 1, ino, kind: libc::S_IFREG }
     }
 
     fn name(text: &str) -> &OsStr {
@@ -264,6 +270,7 @@ mod tests {
         assert_eq!((path(&inodes, new), path(&inodes, other)), (None, Some("/s/a".into())));
         let now = Instant::now();
         assert!(inodes.is(other, file(12), now) && !inodes.is(other, file(10), now));
+        assert!(!inodes.is(other, Identity { dev: 2, ..file(12) }, now));
     }
 
     #[test]

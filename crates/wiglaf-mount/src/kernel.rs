@@ -97,7 +97,7 @@ impl Filesystem for Mounted {
     }
 
     fn getattr(&self, _req: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
-        answer!(reply, self.attributes(ino, fh), |found| reply.attr(&ATTR_TTL, &attr(&found)));
+        answer!(reply, self.attributes(ino, fh), |found| reply.attr(&ATTR_TTL, &self.attr(&found)));
     }
 
     fn setattr(
@@ -132,7 +132,7 @@ impl Filesystem for Mounted {
             }
             self.attributes(ino, fh)
         };
-        answer!(reply, change(), |found| reply.attr(&ATTR_TTL, &attr(&found)));
+        answer!(reply, change(), |found| reply.attr(&ATTR_TTL, &self.attr(&found)));
     }
 
     fn readlink(&self, _req: &Request, ino: INodeNo, reply: ReplyData) {
@@ -367,7 +367,7 @@ impl Filesystem for Mounted {
             for (at, entry) in rest {
                 let kind = self.kind_of(ino, entry);
                 let name = OsStr::from_bytes(&entry.name);
-                if reply.add(INodeNo(entry.ino), at as u64 + 1, kind, name) {
+                if reply.add(self.entry_ino(ino, entry), at as u64 + 1, kind, name) {
                     break;
                 }
             }

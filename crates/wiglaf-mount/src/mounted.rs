@@ -19,11 +19,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use fuser::{FileHandle, FileType, INodeNo};
+use fuser::{FileAttr, FileHandle, FileType, INodeNo};
 use rustix::io::Errno;
 use wiglaf_files::{Attributes, Entry, File, NewTime, Node, Result};
 
-use crate::convert::kind;
+use crate::convert::{attr, kind, shown_ino};
 use crate::handles::{Handles, Open};
 use crate::inodes::{Identity, Inodes};
 use crate::serve::Options;
@@ -48,6 +48,8 @@ pub(crate) struct Mounted {
     pub(crate) options: Options,
     /// Reads and writes go past the page cache.
     pub(crate) is_direct: bool,
+    /// The file system that the root lies on.
+    root_dev: u64,
     inodes: Mutex<Inodes>,
     handles: Mutex<Handles>,
     /// Held for writing while names change, and for reading while a path is
@@ -88,12 +90,13 @@ fn of_folder(error: wiglaf_files::Error) -> wiglaf_files::Error {
 }
 
 impl Mounted {
-    /// `root` is the absolute path of the folder on its node.
-    pub(crate) fn new(node: Node, root: &OsStr, options: Options) -> Self {
+    /// `root` is the absolute path of the folder on its node, which lies on the file system `root_dev`.
+    pub(crate) fn new(node: Node, root: &OsStr, root_dev: u64, options: Options) -> Self {
         Self {
             node,
             options,
             is_direct: false,
+            root_dev,
             inodes: Mutex::new(Inodes::new(root)),
             handles: Mutex::default(),
             moving: RwLock::new(()),
@@ -391,6 +394,21 @@ impl Mounted {
             self.handles().replace(handle.0, Open::Folder(Arc::clone(&entries), true));
         }
         Ok(entries)
+    }
+
+    /// What stat(2) shall show.
+    pub(crate) fn attr(&self, found: &Attributes) -> FileAttr {
+        FileAttr { ino: self.shown(found.dev, found.ino), ..attr(found) }
+    }
+
+    fn shown(&self, dev: u64, ino: u64) -> INodeNo {
+        INodeNo(shown_ino(self.root_dev, dev, ino))
+    }
+
+    /// The number of a name in a folder as stat(2) shows it.
+    pub(crate) fn entry_ino(&self, folder: INodeNo, entry: &Entry) -> INodeNo {
+        let dev = self.inodes().dev(folder.0).unwrap_or(self.root_dev);
+        self.shown(dev, entry.ino)
     }
 
     /// Some file systems do not tell the types of names.

@@ -46,7 +46,8 @@ pub fn serve(
     let watched = node.clone();
     let mut config = Config::default();
     config.n_threads = Some(THREADS);
-    let files = Mounted::new(node, root, options);
+    let root_dev = node.attributes(root, true)?.dev;
+    let files = Mounted::new(node, root, root_dev, options);
     let session = Session::from_fd(files, fuse, SessionACL::Owner, config)?;
     std::thread::Builder::new().spawn(move || {
         // Looking also takes in what came for calls that nobody waits for.

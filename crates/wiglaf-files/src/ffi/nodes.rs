@@ -149,7 +149,9 @@ pub(super) fn fill(into: &mut libc::stat, from: &Attributes) {
     into.st_nlink = from.links as _;
     into.st_uid = from.uid;
     into.st_gid = from.gid;
+    into.st_dev = from.dev;
     into.st_ino = from.ino;
+    into.st_rdev = from.rdev;
     into.st_size = from.size as _;
     into.st_blocks = from.blocks as _;
     into.st_blksize = from.block_len as _;

@@ -46,8 +46,12 @@ pub struct Attributes {
     pub uid: u32,
     /// Group.
     pub gid: u32,
+    /// The number of its file system on its node, as `st_dev`.
+    pub dev: u64,
     /// Its number on its file system.
     pub ino: u64,
+    /// Of a device which one it is, as `st_rdev`.
+    pub rdev: u64,
     /// Length in bytes.
     pub size: u64,
     /// Blocks of 512 bytes that it takes.
@@ -64,7 +68,7 @@ pub struct Attributes {
 
 impl Attributes {
     /// Bytes on the wire.
-    pub(crate) const LEN: usize = 80;
+    pub(crate) const LEN: usize = 96;
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         for field in [self.mode, self.links, self.uid, self.gid] {
@@ -80,6 +84,9 @@ impl Attributes {
         for (seconds, _) in [self.accessed, self.modified, self.changed] {
             out.extend(seconds.to_le_bytes());
         }
+        for field in [self.dev, self.rdev] {
+            out.extend(field.to_le_bytes());
+        }
     }
 
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
@@ -89,13 +96,16 @@ impl Attributes {
         let block_len = from.u32()?;
         let nanos = [from.u32()?, from.u32()?, from.u32()?];
         let seconds = [from.i64()?, from.i64()?, from.i64()?];
+        let [dev, rdev] = [from.u64()?, from.u64()?];
         from.end()?;
         Ok(Self {
             mode,
             links,
             uid,
             gid,
+            dev,
             ino,
+            rdev,
             size,
             blocks,
             block_len,
@@ -113,7 +123,9 @@ impl From<rustix::fs::Stat> for Attributes {
             links: s.st_nlink as u32,
             uid: s.st_uid,
             gid: s.st_gid,
+            dev: s.st_dev,
             ino: s.st_ino,
+            rdev: s.st_rdev,
             size: s.st_size as u64,
             blocks: s.st_blocks as u64,
             block_len: s.st_blksize as u32,
