@@ -2,10 +2,12 @@
 //! on where it was and a finished one is known to be right.
 //!
 //! The bytes go to `NAME.wiglaf-part` beside the target, which gets its name
-//! when all of it is on disk and has been read back. CRC-32C (RFC 3720,
+//! when all of it is on disk and has been read back. Only files are
+//! replaced. CRC-32C (RFC 3720,
 //! appendix B.4) tells whether both sides hold the same.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crc_fast::{CrcAlgorithm, Digest};
 use rustix::io::Errno;
@@ -13,6 +15,7 @@ use rustix::io::Errno;
 use crate::error::{Error, Reason, Result};
 use crate::file::{File, SeekFrom};
 use crate::node::Node;
+use crate::wire::Attributes;
 
 /// Bytes that one call moves.
 const CALL_LEN: usize = 1 << 20;
@@ -20,6 +23,8 @@ const CALL_LEN: usize = 1 << 20;
 const BUFFERED_LEN: usize = 4 << 20;
 /// What the name of an unfinished copy ends with.
 pub const PART: &str = ".wiglaf-part";
+/// Longest name in bytes, as Linux limits it.
+const NAME_LEN_MAX: usize = 255;
 
 /// A file on a node.
 #[derive(Debug, Clone)]
@@ -55,26 +60,25 @@ pub struct Copied {
 /// Copies a file. `progress` is told the stage, the bytes done and the bytes in all.
 ///
 /// # Errors
-/// Those of the calls; `EBUSY` when another copy to the same target is under way; `EIO` when the copy is not what was read, or the source
-/// changed its length meanwhile. The unfinished copy stays, for the next attempt.
+/// Those of the calls; `EISDIR` or `EACCES` when source or target is no file, `EINVAL` when they are the same; `EBUSY` when another copy
+/// to the same target is under way; `EIO` when the copy is not what was read, or the source changed its length meanwhile. The
+/// unfinished copy stays, for the next attempt.
 pub fn copy(
     from: &Place,
     to: &Place,
     verify: bool,
     progress: &mut dyn FnMut(Stage, u64, u64),
 ) -> Result<Copied> {
-    let source = from.node.open(&from.path, libc::O_RDONLY, 0)?;
-    let about = source.attributes()?;
-    if about.mode & libc::S_IFMT != libc::S_IFREG {
-        return Err(Error::with_detail(
-            Errno::ISDIR,
-            Reason::Kernel,
-            "only files can be copied, not folders",
-        ));
+    if from.path.is_empty() || to.path.is_empty() {
+        return Err(refused(Errno::NOENT, "the path is missing"));
     }
-    let to = target(from, to)?;
-    let mut part = to.path.clone();
-    part.push(PART);
+    let (source, about) = open_source(from)?;
+    let to = target(from, to, &about)?;
+    let part = part_of(&to.path);
+    if to.node.attributes(&part, false).is_ok_and(|there| is_source(from, &about, &to, &there)) {
+        let why = "the source has the name of the unfinished copy; give it another one";
+        return Err(refused(Errno::INVAL, why));
+    }
     let copy = claim(&to.node, &part, about.mode & 0o777)?;
     for file in [&source, &copy] {
         file.set_read_ahead(BUFFERED_LEN)?;
@@ -112,6 +116,20 @@ pub fn copy(
     Ok(Copied { len: done, resumed, checksum })
 }
 
+fn open_source(from: &Place) -> Result<(File, Attributes)> {
+    // Without waiting for who writes to a pipe.
+    let source = from.node.open(&from.path, libc::O_RDONLY | libc::O_NONBLOCK, 0)?;
+    let about = source.attributes()?;
+    match about.mode & libc::S_IFMT {
+        libc::S_IFREG => Ok((source, about)),
+        libc::S_IFDIR => Err(refused(Errno::ISDIR, "only files can be copied, not folders")),
+        _ => {
+            let why = "only files can be copied, not devices, pipes and sockets";
+            Err(refused(Errno::ACCESS, why))
+        }
+    }
+}
+
 /// Opens the unfinished copy for this attempt alone.
 fn claim(node: &Node, part: &OsStr, mode: u32) -> Result<File> {
     loop {
@@ -140,24 +158,62 @@ fn claim(node: &Node, part: &OsStr, mode: u32) -> Result<File> {
     }
 }
 
-fn wrong(why: &str) -> Error {
-    Error::with_detail(Errno::IO, Reason::Kernel, why)
+/// Whether what is there on the target's side is the source.
+fn is_source(from: &Place, source: &Attributes, to: &Place, there: &Attributes) -> bool {
+    let is_one_node = from.node.is_same(&to.node) || from.node.is_local() && to.node.is_local();
+    is_one_node && (there.dev, there.ino) == (source.dev, source.ino)
 }
 
-/// In a folder the copy has its source's name.
-fn target(from: &Place, to: &Place) -> Result<Place> {
-    let is_folder = match to.node.attributes(&to.path, true) {
-        Ok(about) => about.mode & libc::S_IFMT == libc::S_IFDIR,
-        Err(error) if error.errno() == libc::ENOENT => false,
-        Err(error) => return Err(error),
+/// What the copy is called until it is whole.
+fn part_of(path: &OsStr) -> OsString {
+    let path = path.as_bytes();
+    let start = path.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);
+    let name = &path[start..];
+    if name.len() + PART.len() <= NAME_LEN_MAX {
+        return OsString::from_vec([path, PART.as_bytes()].concat());
+    }
+    // No room: a part of it, and a checksum that others with the same beginning do not have.
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    digest.update(name);
+    let end = format!("-{:08x}{PART}", digest.finalize());
+    let kept = &path[..start + NAME_LEN_MAX - end.len()];
+    OsString::from_vec([kept, end.as_bytes()].concat())
+}
+
+fn refused(errno: Errno, why: &str) -> Error {
+    Error::with_detail(errno, Reason::Kernel, why)
+}
+
+fn wrong(why: &str) -> Error {
+    refused(Errno::IO, why)
+}
+
+/// Where the copy shall lie: in a folder it has its source's name. Only a file is replaced.
+fn target(from: &Place, to: &Place, source: &Attributes) -> Result<Place> {
+    let there = |path: &OsStr, follow| match to.node.attributes(path, follow) {
+        Ok(about) => Ok(Some(about)),
+        Err(error) if error.errno() == libc::ENOENT => Ok(None),
+        Err(error) => Err(error),
     };
     let mut path = to.path.clone();
-    if is_folder {
+    if there(&path, true)?.is_some_and(|about| about.mode & libc::S_IFMT == libc::S_IFDIR) {
         let name = std::path::Path::new(&from.path).file_name();
         path.push("/");
         path.push(name.unwrap_or_else(|| OsStr::new("copy")));
     }
-    Ok(Place { node: to.node.clone(), path })
+    let replaced = there(&path, false)?;
+    let place = Place { node: to.node.clone(), path };
+    let Some(replaced) = replaced else { return Ok(place) };
+    let (errno, why) = match replaced.mode & libc::S_IFMT {
+        libc::S_IFREG if is_source(from, source, to, &replaced) => {
+            (Errno::INVAL, "source and target are the same file")
+        }
+        libc::S_IFREG => return Ok(place),
+        libc::S_IFDIR => (Errno::ISDIR, "in the target's place is a folder"),
+        libc::S_IFLNK => (Errno::ACCESS, "the target is a symbolic link; name what it leads to"),
+        _ => (Errno::ACCESS, "the target is not a file but a device, a pipe or a socket"),
+    };
+    Err(refused(errno, why))
 }
 
 /// How much of an earlier copy can stay, and the checksum up to there.
@@ -211,3 +267,6 @@ fn write_all(file: &File, mut bytes: &[u8]) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Copying a file, on a server that is a process of its own.
+
+mod common;
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use common::Place;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use wiglaf_files::copy::{Copied, PART, Place as Side, copy};
+use wiglaf_files::{Error, Result};
+
+impl Place {
+    /// Copies within this folder; no byte of what fails is copied.
+    fn copy(&self, from: &str, to: &str) -> Result<Copied> {
+        let side = |name: &str| Side { node: self.node.clone(), path: name.into() };
+        let mut seen = false;
+        let outcome = copy(&side(from), &side(to), true, &mut |_, _, _| seen = true);
+        assert_eq!(seen, outcome.is_ok(), "{outcome:?}");
+        outcome
+    }
+
+    fn make(&self, name: &str, mode: u32, bytes: &[u8]) {
+        std::fs::write(self.path(name), bytes).unwrap();
+        std::fs::set_permissions(self.path(name), PermissionsExt::from_mode(mode)).unwrap();
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.dir.path()).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn refused(outcome: Result<Copied>, errno: i32, sentence: &str) {
+    let error: Error = outcome.unwrap_err();
+    assert!(error.errno() == errno && error.to_string().contains(sentence), "{error}");
+}
+
+#[test]
+fn only_files_are_replaced() {
+    let place = Place::new();
+    place.make("a", 0o644, b"content");
+    place.make("file", 0o644, b"other");
+    std::fs::create_dir(place.path("d")).unwrap();
+    std::fs::create_dir(place.path("d/a")).unwrap();
+    mknodat(CWD, place.path("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    symlink("file", place.path("link")).unwrap();
+    symlink("nowhere", place.path("dangling")).unwrap();
+    let names = place.names();
+    refused(place.copy("a", "pipe"), libc::EACCES, "not a file");
+    refused(place.copy("a", "link"), libc::EACCES, "a symbolic link");
+    refused(place.copy("a", "dangling"), libc::EACCES, "a symbolic link");
+    refused(place.copy("a", "d"), libc::EISDIR, "a folder");
+    refused(place.copy("d", "b"), libc::EISDIR, "only files");
+    refused(place.copy("pipe", "b"), libc::EACCES, "not opened");
+    refused(place.copy("a", ""), libc::ENOENT, "path");
+    refused(place.copy("", "b"), libc::ENOENT, "path");
+    refused(place.copy("a", "a"), libc::EINVAL, "the same file");
+    assert_eq!(place.names(), names);
+    let kind = std::fs::symlink_metadata(place.path("pipe")).unwrap().file_type();
+    assert!(std::os::unix::fs::FileTypeExt::is_fifo(&kind));
+    assert_eq!(std::fs::read(place.path("file")).unwrap(), b"other");
+    place.copy("a", "file").unwrap();
+    assert_eq!(std::fs::read(place.path("file")).unwrap(), b"content");
+}
+
+#[test]
+fn a_source_that_is_called_like_a_part_is_none() {
+    let place = Place::new();
+    let part = format!("b{PART}");
+    place.make(&part, 0o600, b"content");
+    refused(place.copy(&part, "b"), libc::EINVAL, "unfinished copy");
+    assert_eq!(place.names(), std::slice::from_ref(&part));
+    assert_eq!(std::fs::read(place.path(&part)).unwrap(), b"content");
+    place.copy(&part, "c").unwrap();
+    assert_eq!(std::fs::read(place.path("c")).unwrap(), b"content");
+}
+
+#[test]
+fn long_names_are_copied_to() {
+    let place = Place::new();
+    place.make("a", 0o600, b"content");
+    for len in [243, 244, 255] {
+        let name = "n".repeat(len);
+        place.copy("a", &name).unwrap_or_else(|error| panic!("{len}: {error}"));
+        assert_eq!(std::fs::read(place.path(&name)).unwrap(), b"content");
+        assert_eq!(place.names(), ["a", &name]);
+        std::fs::remove_file(place.path(&name)).unwrap();
+    }
+    refused(place.copy("a", &"n".repeat(256)), libc::ENAMETOOLONG, "");
+}
