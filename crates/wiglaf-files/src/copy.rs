@@ -2,8 +2,9 @@
 //! on where it was and a finished one is known to be right.
 //!
 //! The bytes go to `NAME.wiglaf-part` beside the target, which gets its name
-//! when all of it is on disk and has been read back. Only files are
-//! replaced. CRC-32C (RFC 3720,
+//! when all of it is on disk and has been read back. What lies under either name
+//! is not believed: only files are replaced, and only such bytes are gone on
+//! with as nobody else can have a hand in. CRC-32C (RFC 3720,
 //! appendix B.4) tells whether both sides hold the same.
 
 use std::ffi::{OsStr, OsString};
@@ -15,6 +16,7 @@ use rustix::io::Errno;
 use crate::error::{Error, Reason, Result};
 use crate::file::{File, SeekFrom};
 use crate::node::Node;
+use crate::setup::umask;
 use crate::wire::Attributes;
 
 /// Bytes that one call moves.
@@ -25,6 +27,10 @@ const BUFFERED_LEN: usize = 4 << 20;
 pub const PART: &str = ".wiglaf-part";
 /// Longest name in bytes, as Linux limits it.
 const NAME_LEN_MAX: usize = 255;
+/// An unfinished copy whose name others change all the time is tried to be had so often.
+const TRIES: usize = 64;
+/// What this user needs to go on with an unfinished copy, whatever the source's mode is.
+const OWN: u32 = 0o600;
 
 /// A file on a node.
 #[derive(Debug, Clone)]
@@ -79,7 +85,8 @@ pub fn copy(
         let why = "the source has the name of the unfinished copy; give it another one";
         return Err(refused(Errno::INVAL, why));
     }
-    let copy = claim(&to.node, &part, about.mode & 0o777)?;
+    let mode = about.mode & 0o777 & !umask();
+    let copy = claim(&to.node, &part, mode | OWN)?;
     for file in [&source, &copy] {
         file.set_read_ahead(BUFFERED_LEN)?;
         file.set_write_behind(BUFFERED_LEN)?;
@@ -110,6 +117,12 @@ pub fn copy(
         to.node.unlink(&part)?;
         return Err(wrong("the copy is not what was read, and was removed; copy it again"));
     }
+    if !is_named(&to.node, &part, &copy.attributes()?)? {
+        return Err(wrong("the unfinished copy was taken away; copy it again"));
+    }
+    if mode | OWN != mode {
+        to.node.set_mode(&part, mode)?;
+    }
     // While it is still claimed: whoever opened it meanwhile finds that it has another name.
     to.node.rename(&part, &to.path)?;
     copy.close()?;
@@ -132,29 +145,84 @@ fn open_source(from: &Place) -> Result<(File, Attributes)> {
 
 /// Opens the unfinished copy for this attempt alone.
 fn claim(node: &Node, part: &OsStr, mode: u32) -> Result<File> {
-    loop {
-        let copy = node.open(part, libc::O_RDWR | libc::O_CREAT, mode)?;
-        match copy.lock() {
-            Ok(()) => {}
-            Err(error) if error.errno() == libc::EWOULDBLOCK => {
-                let why = "another copy to the same target is under way; wait for its end";
-                return Err(Error::with_detail(Errno::BUSY, Reason::Kernel, why));
+    let flags = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    for _ in 0..TRIES {
+        let (copy, is_new) = match node.open(part, flags, 0) {
+            Ok(copy) => (copy, false),
+            Err(error) if error.errno() == libc::ENOENT => {
+                match node.open(part, flags | libc::O_CREAT | libc::O_EXCL, mode) {
+                    Ok(copy) => (copy, true),
+                    Err(error) if error.errno() == libc::EEXIST => continue,
+                    Err(error) => return Err(error),
+                }
             }
-            // Where there are no locks, nothing tells that others are here.
-            Err(error)
-                if [libc::ENOLCK, libc::ENOSYS, libc::EOPNOTSUPP].contains(&error.errno()) =>
-            {
-                return Ok(copy);
+            Err(error) => {
+                remove_useless(node, part, error)?;
+                continue;
             }
-            Err(error) => return Err(error),
-        }
+        };
+        lock(&copy)?;
+        let about = copy.attributes()?;
         // Between opening and locking it another copy may have finished with this file.
-        match node.attributes(part, true) {
-            Ok(there) if there.ino == copy.attributes()?.ino => return Ok(copy),
-            Ok(_) => {}
-            Err(error) if error.errno() == libc::ENOENT => {}
-            Err(error) => return Err(error),
+        if !is_named(node, part, &about)? {
+            continue;
         }
+        if is_new {
+            return Ok(copy);
+        }
+        let is_file = about.mode & libc::S_IFMT == libc::S_IFREG;
+        if is_file && is_own(&about) && about.links == 1 {
+            if about.mode & 0o7777 != mode {
+                node.set_mode(part, mode)?;
+            }
+            return Ok(copy);
+        }
+        node.unlink(part)?;
+    }
+    Err(refused(Errno::BUSY, "others change the name of the unfinished copy all the time"))
+}
+
+/// Keeps other copies to the same target out.
+fn lock(copy: &File) -> Result<()> {
+    match copy.lock() {
+        Err(error) if error.errno() == libc::EWOULDBLOCK => {
+            let why = "another copy to the same target is under way; wait for its end";
+            Err(refused(Errno::BUSY, why))
+        }
+        // Where there are no locks, nothing tells that others are here.
+        Err(error) if [libc::ENOLCK, libc::ENOSYS, libc::EOPNOTSUPP].contains(&error.errno()) => {
+            Ok(())
+        }
+        outcome => outcome,
+    }
+}
+
+/// Takes away what could not be opened as an unfinished copy, unless that is the error.
+fn remove_useless(node: &Node, part: &OsStr, error: Error) -> Result<()> {
+    let Ok(there) = node.attributes(part, false) else { return Err(error) };
+    match there.mode & libc::S_IFMT {
+        libc::S_IFREG if error.errno() == libc::EACCES && !is_own(&there) => {
+            // Who made it may be at it.
+            let why = format!("{} is another user's; remove it", part.display());
+            Err(refused(Errno::ACCESS, why))
+        }
+        libc::S_IFREG if error.errno() == libc::EACCES => node.unlink(part),
+        libc::S_IFREG | libc::S_IFDIR => Err(error),
+        _ => node.unlink(part),
+    }
+}
+
+/// Whether this user made it: a node's server is that user, too.
+fn is_own(about: &Attributes) -> bool {
+    about.uid == rustix::process::geteuid().as_raw()
+}
+
+/// Whether a name is that of this open file itself.
+fn is_named(node: &Node, name: &OsStr, about: &Attributes) -> Result<bool> {
+    match node.attributes(name, false) {
+        Ok(there) => Ok((there.dev, there.ino) == (about.dev, about.ino)),
+        Err(error) if error.errno() == libc::ENOENT => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -180,7 +248,7 @@ fn part_of(path: &OsStr) -> OsString {
     OsString::from_vec([kept, end.as_bytes()].concat())
 }
 
-fn refused(errno: Errno, why: &str) -> Error {
+fn refused(errno: Errno, why: impl Into<String>) -> Error {
     Error::with_detail(errno, Reason::Kernel, why)
 }
 

@@ -19,6 +19,10 @@ impl Place {
         outcome
     }
 
+    fn mode(&self, name: &str) -> u32 {
+        std::fs::symlink_metadata(self.path(name)).unwrap().permissions().mode() & 0o7777
+    }
+
     fn make(&self, name: &str, mode: u32, bytes: &[u8]) {
         std::fs::write(self.path(name), bytes).unwrap();
         std::fs::set_permissions(self.path(name), PermissionsExt::from_mode(mode)).unwrap();
@@ -64,6 +68,55 @@ fn only_files_are_replaced() {
     assert_eq!(std::fs::read(place.path("file")).unwrap(), b"other");
     place.copy("a", "file").unwrap();
     assert_eq!(std::fs::read(place.path("file")).unwrap(), b"content");
+}
+
+#[test]
+fn what_was_left_gives_a_copy_no_mode() {
+    let place = Place::new();
+    place.make("a", 0o600, b"content");
+    place.make("r", 0o400, b"content");
+    for (from, mode) in [("a", 0o600), ("r", 0o400)] {
+        place.make(&format!("b{PART}"), 0o644, b"cont");
+        assert_eq!(place.copy(from, "b").unwrap().resumed, 4);
+        assert_eq!(place.mode("b"), mode, "of the copy of {from}");
+    }
+}
+
+#[test]
+fn what_was_planted_is_not_written_to() {
+    let place = Place::new();
+    place.make("a", 0o600, b"content");
+    place.make("precious", 0o640, b"content of mine");
+    let part = format!("b{PART}");
+    let plant: [(&str, &dyn Fn()); 4] = [
+        ("a link", &|| symlink("precious", place.path(&part)).unwrap()),
+        ("a link to nothing", &|| symlink("new", place.path(&part)).unwrap()),
+        ("a second name", &|| {
+            std::fs::hard_link(place.path("precious"), place.path(&part)).unwrap();
+        }),
+        ("a pipe", &|| {
+            mknodat(CWD, place.path(&part), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        }),
+    ];
+    for (what, plant) in plant {
+        plant();
+        place.copy("a", "b").unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(place.names(), ["a", "b", "precious"], "{what}");
+        assert_eq!(place.mode("b"), 0o600, "{what}");
+        assert_eq!(std::fs::read(place.path("b")).unwrap(), b"content", "{what}");
+        assert_eq!(place.mode("precious"), 0o640, "{what}");
+        assert_eq!(std::fs::read(place.path("precious")).unwrap(), b"content of mine", "{what}");
+    }
+    // Another user's, in a folder that is everybody's.
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root makes other users' files");
+        return;
+    }
+    place.make(&part, 0o666, b"cont");
+    std::os::unix::fs::chown(place.path(&part), Some(65534), Some(65534)).unwrap();
+    assert_eq!(place.copy("a", "b").unwrap().resumed, 0);
+    let made = std::fs::metadata(place.path("b")).unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::uid(&made), 0);
 }
 
 #[test]
