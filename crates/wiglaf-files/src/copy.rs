@@ -121,7 +121,7 @@ pub fn copy(
         return Err(wrong("the unfinished copy was taken away; copy it again"));
     }
     if mode | OWN != mode {
-        to.node.set_mode(&part, mode)?;
+        copy.set_mode(mode)?;
     }
     // While it is still claimed: whoever opened it meanwhile finds that it has another name.
     to.node.rename(&part, &to.path)?;
@@ -173,7 +173,7 @@ fn claim(node: &Node, part: &OsStr, mode: u32) -> Result<File> {
         let is_file = about.mode & libc::S_IFMT == libc::S_IFREG;
         if is_file && is_own(&about) && about.links == 1 {
             if about.mode & 0o7777 != mode {
-                node.set_mode(part, mode)?;
+                copy.set_mode(mode)?;
             }
             return Ok(copy);
         }
