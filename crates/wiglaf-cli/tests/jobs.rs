@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use common::{Site, eventually, fresh, has_openmpi};
+use common::{Guarded, Site, eventually, fresh, has_openmpi};
 
 /// Sums the ranks, and ends badly in the way it is told.
 const PROGRAM: &str = r#"
@@ -161,6 +161,26 @@ fn an_interrupted_job_leaves_nothing() {
         }
         site.assert_clean();
     }
+}
+
+/// What `nohup`, and a shell for what it starts in the background, have made ignored stays so.
+#[test]
+fn a_signal_that_is_ignored_does_not_end_a_job() {
+    let Some(site) = Site::with_program(&[]) else { return };
+    let exe = env!("CARGO_BIN_EXE_wiglaf");
+    let script = format!("trap '' HUP INT; exec {exe} run --transport tcp -- ./sum hang");
+    let mut sh = Command::new("sh");
+    sh.args(["-c", &script]).env("WIGLAF_STATE", site.state()).current_dir(site.work());
+    let mut job = Guarded(sh.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(job.0.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("rank"));
+    let pid = job.0.id().to_string();
+    let kill = |signal: &str| Command::new("kill").args([signal, &pid]).status().unwrap();
+    // The first signal that is passed on is passed on as it is, and the second kills.
+    assert!(kill("-HUP").success() && kill("-INT").success() && kill("-TERM").success());
+    let ended = job.0.wait().unwrap();
+    assert!(!ended.success() && ended.code() != Some(128 + 9), "{ended}");
+    site.assert_clean();
 }
 
 #[test]

@@ -13,7 +13,9 @@ pub const KILL: i32 = libc::SIGKILL;
 pub struct Held(libc::sigset_t);
 
 impl Held {
-    /// Holds these signals from now on, for this thread and those it starts.
+    /// Holds these signals from now on, for this thread and those it starts, but for
+    /// those that are ignored: under `nohup`, or in the background, they must stay so,
+    /// and one that is held comes also when it is ignored.
     /// Must come before other threads start: a signal goes to any thread that
     /// does not hold it.
     #[must_use]
@@ -23,7 +25,7 @@ impl Held {
         // SAFETY: `set` is live; the calls touch nothing else but this thread's mask.
         unsafe {
             libc::sigemptyset(&raw mut set);
-            for number in signals {
+            for number in signals.iter().filter(|number| !is_ignored(**number)) {
                 libc::sigaddset(&raw mut set, *number);
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
@@ -49,4 +51,13 @@ impl Held {
         let started = std::thread::Builder::new().spawn(wait);
         started.map(drop).map_err(|error| Error::new(format!("cannot wait for signals: {error}")))
     }
+}
+
+/// Whether whoever started this process wants it not to notice that signal.
+fn is_ignored(number: i32) -> bool {
+    // SAFETY: a zeroed action is valid to be written to.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: no action is set; the present one is written to a live variable.
+    let asked = unsafe { libc::sigaction(number, std::ptr::null(), &raw mut action) };
+    asked == 0 && action.sa_sigaction == libc::SIG_IGN
 }

@@ -103,6 +103,15 @@ impl Site {
         nodes.iter().map(|n| n["processes"].as_u64().unwrap() as usize).sum()
     }
 
+    /// Ends a node by killing its init, and waits until that is seen.
+    pub(crate) fn kill_node(&self, index: usize) {
+        let status: serde_json::Value =
+            serde_json::from_str(&self.wiglaf(&["status", "--json"]).stdout).unwrap();
+        let pid = status["nodes"][index]["pid"].to_string();
+        assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+        eventually("the node is seen to be down", || self.wiglaf(&["status"]).status == Some(3));
+    }
+
     /// Inits of this cluster.
     pub(crate) fn inits(&self) -> Vec<String> {
         processes_with(&self.state())
@@ -186,6 +195,16 @@ pub(crate) fn processes_with(path: &Path) -> Vec<String> {
         .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
         .filter(|line| line.contains(wanted))
         .collect()
+}
+
+/// A child that a failing test does not leave behind.
+pub(crate) struct Guarded(pub(crate) std::process::Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Waits until something is so. That it becomes so is asserted, not when.
