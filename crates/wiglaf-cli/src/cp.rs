@@ -1,9 +1,13 @@
 //! `wiglaf cp`.
 
+use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{FileType, Mode, OFlags, open};
 use serde::Serialize;
 use wiglaf_cluster::proto::NODE_VAR;
 use wiglaf_cluster::{Error, Node, NodeCommand, Result, StateDir, Streams, launch, signals};
@@ -47,6 +51,10 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+
+    /// Where this process finds the path that is no node's
+    #[arg(long, hide = true, value_name = "PATH")]
+    local: Option<PathBuf>,
 }
 
 #[derive(Debug, Serialize)]
@@ -65,7 +73,12 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
         return on_node(args, state, node);
     }
     let files = Files::new();
-    let (from, to) = (place(&files, &args.from)?, place(&files, &args.to)?);
+    let local = args.local.as_deref();
+    let (from, mut to) = (place(&files, &args.from, local)?, place(&files, &args.to, local)?);
+    let own_name = Path::new(split(&args.from).1).file_name();
+    if let (true, Some(name)) = (split(&args.from).0.is_none() && local.is_some(), own_name) {
+        name_in_folder(&mut to, name);
+    }
     let began = Instant::now();
     let mut bar = Bar::new();
     let outcome =
@@ -93,12 +106,42 @@ fn split(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-fn place(files: &Files, text: &str) -> Result<Place> {
+fn place(files: &Files, text: &str, local: Option<&Path>) -> Result<Place> {
     let (node, path) = split(text);
+    let path = local.filter(|_| node.is_none()).map_or(OsStr::new(path), Path::as_os_str);
     let node: FileNode = files
         .attach(node.unwrap_or("localhost"))
         .map_err(|error| Error::new(format!("cannot reach {text}: {error}")))?;
     Ok(Place { node, path: path.into() })
+}
+
+/// In a folder a link's copy has the link's name, not that of what it leads to.
+fn name_in_folder(to: &mut Place, name: &OsStr) {
+    let about = to.node.attributes(&to.path, true);
+    if about.is_ok_and(|about| FileType::from_raw_mode(about.mode).is_dir()) {
+        to.path = Path::new(&to.path).join(name).into();
+    }
+}
+
+/// The folder of a path of this machine, and where a process finds the path that has the folder as
+/// its standard input: under the same name a node may have a folder of its own.
+fn local_folder(text: &str, is_source: bool) -> Result<(OwnedFd, PathBuf)> {
+    let mut path = PathBuf::from(text);
+    if is_source || path.is_dir() {
+        // Links are this machine's, too.
+        path = path.canonicalize().map_err(|error| Error::new(error.to_string()))?;
+    }
+    let is_folder = path.is_dir() || text.ends_with('/');
+    let (folder, name) = match (is_folder, path.parent(), path.file_name()) {
+        (false, Some(parent), Some(name)) if parent.as_os_str().is_empty() => {
+            (Path::new("."), name)
+        }
+        (false, Some(parent), Some(name)) => (parent, name),
+        _ => (path.as_path(), OsStr::new("")),
+    };
+    let opened = open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| Error::new(format!("{}: {error}", folder.display())))?;
+    Ok((opened, Path::new("/proc/self/fd/0").join(name)))
 }
 
 /// This machine has no wire to the nodes: the same command, on one of them.
@@ -108,15 +151,32 @@ fn on_node(args: &Args, state: &StateDir, name: &str) -> Result<ExitCode> {
         .ok_or_else(|| Error::new("no cluster is up; start one with `wiglaf up`"))?;
     launch::select(&record, &std::iter::once(name).collect())?;
     let node = Node::new(state, name);
-    if let (Ok(folder), true) = (std::env::current_dir(), launch::may_share()) {
+    let mut streams = Streams::inherit()?;
+    let mut argv: Vec<OsString> = ["wiglaf", "cp"].map(OsString::from).into();
+    argv.extend(args.no_verify.then(|| "--no-verify".into()));
+    argv.extend(args.json.then(|| "--json".into()));
+    let locals = [(&args.from, true), (&args.to, false)];
+    if let Some((text, is_source)) = locals.into_iter().find(|(text, _)| split(text).0.is_none()) {
+        let (folder, path) = local_folder(text, is_source).map_err(|error| {
+            Error::new(format!("cannot copy {} to {}: {error}", args.from, args.to))
+        })?;
+        streams.stdin = folder;
+        argv.extend(["--local".into(), path.into()]);
+    }
+    argv.extend(["--", &args.from, &args.to].map(OsString::from));
+    let held = signals::Held::new(&signals::ENDING);
+    let mut command = NodeCommand::new(argv);
+    let mut on_nodes = [&args.from, &args.to].into_iter().filter_map(|text| match split(text) {
+        (Some(_), path) => Some(path),
+        (None, _) => None,
+    });
+    if on_nodes.all(|path| path.starts_with('/')) {
+        // In a folder that every node has.
+        command = command.cwd("/");
+    } else if let (Ok(folder), true) = (std::env::current_dir(), launch::may_share()) {
         node.share(std::slice::from_ref(&folder))?;
     }
-    let mut argv = vec!["wiglaf", "cp"];
-    argv.extend(args.no_verify.then_some("--no-verify"));
-    argv.extend(args.json.then_some("--json"));
-    argv.extend(["--", &args.from, &args.to]);
-    let held = signals::Held::new(&signals::ENDING);
-    let running = node.spawn(&NodeCommand::new(argv), Streams::inherit()?)?;
+    let running = node.spawn(&command, streams)?;
     let signalled = running.try_clone()?;
     held.pass_on(move |number| signalled.signal(number))?;
     Ok(ExitCode::from(running.wait()?.code()))

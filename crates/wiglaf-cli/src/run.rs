@@ -210,6 +210,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             return Err(Error::new("only Wiglaf's transport encrypts; leave --transport out"));
         }
     };
+    launch::check_working_folder()?;
     let record = cluster(&state, global)?;
     let job = Job {
         env,

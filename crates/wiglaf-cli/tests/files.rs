@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use common::{Site, eventually};
+use common::{Said, Site, eventually};
 
 /// A C program of the file library, compiled, or nothing where there is no compiler.
 fn compiled(site: &Site, source: &str) -> Option<PathBuf> {
@@ -175,4 +175,55 @@ fn a_file_is_copied_between_nodes_and_a_copy_goes_on_where_it_was() {
     let refused = site.wiglaf(&["cp", "node7:/scratch/a", "node2:/scratch/x"]);
     refused.expect_sentence(1, "the cluster `default` has no node node7");
     assert_eq!(site.strays(), 0);
+}
+
+/// Where it is on this machine, and not in a node's folder of the same name.
+#[test]
+fn a_path_of_this_machine_is_this_machines() {
+    let Some(site) = Site::up(&[]) else { return };
+    let other = tempfile::tempdir().unwrap();
+    let at = |name: &str| other.path().join(name);
+    let text = |name: &str| at(name).to_str().unwrap().to_owned();
+    site.sh("node2", "echo theirs > /scratch/r");
+    // The node has a folder of the same name, which is another.
+    let folder = text("");
+    site.sh("node2", &format!("mkdir -p {folder}; echo wrong > {folder}/back"));
+    site.wiglaf(&["cp", "node2:/scratch/r", &text("r")]).expect_success();
+    assert_eq!(std::fs::read_to_string(at("r")).unwrap(), "theirs\n");
+    // Into a folder, also one that a link leads to.
+    std::fs::create_dir(at("folder")).unwrap();
+    std::os::unix::fs::symlink(at("folder"), at("to-folder")).unwrap();
+    site.wiglaf(&["cp", "node2:/scratch/r", &text("to-folder")]).expect_success();
+    assert_eq!(std::fs::read_to_string(at("folder/r")).unwrap(), "theirs\n");
+
+    std::fs::write(at("back"), "ours\n").unwrap();
+    std::os::unix::fs::symlink(at("back"), at("link")).unwrap();
+    for name in ["back", "link"] {
+        site.wiglaf(&["cp", &text(name), "node2:/scratch"]).expect_success();
+        assert_eq!(site.sh("node2", &format!("cat /scratch/{name}")), "ours\n");
+    }
+    let refused = site.wiglaf(&["cp", &text("no"), "node2:/scratch"]);
+    refused.expect_sentence(1, &format!("cannot copy {} to node2:/scratch", text("no")));
+    let refused = site.wiglaf(&["cp", "node2:/scratch/r", &text("no/r")]);
+    refused.expect_sentence(1, "no: No such file");
+}
+
+#[test]
+fn a_command_does_not_start_in_another_folder_of_the_same_name() {
+    let Some(site) = Site::up(&[]) else { return };
+    let other = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(other.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    site.sh("node2", &format!("mkdir -p {}", other.path().display()));
+    // The build folder may lie where others cannot read.
+    let exe = site.work().join("wiglaf");
+    std::fs::copy(env!("CARGO_BIN_EXE_wiglaf"), &exe).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(exe);
+    command.args(["exec", "-w", "node2", "--", "pwd"]).env("WIGLAF_STATE", site.state());
+    let said: Said = command.current_dir(other.path()).output().unwrap().into();
+    said.expect_sentence(1, "of its own, which is not yours");
+    let mut run = site.command(&["run", "--mpi", "none", "--", "true"]);
+    let said: Said = run.current_dir("/tmp").output().unwrap().into();
+    said.expect_sentence(1, "a folder /tmp of its own");
 }

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +12,9 @@ use std::time::Duration;
 use crate::error::{Context, Error, Result};
 use crate::fault::{PortFaults, PortReport};
 use crate::init::{SOCKET, clone_tree};
-use crate::proto::{self, End, FDS_MAX, Hello, Remains, Reply, Request, Spawn, StuckDaemon};
+use crate::proto::{
+    self, End, FDS_MAX, Hello, NODE_VAR, Remains, Reply, Request, Spawn, StuckDaemon,
+};
 use crate::state::{StateDir, VERSION};
 
 /// Folders that must stay each node's own, however they are asked for.
@@ -39,7 +42,9 @@ impl NodeCommand {
     pub fn new<S: Into<OsString>>(argv: impl IntoIterator<Item = S>) -> Self {
         let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let argv = argv.into_iter().map(Into::into).collect();
-        Self { spawn: Spawn { argv, env: std::env::vars_os().collect(), cwd, ..Spawn::default() } }
+        let folder = identity(&cwd);
+        let env = std::env::vars_os().collect();
+        Self { spawn: Spawn { argv, env, cwd, folder, ..Spawn::default() } }
     }
 
     /// Sets a variable.
@@ -71,6 +76,7 @@ impl NodeCommand {
     #[must_use]
     pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.spawn.cwd = cwd.into();
+        self.spawn.folder = None;
         self
     }
 
@@ -256,11 +262,26 @@ impl Node {
     }
 }
 
+/// What tells a folder of the machine from a node's of the same name; nothing where each node is to
+/// have its own, and on a node, where a command may start wherever its user is.
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    if std::env::var_os(NODE_VAR).is_some() || is_private(folder) {
+        return None;
+    }
+    let about = std::fs::metadata(folder).ok()?;
+    Some((about.dev(), about.ino()))
+}
+
+/// Whether each node has its own of this folder, by design.
+pub(crate) fn is_private(folder: &Path) -> bool {
+    PRIVATE.iter().any(|dir| folder == Path::new(dir))
+}
+
 /// Whether a folder may look the same on all nodes.
 pub(crate) fn may_be_shared(folder: &Path) -> bool {
     folder.is_absolute()
         && folder.is_dir()
-        && !PRIVATE.iter().any(|dir| folder == Path::new(dir))
+        && !is_private(folder)
         && !PRIVATE_TREES.iter().any(|dir| folder.starts_with(dir))
 }
 

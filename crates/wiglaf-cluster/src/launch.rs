@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::client::{Lease, Node, NodeCommand, Running, Streams, null};
+use crate::client::{Lease, Node, NodeCommand, Running, Streams, is_private, null};
 use crate::error::{Error, Result};
 use crate::fortran::{self, FortranTrue};
 use crate::hostlist::HostList;
@@ -178,6 +178,25 @@ pub fn start(
     let handles = commands.iter().map(Running::try_clone).collect::<Result<Vec<_>>>()?;
     let stop = Stop(Arc::new(Mutex::new(handles)));
     Ok(RunningJob { commands, leases, stop, complaints })
+}
+
+/// Fails in a folder that each node has for itself, such as /tmp: what ranks write there is not to be
+/// found afterwards.
+///
+/// # Errors
+/// A sentence that says where to go.
+pub fn check_working_folder() -> Result<()> {
+    let on_node = std::env::var_os(NODE_VAR).is_some();
+    match std::env::current_dir() {
+        // Where services and containers start.
+        Ok(folder) if folder == Path::new("/") || on_node => Ok(()),
+        Ok(folder) if is_private(&folder) => Err(Error::new(format!(
+            "each node has a folder {} of its own, so what the program reads and writes there is \
+             not yours; run it from your home or a folder below it",
+            folder.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The nodes called `names`, or all.

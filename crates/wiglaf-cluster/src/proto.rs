@@ -86,6 +86,8 @@ pub(crate) struct Spawn {
     pub(crate) env: Vec<(OsString, OsString)>,
     /// Where to start.
     pub(crate) cwd: PathBuf,
+    /// Device and inode of that folder, if it must be the client's own and no other of that name.
+    pub(crate) folder: Option<(u64, u64)>,
     /// UDP ports on the node's address that the command is going to open.
     pub(crate) udp_ports: Vec<u16>,
     /// Whether its standard input is to be its controlling terminal.

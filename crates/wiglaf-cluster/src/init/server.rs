@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -299,18 +299,27 @@ impl Node {
         })
     }
 
+    /// Fails where the node's folder of that name is not the client's.
+    fn check_folder(&self, spawn: &Spawn) -> Result<()> {
+        let (node, shown) = (&self.name, spawn.cwd.display());
+        let advice = "run the command from your home or a folder below it";
+        let about = fs::metadata(&spawn.cwd).ok().filter(fs::Metadata::is_dir);
+        let about =
+            about.ok_or_else(|| Error::new(format!("{node} has no folder {shown}; {advice}")))?;
+        match spawn.folder {
+            Some(folder) if folder != (about.dev(), about.ino()) => Err(Error::new(format!(
+                "{node} has a folder {shown} of its own, which is not yours; {advice}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     fn command(&self, caller: &Caller, spawn: &Spawn, streams: [OwnedFd; 3]) -> Result<Command> {
         let [stdin, stdout, stderr] = streams;
         let Some((program, arguments)) = spawn.argv.split_first() else {
             return Err(Error::new("there is no command to run"));
         };
-        if !spawn.cwd.is_dir() {
-            return Err(Error::new(format!(
-                "{} has no folder {}; run the command from your home or a folder below it",
-                self.name,
-                spawn.cwd.display()
-            )));
-        }
+        self.check_folder(spawn)?;
         for port in &spawn.udp_ports {
             let address = self.address.unwrap_or(Ipv4Addr::LOCALHOST);
             UdpSocket::bind((address, *port)).map_err(|error| {
