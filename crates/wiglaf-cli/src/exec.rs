@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use wiglaf_cluster::fanout::{self, NodeOutput, Stream};
+use wiglaf_cluster::fanout::{self, Keep, NodeOutput, Stream};
 use wiglaf_cluster::{
     End, Error, HostList, Node, NodeCommand, Result, StateDir, Streams, launch, shape, signals,
     terminal,
@@ -56,7 +56,7 @@ struct JsonOutput {
 
 pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let nodes = nodes(state, args.nodes.as_ref())?;
-    share_working_folder(&nodes)?;
+    share_working_folder(&nodes);
     let command = NodeCommand::new(args.argv.iter().cloned());
     if let ([node], true, false, false) =
         (nodes.as_slice(), args.nodes.is_some(), args.label, args.json)
@@ -71,9 +71,15 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
         let end = running.wait()?;
         return Ok(ExitCode::from(end.code()));
     }
-    let outputs = fanout::run(&nodes, &command, &|node, stream, line| match stream {
-        Stream::Stdout if args.label => write_line(&mut std::io::stdout().lock(), node, line),
-        Stream::Stderr if !args.json => write_line(&mut std::io::stderr().lock(), node, line),
+    let keep = if args.label { Keep::Nothing } else { Keep::All };
+    let outputs = fanout::run(&nodes, &command, keep, &|node, stream, line| match stream {
+        Stream::Stdout if args.label => {
+            go_on_if(write_line(&mut std::io::stdout().lock(), node, line));
+        }
+        // A reader of errors that has gone must not stop the others' lines.
+        Stream::Stderr if !args.json => {
+            write_line(&mut std::io::stderr().lock(), node, line);
+        }
         _ => {}
     });
     match (args.json, args.label) {
@@ -97,20 +103,29 @@ fn nodes(state: &StateDir, names: Option<&HostList>) -> Result<Vec<Node>> {
     Ok(shapes.iter().map(|node| Node::new(state, &node.name)).collect())
 }
 
-/// Lets the nodes see where the user is, if that is possible.
-fn share_working_folder(nodes: &[Node]) -> Result<()> {
-    match std::env::current_dir() {
-        Ok(folder) if launch::may_share() => {
-            nodes.iter().try_for_each(|node| node.share(std::slice::from_ref(&folder)))
+/// Lets the nodes see where the user is, if that is possible. A node that cannot says why when the
+/// command is to start there, and the others start it.
+fn share_working_folder(nodes: &[Node]) {
+    if let (Ok(folder), true) = (std::env::current_dir(), launch::may_share()) {
+        for node in nodes {
+            let _ = node.share(std::slice::from_ref(&folder));
         }
-        _ => Ok(()),
     }
 }
 
-/// A reader that has gone must not stop the others' lines.
-fn write_line(out: &mut dyn Write, node: &str, line: &[u8]) {
+/// Ends this process if nobody reads on. Its commands end with its connections to the nodes, those
+/// too that say nothing.
+fn go_on_if(is_read: bool) {
+    if !is_read {
+        std::process::exit(0);
+    }
+}
+
+/// Says whether there is still a reader.
+fn write_line(out: &mut dyn Write, node: &str, line: &[u8]) -> bool {
     let end: &[u8] = if line.ends_with(b"\n") { b"" } else { b"\n" };
-    let _ = out.write_all(&[node.as_bytes(), b": ", line, end].concat());
+    let written = out.write_all(&[node.as_bytes(), b": ", line, end].concat());
+    !written.is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 fn show_groups(outputs: &[NodeOutput]) -> Result<()> {

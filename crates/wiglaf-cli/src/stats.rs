@@ -8,9 +8,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use wiglaf_cluster::fanout::{self, Keep, NodeOutput};
 use wiglaf_cluster::init::EXE;
 use wiglaf_cluster::proto::NODE_VAR;
-use wiglaf_cluster::{End, Error, HostList, Node, NodeCommand, Result, StateDir, fanout, launch};
+use wiglaf_cluster::{End, Error, HostList, Node, NodeCommand, Result, StateDir, launch};
 use wiglaf_counters::Snapshot;
 
 use crate::output;
@@ -82,7 +83,7 @@ fn interval(text: &str) -> Result<Duration> {
 pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let nodes = if args.here { Vec::new() } else { nodes(state, args.nodes.as_ref())? };
     let look = || {
-        let mut seen = if nodes.is_empty() { here() } else { ask(&nodes)? };
+        let mut seen = if nodes.is_empty() { here() } else { ask_all(&nodes)? };
         seen.retain(|s| {
             args.job.as_ref().is_none_or(|job| s.snapshot.identity.job.starts_with(job))
         });
@@ -159,28 +160,45 @@ fn here() -> Vec<Seen> {
     wiglaf_counters::here().into_iter().map(with_node).collect()
 }
 
-pub(crate) fn ask(nodes: &[Node]) -> Result<Vec<Seen>> {
+/// What nodes tell, and why others do not.
+fn ask(nodes: &[Node]) -> (Vec<Seen>, Vec<Error>) {
     let command = NodeCommand::new([EXE, "stats", "--here", "--json"]).cwd("/");
-    let mut seen = Vec::new();
-    for output in fanout::run(nodes, &command, &|_, _, _| {}) {
-        if output.end? != End::Status(0) {
-            let why = String::from_utf8_lossy(&output.stderr);
-            return Err(Error::new(format!("{} does not tell: {}", output.node, why.trim())));
+    let (mut seen, mut silent) = (Vec::new(), Vec::new());
+    for output in fanout::run(nodes, &command, Keep::All, &|_, _, _| {}) {
+        match told(output) {
+            Ok(told) => seen.extend(told),
+            Err(error) => silent.push(error),
         }
-        let told: Vec<Seen> = serde_json::from_slice(&output.stdout)
-            .map_err(|error| Error::new(format!("{} tells nonsense: {error}", output.node)))?;
-        seen.extend(told);
     }
     seen.sort_by(|a, b| {
         let key = |s: &Seen| (s.snapshot.identity.job.clone(), s.snapshot.identity.rank);
         key(a).cmp(&key(b))
     });
-    Ok(seen)
+    (seen, silent)
+}
+
+fn told(output: NodeOutput) -> Result<Vec<Seen>> {
+    if output.end? != End::Status(0) {
+        let why = String::from_utf8_lossy(&output.stderr);
+        return Err(Error::new(format!("{} does not tell: {}", output.node, why.trim())));
+    }
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| Error::new(format!("{} tells nonsense: {error}", output.node)))
+}
+
+/// What those tell that do; says why others do not, and fails if nobody does.
+pub(crate) fn ask_all(nodes: &[Node]) -> Result<Vec<Seen>> {
+    let (seen, silent) = ask(nodes);
+    let last = if silent.len() == nodes.len() { silent.last().cloned() } else { None };
+    for error in &silent[..silent.len() - usize::from(last.is_some())] {
+        eprintln!("wiglaf: {error}");
+    }
+    last.map_or(Ok(seen), Err)
 }
 
 /// Job, epoch, and rank and node of every endpoint that nodes tell of.
 pub(crate) fn names(nodes: &[Node]) -> Vec<(String, u64, String)> {
-    let seen = ask(nodes).unwrap_or_default();
+    let (seen, _) = ask(nodes);
     let of = |s: Seen| {
         let name = match s.snapshot.identity.rank {
             Some(rank) => format!("rank {rank} on {}", s.node),

@@ -212,11 +212,7 @@ impl common::Said {
 #[test]
 fn a_dead_node_is_seen_and_up_mends_it() {
     let Some(site) = Site::up(&[]) else { return };
-    let status: serde_json::Value =
-        serde_json::from_str(&site.wiglaf(&["status", "--json"]).stdout).unwrap();
-    let pid = status["nodes"][0]["pid"].to_string();
-    assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
-    eventually("node1 is seen to be down", || site.wiglaf(&["status"]).status == Some(3));
+    site.kill_node(0);
     site.wiglaf(&["exec", "--", "true"]).expect_sentence(1, "node1 is not up");
     let up = site.wiglaf(&["up"]).expect_success();
     assert!(up.stdout.contains("the remains"), "{up:?}");

@@ -45,13 +45,27 @@ pub struct Group {
     pub stdout: Vec<u8>,
 }
 
+/// What becomes of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// It comes back when the command has ended.
+    All,
+    /// Nothing but its lines as they come; there may be no end of them.
+    Nothing,
+}
+
 /// Runs a command on all nodes at once. Every line goes to `on_line` as it
-/// comes; all of the output comes back.
+/// comes; the output that is to be kept comes back.
 #[must_use]
-pub fn run(nodes: &[Node], command: &NodeCommand, on_line: &OnLine<'_>) -> Vec<NodeOutput> {
+pub fn run(
+    nodes: &[Node],
+    command: &NodeCommand,
+    keep: Keep,
+    on_line: &OnLine<'_>,
+) -> Vec<NodeOutput> {
     std::thread::scope(|scope| {
         let threads: Vec<_> =
-            nodes.iter().map(|node| scope.spawn(|| run_on(node, command, on_line))).collect();
+            nodes.iter().map(|node| scope.spawn(|| run_on(node, command, keep, on_line))).collect();
         let outputs = threads.into_iter().zip(nodes).map(|(thread, node)| {
             thread.join().unwrap_or_else(|_| failed(node, Error::new("a thread panicked")))
         });
@@ -64,7 +78,7 @@ fn failed(node: &Node, error: Error) -> NodeOutput {
     NodeOutput { node, end: Err(error), stdout: Vec::new(), stderr: Vec::new() }
 }
 
-fn run_on(node: &Node, command: &NodeCommand, on_line: &OnLine<'_>) -> NodeOutput {
+fn run_on(node: &Node, command: &NodeCommand, keep: Keep, on_line: &OnLine<'_>) -> NodeOutput {
     let started = (|| {
         let (stdout, stdout_end) = pipe()?;
         let (stderr, stderr_end) = pipe()?;
@@ -77,8 +91,9 @@ fn run_on(node: &Node, command: &NodeCommand, on_line: &OnLine<'_>) -> NodeOutpu
     };
     let name = node.name();
     std::thread::scope(|scope| {
-        let errors = scope.spawn(|| drain(stderr, |line| on_line(name, Stream::Stderr, line)));
-        let stdout = drain(stdout, |line| on_line(name, Stream::Stdout, line));
+        let errors =
+            scope.spawn(|| drain(stderr, keep, |line| on_line(name, Stream::Stderr, line)));
+        let stdout = drain(stdout, keep, |line| on_line(name, Stream::Stdout, line));
         let stderr = errors.join().unwrap_or_default();
         NodeOutput { node: name.to_owned(), end: running.wait(), stdout, stderr }
     })
@@ -90,10 +105,13 @@ fn pipe() -> Result<(File, OwnedFd)> {
 }
 
 /// Reads all lines. A pipe that fails ends like one that is closed.
-fn drain(pipe: File, on_line: impl Fn(&[u8])) -> Vec<u8> {
+fn drain(pipe: File, keep: Keep, on_line: impl Fn(&[u8])) -> Vec<u8> {
     let mut reader = BufReader::new(pipe);
     let mut all = Vec::new();
     loop {
+        if keep == Keep::Nothing {
+            all.clear();
+        }
         let start = all.len();
         match reader.read_until(b'\n', &mut all) {
             Ok(0) | Err(_) => return all,
@@ -122,6 +140,20 @@ pub fn group(outputs: &[NodeOutput]) -> Vec<Group> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn output_that_is_not_kept_takes_no_memory() {
+        let drained = |keep: Keep| {
+            let (reader, writer) = pipe().unwrap();
+            std::io::Write::write_all(&mut File::from(writer), b"one\ntwo\nrest").unwrap();
+            let lines = std::cell::RefCell::new(Vec::new());
+            let kept = drain(reader, keep, |line| lines.borrow_mut().push(line.to_vec()));
+            (kept, lines.into_inner().concat())
+        };
+        let all = b"one\ntwo\nrest".to_vec();
+        assert_eq!(drained(Keep::All), (all.clone(), all.clone()));
+        assert_eq!(drained(Keep::Nothing), (Vec::new(), all));
+    }
 
     #[test]
     fn the_same_output_is_one_group() {

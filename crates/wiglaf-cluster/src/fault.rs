@@ -188,10 +188,12 @@ pub fn set(state: &StateDir, record: &Record, nodes: &[String], wish: &Wish) -> 
     let wishes = ports.iter().map(|port| (*port, wish.faults)).collect();
     let node = Node::new(state, SWITCH);
     node.set_faults(wishes, wish.hold)?;
+    // Before what can fail at another node.
+    wire::set_ports(switch, &ports, !wish.is_down)?;
     let all = node.faults((0..record.nodes.len()).collect())?;
     let corrupts = all.iter().filter_map(|report| report.faults).any(PortFaults::corrupts);
-    record.nodes.iter().try_for_each(|node| wire::set_checksum_offload(*node, !corrupts))?;
-    wire::set_ports(switch, &ports, !wish.is_down)
+    let mut living = record.nodes.iter().filter(|node| node.is_alive());
+    living.try_for_each(|node| wire::set_checksum_offload(*node, !corrupts))
 }
 
 /// What the ports of these nodes do and did.

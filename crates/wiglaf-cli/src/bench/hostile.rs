@@ -224,7 +224,7 @@ impl Bench<'_> {
     }
 
     fn read(&self, node: &str) -> Result<Reading> {
-        let seen = stats::ask(&[Node::new(&self.cluster.state, node)])?;
+        let seen = stats::ask_all(&[Node::new(&self.cluster.state, node)])?;
         let snapshot = seen.iter().map(|seen| &seen.snapshot).next();
         let snapshot = snapshot.ok_or_else(|| Error::new("the stream has ended"))?;
         Ok(Reading {

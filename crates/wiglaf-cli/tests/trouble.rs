@@ -1,0 +1,49 @@
+//! What a command does where something is amiss: a node that is down, a reader or a terminal that
+//! has gone, a cluster of which a record is all that is left.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use common::{Guarded, Site, eventually};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+#[test]
+fn the_others_are_served_when_a_node_is_down() {
+    let Some(site) = Site::up(&[]) else { return };
+    site.wiglaf(&["fault", "set", "node2", "--down"]).expect_success();
+    site.kill_node(0);
+    let said = site.wiglaf(&["exec", "--", "hostname"]).expect_sentence(1, "node1 is not up");
+    assert!(said.stdout.contains("node2"), "{said:?}");
+    let said = site.wiglaf(&["stats"]);
+    assert_eq!(said.status, Some(0), "{said:?}");
+    assert!(said.stderr.starts_with("wiglaf: node1 is not up"), "{said:?}");
+    site.wiglaf(&["stats", "-w", "node1"]).expect_sentence(1, "node1 is not up");
+    // Its cable can be put in.
+    site.wiglaf(&["fault", "clear"]).expect_success();
+    let said = site.wiglaf(&["fault", "show", "node2"]).expect_success();
+    assert!(said.stdout.contains("sound"), "{said:?}");
+    // Nothing runs on a node that is down.
+    let said = site.wiglaf(&["reset"]).expect_success();
+    assert!(said.stdout.contains("node1: is not up"), "{said:?}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_the_commands() {
+    let Some(site) = Site::up(&[]) else { return };
+    let script = "while :; do echo line; sleep 0.01; done";
+    let mut command = site.command(&["exec", "-L", "--", "sh", "-c", script]);
+    let mut exec = Guarded(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(exec.0.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().ends_with(": line"));
+    drop(lines);
+    eventually("it ends", || exec.0.try_wait().unwrap().is_some());
+    assert!(exec.0.wait().unwrap().success());
+    eventually("the commands end", || site.strays() == 0);
+}
