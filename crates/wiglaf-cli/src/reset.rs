@@ -43,6 +43,9 @@ pub(crate) struct Args {
 struct Report {
     node: String,
     up: bool,
+    /// Why it could not be done on a node that is not simply down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
     #[serde(flatten)]
     remains: Remains,
 }
@@ -55,9 +58,10 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let reports: Vec<Report> = shapes
         .iter()
         .map(|shape| {
-            let found = Node::new(state, &shape.name).reset();
-            let up = found.is_ok();
-            Report { node: shape.name.clone(), up, remains: found.unwrap_or_default() }
+            let (node, found) = (shape.name.clone(), Node::new(state, &shape.name).reset());
+            let up = !found.as_ref().is_err_and(Error::is_not_up);
+            let error = found.as_ref().err().filter(|_| up).map(ToString::to_string);
+            Report { node, up, error, remains: found.unwrap_or_default() }
         })
         .collect();
     let here = mounts::remove_dead();
@@ -67,11 +71,16 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
         let here = here.iter().map(|dir| format!("here: unmounted {}\n", dir.display()));
         output::print(&reports.iter().map(show).chain(here).collect::<String>())?;
     }
-    Ok(ExitCode::SUCCESS)
+    let failed = reports.iter().filter_map(|report| report.error.as_ref());
+    let count = failed.inspect(|error| eprintln!("wiglaf: {error}")).count();
+    Ok(if count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn show(report: &Report) -> String {
-    let Report { node, up, remains } = report;
+    let Report { node, up, error, remains } = report;
+    if error.is_some() {
+        return String::new();
+    }
     if !up {
         return format!("{node}: is not up, so nothing runs on it; `wiglaf up` starts it\n");
     }
@@ -106,7 +115,7 @@ mod tests {
             shared_memory: vec![evil.clone()],
             mounts: vec![evil.into()],
         };
-        let text = show(&Report { node: "node1".to_owned(), up: true, remains });
+        let text = show(&Report { node: "node1".to_owned(), up: true, error: None, remains });
         assert_eq!(text.lines().count(), 3);
         assert!(text.lines().all(|line| !line.contains(char::is_control)), "{text:?}");
     }

@@ -44,6 +44,9 @@ struct NodeStatus {
     core: Option<usize>,
     rate_bits_per_second: Option<u64>,
     up: bool,
+    /// Why it is not known how a node is that is not simply down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
     pid: i32,
     processes: usize,
 }
@@ -58,18 +61,21 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
         (false, Some(record)) => output::print(&show(&status, &record))?,
         (false, None) => output::print("no cluster is up; start one with `wiglaf up`\n")?,
     }
+    let nodes = status.cluster.iter().flat_map(|cluster| &cluster.nodes);
+    nodes.filter_map(|node| node.error.as_ref()).for_each(|error| eprintln!("wiglaf: {error}"));
     Ok(if up { ExitCode::SUCCESS } else { ExitCode::from(STATUS_NOT_UP) })
 }
 
 fn look(state: &StateDir, record: &Record) -> Cluster {
     let nodes = record.shape.nodes.iter().zip(&record.nodes).map(|(node, init)| {
-        let hello = Node::new(state, &node.name).hello().ok();
+        let hello = Node::new(state, &node.name).hello();
         NodeStatus {
             name: node.name.clone(),
             address: node.address.to_string(),
             core: node.core,
             rate_bits_per_second: node.rate.map(Rate::bits_per_second),
-            up: hello.is_some(),
+            up: hello.is_ok(),
+            error: hello.as_ref().err().filter(|e| !e.is_not_up()).map(ToString::to_string),
             pid: init.pid,
             processes: hello.map_or(0, |h| h.processes),
         }
@@ -90,7 +96,12 @@ fn show(status: &Status, record: &Record) -> String {
             node.name.clone(),
             node.address.clone(),
             node.core.map_or_else(|| "all".to_owned(), |c| c.to_string()),
-            if node.up { "up" } else { "down" }.to_owned(),
+            match (node.up, &node.error) {
+                (true, _) => "up",
+                (false, None) => "down",
+                (false, Some(_)) => "silent",
+            }
+            .to_owned(),
             node.pid.to_string(),
             node.processes.to_string(),
         ]);

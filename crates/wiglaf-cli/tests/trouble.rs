@@ -35,6 +35,31 @@ fn the_others_are_served_when_a_node_is_down() {
 }
 
 #[test]
+fn a_node_that_does_not_answer_is_not_taken_for_one_that_is_down() {
+    let Some(site) = Site::up(&[]) else { return };
+    let folder = site.state().join("nodes/node1");
+    fs::rename(folder.join("exec.sock"), folder.join("own.sock")).unwrap();
+    let listener = UnixListener::bind(folder.join("exec.sock")).unwrap();
+    // Takes every request and says nothing.
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let _ = client.read(&mut [0; 4]);
+        }
+    });
+    let said = site.wiglaf(&["reset"]);
+    assert_eq!(said.status, Some(1), "{said:?}");
+    assert!(said.stderr.contains("wiglaf: node1 went down"), "{said:?}");
+    assert_eq!(said.stdout, "node2: nothing was left\n");
+    let said = site.wiglaf(&["reset", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    assert!(json[0]["error"].as_str().unwrap().contains("went down"), "{json}");
+    assert_eq!((&json[1]["error"], said.status), (&serde_json::Value::Null, Some(1)));
+    let said = site.wiglaf(&["status"]);
+    assert!(said.stderr.contains("wiglaf: node1 went down"), "{said:?}");
+    assert_eq!(said.status, Some(3));
+}
+
+#[test]
 fn a_reader_that_has_seen_enough_ends_the_commands() {
     let Some(site) = Site::up(&[]) else { return };
     let script = "while :; do echo line; sleep 0.01; done";

@@ -161,7 +161,7 @@ impl Node {
 
     fn connect(&self) -> Result<UnixStream> {
         let gone = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::new(format!(
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::not_up(format!(
                 "{} is not up; see `wiglaf status`, and start it with `wiglaf up`",
                 self.name
             )),

@@ -7,6 +7,7 @@ use std::fmt;
 pub struct Error {
     sentence: String,
     status: u8,
+    is_not_up: bool,
 }
 
 /// A result with the crate's [`Error`].
@@ -20,12 +21,23 @@ const STATUS_NOT_FOUND: u8 = 127;
 impl Error {
     /// An error that says `sentence`.
     pub fn new(sentence: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), status: STATUS_FAILED }
+        Self { sentence: sentence.into(), status: STATUS_FAILED, is_not_up: false }
     }
 
     /// A program that is not there: exit status 127, as from a shell.
     pub fn not_found(sentence: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), status: STATUS_NOT_FOUND }
+        Self { status: STATUS_NOT_FOUND, ..Self::new(sentence) }
+    }
+
+    /// A node that is down: nothing runs on it.
+    pub(crate) fn not_up(sentence: impl Into<String>) -> Self {
+        Self { is_not_up: true, ..Self::new(sentence) }
+    }
+
+    /// Whether it is that the node is down, and no other failure.
+    #[must_use]
+    pub fn is_not_up(&self) -> bool {
+        self.is_not_up
     }
 
     /// The same with another exit status.
