@@ -72,3 +72,34 @@ fn a_reader_that_has_seen_enough_ends_the_commands() {
     assert!(exec.0.wait().unwrap().success());
     eventually("the commands end", || site.strays() == 0);
 }
+
+/// A pseudo-terminal: its user's end, and the other.
+fn terminal() -> (OwnedFd, OwnedFd) {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let theirs = openat(CWD, name.as_c_str(), flags, Mode::empty()).unwrap();
+    (ours, theirs)
+}
+
+#[test]
+fn who_waits_at_a_terminal_that_hung_up_sleeps() {
+    let Some(site) = Site::up(&[]) else { return };
+    let (ours, theirs) = terminal();
+    let script = "trap '' HUP; touch ready; sleep 1000";
+    let mut command = site.command(&["exec", "-w", "node1", "--", "sh", "-c", script]);
+    let copy = || theirs.try_clone().unwrap();
+    command.stdin(copy()).stdout(copy()).stderr(Stdio::null()).process_group(0);
+    let exec = Guarded(command.spawn().unwrap());
+    drop((command, theirs));
+    eventually("it runs", || site.work().join("ready").exists());
+    drop(ours);
+    // Who spins is seen running, sooner or later.
+    let sleeps = || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", exec.0.id())).unwrap();
+        stat.rsplit(") ").next().unwrap().starts_with('S')
+    };
+    eventually("it sleeps", || (0..200).all(|_| sleeps()));
+}

@@ -95,18 +95,17 @@ fn carry(ours: &OwnedFd, ended: BorrowedFd<'_>) -> Result<()> {
     let mut keys_come = true;
     let mut has_ended = false;
     loop {
-        let keys = if keys_come { PollFlags::IN } else { PollFlags::empty() };
-        let mut fds = [
-            PollFd::new(ours, PollFlags::IN),
-            PollFd::new(&stdin, keys),
-            PollFd::from_borrowed_fd(ended, PollFlags::IN),
-        ];
+        let mut fds =
+            vec![PollFd::new(ours, PollFlags::IN), PollFd::from_borrowed_fd(ended, PollFlags::IN)];
+        // A terminal that hung up says so for ever, whatever it is asked.
+        fds.extend(keys_come.then(|| PollFd::new(&stdin, PollFlags::IN)));
         let timeout = has_ended.then_some(Timespec { tv_sec: 0, tv_nsec: 0 });
         match poll(&mut fds, timeout.as_ref()) {
             Err(Errno::INTR) => continue,
             other => other.cannot(|| "wait for the terminal".to_owned())?,
         };
-        let [output, keys, end] = fds.map(|fd| fd.revents());
+        let seen = |at: usize| fds.get(at).map_or(PollFlags::empty(), PollFd::revents);
+        let [output, end, keys] = [0, 1, 2].map(seen);
         if output.intersects(PollFlags::IN) {
             copy(ours.as_fd(), stdout.as_fd())?;
             continue;
@@ -115,7 +114,7 @@ fn carry(ours: &OwnedFd, ended: BorrowedFd<'_>) -> Result<()> {
             return Ok(());
         }
         has_ended = !end.is_empty();
-        if keys_come && !keys.is_empty() {
+        if !keys.is_empty() {
             keys_come = copy(stdin.as_fd(), ours.as_fd())?;
         }
         // Nobody has it open any more: only the end is left to wait for.
