@@ -184,6 +184,29 @@ fn a_signal_that_is_ignored_does_not_end_a_job() {
 }
 
 #[test]
+fn what_is_typed_reaches_the_first_rank() {
+    if !has_openmpi() {
+        return;
+    }
+    let Some(site) = Site::up(&[]) else { return };
+    let exe = env!("CARGO_BIN_EXE_wiglaf");
+    for mpi in ["openmpi", "none"] {
+        let inner = format!("read line; echo \"$line\" > got-{mpi}");
+        let outer = format!("{exe} run --transport tcp --mpi {mpi} -n 1 -- sh -c '{inner}'");
+        let mut script = Command::new("script");
+        script.args(["-qec", &outer, "/dev/null"]).env("WIGLAF_STATE", site.state());
+        script.current_dir(site.work()).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut script = Guarded(script.spawn().unwrap());
+        let mut keys = script.0.stdin.take().unwrap();
+        keys.write_all(b"typed\n").unwrap();
+        let got = || fs::read_to_string(site.work().join(format!("got-{mpi}"))).ok();
+        eventually("the rank has read it", || got().as_deref() == Some("typed\n"));
+        assert!(script.0.wait().unwrap().success());
+    }
+    site.assert_clean();
+}
+
+#[test]
 fn bad_jobs_are_one_sentence() {
     if !has_openmpi() {
         return;

@@ -20,8 +20,7 @@ use crate::proto::{End, JOB_VAR, NODE_VAR, StuckDaemon};
 use crate::shape::{INTERFACE, NodeShape};
 use crate::state::{Record, StateDir};
 use crate::user::User;
-use crate::{provider, random};
-use crate::{quiet, signals};
+use crate::{keyboard, provider, quiet, random, signals};
 
 /// First UDP port of ranks that run without an MPI.
 pub const PORT_FIRST: u16 = 7701;
@@ -167,6 +166,7 @@ pub fn start(
     if let Some(user) = &job.user {
         user.become_it()?;
     }
+    let streams = Streams { stdin: keyboard::through_pipe(streams.stdin)?, ..streams };
     let leases = launch.nodes.iter().map(|n| n.lease(&launch.id)).collect::<Result<Vec<_>>>()?;
     let (commands, complaints) = match &mpi {
         Some(mpi) => {

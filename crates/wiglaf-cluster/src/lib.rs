@@ -15,6 +15,7 @@ pub mod fortran;
 pub mod fuzzing;
 pub mod hostlist;
 pub mod init;
+mod keyboard;
 pub mod launch;
 pub mod mounts;
 pub mod mpi;
