@@ -207,6 +207,14 @@ fn what_is_typed_reaches_the_first_rank() {
 }
 
 #[test]
+fn a_job_leaves_the_shared_memory_of_other_users_alone() {
+    let Some(site) = Site::up(&[]) else { return };
+    let script = "touch /dev/shm/ours; setpriv --reuid 65534 --clear-groups touch /dev/shm/theirs";
+    site.wiglaf(&["run", "--mpi", "none", "-n", "1", "--", "sh", "-c", script]).expect_success();
+    assert_eq!(site.sh("node1", "ls /dev/shm"), "theirs\n");
+}
+
+#[test]
 fn bad_jobs_are_one_sentence() {
     if !has_openmpi() {
         return;

@@ -46,7 +46,7 @@ impl Jobs {
     }
 
     /// Ends a job's processes and, when no other process is left on the node,
-    /// removes the shared memory that they did not live to remove.
+    /// removes the shared memory of that user that they did not live to remove.
     pub(super) fn end(&self, job: &str, uid: u32) {
         sweep(job, uid);
         let mut leased = self.leased();
@@ -57,7 +57,11 @@ impl Jobs {
         }
         if leased.is_empty() && process_count().is_ok_and(|count| count == 0) {
             for file in shm_files().unwrap_or_default().difference(&before) {
-                let _ = fs::remove_file(std::path::Path::new(SHM).join(file));
+                let file = std::path::Path::new(SHM).join(file);
+                // Another's file may be all that is to be found of a program that comes back.
+                if fs::symlink_metadata(&file).is_ok_and(|meta| meta.uid() == uid) {
+                    let _ = fs::remove_file(file);
+                }
             }
         }
     }
