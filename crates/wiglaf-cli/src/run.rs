@@ -246,7 +246,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 
 /// The running cluster, or the default one, brought up now.
 fn cluster(state: &StateDir, global: &Global) -> Result<Record> {
-    if let Some(record) = state.record()? {
+    if let Some(record) = state.record()?.filter(|record| !up::is_gone(state, record)) {
         return Ok(record);
     }
     let draft = Draft { name: global.name.clone(), ..Draft::default() };

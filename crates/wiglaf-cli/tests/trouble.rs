@@ -103,3 +103,39 @@ fn who_waits_at_a_terminal_that_hung_up_sleeps() {
     };
     eventually("it sleeps", || (0..200).all(|_| sleeps()));
 }
+
+#[test]
+fn what_a_restart_has_left_of_a_cluster_is_in_nobodys_way() {
+    let Some(site) = Site::up(&[]) else { return };
+    let file = site.state().join("cluster.json");
+    let elsewhere = || {
+        let text = fs::read_to_string(&file).unwrap();
+        let mut record: serde_json::Value = serde_json::from_str(&text).unwrap();
+        record["pid_namespace"] = "pid:[1]".into();
+        fs::write(&file, record.to_string()).unwrap();
+    };
+    let kept = fs::read_to_string(&file).unwrap();
+    elsewhere();
+    // Another container's cluster, which is up.
+    for command in ["up", "down"] {
+        site.wiglaf(&[command]).expect_sentence(1, "was brought up outside of this node");
+    }
+    fs::write(&file, kept).unwrap();
+    for (command, words) in [
+        (&["run", "--mpi", "none", "--", "hostname"][..], "node1"),
+        (&["up"], "after the remains"),
+        (&["down"], "the cluster is down"),
+    ] {
+        let record: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        for init in record["nodes"].as_array().unwrap().iter().chain([&record["switch"]]) {
+            let pid = init["pid"].to_string();
+            assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+        }
+        eventually("all inits are gone", || site.inits().is_empty());
+        elsewhere();
+        let said = site.wiglaf(command).expect_success();
+        assert!(said.stdout.contains(words), "{said:?}");
+    }
+    assert!(!site.state().exists());
+}

@@ -172,6 +172,11 @@ impl Node {
         UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd())).map_err(gone)
     }
 
+    /// Whether nobody listens there.
+    pub(crate) fn is_not_up(&self) -> bool {
+        self.connect().is_err_and(|error| error.is_not_up())
+    }
+
     fn ask(&self, request: &Request, fds: &[OwnedFd]) -> Result<(UnixStream, Reply)> {
         let stream = self.connect()?;
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();

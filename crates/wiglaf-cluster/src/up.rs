@@ -67,8 +67,8 @@ pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
     let lock = state.lock()?;
     let old = state.record()?;
     let stale = match old {
+        Some(old) if !check_namespace(state, &old)? => true,
         Some(old) => {
-            check_namespace(&old)?;
             if is_whole(&old) {
                 return match old.shape == shape {
                     true => Ok(Up::Already(old)),
@@ -105,8 +105,9 @@ pub fn down(state: &StateDir) -> Result<bool> {
     check_privilege("take a cluster down")?;
     let lock = state.lock()?;
     let record = state.record()?;
-    if let Some(record) = &record {
-        check_namespace(record)?;
+    if let Some(record) = &record
+        && check_namespace(state, record)?
+    {
         end(record)?;
     }
     let found = record.is_some() || state.nodes_dir().exists();
@@ -151,14 +152,24 @@ fn check_privilege(what: &str) -> Result<()> {
     }
 }
 
-/// Pids mean something in one PID namespace only.
-fn check_namespace(record: &Record) -> Result<()> {
-    match record.pid_namespace == pid_namespace() {
-        true => Ok(()),
-        false => Err(Error::new(
+/// Whether the record's pids mean something here. They do in one PID namespace only; if that is gone,
+/// as after the restart of a container, the cluster is, too.
+fn check_namespace(state: &StateDir, record: &Record) -> Result<bool> {
+    match (record.pid_namespace == pid_namespace(), is_gone(state, record)) {
+        (true, _) => Ok(true),
+        (false, true) => Ok(false),
+        (false, false) => Err(Error::new(
             "this cluster was brought up outside of this node or container; run the command there",
         )),
     }
+}
+
+/// Whether a cluster of another PID namespace has ended with it.
+#[must_use]
+pub fn is_gone(state: &StateDir, record: &Record) -> bool {
+    let names = record.shape.nodes.iter().map(|node| node.name.as_str());
+    let mut names = names.chain(record.switch.is_some().then_some(SWITCH));
+    record.pid_namespace != pid_namespace() && names.all(|name| Node::new(state, name).is_not_up())
 }
 
 /// A node that ends with us until it is told `go`.
