@@ -88,6 +88,9 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let record = state
         .record()?
         .ok_or_else(|| Error::new("no cluster is up; start one with `wiglaf up`"))?;
+    // Known to be right before a file of the user's is emptied.
+    let limit = args.seconds.map(Duration::try_from_secs_f64).transpose();
+    let limit = limit.map_err(|_| Error::new("--for takes a number of seconds"))?;
     let held = signals::Held::new(&signals::ENDING);
     let mut taps = tap::open_all(&record, FIRST)?;
     let mut picker = Picker::new(args, state, &record)?;
@@ -96,8 +99,6 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let asked = Arc::clone(&stop);
     held.pass_on(move |_| asked.store(true, Ordering::Relaxed))?;
 
-    let limit = args.seconds.map(Duration::try_from_secs_f64).transpose();
-    let limit = limit.map_err(|_| Error::new("--for takes a number of seconds"))?;
     let (began, count_max) = (Instant::now(), args.count.unwrap_or(u64::MAX));
     eprintln!("wiglaf: recording; Ctrl-C ends it");
     let mut written = 0;

@@ -73,6 +73,15 @@ fn a_reader_that_has_seen_enough_ends_the_commands() {
     eventually("the commands end", || site.strays() == 0);
 }
 
+#[test]
+fn a_capture_that_is_refused_empties_no_file() {
+    let Some(site) = Site::up(&[]) else { return };
+    let file = site.work().join("kept");
+    fs::write(&file, "kept").unwrap();
+    site.wiglaf(&["capture", "--for=-1", "-w", "kept"]).expect_sentence(1, "a number of seconds");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
+}
+
 /// A pseudo-terminal: its user's end, and the other.
 fn terminal() -> (OwnedFd, OwnedFd) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
