@@ -207,6 +207,22 @@ fn what_is_typed_reaches_the_first_rank() {
 }
 
 #[test]
+fn a_program_may_have_any_name() {
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::PermissionsExt;
+    if !has_openmpi() {
+        return;
+    }
+    let Some(site) = Site::up(&[]) else { return };
+    let name = std::ffi::OsStr::from_bytes(b"./pro\xffgram");
+    fs::write(site.work().join(name), "#!/bin/sh\necho started\n").unwrap();
+    fs::set_permissions(site.work().join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut run = site.command(&["run", "--transport", "tcp", "-n", "1", "--"]);
+    let said = common::Said::from(run.arg(name).output().unwrap()).expect_success();
+    assert_eq!(said.stdout, "started\n");
+}
+
+#[test]
 fn a_job_leaves_the_shared_memory_of_other_users_alone() {
     let Some(site) = Site::up(&[]) else { return };
     let script = "touch /dev/shm/ours; setpriv --reuid 65534 --clear-groups touch /dev/shm/theirs";

@@ -276,11 +276,12 @@ impl Launch<'_> {
 
     /// Starts the launcher of an MPI on the first node.
     fn under(&self, mpi: &Installation, streams: Streams) -> Result<Running> {
-        let program = self.job.argv[0].to_string_lossy();
+        let program = &self.job.argv[0];
         // A launcher's own answer is a page long.
-        let found = mpi::find_program(&program).ok_or_else(|| {
+        let found = mpi::find_program(program).ok_or_else(|| {
             Error::not_found(format!(
-                "there is no program `{program}`; check its name and the PATH"
+                "there is no program `{}`; check its name and the PATH",
+                program.display()
             ))
         })?;
         mpi::check_abi(&found, mpi)?;

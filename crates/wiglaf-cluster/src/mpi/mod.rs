@@ -19,6 +19,7 @@ pub use installation::{Family, Installation, Libfabric, Origin, Wrappers};
 pub use launcher::Deal;
 pub(crate) use launcher::Placement;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -332,12 +333,13 @@ impl Table<'_> {
 
 /// Finds a program as a shell does.
 #[must_use]
-pub fn find_program(name: &str) -> Option<PathBuf> {
+pub fn find_program(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let runs = |path: &PathBuf| {
         path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
     };
-    if name.contains('/') {
+    let name = Path::new(name.as_ref());
+    if name.as_os_str().as_encoded_bytes().contains(&b'/') {
         return Some(PathBuf::from(name)).filter(runs);
     }
     let path = std::env::var_os("PATH")?;
