@@ -15,8 +15,6 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use crate::error::{Context, Result};
 
 const WARNING: [&[u8]; 2] = [b"plm:rsh: Warning: setpgid(", b"failed in parent with errno="];
-/// How lines of Open MPI's own start; what does not is passed on at once.
-const OWN_LINE: u8 = b'[';
 /// Longer lines of Open MPI's own do not exist.
 const HELD_LEN_MAX: usize = 4096;
 
@@ -49,9 +47,8 @@ impl Filter {
     fn feed(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
-            let at_start = self.held.is_empty() && !self.inside_line;
             let ends = piece.ends_with(b"\n");
-            if at_start && piece[0] != OWN_LINE || self.inside_line {
+            if self.inside_line {
                 out.extend_from_slice(piece);
                 self.inside_line = !ends;
                 continue;
@@ -59,7 +56,7 @@ impl Filter {
             self.held.extend_from_slice(piece);
             if ends && is_warning(&self.held) {
                 self.held.clear();
-            } else if ends || self.held.len() > HELD_LEN_MAX {
+            } else if ends || !may_become_warning(&self.held) || self.held.len() > HELD_LEN_MAX {
                 out.append(&mut self.held);
                 self.inside_line = !ends;
             }
@@ -68,8 +65,27 @@ impl Filter {
     }
 }
 
+/// Whether a line may still become `[HOST:PID]` and the warning's words.
+fn may_become_warning(line: &[u8]) -> bool {
+    let Some(rest) = line.strip_prefix(b"[") else { return line.is_empty() };
+    let len = |is_of: fn(&u8) -> bool, text: &[u8]| text.iter().take_while(|b| is_of(b)).count();
+    let host = len(|b| b.is_ascii_alphanumeric() || b".-".contains(b), rest);
+    // What is not all of the line so far must be followed by what comes next.
+    let rest = match rest[host..].split_first() {
+        None => return true,
+        Some((b':', rest)) if host > 0 => rest,
+        Some(_) => return false,
+    };
+    let pid = len(u8::is_ascii_digit, rest);
+    let Some(rest) = rest[pid..].strip_prefix(b"] ").filter(|_| pid > 0) else {
+        return b"]".starts_with(&rest[pid..]) && (pid > 0 || rest.is_empty());
+    };
+    rest.starts_with(WARNING[0]) || WARNING[0].starts_with(rest)
+}
+
 fn is_warning(line: &[u8]) -> bool {
-    WARNING.iter().all(|words| line.windows(words.len()).any(|window| window == *words))
+    let ends = |line: &[u8]| line.windows(WARNING[1].len()).any(|window| window == WARNING[1]);
+    may_become_warning(line) && ends(line)
 }
 
 #[cfg(test)]
@@ -98,7 +114,14 @@ mod tests {
 
     #[test]
     fn a_prompt_is_not_held_back() {
-        assert_eq!(Filter::default().feed(b"name? "), b"name? ");
+        for text in ["name? ", "[y/N] ", "[#####     ] 50%", "[node1:33] busy", "[node1:] ", "[:1"]
+        {
+            let out = Filter::default().feed(text.as_bytes());
+            assert_eq!(String::from_utf8(out).unwrap(), text);
+        }
+        for text in ["[", "[node1.lan", "[node1:3", "[node1:33] plm:rsh: Warning: setpgid(39"] {
+            assert_eq!(Filter::default().feed(text.as_bytes()), b"", "it may become the warning");
+        }
     }
 
     proptest! {
