@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -23,7 +23,11 @@ use crate::fault::{PortFaults, PortReport};
 /// Most descriptors in one message.
 pub(crate) const FDS_MAX: usize = 16;
 /// Longest message: arguments and environment are limited by the kernel, too.
-const MESSAGE_LEN_MAX: usize = 16 << 20;
+pub(crate) const MESSAGE_LEN_MAX: usize = 16 << 20;
+/// Longest message to a command or a job that runs.
+const SHORT_LEN_MAX: usize = 4096;
+/// How much of a message there is room for before more of it has come.
+const PIECE_LEN: usize = 64 << 10;
 
 /// The variable that marks all processes of a job.
 pub const JOB_VAR: &str = "WIGLAF_JOB";
@@ -206,8 +210,33 @@ pub(crate) fn send(
     writer.write_all(&body)
 }
 
+/// What a receiver waits for, and has room for.
+pub(crate) struct Allowed<'a> {
+    /// Longest message.
+    pub(crate) len_max: usize,
+    /// When all of the message must have come, however steadily it comes.
+    pub(crate) until: Option<Instant>,
+    /// Whether there is room for so many bytes more.
+    pub(crate) take: &'a dyn Fn(usize) -> bool,
+}
+
 /// Receives one message and the descriptors that came with it.
 pub(crate) fn recv<T: DeserializeOwned>(stream: &UnixStream) -> io::Result<(T, Vec<OwnedFd>)> {
+    recv_allowed(stream, &Allowed { len_max: MESSAGE_LEN_MAX, until: None, take: &|_| true })
+}
+
+/// The same of what is short: a client has little to say about a command that runs.
+pub(crate) fn recv_short<T: DeserializeOwned>(
+    stream: &UnixStream,
+) -> io::Result<(T, Vec<OwnedFd>)> {
+    recv_allowed(stream, &Allowed { len_max: SHORT_LEN_MAX, until: None, take: &|_| true })
+}
+
+/// The same of somebody who is not trusted.
+pub(crate) fn recv_allowed<T: DeserializeOwned>(
+    stream: &UnixStream,
+    allowed: &Allowed<'_>,
+) -> io::Result<(T, Vec<OwnedFd>)> {
     let mut head = [0; 4];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -230,16 +259,43 @@ pub(crate) fn recv<T: DeserializeOwned>(stream: &UnixStream) -> io::Result<(T, V
     let mut reader = stream;
     reader.read_exact(&mut head[got..])?;
     let len = u32::from_le_bytes(head) as usize;
-    if len > MESSAGE_LEN_MAX {
+    if len > allowed.len_max {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the message is too long"));
     }
-    // Grown as bytes arrive: a length alone must not cost memory.
-    let mut body = Vec::new();
-    reader.take(len as u64).read_to_end(&mut body)?;
-    if body.len() < len {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
+    let body = read_body(stream, len, allowed)?;
     Ok((serde_json::from_slice(&body)?, fds))
+}
+
+/// Grown as bytes arrive: a length alone must not cost memory.
+fn read_body(mut stream: &UnixStream, len: usize, allowed: &Allowed<'_>) -> io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    while body.len() < len {
+        let have = body.len();
+        let more = (len - have).min(PIECE_LEN);
+        if !(allowed.take)(more) {
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, "too much is unread"));
+        }
+        body.reserve_exact(more);
+        body.resize(have + more, 0);
+        let mut piece = &mut body[have..];
+        while !piece.is_empty() {
+            if let Some(until) = allowed.until {
+                let left = until.saturating_duration_since(Instant::now());
+                // None would wait for ever.
+                stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+                if left.is_zero() {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            }
+            match stream.read(piece) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => piece = &mut piece[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(body)
 }
 
 #[cfg(test)]
@@ -259,6 +315,42 @@ mod tests {
         assert!(matches!(request, Request::Spawn(s) if s.argv == argv));
         assert_eq!(fds.len(), 2);
         assert_ne!(fds[0].as_raw_fd(), a.as_raw_fd());
+    }
+
+    #[test]
+    fn a_message_has_one_deadline_and_no_more_room_than_there_is() {
+        let (mut a, b) = UnixStream::pair().unwrap();
+        let (len, room) = (1 << 20, std::cell::Cell::new(PIECE_LEN * 2));
+        let head = (len as u32).to_le_bytes();
+        let take = |len: usize| {
+            let left = room.get().checked_sub(len);
+            room.set(left.unwrap_or(room.get()));
+            left.is_some()
+        };
+        a.write_all(&head).unwrap();
+        let writer = std::thread::spawn(move || a.write_all(&vec![b' '; len]).is_err());
+        let until = Some(Instant::now() + Duration::from_secs(60));
+        let allowed = Allowed { len_max: MESSAGE_LEN_MAX, until, take: &take };
+        let refused = recv_allowed::<Request>(&b, &allowed).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::QuotaExceeded);
+        drop(b);
+        assert!(writer.join().unwrap(), "it was all read");
+
+        // Bytes that keep coming put nothing off.
+        let (mut a, b) = UnixStream::pair().unwrap();
+        let len = 4000;
+        a.write_all(&(len as u32).to_le_bytes()).unwrap();
+        let writer = std::thread::spawn(move || {
+            (0..len).all(|_| {
+                std::thread::sleep(Duration::from_millis(1));
+                a.write_all(b" ").is_ok()
+            })
+        });
+        let until = Some(Instant::now() + Duration::from_millis(50));
+        let allowed = Allowed { len_max: MESSAGE_LEN_MAX, until, take: &|_| true };
+        assert!(recv_allowed::<Request>(&b, &allowed).is_err());
+        drop(b);
+        assert!(!writer.join().unwrap(), "it was waited for to the end");
     }
 
     proptest! {

@@ -15,6 +15,7 @@ mod faults;
 mod helper;
 mod jobs;
 mod remains;
+mod room;
 mod root;
 mod server;
 mod stuck;

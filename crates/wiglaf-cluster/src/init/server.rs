@@ -20,12 +20,15 @@ use super::children::Children;
 use super::faults::Ports;
 use super::jobs::{self, Jobs};
 use super::remains;
+use super::room::{Room, Rooms};
 use super::root;
 use super::stuck;
 use crate::error::{Context, Error, Result};
 use crate::fault::PortFaults;
 use crate::mounts;
-use crate::proto::{self, FDS_MAX, Hello, NodeConfig, Reply, Request, Spawn};
+use crate::proto::{
+    self, Allowed, FDS_MAX, Hello, MESSAGE_LEN_MAX, NodeConfig, Reply, Request, Spawn,
+};
 use crate::provider::LIBDIR_VAR;
 use crate::state::VERSION;
 
@@ -43,6 +46,8 @@ const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 const DESCRIPTORS: u64 = 1 << 18;
 /// More than a job of the most ranks has on one node, and its lease.
 const CONNECTIONS_OF_USER_MAX: usize = 4608;
+/// Longer marks of jobs are none of ours.
+const JOB_LEN_MAX: usize = 64;
 /// Lines of the log in a minute.
 const LINES_PER_MINUTE: u32 = 120;
 const STACK: usize = 2 << 20;
@@ -62,6 +67,7 @@ struct Node {
     libdir: Option<PathBuf>,
     children: Children,
     jobs: Jobs,
+    rooms: Rooms,
     /// Where the wire is at fault; the switch's to carry out.
     ports: Mutex<Ports>,
     /// Folders that all nodes see.
@@ -105,6 +111,7 @@ impl Server {
             libdir: config.libdir.clone(),
             children: Children::default(),
             jobs: Jobs::default(),
+            rooms: Rooms::default(),
             ports: Mutex::new(Ports::new(config)),
             shared: Mutex::new(shared),
         };
@@ -169,9 +176,13 @@ impl Node {
     /// One connection. Its errors are the client's to notice: it goes away.
     fn serve(&self, stream: UnixStream, caller: &Caller) {
         let stream = Arc::new(stream);
-        let Ok((request, fds)) = proto::recv::<Request>(&stream) else { return };
+        let room = self.rooms.of(caller.uid);
+        let until = Some(Instant::now() + REQUEST_PATIENCE);
+        let take = |len: usize| room.take(len);
+        let allowed = Allowed { len_max: MESSAGE_LEN_MAX, until, take: &take };
+        let Ok((request, fds)) = proto::recv_allowed::<Request>(&stream, &allowed) else { return };
         let _ = stream.set_read_timeout(None);
-        let outcome = self.answer(&stream, caller, request, fds);
+        let outcome = self.answer(&stream, caller, request, fds, room);
         if let Err(error) = outcome {
             self.log_lost(&error);
         }
@@ -203,6 +214,7 @@ impl Node {
         caller: &Caller,
         request: Request,
         fds: Vec<OwnedFd>,
+        room: Room<'_>,
     ) -> io::Result<()> {
         // Others are not held while a job runs.
         let fds = match request {
@@ -214,7 +226,7 @@ impl Node {
                 Ok(hello) => proto::send(stream, &Reply::Hello(hello), &[]),
                 Err(error) => reply(stream, Err(error)),
             },
-            Request::Spawn(spawn) => self.spawn(stream, caller, &spawn, fds),
+            Request::Spawn(spawn) => self.spawn(stream, caller, spawn, fds, room),
             Request::Share(paths) => reply(stream, self.share(caller, &paths, &fds)),
             Request::Lease(job) => self.lease(stream, caller, &job),
             Request::SetFaults(ports, hold) => reply(stream, self.set_faults(caller, &ports, hold)),
@@ -253,21 +265,24 @@ impl Node {
         &self,
         stream: &Arc<UnixStream>,
         caller: &Caller,
-        spawn: &Spawn,
+        spawn: Spawn,
         fds: Vec<OwnedFd>,
+        room: Room<'_>,
     ) -> io::Result<()> {
         let Ok(streams) = <[OwnedFd; 3]>::try_from(fds) else {
             return reply(stream, Err(Error::new("a command needs three descriptors")));
         };
         let raw = streams.each_ref().map(AsRawFd::as_raw_fd);
         let started = self
-            .command(caller, spawn, streams)
-            .and_then(|mut command| self.start(&mut command, raw, stream, spawn));
+            .command(caller, &spawn, streams)
+            .and_then(|mut command| self.start(&mut command, raw, stream, &spawn));
+        // Not held while the command runs.
+        drop((spawn, room));
         let pid = match started {
             Ok(pid) => pid,
             Err(error) => return reply(stream, Err(error)),
         };
-        while let Ok((request, _)) = proto::recv::<Request>(stream) {
+        while let Ok((request, _)) = proto::recv_short::<Request>(stream) {
             if let Request::Signal(number) = request {
                 self.children.signal(pid, number);
             }
@@ -386,12 +401,15 @@ impl Node {
 
     /// Watches over a job until the client releases it or goes away.
     fn lease(&self, stream: &UnixStream, caller: &Caller, job: &str) -> io::Result<()> {
+        if job.len() > JOB_LEN_MAX {
+            return reply(stream, Err(Error::new("the job's mark is too long")));
+        }
         if let Err(error) = self.jobs.lease(job) {
             return reply(stream, Err(self.blind(&error)));
         }
         let mut outcome = reply(stream, Ok(()));
         let ended = stuck::watch(stream, job, caller.uid);
-        let released = matches!(proto::recv::<Request>(stream), Ok((Request::Release, _)));
+        let released = matches!(proto::recv_short::<Request>(stream), Ok((Request::Release, _)));
         self.jobs.end(job, caller.uid);
         if released {
             outcome = outcome.and(proto::send(stream, &Reply::Released(ended), &[]));
