@@ -117,6 +117,24 @@ impl Site {
 }
 
 #[test]
+fn a_link_to_where_the_scratch_folder_is_leads_to_nowhere_on_the_machine() {
+    let site = Site::new();
+    let (real, link) = (site.work().join("real"), site.work().join("link"));
+    fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let Some(site) = site.with_file(&format!("scratch = '{}/new'\n", link.display())) else {
+        return;
+    };
+    let own = link.join("new").display().to_string();
+    let kind = format!("stat -c %a {own}; stat -f -c %T {own}");
+    let mut exec = site.command(&["exec", "-w", "node1", "--", "sh", "-c", &kind]);
+    // Not where the links are: that folder would be the machine's then.
+    let said: common::Said = exec.current_dir("/").output().unwrap().into();
+    assert_eq!(said.stdout, "1777\ntmpfs\n", "{said:?}");
+    assert!(fs::read_dir(&real).unwrap().next().is_none(), "it was made on the machine");
+}
+
+#[test]
 fn a_direct_wire_has_no_switch() {
     let Some(site) = Site::up(&["--wire", "direct"]) else { return };
     let arping = "IO::Socket::INET->new(Proto=>'tcp',PeerAddr=>'10.77.0.2:9') or print $!";

@@ -9,7 +9,8 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2};
+use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
     mount_change, move_mount, open_tree, unmount,
@@ -87,6 +88,37 @@ fn make_mount_point(at: &Path, file: bool) -> Result<()> {
     }
 }
 
+/// Attaches a tree to a path of the root that is being built, making the mount point if there is none.
+/// A link there, an absolute one too, leads to somewhere in that root, and not to the machine's folder.
+fn attach_below(root: &Path, tree: &OwnedFd, path: &Path) -> Result<()> {
+    let shown = || format!("mount {}", path.display());
+    let root = fs::File::open(root).cannot(shown)?;
+    let open = |path: &Path| {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)
+    };
+    let is_file = rustix::fs::fstat(tree)
+        .is_ok_and(|about| FileType::from_raw_mode(about.st_mode) == FileType::RegularFile);
+    let mut at = open(Path::new("/")).cannot(shown)?;
+    let mut done = PathBuf::from("/");
+    for part in path.strip_prefix("/").unwrap_or(path).components() {
+        done.push(part);
+        let next = open(&done).or_else(|error| match error {
+            Errno::NOENT if is_file && done == path => {
+                let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+                openat(&at, part.as_os_str(), flags, Mode::from(0o644)).and_then(|_| open(&done))
+            }
+            Errno::NOENT => {
+                mkdirat(&at, part.as_os_str(), Mode::from(0o755)).and_then(|()| open(&done))
+            }
+            error => Err(error),
+        });
+        at = next.cannot(|| format!("make the mount point {}", done.display()))?;
+    }
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(tree.as_fd(), "", &at, "", flags).cannot(shown)
+}
+
 /// Builds the root and makes it `/`. Returns the folders that all nodes share.
 pub(super) fn enter(config: &NodeConfig) -> Result<Vec<PathBuf>> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
@@ -118,10 +150,10 @@ pub(super) fn enter(config: &NodeConfig) -> Result<Vec<PathBuf>> {
         fresh("tmpfs", &inside(&root, path), options)?;
     }
     for (path, tree) in &trees {
-        attach(tree, &inside(&root, path))?;
+        attach_below(&root, tree, path)?;
     }
     if let Some(scratch) = &config.scratch {
-        own_folder(&base, &inside(&root, scratch))?;
+        own_folder(&base, &root, scratch)?;
     }
     fresh("proc", &root.join("proc"), "")?;
     fresh("sysfs", &root.join("sys"), "")?;
@@ -143,13 +175,13 @@ fn inside(root: &Path, path: &Path) -> PathBuf {
 
 /// A folder that is the node's own, also where the machine's is shared, and
 /// where everybody may write.
-fn own_folder(base: &Path, at: &Path) -> Result<()> {
+fn own_folder(base: &Path, root: &Path, at: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let own = base.join("scratch");
     fs::create_dir(&own)
         .and_then(|()| fs::set_permissions(&own, fs::Permissions::from_mode(0o1777)))
         .cannot(|| format!("make the node's scratch folder {}", own.display()))?;
-    attach(&clone_tree(&own, false)?, at)
+    attach_below(root, &clone_tree(&own, false)?, at)
 }
 
 fn overlay(base: &Path, layer: &str, lower: &Path, at: &Path) -> Result<()> {
