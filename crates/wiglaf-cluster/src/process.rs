@@ -32,7 +32,7 @@ impl Process {
     }
 
     /// A descriptor of the process, if it still runs.
-    fn open(self) -> Option<OwnedFd> {
+    pub(crate) fn open(self) -> Option<OwnedFd> {
         let fd = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
         // Asked after opening: the descriptor then means the process compared.
         (start_ticks(self.pid) == Some(self.start_ticks)).then_some(fd)

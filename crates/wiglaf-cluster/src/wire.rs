@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 
 use crate::error::{Context, Error, Result};
 use crate::process::Process;
@@ -198,12 +198,13 @@ pub(crate) fn inside<T: Send>(
     process: Process,
     action: impl FnOnce() -> std::io::Result<T> + Send,
 ) -> Result<std::io::Result<T>> {
-    let namespace = std::fs::File::open(format!("/proc/{}/ns/net", process.pid))
-        .cannot(|| "open a node's network namespace".to_owned())?;
+    let process = process.open().ok_or_else(|| {
+        Error::new("a node has ended; see `wiglaf status`, and start it with `wiglaf up`")
+    })?;
     // A thread changes its namespace alone, and what it starts inherits it.
     Ok(std::thread::scope(|scope| {
         let enter = || {
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+            move_into_thread_name_spaces(process.as_fd(), ThreadNameSpaceType::NETWORK)?;
             action()
         };
         scope
