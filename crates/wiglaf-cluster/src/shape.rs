@@ -322,7 +322,10 @@ pub fn check_cluster_name(name: &str) -> Result<()> {
 
 /// A folder that is a node's own must not hide what the node needs.
 fn check_scratch(folder: &Path) -> Result<()> {
-    const TAKEN: [&str; 8] = ["/proc", "/sys", "/dev", "/etc", "/usr", "/bin", "/lib", "/run"];
+    const TAKEN: [&str; 13] = [
+        "/proc", "/sys", "/dev", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
+        "/libx32", "/boot", "/run",
+    ];
     let is_taken = TAKEN.iter().any(|dir| folder.starts_with(dir))
         || ["/tmp", "/var", "/home", "/root"].iter().any(|dir| folder == Path::new(dir));
     match is_taken {
@@ -461,6 +464,9 @@ mod tests {
             ("wire = 'direct'\nnodes = 3", "a direct wire joins exactly 2 nodes, not 3"),
             ("wire = 'direct'\nrate = '1gbit'", "a direct wire has no switch"),
             ("scratch = '/usr/x'", "/usr/x cannot be a node's scratch folder"),
+            ("scratch = '/sbin'", "/sbin cannot be a node's scratch folder"),
+            ("scratch = '/lib64'", "/lib64 cannot be a node's scratch folder"),
+            ("scratch = '/boot'", "/boot cannot be a node's scratch folder"),
             ("scratch = 'x'", "`x` cannot be exported"),
             ("export = ['/']", "`/` cannot be exported"),
             ("[node.node1]\nexport = ['/a/../b']", "`/a/../b` cannot be exported"),
