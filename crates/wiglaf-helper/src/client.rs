@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -15,8 +15,12 @@ use rustix::net::{
 use crate::protocol::{ANSWER_LEN_MAX, LinkKind, Refusal, Request, parse_answer};
 use crate::{SOCKET, SOCKET_VAR};
 
-/// A helper that says nothing for so long is none.
+/// A helper that says nothing for so long is none, and one that is busy for so long stays so.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Pauses before a busy helper is asked again: the first, and the longest of those that double it. The
+/// ranks of a job on one node start together, and may be more than it serves at once.
+const BUSY_PAUSE_MIN: Duration = Duration::from_millis(2);
+const BUSY_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// Why there is no descriptor.
 #[derive(Debug)]
@@ -55,7 +59,17 @@ pub fn ask(kind: LinkKind, udp: &impl AsFd) -> Result<OwnedFd, AskError> {
 /// # Errors
 /// [`AskError`].
 pub fn ask_at(path: &Path, kind: LinkKind, udp: &impl AsFd) -> Result<OwnedFd, AskError> {
-    let (_, descriptor) = talk(path, Request::Open(kind), Some(udp.as_fd()))?;
+    let began = Instant::now();
+    let mut pause = BUSY_PAUSE_MIN;
+    let (_, descriptor) = loop {
+        match talk(path, Request::Open(kind), Some(udp.as_fd())) {
+            Err(AskError::Refused(Refusal::TooOften, _)) if began.elapsed() + pause < PATIENCE => {
+                std::thread::sleep(pause);
+                pause = BUSY_PAUSE_MAX.min(pause * 2);
+            }
+            other => break other?,
+        }
+    };
     descriptor.ok_or_else(|| AskError::Broken(io::ErrorKind::InvalidData.into()))
 }
 

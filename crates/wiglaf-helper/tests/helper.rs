@@ -38,10 +38,15 @@ impl Helper {
         let folder = Self::folder(policy);
         let log = folder.path().join("log");
         let helper = Self::start_with_log(node, folder, &log);
-        while !helper.log().contains("listening") {
+        helper.wait_for_line("listening");
+        helper
+    }
+
+    /// What is in the log was written after the answer, or will be.
+    fn wait_for_line(&self, words: &str) {
+        while !self.log().contains(words) {
             std::thread::sleep(Duration::from_millis(5));
         }
-        helper
     }
 
     /// A folder with that policy.
@@ -142,7 +147,7 @@ fn an_admitted_user_has_a_packet_link_without_privilege_and_another_has_not() {
     let (why, sentence) = refusal(as_user(&pair.a, BOB, || link(&helpers[0], &pair.a)));
     assert_eq!(why, Refusal::NotAdmitted);
     assert!(sentence.contains("does not admit user 61002 to the packet link"), "{sentence}");
-    assert!(helpers[0].log().contains("user 61002 refused (not admitted)"));
+    helpers[0].wait_for_line("user 61002 refused (not admitted)");
     assert!(helpers[0].status().contains("granted 1, malformed 0, not admitted 1"));
     // Who is not root learns nothing of others.
     let told = as_user(&pair.a, BOB, || helpers[0].status());
@@ -350,4 +355,26 @@ fn a_log_that_takes_nothing_keeps_nobody_from_an_answer() {
         let (why, _) = refusal(as_user(&pair.a, BOB, || link(&helper, &pair.a)));
         assert_eq!(why, Refusal::NotAdmitted);
     }
+}
+
+/// The ranks of a job on one node start together, and may be more than are served at once.
+#[test]
+fn all_ranks_of_a_job_that_ask_at_once_are_served() {
+    const RANKS: usize = 32;
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let helper = Helper::start(&pair.a, POLICY);
+    let barrier = std::sync::Barrier::new(RANKS);
+    let refused: Vec<String> = as_user(&pair.a, ANN, || {
+        std::thread::scope(|scope| {
+            let rank = || {
+                let udp = UdpSocket::bind(SocketAddrV4::new(pair.a.ip, 0)).unwrap();
+                barrier.wait();
+                ask_at(&helper.socket(), LinkKind::Packet, &udp).err().map(|why| why.to_string())
+            };
+            let ranks: Vec<_> = (0..RANKS).map(|_| scope.spawn(rank)).collect();
+            ranks.into_iter().filter_map(|rank| rank.join().unwrap()).collect()
+        })
+    });
+    assert!(refused.is_empty(), "{} of {RANKS}: {refused:?}", refused.len());
+    assert!(helper.status().contains(&format!("granted {RANKS}")));
 }
