@@ -1,7 +1,7 @@
 //! Socket options that no crate of ours wraps.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -12,6 +12,9 @@ use crate::policy::Caller;
 const GROUPS_MAX: usize = 65_536;
 /// More would only be more memory that users can fill.
 const DESCRIPTORS_MAX: u64 = 16_384;
+/// How often the kernel's table is read when it does not show a socket that is there: one look in 20
+/// misses it while a user binds and closes sockets as fast as he can.
+const LOOKS_MAX: usize = 8;
 
 /// Who is at the other end of a Unix socket.
 pub(crate) fn caller(socket: &impl AsFd) -> io::Result<Caller> {
@@ -51,22 +54,49 @@ pub(crate) fn sole_udp_address(socket: &impl AsFd) -> Option<SocketAddrV4> {
 /// socket is bound, and can be changed afterwards. Of the network of this process's first thread.
 pub(crate) fn has_port_alone(socket: &impl AsFd, at: SocketAddrV4) -> bool {
     let Ok(rustix::fs::Stat { st_ino, .. }) = rustix::fs::fstat(socket) else { return false };
-    let Ok(table) = fs::read_to_string("/proc/self/net/udp") else { return false };
-    // There is none without IPv6, whose sockets receive for IPv4, too.
-    let table6 = fs::read_to_string("/proc/self/net/udp6").unwrap_or_default();
-    let mut receivers = table.lines().chain(table6.lines()).filter_map(|line| receiver(line, at));
-    receivers.next() == Some(st_ino) && receivers.next().is_none()
+    // Where sockets come and go meanwhile, a line may be left out.
+    (0..LOOKS_MAX).find_map(|_| only_receiver(st_ino, at)).unwrap_or(false)
+}
+
+/// Whether that socket alone receives for the address; `None`: it is not to be seen.
+fn only_receiver(inode: u64, at: SocketAddrV4) -> Option<bool> {
+    let mut is_seen = false;
+    for table in ["/proc/self/net/udp", "/proc/self/net/udp6"] {
+        match others_in(table, inode, at, &mut is_seen) {
+            Ok(false) => {}
+            // There is none without IPv6, whose sockets receive for IPv4, too.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && table.ends_with('6') => {}
+            Ok(true) | Err(_) => return Some(false),
+        }
+    }
+    is_seen.then_some(true)
+}
+
+/// Whether the table has a socket that receives for the address and has another inode. Line by line:
+/// users decide how long it is. The same line may come twice.
+fn others_in(table: &str, inode: u64, at: SocketAddrV4, is_seen: &mut bool) -> io::Result<bool> {
+    let mut table = BufReader::new(File::open(table)?);
+    let mut line = String::new();
+    while table.read_line(&mut line)? > 0 {
+        match receiver(&line, at) {
+            Some(found) if found == inode => *is_seen = true,
+            Some(_) => return Ok(true),
+            None => {}
+        }
+        line.clear();
+    }
+    Ok(false)
 }
 
 /// The inode of a line's socket (`udp` and `udp6` in proc_pid_net(5)), if it receives for that address.
 fn receiver(line: &str, at: SocketAddrV4) -> Option<u64> {
-    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-    let (address, port) = fields.get(1)?.rsplit_once(':')?;
+    let mut fields = line.split_ascii_whitespace();
+    let (address, port) = fields.nth(1)?.rsplit_once(':')?;
     // An address of IPv4 is the end of one of IPv6, in words as the processor has them.
     let word = u32::from_str_radix(address.get(address.len().checked_sub(8)?..)?, 16).ok()?;
     let is_theirs = u16::from_str_radix(port, 16).ok()? == at.port()
         && (word == 0 || word == u32::from_ne_bytes(at.ip().octets()));
-    is_theirs.then(|| fields.get(9)?.parse().ok()).flatten()
+    is_theirs.then(|| fields.nth(7)?.parse().ok()).flatten()
 }
 
 /// Raises the limit of this process's descriptors as far as it may, and says what it is.
@@ -114,6 +144,36 @@ fn option<T: Copy>(socket: &impl AsFd, name: libc::c_int, into: &mut [T]) -> io:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The kernel resumes its table by counting, and may give a line twice, or leave one out, where
+    /// sockets come and go.
+    #[test]
+    fn sockets_that_come_and_go_take_nobodys_port() {
+        use std::net::{SocketAddr, UdpSocket};
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        let others: Vec<_> = (0..1000).map(|_| bind()).collect();
+        // At several places of the table: what is behind what changes is missed.
+        let ours = [(); 10].map(|()| bind());
+        let is_alone = |socket: &UdpSocket| match socket.local_addr() {
+            Ok(SocketAddr::V4(at)) => has_port_alone(socket, at),
+            _ => false,
+        };
+        let done = AtomicBool::new(false);
+        let refused = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    drop([(); 20].map(|()| bind()));
+                }
+            });
+            let asked = (0..1000).map(|turn| &ours[turn % ours.len()]);
+            let refused = asked.filter(|socket| !is_alone(socket)).count();
+            done.store(true, Ordering::Relaxed);
+            refused
+        });
+        drop(others);
+        assert_eq!(refused, 0, "of 1000");
+    }
 
     #[test]
     fn receivers_are_read_from_the_kernels_table() {

@@ -378,3 +378,32 @@ fn all_ranks_of_a_job_that_ask_at_once_are_served() {
     assert!(refused.is_empty(), "{} of {RANKS}: {refused:?}", refused.len());
     assert!(helper.status().contains(&format!("granted {RANKS}")));
 }
+
+/// The kernel's table of them is anybody's to make long.
+#[test]
+fn the_sockets_of_a_node_cost_the_helper_no_memory() {
+    const SOCKETS_MAX: u64 = 20_000;
+    const GROWTH_KB_MAX: u64 = 512;
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let helper = Helper::start(&pair.a, POLICY);
+    let peak_kb = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", helper.child.id()));
+        let status = status.unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // Tests that run beside this one have descriptors, too.
+    let sockets = maximum.map_or(SOCKETS_MAX, |maximum| SOCKETS_MAX.min(maximum - maximum / 4));
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+    as_user(&pair.a, ANN, || link(&helper, &pair.a).map(drop)).unwrap();
+    let usual = peak_kb();
+    let bind = || UdpSocket::bind(SocketAddrV4::new(pair.a.ip, 0)).unwrap();
+    let held: Vec<_> = pair.a.run(|| (0..sockets).map(|_| bind()).collect());
+    as_user(&pair.a, ANN, || link(&helper, &pair.a).map(drop)).unwrap();
+    let grown = peak_kb() - usual;
+    drop(held);
+    setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
+    assert!(grown < GROWTH_KB_MAX, "{grown} kB for {sockets} sockets");
+}
