@@ -8,7 +8,9 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use rustix::net::{
@@ -34,6 +36,9 @@ const STACK: usize = 256 << 10;
 const DESCRIPTORS_EACH: usize = 4;
 /// Lines of the log in a minute.
 const LINES_PER_MINUTE: u32 = 120;
+/// Lines that wait to be written, and the stack of the thread that writes them.
+const LINES_WAITING_MAX: usize = 256;
+const LOG_STACK: usize = 64 << 10;
 
 /// Where the helper finds and puts things.
 #[derive(Debug, Clone)]
@@ -52,6 +57,7 @@ struct Helper {
     network: u64,
     requests: Mutex<Allowances>,
     lines: Mutex<Allowances>,
+    log: SyncSender<String>,
     door: Arc<Door>,
     granted: AtomicU64,
     refused: [AtomicU64; Refusal::ALL.len()],
@@ -76,11 +82,12 @@ pub fn serve(places: &Places) -> Result<(), String> {
         network,
         requests: Mutex::default(),
         lines: Mutex::default(),
+        log: start_log()?,
         door: Door::new(limits),
         granted: AtomicU64::new(0),
         refused: Default::default(),
     });
-    say(&format!("listening at {}", places.socket.display()));
+    helper.say(format!("listening at {}", places.socket.display()));
     loop {
         match listener.accept() {
             Ok((stream, _)) => helper.accept(stream),
@@ -117,9 +124,17 @@ fn limits(descriptors: usize) -> Limits {
     }
 }
 
-/// A log that takes nothing, such as a full disk, is no reason to end.
-fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "wiglaf-helper: {line}");
+/// Starts the thread that writes the log. A log that takes nothing, such as a full disk, is no reason
+/// to end, and one that is not read, such as a full pipe, none to wait.
+fn start_log() -> Result<SyncSender<String>, String> {
+    let (log, lines) = sync_channel::<String>(LINES_WAITING_MAX);
+    let write = move || {
+        for line in lines {
+            let _ = writeln!(io::stderr(), "wiglaf-helper: {line}");
+        }
+    };
+    let started = Builder::new().stack_size(LOG_STACK).spawn(write);
+    started.map(|_| log).map_err(|error| format!("cannot start a thread: {error}"))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -243,8 +258,13 @@ impl Helper {
     /// One line, unless there were too many; no user can use up another's.
     fn log(&self, caller: &Caller, line: &str) {
         if locked(&self.lines).take(caller.uid, LINES_PER_MINUTE, Instant::now()) {
-            say(line);
+            self.say(line.to_owned());
         }
+    }
+
+    /// What the log has no room for is lost.
+    fn say(&self, line: String) {
+        let _ = self.log.try_send(line);
     }
 }
 

@@ -407,3 +407,27 @@ fn the_sockets_of_a_node_cost_the_helper_no_memory() {
     setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
     assert!(grown < GROWTH_KB_MAX, "{grown} kB for {sockets} sockets");
 }
+
+#[test]
+fn a_log_that_nobody_reads_keeps_nobody_from_an_answer() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let folder = Helper::folder(POLICY);
+    let pipe = folder.path().join("pipe");
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, 0o600.into(), 0).unwrap();
+    let reader = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
+    // Room for less than two users may write at once.
+    rustix::pipe::fcntl_setpipe_size(&reader, 4096).unwrap();
+    let helper = Helper::start_with_log(&pair.a, folder, &pipe);
+    let started = Instant::now();
+    while status_at(&helper.socket()).is_err() {
+        assert!(started.elapsed() < Duration::from_secs(20), "it does not listen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for uid in [BOB, BOB + 1, BOB + 2] {
+        for _ in 0..40 {
+            let (why, _) = refusal(as_user(&pair.a, uid, || link(&helper, &pair.a)));
+            assert_eq!(why, Refusal::NotAdmitted);
+        }
+    }
+}
