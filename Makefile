@@ -5,6 +5,9 @@ PREFIX ?= /usr/local
 # Emulated nodes take root.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
+# Has the links to the provider made before root would make them, as root's.
+LINKS = target/release/wiglaf env > /dev/null || true
+
 # Rust needs a linker before it can build even the task that installs packages.
 linker:
 	@command -v cc >/dev/null || { \
@@ -15,6 +18,7 @@ linker:
 demo: linker
 	cargo run --quiet --package xtask -- packages demo
 	cargo build --release --quiet --package wiglaf-cli --package wiglaf-fabric
+	@$(LINKS)
 	$(SUDO) target/release/wiglaf demo
 
 # All tests.
@@ -26,6 +30,7 @@ test: linker
 bench: linker
 	cargo run --quiet --package xtask -- packages demo
 	cargo build --release --quiet --package wiglaf-cli --package wiglaf-fabric
+	@$(LINKS)
 	$(SUDO) target/release/wiglaf bench all --minutes 20 --output bench/results
 
 # The test suites of others, over Wiglaf and over TCP, into docs/conformance.md: those that fit half
