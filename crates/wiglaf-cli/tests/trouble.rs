@@ -25,6 +25,7 @@ fn the_others_are_served_when_a_node_is_down() {
     assert_eq!(said.status, Some(0), "{said:?}");
     assert!(said.stderr.starts_with("wiglaf: node1 is not up"), "{said:?}");
     site.wiglaf(&["stats", "-w", "node1"]).expect_sentence(1, "node1 is not up");
+    site.wiglaf(&["fault", "set", "node1", "--down"]).expect_sentence(1, "of these nodes is up");
     // Its cable can be put in.
     site.wiglaf(&["fault", "clear"]).expect_success();
     let said = site.wiglaf(&["fault", "show", "node2"]).expect_success();
@@ -43,7 +44,9 @@ fn a_node_that_does_not_answer_is_not_taken_for_one_that_is_down() {
     // Takes every request and says nothing.
     std::thread::spawn(move || {
         for mut client in listener.incoming().flatten() {
-            let _ = client.read(&mut [0; 4]);
+            let mut len = [0; 4];
+            let _ = client.read_exact(&mut len);
+            let _ = client.read_exact(&mut vec![0; u32::from_le_bytes(len) as usize]);
         }
     });
     let said = site.wiglaf(&["reset"]);

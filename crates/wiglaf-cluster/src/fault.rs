@@ -178,10 +178,16 @@ pub struct Wish {
 /// Sets what the ports of these nodes do, in place of what they did before.
 ///
 /// # Errors
-/// When there is no such node or no switch, or the kernel refuses.
+/// When there is no such node or no switch, none of them is up, or the kernel refuses.
 pub fn set(state: &StateDir, record: &Record, nodes: &[String], wish: &Wish) -> Result<()> {
     let switch = switch_of(record)?;
     let ports: Vec<usize> = nodes.iter().map(|n| index_of(record, n)).collect::<Result<_>>()?;
+    // A port goes with its node.
+    let is_there = |port: &usize| record.nodes[*port].is_alive();
+    let ports: Vec<usize> = ports.into_iter().filter(is_there).collect();
+    if ports.is_empty() {
+        return Err(Error::new("none of these nodes is up; see `wiglaf status`"));
+    }
     if wish.faults.is_some_and(PortFaults::reorders) {
         wire::add_detour(switch)?;
     }
@@ -190,7 +196,7 @@ pub fn set(state: &StateDir, record: &Record, nodes: &[String], wish: &Wish) -> 
     node.set_faults(wishes, wish.hold)?;
     // Before what can fail at another node.
     wire::set_ports(switch, &ports, !wish.is_down)?;
-    let all = node.faults((0..record.nodes.len()).collect())?;
+    let all = node.faults((0..record.nodes.len()).filter(is_there).collect())?;
     let corrupts = all.iter().filter_map(|report| report.faults).any(PortFaults::corrupts);
     let mut living = record.nodes.iter().filter(|node| node.is_alive());
     living.try_for_each(|node| wire::set_checksum_offload(*node, !corrupts))
