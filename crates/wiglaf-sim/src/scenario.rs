@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use wiglaf_wire::NUMBER_BITS;
+
 use crate::network::Faults;
 use crate::random::Random;
 use crate::world::{Load, Report, World};
@@ -55,6 +57,9 @@ pub struct Scenario {
     pub skew_ppm: u32,
     /// Whether all datagrams are encrypted.
     pub encrypt: bool,
+    /// Where the numbers of packets and credit begin: there are places where the bits of them that
+    /// travel end.
+    pub numbers_from: u64,
     /// What happens besides.
     pub mishaps: Vec<Mishap>,
 }
@@ -63,13 +68,15 @@ pub struct Scenario {
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// What is left out of a scenario, by name; `Scenario::without` knows them, and numbers of mishaps.
-const PARTS: [&str; 7] = ["drop", "duplicate", "corrupt", "reorder", "burst", "skew", "encryption"];
+const PARTS: [&str; 8] =
+    ["drop", "duplicate", "corrupt", "reorder", "burst", "skew", "encryption", "numbers"];
 
 impl Scenario {
     /// Faults and load alone, with true clocks.
     #[must_use]
     pub fn plain(seed: u64, endpoints: usize, faults: Faults, load: Load) -> Self {
-        Self { seed, endpoints, faults, load, skew_ppm: 0, encrypt: false, mishaps: Vec::new() }
+        let (skew_ppm, encrypt, numbers_from, mishaps) = (0, false, 0, Vec::new());
+        Self { seed, endpoints, faults, load, skew_ppm, encrypt, numbers_from, mishaps }
     }
 
     /// Everything about it follows from the seed.
@@ -97,13 +104,15 @@ impl Scenario {
         };
         let skew_ppm = if random.chance(0.5) { random.below(50_000) as u32 } else { 0 };
         let mishaps = (0..random.below(5)).map(|_| Mishap::any(&mut random, endpoints)).collect();
-        // Last, so that the rest of a seed's run is what it was before there was encryption.
+        // Last, so that the rest of a seed's run is what it was before there were these.
         let encrypt = random.chance(0.25);
-        Self { seed, endpoints, faults, load, skew_ppm, encrypt, mishaps }
+        let bits = [0, 32, NUMBER_BITS][random.below(3) as usize];
+        let numbers_from = (1_u64 << bits).saturating_sub(1 + random.below(200));
+        Self { seed, endpoints, faults, load, skew_ppm, encrypt, numbers_from, mishaps }
     }
 
     /// The same without one of `drop`, `duplicate`, `corrupt`, `reorder`, `burst`, `skew`,
-    /// `encryption`, or without the mishap of that number.
+    /// `encryption`, `numbers` (they begin at 0), or without the mishap of that number.
     ///
     /// # Errors
     /// When there is nothing of that name.
@@ -116,6 +125,7 @@ impl Scenario {
             "burst" => self.faults.burst = 0.0,
             "skew" => self.skew_ppm = 0,
             "encryption" => self.encrypt = false,
+            "numbers" => self.numbers_from = 0,
             number => match number.parse::<usize>() {
                 // Made to last no time and to touch nobody: the others keep their numbers.
                 Ok(number) if number < self.mishaps.len() => {

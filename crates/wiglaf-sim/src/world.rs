@@ -70,6 +70,7 @@ pub struct World {
     len_max: u64,
     seed: u64,
     encrypt: bool,
+    numbers_from: u64,
     mishaps: VecDeque<Mishap>,
     /// Incarnations that died, until when anybody may wait for them.
     dead: Vec<(usize, Instant)>,
@@ -125,8 +126,9 @@ impl Node {
         }
     }
 
-    fn meet(&mut self, other: usize, who: usize, epoch: Epoch) {
+    fn meet(&mut self, other: usize, who: usize, epoch: Epoch, numbers_from: u64) {
         let id = self.transport.connect(address(other), epoch, 0);
+        self.transport.begin_at(id, numbers_from);
         self.peers[other] = Some(id);
         self.peer.names.insert(id, who);
         self.done[other] = 0;
@@ -155,7 +157,7 @@ impl World {
         let epochs: Vec<Epoch> = nodes.iter().map(|node| node.epoch).collect();
         for (me, node) in nodes.iter_mut().enumerate() {
             for other in (0..endpoints).filter(|other| *other != me) {
-                node.meet(other, other, epochs[other]);
+                node.meet(other, other, epochs[other], scenario.numbers_from);
             }
         }
         let mut mishaps = scenario.mishaps.clone();
@@ -168,6 +170,7 @@ impl World {
             len_max: 0,
             seed: scenario.seed,
             encrypt: scenario.encrypt,
+            numbers_from: scenario.numbers_from,
             mishaps: mishaps.into(),
             dead: Vec::new(),
             next_incarnation: endpoints,
@@ -347,6 +350,7 @@ impl World {
     /// of the one before.
     fn restart(&mut self, me: usize) {
         let (who, endpoints) = (self.next_incarnation, self.nodes.len());
+        let numbers_from = self.numbers_from;
         self.next_incarnation += 1;
         let clock = self.nodes[me].clock;
         let mut node = Node::new(who, &mut self.random, clock, endpoints, self.encrypt);
@@ -354,8 +358,8 @@ impl World {
         let epoch = node.epoch;
         for other in (0..endpoints).filter(|other| *other != me) {
             let peer = &mut self.nodes[other];
-            node.meet(other, peer.peer.me, peer.epoch);
-            peer.meet(me, who, epoch);
+            node.meet(other, peer.peer.me, peer.epoch, numbers_from);
+            peer.meet(me, who, epoch, numbers_from);
             // Something for both to say to each other.
             peer.todo[me] += 10;
             node.todo[other] += 10;

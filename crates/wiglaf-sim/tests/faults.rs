@@ -80,6 +80,29 @@ fn encrypted_datagrams_get_through_the_same() {
     }
 }
 
+/// Of packet numbers 40 bits travel, of what acknowledges them and of credit 32: wherever they begin,
+/// the same happens.
+#[test]
+fn a_session_goes_on_where_the_bits_that_travel_end() {
+    let faults =
+        Faults { drop: 0.05, duplicate: 0.05, corrupt: 0.01, reorder: 0.05, ..Faults::NONE };
+    let restart = Mishap {
+        after: Duration::from_millis(3),
+        lasts: Duration::ZERO,
+        what: What::Restart { node: 1 },
+    };
+    for (seed, encrypt) in [(5, false), (6, true)] {
+        let plain = Scenario::plain(seed, 3, faults, LOAD);
+        let from_0 = Scenario { encrypt, mishaps: vec![restart], ..plain };
+        let expected = from_0.run().unwrap_or_else(|why| panic!("{why}"));
+        for numbers_from in [(1 << 32) - 100, (1 << 40) - 100] {
+            let scenario = Scenario { numbers_from, ..from_0.clone() };
+            let report = scenario.run().unwrap_or_else(|why| panic!("{why}"));
+            assert_eq!((report.elapsed, report.stats), (expected.elapsed, expected.stats));
+        }
+    }
+}
+
 #[test]
 fn many_endpoints_all_to_all() {
     let faults = Faults { drop: 0.01, ..Faults::NONE };

@@ -33,6 +33,11 @@ pub(crate) struct ReceiveWindow {
 }
 
 impl ReceiveWindow {
+    /// Numbers begin there; nothing has arrived.
+    pub(crate) fn begin_at(&mut self, number: u64) {
+        (self.next, self.end) = (number, number);
+    }
+
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
@@ -121,6 +126,11 @@ pub(crate) struct ReplayWindow {
 }
 
 impl ReplayWindow {
+    /// Numbers begin there; nothing has come.
+    pub(crate) fn begin_at(&mut self, number: u64) {
+        self.next = number;
+    }
+
     /// Near it lies the number of the next one.
     pub(crate) fn next(self) -> u64 {
         self.next

@@ -118,6 +118,11 @@ impl<T> SendLane<T> {
         }
     }
 
+    /// Numbers begin there; nothing has been sent.
+    pub(crate) fn begin_at(&mut self, number: u64) {
+        (self.base, self.round_end, self.recovery_end) = (number, number, number);
+    }
+
     /// Number of the oldest packet that is not acknowledged.
     pub(crate) fn base(&self) -> u64 {
         self.base

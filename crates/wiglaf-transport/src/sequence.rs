@@ -3,6 +3,8 @@
 use wiglaf_wire::NUMBER_BITS;
 
 /// The number nearest to `near` whose low 32 bits are `low`.
+//= docs/protocol.md#21-header
+//# A receiver MUST take a number of which only the low bits travel for the nearest 64-bit number that has them.
 ///
 /// Right as long as the true number is less than 2³¹ away, which the windows
 /// in [`crate::limits`] see to.

@@ -233,6 +233,20 @@ impl Session {
         }
     }
 
+    /// As if `number` packets of each lane and that much credit had gone both ways already.
+    pub(crate) fn begin_at(&mut self, number: u64) {
+        self.ordered.begin_at(number);
+        self.bulk.begin_at(number);
+        self.ordered_in.begin_at(number);
+        self.bulk_in.begin_at(number);
+        self.control_in.begin_at(number);
+        self.control_next = number;
+        self.ordered_on_bulk_below = number;
+        self.eager_sent = number;
+        self.consumed = number;
+        (self.credit_limit, self.credit_told) = (number + CREDIT_INITIAL, number + CREDIT_INITIAL);
+    }
+
     /// Nothing waits to be sent or acknowledged.
     pub(crate) fn is_drained(&self) -> bool {
         self.queue.is_empty()
