@@ -203,6 +203,61 @@ fn atomics_fetch_and_change() {
     }
 }
 
+/// Which functions there are, and which right each needs.
+const ATOMICS: [(Function, bool, Access); 6] = [
+    (Function::Sum, false, Access { read: false, write: true }),
+    (Function::Write, false, Access { read: false, write: true }),
+    (Function::Sum, true, BOTH),
+    (Function::SwapIfEqual, true, BOTH),
+    (Function::MaskedSwap, true, BOTH),
+    (Function::Read, true, Access { read: true, write: false }),
+];
+
+#[test]
+fn an_atomic_that_is_refused_reads_and_changes_nothing() {
+    let rights = [(false, false), (true, false), (false, true), (true, true)]
+        .map(|(read, write)| Access { read, write });
+    for (function, fetch, needed) in ATOMICS {
+        for access in rights {
+            let is_granted = (access.read || !needed.read) && (access.write || !needed.write);
+            let right = (!is_granted).then_some(Refusal::Access);
+            // Without a right, neither key nor place tell anything.
+            let places = [
+                (KEY, BASE, right),
+                (KEY + 1, BASE, Some(Refusal::Key)),
+                (KEY, BASE + 1, right.or(Some(Refusal::Bounds))),
+                (KEY, BASE - 1, right.or(Some(Refusal::Bounds))),
+            ];
+            for (key, address, refusal) in places {
+                let (mut p, mut memory) = (pair(None), 40_u64.to_le_bytes());
+                p.expose(&mut memory, access);
+                let (mut operand, mut comparand) = (2_u64.to_le_bytes(), 40_u64.to_le_bytes());
+                let mut fetched = [9; 8];
+                let op = RemoteOp { key, ..p.op(address, 1) };
+                let atomic = AtomicOp { element: Element::U64, function, fetch };
+                let operands = [region(&mut operand)];
+                let operands = if function == Function::Read { &[][..] } else { &operands[..] };
+                let comparands = [region(&mut comparand)];
+                let compares = matches!(function, Function::SwapIfEqual | Function::MaskedSwap);
+                let comparands = if compares { &comparands[..] } else { &[][..] };
+                let results = [region(&mut fetched)];
+                let results = if fetch { &results[..] } else { &[][..] };
+                // SAFETY: all buffers outlive the operation, whose end is awaited.
+                unsafe { p.a.post_atomic(&op, atomic, operands, comparands, results).unwrap() };
+                let ended = p.next(Side::Send).outcome;
+                let expected = refusal.map_or(Outcome::Done, Outcome::Refused);
+                assert_eq!(ended, expected, "{function:?} {fetch} {access:?} {key:x} {address:x}");
+                let (value, old) = (u64::from_le_bytes(memory), u64::from_le_bytes(fetched));
+                let is_changed = refusal.is_none() && function != Function::Read;
+                assert_eq!(value != 40, is_changed, "{function:?} {fetch} {access:?}: {value}");
+                let untouched = u64::from_le_bytes([9; 8]);
+                let seen = if refusal.is_none() && fetch { 40 } else { untouched };
+                assert_eq!(old, seen, "{function:?} {access:?}");
+            }
+        }
+    }
+}
+
 /// Each of many increments must count exactly once, whatever the link does.
 #[test]
 fn atomics_happen_once_over_a_faulty_link() {
