@@ -1,6 +1,6 @@
 //! Two endpoints over real UDP sockets on loopback.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::{Duration, Instant};
 
 use wiglaf_endpoint::{
@@ -8,7 +8,11 @@ use wiglaf_endpoint::{
     Region, SendOp, Setup, Side,
 };
 use wiglaf_link_udp::UdpLink;
+use wiglaf_transport::Gone;
 use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
+use wiglaf_wire::{Envelope, HEADER_LEN, Header, Kind, Record, seal};
+
+const KEY: JobKey = JobKey([9; 16]);
 
 struct Pair {
     a: Endpoint,
@@ -18,12 +22,16 @@ struct Pair {
 }
 
 fn open(epoch: u64) -> Endpoint {
+    open_for(epoch, Duration::from_secs(60))
+}
+
+fn open_for(epoch: u64, silence_limit: Duration) -> Endpoint {
     let link = UdpLink::open(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
     Endpoint::new(Setup {
         epoch: Epoch(epoch),
-        key: JobKey([9; 16]),
+        key: KEY,
         links: vec![Box::new(link)],
-        silence_limit: Duration::from_secs(60),
+        silence_limit,
         flow_control: true,
         encrypt: false,
     })
@@ -415,6 +423,62 @@ fn a_closed_peer_ends_what_waits_for_it() {
         assert_eq!(ended, [(4, Outcome::Done, false), (5, gone, false), (6, gone, true)]);
         assert!(to == from[..8]);
         assert!(p.b.cancel(7), "it may come from anybody");
+    }
+}
+
+/// Sends an ordered datagram as endpoint 1 would to endpoint 2.
+fn say(socket: &UdpSocket, to: SocketAddrV4, sequence: u64, records: &[Record<'_>]) {
+    let mut datagram = vec![0; HEADER_LEN];
+    for record in records {
+        let at = datagram.len();
+        datagram.resize(at + record.len(), 0);
+        record.emit(&mut datagram[at..]);
+    }
+    let (kind, source, destination) = (Kind::Ordered, Epoch(1), Epoch(2));
+    let header = Header { kind, source, destination, sequence, ..Header::EMPTY };
+    seal(&header, &KEY, &mut datagram);
+    socket.send_to(&datagram, to).unwrap();
+}
+
+/// The far end of a message in parts says good-bye in the middle of it, or is heard no more.
+#[test]
+fn a_message_whose_rest_never_comes_ends_its_receive() {
+    for (says_good_bye, is_posted_before) in
+        [(true, true), (true, false), (false, true), (false, false)]
+    {
+        let far = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut b = open_for(2, Duration::from_millis(200));
+        let (mut to, message) = (vec![0; 50_000], pattern(50_000));
+        let at = b.name().at;
+        // SAFETY: the buffer outlives the endpoint's last progress.
+        let post = |b: &mut Endpoint, to: &mut [u8]| unsafe {
+            b.post_recv(&recv_op(1, 5), &[region(to)]).unwrap();
+        };
+        if is_posted_before {
+            post(&mut b, &mut to);
+        }
+        let envelope = Envelope::new(Class::Tagged, 1, None);
+        let first = Record::First { envelope, total: 50_000, payload: &message[..600] };
+        say(&far, at, 0, &[first, Record::Next(&message[600..1200])]);
+        if says_good_bye {
+            say(&far, at, 1, &[Record::Close]);
+        }
+        let began = Instant::now();
+        let why = loop {
+            b.progress();
+            if let Some((_, why)) = b.pop_gone() {
+                break why;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "{:?}", b.stats());
+        };
+        assert_eq!(why, if says_good_bye { Gone::Closed } else { Gone::Silent });
+        if !is_posted_before {
+            assert!(b.pop_completion(Side::Recv).is_none());
+            post(&mut b, &mut to);
+        }
+        let ended = b.pop_completion(Side::Recv).expect("the receive has ended");
+        assert_eq!((ended.context, ended.outcome), (5, Outcome::PeerGone), "{why:?}");
+        assert!(to[..1200] == message[..1200] && b.pop_completion(Side::Recv).is_none());
     }
 }
 
