@@ -197,6 +197,8 @@ impl Exposed {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
 
     const BOTH: Access = Access { read: true, write: true };
@@ -245,6 +247,32 @@ mod tests {
         unsafe { exposed.expose(7, 0, BOTH, &all).unwrap() };
         assert!(!exposed.write(&grant, 0, &[9]), "another region with that key");
         assert_eq!(memory, [0, 0, 0, 0, 1, 2, 0, 0], "no byte beyond the grant");
+    }
+
+    /// Whoever withdraws a region frees its memory next.
+    #[test]
+    fn a_region_is_not_withdrawn_while_it_is_touched() {
+        let (exposed, mut memory) = (Exposed::default(), [0; 8]);
+        // SAFETY: the array outlives the table.
+        unsafe { exposed.expose(7, 0, BOTH, &[region(&mut memory)]).unwrap() };
+        let grant = exposed.check(7, 0, 8, BOTH).unwrap();
+        let (barrier, events) = (Barrier::new(2), Mutex::new(Vec::new()));
+        let note = |what| events.lock().unwrap().push(what);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                barrier.wait();
+                assert!(exposed.withdraw(7));
+                note("withdrawn");
+            });
+            let is_there = exposed.with(&grant, |_| {
+                barrier.wait();
+                // What the other thread waits for until this has ended.
+                assert!(exposed.0.try_lock().is_err(), "nothing keeps it from being withdrawn");
+                note("touched");
+            });
+            assert!(is_there);
+        });
+        assert_eq!(*events.lock().unwrap(), ["touched", "withdrawn"]);
     }
 
     #[test]
