@@ -234,4 +234,37 @@ mod tests {
         let error = Policy::read(&file).unwrap_err();
         assert!(error.starts_with("cannot read"), "{error}");
     }
+
+    #[test]
+    fn a_file_that_others_than_root_could_have_written_is_not_believed() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root gives files away");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (file, allocation) = (folder.path().join("policy"), folder.path().join("allocation"));
+        let rule =
+            format!("[[admit]]\nallocation = '{}'\nlinks = ['packet']", allocation.display());
+        fs::write(&file, &rule).unwrap();
+        fs::write(&allocation, "1000\n").unwrap();
+        let policy = parse(&rule);
+        for (mode, owner, is_believed) in [
+            (0o644, 0, true),
+            (0o664, 0, false),
+            (0o646, 0, false),
+            (0o644, 1000, false),
+            (0o644, 0, true),
+        ] {
+            for path in [&file, &allocation] {
+                chown(path, Some(owner), None).unwrap();
+                fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            }
+            let why = Policy::read(&file).err().unwrap_or_default();
+            assert_eq!(why.is_empty(), is_believed, "{mode:o} of {owner}: {why}");
+            assert!(is_believed || why.contains("is not believed"), "{why}");
+            let admits = policy.admits(&caller(1000, &[]), LinkKind::Packet);
+            assert_eq!(admits, is_believed, "{mode:o} of {owner}");
+        }
+    }
 }
