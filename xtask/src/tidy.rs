@@ -76,8 +76,14 @@ const FINAL: &[&str] = &["wiglaf-cli", "wiglaf-fabric", "wiglaf-fuzz", "wiglaf-l
 /// The documents with numbered rules, and the letter of their rules.
 const PROTOCOLS: [(&str, char); 2] = [("docs/protocol.md", 'R'), ("docs/files-protocol.md", 'F')];
 /// What would make the transport impure.
-const IMPURE: &[&str] =
-    &["std::time::Instant", "SystemTime", "std::net::UdpSocket", "std::thread", "std::fs"];
+const IMPURE: &[&str] = &[
+    "std::time::Instant",
+    "SystemTime",
+    "std::net::UdpSocket",
+    "std::thread",
+    "std::fs",
+    "std::env",
+];
 
 /// Runs all checks and reports all that is wrong.
 pub(crate) fn run() -> Result<(), String> {
@@ -225,8 +231,8 @@ fn protocol(
         if !code.is_some_and(|text| text.contains(&format!("//# {sentence}"))) {
             wrong.push(format!("{file} does not quote {letter}{rule}: {sentence}"));
         }
-        if !sources.values().any(|text| text.contains(&format!("fn {test}()"))) {
-            wrong.push(format!("{name}: {letter}{rule} names the test {test}, which is nowhere"));
+        if let Some(why) = untested(test, false, sources) {
+            wrong.push(format!("{name}: {letter}{rule} names {test}, which is {why}"));
         }
     }
 }
@@ -261,10 +267,8 @@ fn check_promises(document: &str, sources: &BTreeMap<PathBuf, String>, wrong: &m
             wrong.push(format!("SPECIFICATION.md: S{number} names no test and is not pending"));
         }
         for name in names {
-            // Property tests have arguments.
-            let is_there = |text: &String| text.contains(&format!("fn {name}("));
-            if !sources.values().any(is_there) {
-                wrong.push(format!("SPECIFICATION.md: S{number} names {name}, which is nowhere"));
+            if let Some(why) = untested(name, tests.contains("by hand"), sources) {
+                wrong.push(format!("SPECIFICATION.md: S{number} names {name}, which is {why}"));
             }
         }
     }
@@ -273,13 +277,46 @@ fn check_promises(document: &str, sources: &BTreeMap<PathBuf, String>, wrong: &m
     }
 }
 
+/// What is wrong with a test of that name; nothing if one of the sources has it and `cargo test` runs
+/// it, or it is to be run by hand.
+fn untested(
+    name: &str,
+    by_hand: bool,
+    sources: &BTreeMap<PathBuf, String>,
+) -> Option<&'static str> {
+    let found = sources.values().flat_map(|text| tests_named(name, text));
+    match found.min() {
+        None => Some("nowhere a test"),
+        Some(true) if !by_hand => Some("ignored by `cargo test`"),
+        Some(_) => None,
+    }
+}
+
+/// Of each test of that name in a source, whether `cargo test` ignores it.
+fn tests_named(name: &str, text: &str) -> Vec<bool> {
+    // Property tests have arguments.
+    let head = format!("fn {name}(");
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let places = (0..lines.len()).filter(|at| lines[*at].starts_with(&head));
+    let attributes = places.map(|at| {
+        let above = lines[..at].iter().rev();
+        above.take_while(|line| line.starts_with("#[") || line.starts_with("//"))
+    });
+    attributes
+        .filter(|above| above.clone().any(|line| *line == "#[test]"))
+        .map(|mut above| above.any(|line| line.starts_with("#[ignore")))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn promises_without_tests_are_found() {
-        let text = "#[test]\nfn it_holds() {}".to_owned();
+        let text = "#[test]\nfn it_holds() {}\n#[test]\n/// Long.\n#[ignore = \"long\"]\nfn \
+                    it_lasts() {}\nlet text = \"\nfn it_helps() {}"
+            .to_owned();
         let sources = BTreeMap::from([(PathBuf::from("a.rs"), text)]);
         let wrong = |document: &str| {
             let mut wrong = Vec::new();
@@ -287,9 +324,12 @@ mod tests {
             wrong.join("; ")
         };
         assert_eq!(wrong("| S1 | It holds. | `it_holds` |\n| S2 | More. | pending: later |"), "");
+        assert_eq!(wrong("| S1 | It lasts. | `it_lasts`, by hand |"), "");
         for (document, words) in [
             ("", "promises nothing"),
-            ("| S1 | It holds. | `it_holded` |", "it_holded, which is nowhere"),
+            ("| S1 | It holds. | `it_holded` |", "it_holded, which is nowhere a test"),
+            ("| S1 | It helps. | `it_helps` |", "it_helps, which is nowhere a test"),
+            ("| S1 | It lasts. | `it_lasts` |", "it_lasts, which is ignored"),
             ("| S1 | It holds. | pending |", "does not say why"),
             ("| S1 | It holds. | somewhere |", "names no test"),
             ("| S2 | It holds. | `it_holds` |", "S2 stands where S1 belongs"),
