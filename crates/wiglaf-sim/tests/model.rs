@@ -86,23 +86,28 @@ impl App {
         self.unread.iter().copied().chain(arriving).map(|len| len + CREDIT_PER_MESSAGE).sum()
     }
 
-    fn check(&mut self, payload: &[u8]) {
-        if payload.iter().any(|byte| *byte != 0x5a) {
+    fn check(&mut self, offset: u64, payload: &[u8]) {
+        if payload.iter().zip(offset..).any(|(byte, at)| *byte != byte_at(at)) {
             self.wrong.get_or_insert("a byte was altered".to_owned());
         }
     }
 }
 
+/// What stands at that place of each message; no datagram's length is a multiple of the period.
+fn byte_at(at: u64) -> u8 {
+    (at % 251) as u8
+}
+
 impl Source for App {
-    fn read(&self, _token: u64, _offset: u64, out: &mut [u8]) {
-        out.fill(0x5a);
+    fn read(&self, _token: u64, offset: u64, out: &mut [u8]) {
+        out.iter_mut().zip(offset..).for_each(|(byte, at)| *byte = byte_at(at));
     }
 }
 
 impl Sink for App {
     fn message(&mut self, _peer: PeerId, envelope: &Envelope, payload: &[u8]) -> bool {
         self.begin(envelope);
-        self.check(payload);
+        self.check(0, payload);
         self.received += 1;
         self.unread.push(payload.len() as u64);
         false
@@ -110,12 +115,12 @@ impl Sink for App {
 
     fn first(&mut self, _peer: PeerId, envelope: &Envelope, total: u64, payload: &[u8]) {
         self.begin(envelope);
-        self.check(payload);
+        self.check(0, payload);
         self.arriving = Some((total, payload.len() as u64));
     }
 
     fn next(&mut self, _peer: PeerId, payload: &[u8], last: bool) -> bool {
-        self.check(payload);
+        self.check(self.arriving.map_or(0, |(_, got)| got), payload);
         let Some((total, got)) = &mut self.arriving else {
             self.wrong.get_or_insert("a part without its beginning".to_owned());
             return true;
@@ -142,8 +147,8 @@ impl Sink for App {
         Some(Wanted { len: total, token })
     }
 
-    fn segment(&mut self, token: u64, _offset: u64, payload: &[u8]) {
-        self.check(payload);
+    fn segment(&mut self, token: u64, offset: u64, payload: &[u8]) {
+        self.check(offset, payload);
         match self.pulled.iter_mut().find(|(known, _)| *known == token) {
             Some((_, left)) if *left >= payload.len() as u64 => *left -= payload.len() as u64,
             _ => drop(self.wrong.get_or_insert("a segment too many".to_owned())),

@@ -33,20 +33,27 @@ struct App {
     tags: Vec<u64>,
     requests: Vec<u32>,
     segments: Vec<(u64, usize)>,
+    /// How much of a message in parts is here.
+    in_parts: u64,
     pulled: Vec<bool>,
     sent: Vec<(u64, bool)>,
     gone: Vec<Gone>,
 }
 
 impl Sink for App {
-    fn message(&mut self, _: PeerId, envelope: &Envelope, _: &[u8]) -> bool {
+    fn message(&mut self, _: PeerId, envelope: &Envelope, payload: &[u8]) -> bool {
+        check(0, payload);
         self.tags.push(envelope.tag);
         !self.hoard
     }
-    fn first(&mut self, _: PeerId, envelope: &Envelope, _: u64, _: &[u8]) {
+    fn first(&mut self, _: PeerId, envelope: &Envelope, _: u64, payload: &[u8]) {
+        check(0, payload);
+        self.in_parts = payload.len() as u64;
         self.tags.push(envelope.tag);
     }
-    fn next(&mut self, _: PeerId, _: &[u8], _: bool) -> bool {
+    fn next(&mut self, _: PeerId, payload: &[u8], _: bool) -> bool {
+        check(self.in_parts, payload);
+        self.in_parts += payload.len() as u64;
         !self.hoard
     }
     fn request(&mut self, _: PeerId, envelope: &Envelope, total: u64, id: u32) -> Option<Wanted> {
@@ -55,6 +62,7 @@ impl Sink for App {
         self.pull.then_some(Wanted { len: total, token: 1 })
     }
     fn segment(&mut self, _: u64, offset: u64, payload: &[u8]) {
+        check(offset, payload);
         self.segments.push((offset, payload.len()));
     }
     fn pulled(&mut self, _: u64, complete: bool) {
@@ -69,9 +77,19 @@ impl Sink for App {
 }
 
 impl Source for App {
-    fn read(&self, _: u64, _: u64, out: &mut [u8]) {
-        out.fill(7);
+    fn read(&self, _: u64, offset: u64, out: &mut [u8]) {
+        out.iter_mut().zip(offset..).for_each(|(byte, at)| *byte = byte_at(at));
     }
+}
+
+/// What stands at that place of each message; no datagram's length is a multiple of the period.
+fn byte_at(at: u64) -> u8 {
+    (at % 251) as u8
+}
+
+fn check(offset: u64, payload: &[u8]) {
+    let is_right = payload.iter().zip(offset..).all(|(byte, at)| *byte == byte_at(at));
+    assert!(is_right, "bytes of another place than {offset}");
 }
 
 struct Side {
@@ -1752,7 +1770,7 @@ fn what_nobody_was_told_to_expect_is_refused() {
     let ten = net.ordered(1, 0, &ten);
     net.deliver(1, std::slice::from_ref(&ten));
     for (sequence, offset) in [(0, 0), (1, 4)] {
-        let mut body = vec![0; SEGMENT_PREFIX_LEN + 6];
+        let mut body = [[0; SEGMENT_PREFIX_LEN].as_slice(), &[0, 1, 2, 3, 4, 5]].concat();
         Segment::emit_prefix(Transfer::Unasked(7), offset, &mut body);
         let header = Header { kind: Kind::Bulk, sequence, ..header_of(&ten) };
         let forged = net.forge(1, header, &body);
