@@ -334,6 +334,8 @@ impl Transport {
                 session.eager_sent = total;
                 session.traffic.sent(len as u64);
                 self.send_eager(peer.0, &envelope, len, token, source);
+                //= docs/protocol.md#4-acknowledgement
+                //# A sender MUST NOT take a message for delivered before all its packets are acknowledged.
                 if report && let Some(body) = self.sessions[peer.0 as usize].queue.back_mut() {
                     body.tokens.push(token);
                 }

@@ -399,6 +399,24 @@ fn a_duplicate_and_a_gap_are_acknowledged_at_once() {
     assert_eq!(net.sides[1].app.tags, [0, 1]);
 }
 
+#[test]
+fn delivery_is_told_when_all_of_a_message_is_there() {
+    let mut net = Net::new();
+    net.send(0, 1, 5_000).unwrap();
+    let packets = net.outgoing(0);
+    assert_eq!(packets.len(), 4);
+    net.deliver(1, &packets[..3]);
+    net.advance(ACK_DELAY_MAX);
+    let answer = net.outgoing(1);
+    assert_eq!(header_of(&answer[0]).ack, 3);
+    net.deliver(0, &answer);
+    assert!(net.sides[0].app.sent.is_empty());
+    net.deliver(1, &packets[3..]);
+    net.advance(ACK_DELAY_MAX);
+    net.settle();
+    assert_eq!(net.sides[0].app.sent, [(1, true)]);
+}
+
 /// Messages from number 0 up to `last`, each delivered and answered before the next; what was sent.
 fn each_answered(net: &mut Net, last: u64) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
