@@ -707,6 +707,58 @@ fn a_segment_outside_its_pull_is_refused() {
     assert!(net.sides[1].app.segments.is_empty());
 }
 
+/// A datagram that a third endpoint makes for `to`.
+fn of_a_third(net: &Net, to: usize, kind: Kind, sequence: u64, body: &[u8]) -> Vec<u8> {
+    let mut datagram = [&[0; HEADER_LEN], body].concat();
+    let (source, destination) = (Epoch(12), net.sides[to].epoch);
+    let header = Header { kind, source, destination, sequence, bulk_port: 7001, ..Header::EMPTY };
+    seal(&header, &KEY, &mut datagram);
+    datagram
+}
+
+/// Sends and transfers have numbers of the endpoint, not of the peer.
+#[test]
+fn nobody_names_the_send_or_transfer_of_another() {
+    let mut net = Net::new();
+    net.sides[1].app.pull = false;
+    net.send(0, 1, LONG).unwrap();
+    let request = net.outgoing(0);
+    net.deliver(1, &request);
+    let id = net.sides[1].app.requests[0];
+    let mut from_a_third = |to: usize, kind, sequence, body: &[u8]| {
+        let datagram = of_a_third(&net, to, kind, sequence, body);
+        let side = &mut net.sides[to];
+        side.transport.handle_datagram(net.now, address(2), 0, &datagram, &mut side.app);
+        side.transport.stats().drop_no_transfer
+    };
+    let record = Record::Pull(Pull {
+        send_id: id,
+        transfer_id: 1,
+        offset: 0,
+        len: LONG as u64,
+        window: 1 << 20,
+        last: true,
+    });
+    let mut pull = vec![0; record.len()];
+    record.emit(&mut pull);
+    assert_eq!(from_a_third(0, Kind::Ordered, 0, &pull), 1);
+    assert_eq!(from_a_third(1, Kind::Ordered, 0, &[]), 0); // it is known there
+    pull_announced(&mut net, 0, LONG as u64);
+    let grant = net.outgoing(1);
+    let transfer = Transfer::Pulled(pull_in(&grant).unwrap().transfer_id);
+    let mut segment = vec![0; SEGMENT_PREFIX_LEN + 1];
+    Segment::emit_prefix(transfer, 0, &mut segment);
+    let datagram = of_a_third(&net, 1, Kind::Bulk, 0, &segment);
+    let b = &mut net.sides[1];
+    b.transport.handle_datagram(net.now, address(2), 0, &datagram, &mut b.app);
+    assert_eq!(b.transport.stats().drop_no_transfer, 1);
+    // Both sides' own go on as if nothing had been.
+    net.deliver(0, &grant);
+    net.settle();
+    assert_eq!(got(&net.sides[1].app), LONG);
+    assert_eq!(net.sides[0].app.sent, [(1, true)]);
+}
+
 #[test]
 fn frames_for_a_dead_incarnation_are_dropped() {
     let mut net = Net::new();
