@@ -1550,7 +1550,13 @@ fn a_forged_report_ends_nothing() {
     assert_eq!(report("10.0.0.9:7000".parse().unwrap(), &under_way[0]), (0, 8));
     // Its port was damaged on the way there.
     assert_eq!(report("10.0.0.2:7008".parse().unwrap(), &under_way[0]), (0, 9));
-    assert_eq!(report(address(1), &under_way[0][..HEADER_LEN]), (1, 9));
+    // Of that number nothing is under way on the bulk lane, and control datagrams are not answered.
+    for (kind, refused) in [(2, 10), (3, 11)] {
+        let mut front = under_way[0][..HEADER_LEN].to_vec();
+        front[2] = kind;
+        assert_eq!(report(address(1), &front), (0, refused), "kind {kind}");
+    }
+    assert_eq!(report(address(1), &under_way[0][..HEADER_LEN]), (1, 11));
 }
 
 /// Who repeats a peer's first datagram from elsewhere does not get what is meant for it.
