@@ -1021,6 +1021,55 @@ fn silence_has_a_limit_of_its_own() {
     assert_eq!(net.sides[0].app.sent, [(1, false)]);
 }
 
+/// From now on `who` hears nothing: it asks after a second, and gives up in time.
+fn asks_and_gives_up(net: &mut Net, who: usize) {
+    let mut asked_at = None;
+    for tenths in 1..=60 {
+        net.advance(Duration::from_millis(100));
+        for datagram in net.outgoing(who) {
+            if header_of(&datagram).kind == Kind::Ordered {
+                assert_eq!(messages_of(&datagram), 0);
+                asked_at.get_or_insert(tenths);
+            }
+        }
+    }
+    let asked_at = asked_at.expect("it asks");
+    assert!((9..=21).contains(&asked_at), "after {asked_at} tenths of a second");
+    assert_eq!(net.sides[who].app.gone, [Gone::Silent]);
+}
+
+/// What had gone to the peer is acknowledged: there is no packet to send again.
+#[test]
+fn who_awaits_a_grant_bytes_or_the_rest_of_a_message_asks_when_there_is_silence() {
+    // A grant.
+    let mut net = Net::with_silence_limit(Duration::from_secs(2));
+    net.sides[1].app.pull = false;
+    net.send(0, 1, LONG).unwrap();
+    net.settle();
+    net.advance(ACK_DELAY_MAX);
+    net.settle();
+    assert!(net.sides[0].app.sent.is_empty());
+    asks_and_gives_up(&mut net, 0);
+    assert_eq!(net.sides[0].app.sent, [(1, false)]);
+    // Bytes that it has granted.
+    let mut net = Net::with_silence_limit(Duration::from_secs(2));
+    net.send(0, 1, LONG).unwrap();
+    let request = net.outgoing(0);
+    net.deliver(1, &request);
+    let grant = net.outgoing(1);
+    net.deliver(0, &grant);
+    let bytes = net.outgoing(0);
+    net.deliver(1, &bytes[..1]); // acknowledges the grant
+    asks_and_gives_up(&mut net, 1);
+    assert_eq!(net.sides[1].app.pulled, [false]);
+    // The rest of a message in parts.
+    let mut net = Net::with_silence_limit(Duration::from_secs(2));
+    net.send(0, 1, 5_000).unwrap();
+    let parts = net.outgoing(0);
+    net.deliver(1, &parts[..1]);
+    asks_and_gives_up(&mut net, 1);
+}
+
 /// A stopped process, a debugger, a virtual machine that stood still.
 #[test]
 fn who_was_stopped_does_not_take_its_peers_for_silent() {
