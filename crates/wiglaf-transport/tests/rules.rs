@@ -1529,6 +1529,26 @@ fn no_two_datagrams_have_the_same_count_whatever_is_sent_again() {
 }
 
 #[test]
+fn no_two_peers_are_sent_the_same_count() {
+    let mut hub = transport(10, Duration::from_secs(60), true);
+    let (app, mut counts) = (App::default(), HashSet::new());
+    let mut out = vec![0; 8 * 1472];
+    for turn in 0..20 {
+        for peer in 1..4 {
+            let peer = hub.connect(address(peer), Epoch(10 + peer as u64), 0);
+            let envelope = Envelope::new(Class::Tagged, turn, None);
+            hub.send(peer, envelope, 5_000, turn, false, &app).unwrap();
+        }
+        while let Some(t) = hub.poll_transmit(Instant::from_nanos(turn + 1), &app, &mut out) {
+            for datagram in out[..t.len].chunks(t.segment_len) {
+                assert!(counts.insert(count_of(datagram)), "a count comes twice");
+            }
+        }
+    }
+    assert!(counts.len() > 3 * 60, "{} datagrams", counts.len());
+}
+
+#[test]
 fn who_does_not_encrypt_is_refused_by_who_does() {
     for encrypts in [0, 1] {
         let mut net = Net::encrypted([encrypts == 0, encrypts == 1]);
