@@ -25,11 +25,11 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Task {
     /// Format, lint, tidy, build and test: what CI runs.
-    Ci,
+    Ci(ci::Judgement),
     /// Format, tidy and lint without building for real.
     Lint,
     /// Build and run all tests.
-    Test,
+    Test(ci::Judgement),
     /// Check what no compiler checks: arrows between crates, unsafe, citations, lengths.
     Tidy,
     /// Run the test suites of others over Wiglaf and over TCP, into docs/conformance.md.
@@ -56,9 +56,9 @@ enum Task {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
-        Task::Ci => ci::ci(),
+        Task::Ci(judgement) => ci::ci(judgement),
         Task::Lint => ci::lint(),
-        Task::Test => ci::test(),
+        Task::Test(judgement) => ci::test(judgement),
         Task::Tidy => tidy::run(),
         Task::Conformance(arguments) => conformance::run(&arguments),
         Task::Tsan => sanitizers::tsan(),
