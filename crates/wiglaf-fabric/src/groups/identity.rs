@@ -77,6 +77,18 @@ mod tests {
         assert!(seen.insert(a.next(0, &of_a[..1]).unwrap()));
     }
 
+    /// What others compute: from docs/protocol.md by another implementation, byte by byte.
+    #[test]
+    fn a_groups_number_is_these_bits() {
+        let at = |port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), port);
+        let [a, b] = [7000, 7001].map(|port| Address { at: at(port), epoch: Epoch(port.into()) });
+        let mut all = Identities::default();
+        let parent = all.next(0, &[a, b]).unwrap();
+        assert_eq!(parent, 0xd450_b179_a557_c2b1);
+        all.next(parent, &[b, a]).unwrap();
+        assert_eq!(all.next(parent, &[b, a]).unwrap(), 0x6d2e_5598_cfc1_5075);
+    }
+
     #[test]
     fn lists_are_bounded() {
         let mut all = Identities::default();
