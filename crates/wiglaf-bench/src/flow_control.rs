@@ -126,6 +126,7 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
         ..Task::of_two(name.clone(), launcher, &program, args, RUN_TIME_MAX)
     }];
     let mut grid = Grid::new(3, turns.runners.len());
+    let transports = turns.transports();
     turns.run_or_cut_off(&tasks, progress, &mut |_, runner, ran| {
         let (spent, push): (_, fn(&mut Cell, f64) -> &mut Cell) = match ran {
             Ran::Ended(text) => {
@@ -134,7 +135,7 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
             }
             Ran::CutOff(text) => (Spent::by_the_limit(text)?, Cell::push_at_least),
         };
-        let counted = spent.counted;
+        let counted = spent.counted.of(transports[runner], "the funnel program")?;
         let packets = counted.packets_sent_again() + counted.segments_sent_again();
         let bytes = packets * f64::from(plan.mtu - UDP_HEADERS_LEN);
         push(grid.at(0, runner), spent.wall_s);

@@ -99,15 +99,17 @@ pub fn measure(
         },
     ];
     let mut grid = Grid::new(3, turns.runners.len());
+    let transports = turns.transports();
     turns.run(&tasks, progress, &mut |task, runner, text| {
         let line: Line = results("the incast program", text)?.remove(0);
         if line.elapsed_ns == 0 {
             let detail = "it measured nothing".to_owned();
             return Err(BenchError::Output { what: "the incast program".to_owned(), detail });
         }
+        let counted =
+            NodeCounters::sum(&line.nodes).of(transports[runner], "the incast program")?;
         let sum: u64 = line.bytes.iter().sum();
         let cell = grid.at(task, runner).push(sum as f64 * 1000.0 / line.elapsed_ns as f64);
-        let counted = NodeCounters::sum(&line.nodes);
         for (name, value) in counted.named() {
             cell.count(name, value);
         }

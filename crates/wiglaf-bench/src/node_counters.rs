@@ -4,6 +4,9 @@
 
 use serde::Deserialize;
 
+use crate::error::{BenchError, Result};
+use crate::launch::Transport;
+
 /// Of one node.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct NodeCounters {
@@ -36,9 +39,9 @@ impl NodeCounters {
         all.filter(|(name, _)| names.contains(&name.as_str())).map(|(_, n)| *n as f64).sum()
     }
 
-    /// Packets that Wiglaf sent again.
+    /// Packets that Wiglaf sent again: those lost, and what had come unasked and found no buffer.
     pub(crate) fn packets_sent_again(&self) -> f64 {
-        self.of_endpoints(&["ordered_retransmitted", "bulk_retransmitted"])
+        self.of_endpoints(&["ordered_retransmitted", "bulk_retransmitted", "unasked_dropped"])
     }
 
     /// Segments that TCP sent again.
@@ -47,8 +50,20 @@ impl NodeCounters {
     }
 
     /// Whether an endpoint of Wiglaf's was seen.
-    pub(crate) fn has_endpoints(&self) -> bool {
+    fn has_endpoints(&self) -> bool {
         !self.endpoints.is_empty()
+    }
+
+    /// The same of a run of that transport.
+    ///
+    /// # Errors
+    /// When it is ours and no endpoint was seen: what was not counted is no 0.
+    pub(crate) fn of(self, transport: Transport, what: &str) -> Result<Self> {
+        if transport != Transport::Wiglaf || self.has_endpoints() {
+            return Ok(self);
+        }
+        let detail = "no counters of Wiglaf's endpoints came with it".to_owned();
+        Err(BenchError::Output { what: what.to_owned(), detail })
     }
 
     /// Everything that is worth a word in a table.
@@ -74,11 +89,21 @@ mod tests {
         let text = r#"[{"tcp_retransmitted":3,"udp_overruns":1,"udp_errors":1,"endpoints":[]},
             {"tcp_retransmitted":4,"udp_overruns":0,"udp_errors":0,"endpoints":[
               {"node":"n","age_ms":3,"counters":[["bulk_retransmitted",5],["ordered_retransmitted",2],
-               ["drop_link_overflow",6],["probes",9]]}]}]"#;
+               ["drop_link_overflow",6],["probes",9],["unasked_dropped",8]]}]}]"#;
         let nodes: Vec<NodeCounters> = serde_json::from_str(text).unwrap();
         let sum = NodeCounters::sum(&nodes);
-        assert_eq!((sum.segments_sent_again(), sum.packets_sent_again()), (7.0, 7.0));
-        let named = [("udp_overruns", 1.0), ("ring_overruns", 6.0), ("packets_sent_again", 7.0)];
+        assert_eq!((sum.segments_sent_again(), sum.packets_sent_again()), (7.0, 15.0));
+        let named = [("udp_overruns", 1.0), ("ring_overruns", 6.0), ("packets_sent_again", 15.0)];
         assert_eq!(sum.named(), named);
+    }
+
+    #[test]
+    fn a_run_of_ours_without_counters_is_refused() {
+        let none = NodeCounters { tcp_retransmitted: 5, ..NodeCounters::default() };
+        assert_eq!(none.clone().of(Transport::Tcp, "it").unwrap().segments_sent_again(), 5.0);
+        let why = none.clone().of(Transport::Wiglaf, "it").unwrap_err().to_string();
+        assert!(why.contains("no counters"), "{why}");
+        let some = NodeCounters { endpoints: vec![Endpoint::default()], ..none };
+        assert!(some.of(Transport::Wiglaf, "it").is_ok());
     }
 }

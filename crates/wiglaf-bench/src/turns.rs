@@ -161,6 +161,11 @@ impl Turns {
         })
     }
 
+    /// What carries each one's messages.
+    pub(crate) fn transports(&self) -> Vec<Transport> {
+        self.runners.iter().map(|runner| runner.contestant.transport).collect()
+    }
+
     /// Does all tasks, round by round. `take` gets the number of the task and
     /// of the runner, and what the program printed. Who fails in a task is
     /// struck off it: failing is a result, too.
