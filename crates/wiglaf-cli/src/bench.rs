@@ -66,6 +66,10 @@ output, progress to standard error, and the results to files in --output.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
+    /// Ends when the process of this number does, which has started it
+    #[arg(long, hide = true, value_name = "PID")]
+    parent: Option<u32>,
+
     #[command(subcommand)]
     what: What,
 }
@@ -319,6 +323,9 @@ impl Common {
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    if let Some(parent) = args.parent {
+        all::end_with(parent)?;
+    }
     match &args.what {
         What::Pingpong(args) => run_pingpong(args, global)?,
         What::Bandwidth(args) => run_bandwidth(args, global)?,

@@ -225,6 +225,38 @@ fn an_interrupted_benchmark_leaves_nothing() {
     assert!(!Path::new(&own).exists() && common::processes_with(Path::new(&own)).is_empty());
 }
 
+/// What `bench all` runs ends with it.
+#[test]
+fn an_interrupted_set_leaves_nothing() {
+    if let Some(reason) = why_not() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    if !has_openmpi() {
+        return;
+    }
+    let site = Site::new();
+    let mut command = site.command(&["bench", "all", "--minutes", "2", "--output", "out"]);
+    let mut child = child_of(&mut command).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains(": round 1 of ")));
+    let steps = format!("bench --parent {} ", child.id());
+    assert_eq!(common::processes_with(Path::new(&steps)).len(), 1);
+    let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    child.wait().unwrap();
+    // Its steps have the same standard error: it ends when they have.
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(rest.last().unwrap(), "wiglaf: interrupted by signal 15", "{rest:?}");
+    common::eventually("the step ends", || common::processes_with(Path::new(&steps)).is_empty());
+}
+
+#[test]
+fn a_step_of_a_set_that_has_ended_does_not_begin() {
+    let said = Site::new().wiglaf(&["bench", "--parent", "1", "pingpong"]);
+    said.expect_sentence(143, "bench all has ended");
+}
+
 #[test]
 fn the_demo_finds_equal_energies() {
     if let Some(reason) = why_not() {

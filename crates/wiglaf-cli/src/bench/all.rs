@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde::Serialize;
 use wiglaf_bench::facts::Facts;
 use wiglaf_bench::outcome::{Figure, Outcome, Wanted};
 use wiglaf_bench::{applications, bandwidth, figures, pingpong, report};
 use wiglaf_cluster::error::Context;
-use wiglaf_cluster::{Error, Result};
+use wiglaf_cluster::{End, Error, Result};
 use wiglaf_sim::Star;
 
 use super::{make_folder, need_openmpi, plain, progress};
@@ -227,7 +228,8 @@ fn rounds(steps: &[Step], left: Duration) -> Option<u32> {
 fn one(step: &Step, rounds: u32, dir: &Path, global: &Global) -> Result<()> {
     make_folder(dir)?;
     let mut command = Command::new(this_exe()?);
-    command.arg("--state").arg(global.state_dir().path()).arg("bench").args(step.args);
+    command.arg("--state").arg(global.state_dir().path()).arg("bench");
+    command.args(["--parent", &std::process::id().to_string()]).args(step.args);
     command.args(["--repeats", &rounds.to_string(), "--output"]).arg(dir);
     let status = command
         .stdin(Stdio::null())
@@ -240,6 +242,20 @@ fn one(step: &Step, rounds: u32, dir: &Path, global: &Global) -> Result<()> {
             .with_status(u8::try_from(code).unwrap_or(1))),
         None => Err(Error::new("it was killed").with_status(137)),
     }
+}
+
+/// Has this command end, as by a signal, when that which has started it does: a step would else
+/// go on for nobody. An argument tells of it and not the environment, which goes on to ranks.
+pub(super) fn end_with(parent: u32) -> Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+        .cannot(|| "ask for a signal when bench all ends".to_owned())?;
+    let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    if u32::try_from(now) == Ok(parent) {
+        return Ok(());
+    }
+    // It ended before that could be asked for.
+    let status = End::Signal(Signal::TERM.as_raw()).code();
+    Err(Error::new("bench all has ended").with_status(status))
 }
 
 /// Host time of the transport for a message, among many peers and among two.
