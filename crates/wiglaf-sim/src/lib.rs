@@ -5,7 +5,8 @@
 //! Every endpoint runs a [`Peer`]: an application that sends messages whose
 //! bytes follow from (sender, receiver, number), posts receives, and checks what arrives:
 //! each message exactly once, in order, with its own bytes, in the receive that MPI's rules say;
-//! no more unread than credit allows; whoever waits for a dead process is told in time.
+//! no more unread than credit allows; what is told to be delivered is there; nobody is given up who can
+//! be reached, and nobody twice; whoever waits for one that is dead, or has given him up, is told in time.
 //! A run that fails names its seed; the same seed replays it event for event, and
 //! [`Scenario::shrink`] finds a smaller run that fails as well.
 //!

@@ -75,7 +75,7 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    fn separates(&self, from: usize, to: usize) -> bool {
+    pub(crate) fn separates(&self, from: usize, to: usize) -> bool {
         let is_in = |node: usize| self.set >> node & 1 == 1;
         is_in(from) != is_in(to) && (is_in(from) || !self.one_way)
     }

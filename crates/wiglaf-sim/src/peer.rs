@@ -1,6 +1,6 @@
 //! The application on a simulated endpoint.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
 use wiglaf_transport::{Gone, PeerId, Sink, Source, Transport, Wanted};
@@ -62,8 +62,8 @@ pub struct Peer {
     pub(crate) names: HashMap<PeerId, usize>,
     /// Number of the message that must come next, by sender.
     expected: HashMap<usize, u64>,
-    /// Messages that came whole, by sender.
-    pub(crate) whole: HashMap<usize, u64>,
+    /// Messages that came whole, or as much of them as was wanted, by sender.
+    pub(crate) whole: HashMap<usize, HashSet<u64>>,
     /// Charges of eager messages that are here and not consumed.
     unread: HashMap<PeerId, u64>,
     matched: Matched,
@@ -74,18 +74,26 @@ pub struct Peer {
     next_token: u64,
     pub(crate) sends: HashMap<u64, Sending>,
     random: Random,
+    /// Decides how much of announced messages is wanted; all of them without.
+    appetite: Option<Random>,
     /// Messages that arrived whole.
     pub received: u64,
     /// Sends that were reported.
     pub reported: u64,
-    /// Incarnations that are gone, as the transport says.
+    /// Incarnations that the transport has given up since somebody looked, and all of them.
     pub(crate) gone: Vec<usize>,
+    ever_gone: HashSet<usize>,
+    /// Messages that were delivered since somebody looked, as the transport says: to whom, and which.
+    pub(crate) delivered: Vec<(usize, u64)>,
+    /// To whom a send has failed since somebody looked.
+    failed: Vec<usize>,
     /// The first thing that was wrong.
     pub error: Option<String>,
 }
 
 impl Peer {
-    pub(crate) fn new(me: usize, seed: u64) -> Self {
+    /// One that wants less of some messages, or nothing, if it `is_choosy`.
+    pub(crate) fn new(me: usize, seed: u64, is_choosy: bool) -> Self {
         Self {
             me,
             names: HashMap::new(),
@@ -99,9 +107,14 @@ impl Peer {
             next_token: 0,
             sends: HashMap::new(),
             random: Random::new(seed),
+            // Of its own: the other decisions are the same with it and without.
+            appetite: is_choosy.then(|| Random::new(!seed)),
             received: 0,
             reported: 0,
             gone: Vec::new(),
+            ever_gone: HashSet::new(),
+            delivered: Vec::new(),
+            failed: Vec::new(),
             error: None,
         }
     }
@@ -122,6 +135,21 @@ impl Peer {
     pub(crate) fn waits_for(&self, who: usize) -> bool {
         self.sends.values().any(|send| send.to == who)
             || self.eager.values().chain(self.pulls.values()).any(|a| a.from == who)
+    }
+
+    /// A send that has failed although its receiver was not given up.
+    pub(crate) fn failed_needlessly(&mut self) -> Option<usize> {
+        std::mem::take(&mut self.failed).into_iter().find(|who| !self.ever_gone.contains(who))
+    }
+
+    /// How much is wanted of an announced message.
+    fn wanted(&mut self, total: u64) -> u64 {
+        let Some(random) = &mut self.appetite else { return total };
+        match random.below(8) {
+            0 => 0,
+            1 => random.below(total + 1),
+            _ => total,
+        }
     }
 
     fn wrong(&mut self, what: String) {
@@ -187,7 +215,9 @@ impl Peer {
 
     fn check(&mut self, from: usize, number: u64, bytes: &[u8]) {
         self.received += 1;
-        *self.whole.entry(from).or_default() += 1;
+        if !self.whole.entry(from).or_default().insert(number) {
+            self.wrong(format!("message {number} of {from} came twice to {}", self.me));
+        }
         let bad = (0..).zip(bytes).find(|(at, b)| **b != byte(from, self.me, number, *at));
         if let Some((at, _)) = bad {
             let len = bytes.len();
@@ -267,12 +297,13 @@ impl Sink for Peer {
         let (from, number, serial, is_taken) = self.begin(peer, envelope);
         self.next_token += 1;
         let token = self.next_token;
-        let bytes = vec![0; total as usize];
+        let len = self.wanted(total);
+        let bytes = vec![0; len as usize];
         self.pulls.insert(token, Arriving { from, number, bytes, got: 0, serial });
         if is_taken {
-            return Some(Wanted { len: total, token });
+            return Some(Wanted { len, token });
         }
-        self.later.insert(serial, Later::Pull { peer, send_id, len: total, token });
+        self.later.insert(serial, Later::Pull { peer, send_id, len, token });
         None
     }
 
@@ -297,9 +328,11 @@ impl Sink for Peer {
         self.check(arriving.from, arriving.number, &arriving.bytes);
     }
 
-    fn sent(&mut self, token: u64, _complete: bool) {
-        if self.sends.remove(&token).is_none() {
-            self.wrong(format!("send {token} was reported twice"));
+    fn sent(&mut self, token: u64, complete: bool) {
+        match self.sends.remove(&token) {
+            Some(Sending { to, number }) if complete => self.delivered.push((to, number)),
+            Some(Sending { to, .. }) => self.failed.push(to),
+            None => self.wrong(format!("send {token} was reported twice")),
         }
         self.reported += 1;
     }
@@ -308,5 +341,8 @@ impl Sink for Peer {
         self.eager.remove(&peer);
         let who = self.names.get(&peer).copied().unwrap_or(usize::MAX);
         self.gone.push(who);
+        if !self.ever_gone.insert(who) {
+            self.wrong(format!("{} was told twice that {who} is gone", self.me));
+        }
     }
 }

@@ -60,6 +60,8 @@ pub struct Scenario {
     /// Where the numbers of packets and credit begin: there are places where the bits of them that
     /// travel end.
     pub numbers_from: u64,
+    /// Receivers want less of some announced messages than there is, and nothing of others.
+    pub short_buffers: bool,
     /// What happens besides.
     pub mishaps: Vec<Mishap>,
 }
@@ -68,15 +70,24 @@ pub struct Scenario {
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// What is left out of a scenario, by name; `Scenario::without` knows them, and numbers of mishaps.
-const PARTS: [&str; 8] =
-    ["drop", "duplicate", "corrupt", "reorder", "burst", "skew", "encryption", "numbers"];
+const PARTS: [&str; 9] =
+    ["drop", "duplicate", "corrupt", "reorder", "burst", "skew", "encryption", "numbers", "short"];
 
 impl Scenario {
     /// Faults and load alone, with true clocks.
     #[must_use]
     pub fn plain(seed: u64, endpoints: usize, faults: Faults, load: Load) -> Self {
-        let (skew_ppm, encrypt, numbers_from, mishaps) = (0, false, 0, Vec::new());
-        Self { seed, endpoints, faults, load, skew_ppm, encrypt, numbers_from, mishaps }
+        Self {
+            seed,
+            endpoints,
+            faults,
+            load,
+            skew_ppm: 0,
+            encrypt: false,
+            numbers_from: 0,
+            short_buffers: false,
+            mishaps: Vec::new(),
+        }
     }
 
     /// Everything about it follows from the seed.
@@ -103,16 +114,31 @@ impl Scenario {
             len_max: 1 << (6 + random.below(13)),
         };
         let skew_ppm = if random.chance(0.5) { random.below(50_000) as u32 } else { 0 };
-        let mishaps = (0..random.below(5)).map(|_| Mishap::any(&mut random, endpoints)).collect();
+        let mut mishaps: Vec<_> =
+            (0..random.below(5)).map(|_| Mishap::any(&mut random, endpoints)).collect();
         // Last, so that the rest of a seed's run is what it was before there were these.
         let encrypt = random.chance(0.25);
         let bits = [0, 32, NUMBER_BITS][random.below(3) as usize];
         let numbers_from = (1_u64 << bits).saturating_sub(1 + random.below(200));
-        Self { seed, endpoints, faults, load, skew_ppm, encrypt, numbers_from, mishaps }
+        let short_buffers = random.chance(0.3);
+        if random.chance(0.2) {
+            mishaps.push(Mishap::long(&mut random, endpoints));
+        }
+        Self {
+            seed,
+            endpoints,
+            faults,
+            load,
+            skew_ppm,
+            encrypt,
+            numbers_from,
+            short_buffers,
+            mishaps,
+        }
     }
 
     /// The same without one of `drop`, `duplicate`, `corrupt`, `reorder`, `burst`, `skew`,
-    /// `encryption`, `numbers` (they begin at 0), or without the mishap of that number.
+    /// `encryption`, `numbers` (they begin at 0), `short` (buffers), or without the mishap of that number.
     ///
     /// # Errors
     /// When there is nothing of that name.
@@ -126,6 +152,7 @@ impl Scenario {
             "skew" => self.skew_ppm = 0,
             "encryption" => self.encrypt = false,
             "numbers" => self.numbers_from = 0,
+            "short" => self.short_buffers = false,
             number => match number.parse::<usize>() {
                 // Made to last no time and to touch nobody: the others keep their numbers.
                 Ok(number) if number < self.mishaps.len() => {
@@ -212,6 +239,14 @@ impl Scenario {
 }
 
 impl Mishap {
+    /// A partition that outlasts the patience of those it separates.
+    fn long(random: &mut Random, endpoints: usize) -> Self {
+        let after = Duration::from_micros(random.below(100_000));
+        let set = 1 << random.below(endpoints as u64);
+        let what = What::Partition { set, one_way: random.chance(0.3) };
+        Self { after, lasts: Duration::from_secs(25), what }
+    }
+
     fn any(random: &mut Random, endpoints: usize) -> Self {
         let after = Duration::from_micros(random.below(400_000));
         let lasts = Duration::from_micros(1 + random.below(1_000_000));

@@ -1,12 +1,12 @@
 //! Endpoints, their network and the virtual clock.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use wiglaf_transport::limits::ORDERED_WINDOW;
 use wiglaf_transport::{Config, Instant, Path, PeerId, Posted, SendError, Stats, Transport};
-use wiglaf_wire::{Epoch, JobKey};
+use wiglaf_wire::{Epoch, JobKey, encrypted};
 
 use crate::clock::Clock;
 use crate::network::{Cut, Faults, Network};
@@ -20,7 +20,9 @@ const PORT: u16 = 7;
 const SOCKET_ROOM: usize = 512;
 /// How long an endpoint waits for a peer that owes an answer.
 const SILENCE_LIMIT: Duration = Duration::from_secs(20);
-/// By then whoever waits for a dead peer must have been told, skewed clocks and mishaps included.
+/// A partition that lasts so long may have peers give each other up.
+const LONG_CUT: Duration = Duration::from_secs(10);
+/// By then whoever waits for a dead peer, or for one that has given him up, must have been told, skewed clocks and mishaps included.
 const DEADLINE: Duration = Duration::from_secs(35);
 /// Events without a single message that comes whole: then there is no progress.
 const IDLE_EVENTS_MAX: u64 = 1_000_000;
@@ -61,6 +63,32 @@ struct Node {
     socket: VecDeque<(SocketAddrV4, Vec<u8>)>,
 }
 
+/// What all incarnations have in common.
+#[derive(Debug, Clone, Copy)]
+struct Setting {
+    endpoints: usize,
+    encrypt: bool,
+    numbers_from: u64,
+    is_choosy: bool,
+}
+
+/// Two incarnations, the lower one first.
+type Pair = (usize, usize);
+
+fn pair(a: usize, b: usize) -> Pair {
+    (a.min(b), a.max(b))
+}
+
+/// Who may give up whom although both live, and who has.
+#[derive(Debug, Default)]
+struct Partings {
+    cuts: Vec<Cut>,
+    allowed: HashSet<Pair>,
+    done: HashSet<Pair>,
+    /// Who has been given up, by whom, and until when he may wait for that one.
+    alone: Vec<(usize, usize, Instant)>,
+}
+
 /// A simulated cluster.
 pub struct World {
     now: Instant,
@@ -69,16 +97,22 @@ pub struct World {
     random: Random,
     len_max: u64,
     seed: u64,
-    encrypt: bool,
-    numbers_from: u64,
+    setting: Setting,
     mishaps: VecDeque<Mishap>,
     /// Incarnations that died, until when anybody may wait for them.
     dead: Vec<(usize, Instant)>,
+    /// What had come to them.
+    whole_at_dead: HashMap<usize, HashMap<usize, HashSet<u64>>>,
+    partings: Partings,
     next_incarnation: usize,
     /// Of incarnations that have died.
     received_before: u64,
     stats_before: Stats,
     idle_events: u64,
+    /// Sender and count of everything that was encrypted.
+    counts: HashSet<(Epoch, u64)>,
+    /// What was wrong with a datagram.
+    error: Option<String>,
 }
 
 impl std::fmt::Debug for World {
@@ -96,7 +130,8 @@ fn node_at(address: SocketAddrV4) -> usize {
 }
 
 impl Node {
-    fn new(who: usize, random: &mut Random, clock: Clock, endpoints: usize, encrypt: bool) -> Self {
+    fn new(who: usize, random: &mut Random, clock: Clock, setting: Setting) -> Self {
+        let endpoints = setting.endpoints;
         let path = Path {
             frame_len_max: FRAME_LEN,
             latency_train_max: 3,
@@ -111,11 +146,11 @@ impl Node {
             paths: vec![path],
             silence_limit: SILENCE_LIMIT,
             flow_control: true,
-            encrypt,
+            encrypt: setting.encrypt,
         });
         Self {
             transport,
-            peer: Peer::new(who, random.bits()),
+            peer: Peer::new(who, random.bits(), setting.is_choosy),
             epoch,
             clock,
             peers: vec![None; endpoints],
@@ -148,10 +183,16 @@ impl World {
     pub fn of(scenario: &Scenario) -> Self {
         let mut random = Random::new(scenario.seed);
         let endpoints = scenario.endpoints;
+        let setting = Setting {
+            endpoints,
+            encrypt: scenario.encrypt,
+            numbers_from: scenario.numbers_from,
+            is_choosy: scenario.short_buffers,
+        };
         let mut nodes: Vec<Node> = (0..endpoints)
             .map(|me| {
                 let clock = clock(&mut random, scenario.skew_ppm);
-                Node::new(me, &mut random, clock, endpoints, scenario.encrypt)
+                Node::new(me, &mut random, clock, setting)
             })
             .collect();
         let epochs: Vec<Epoch> = nodes.iter().map(|node| node.epoch).collect();
@@ -169,14 +210,17 @@ impl World {
             random,
             len_max: 0,
             seed: scenario.seed,
-            encrypt: scenario.encrypt,
-            numbers_from: scenario.numbers_from,
+            setting,
             mishaps: mishaps.into(),
             dead: Vec::new(),
+            whole_at_dead: HashMap::new(),
+            partings: Partings::default(),
             next_incarnation: endpoints,
             received_before: 0,
             stats_before: Stats::default(),
             idle_events: 0,
+            counts: HashSet::new(),
+            error: None,
         }
     }
 
@@ -236,6 +280,12 @@ impl World {
         if self.idle_events > IDLE_EVENTS_MAX {
             return Some("much happens, and nothing comes of it".to_owned());
         }
+        if self.error.is_some() {
+            return self.error.take();
+        }
+        if let Some(what) = self.wrongly_told() {
+            return Some(what);
+        }
         let living: Vec<usize> = self.nodes.iter().map(|node| node.peer.me).collect();
         let late: Vec<usize> =
             self.dead.extract_if(.., |(_, until)| *until <= self.now).map(|(who, _)| who).collect();
@@ -244,8 +294,16 @@ impl World {
                 return node.peer.error.take();
             }
             let me = node.peer.me;
-            if let Some(who) = node.peer.gone.iter().find(|who| living.contains(who)) {
-                return Some(format!("{me} has given up {who}, who lives"));
+            for who in std::mem::take(&mut node.peer.gone) {
+                if !living.contains(&who) {
+                    continue;
+                }
+                if !self.partings.allowed.contains(&pair(me, who)) {
+                    return Some(format!("{me} has given up {who}, who lives"));
+                }
+                if self.partings.done.insert(pair(me, who)) {
+                    self.partings.alone.push((who, me, self.now + DEADLINE));
+                }
             }
             if let Some(who) = late.iter().find(|who| node.peer.waits_for(**who)) {
                 return Some(format!("{me} still waits for {who}, who died {DEADLINE:?} ago"));
@@ -259,16 +317,73 @@ impl World {
         None
     }
 
+    /// What was said of messages that is not so, and who waits in vain for one that gave him up. Those two
+    /// say nothing to each other any longer.
+    fn wrongly_told(&mut self) -> Option<String> {
+        for me in 0..self.nodes.len() {
+            for (to, number) in std::mem::take(&mut self.nodes[me].peer.delivered) {
+                let from = self.nodes[me].peer.me;
+                let living = self.nodes.iter().find(|node| node.peer.me == to);
+                let whole = living.map(|node| &node.peer.whole).or(self.whole_at_dead.get(&to))?;
+                if !whole.get(&from).is_some_and(|numbers| numbers.contains(&number)) {
+                    return Some(format!(
+                        "message {number} of {from} was told to be delivered and is not at {to}"
+                    ));
+                }
+            }
+            let peer = &mut self.nodes[me].peer;
+            if let Some(who) = peer.failed_needlessly() {
+                return Some(format!("a send of {} to {who}, whom it knows, has failed", peer.me));
+            }
+        }
+        let now = self.now;
+        for (who, by, _) in self.partings.alone.extract_if(.., |(_, _, until)| *until <= now) {
+            let mut nodes = self.nodes.iter();
+            if nodes.any(|node| node.peer.me == who && node.peer.waits_for(by)) {
+                return Some(format!("{who} waits for {by}, who gave it up {DEADLINE:?} ago"));
+            }
+        }
+        for me in 0..self.nodes.len() {
+            for other in 0..self.nodes.len() {
+                if self.have_parted(me, other) {
+                    self.nodes[me].todo[other] = 0;
+                }
+            }
+        }
+        None
+    }
+
+    fn have_parted(&self, one: usize, other: usize) -> bool {
+        let pair = pair(self.nodes[one].peer.me, self.nodes[other].peer.me);
+        self.partings.done.contains(&pair)
+    }
+
+    /// From now on those may give each other up whom a long partition separates.
+    fn allow_partings(&mut self) {
+        let now = self.now;
+        self.partings.cuts.retain(|cut| cut.until > now);
+        for cut in &self.partings.cuts {
+            for (one, a) in self.nodes.iter().enumerate() {
+                for (other, b) in self.nodes.iter().enumerate() {
+                    if cut.separates(one, other) {
+                        self.partings.allowed.insert(pair(a.peer.me, b.peer.me));
+                    }
+                }
+            }
+        }
+    }
+
     fn is_done(&self) -> bool {
         // What is cheap to see comes first.
         self.nodes.iter().all(|n| n.todo.iter().all(|left| *left == 0))
             && self.nodes.iter().all(|n| n.peer.sends.is_empty() && n.transport.is_drained())
             && self.mishaps.is_empty()
             && self.dead.is_empty()
+            && self.partings.alone.is_empty()
             && self.nodes.iter().enumerate().all(|(from, sender)| {
                 self.nodes.iter().enumerate().all(|(to, receiver)| {
-                    let whole = receiver.peer.whole.get(&sender.peer.me).copied();
-                    from == to || whole.unwrap_or(0) == sender.done[to]
+                    let whole = receiver.peer.whole.get(&sender.peer.me).map_or(0, HashSet::len);
+                    from == to || whole as u64 == sender.done[to] || self.have_parted(from, to)
                 })
             })
     }
@@ -284,7 +399,8 @@ impl World {
         });
         let mishap = self.mishaps.front().map(|mishap| Instant::from_nanos(1) + mishap.after);
         let deadline = self.dead.first().map(|(_, until)| *until);
-        timers.chain(self.network.next_at()).chain(mishap).chain(deadline).min()
+        let alone = self.partings.alone.first().map(|(_, _, until)| *until);
+        timers.chain(self.network.next_at()).chain(mishap).chain(deadline).chain(alone).min()
     }
 
     /// Everything that happens at this instant.
@@ -329,6 +445,13 @@ impl World {
         let shown = node.clock.shows(self.now);
         while let Some(t) = node.transport.poll_transmit(shown, &node.peer, &mut out) {
             for datagram in out[..t.len].chunks(t.segment_len) {
+                // What comes twice under a key gives away the plain text of both.
+                if let Ok((header, count)) = encrypted::read(datagram)
+                    && !self.counts.insert((header.source, count))
+                {
+                    self.error =
+                        Some(format!("{me} has encrypted two datagrams as number {count}"));
+                }
                 self.network.send(self.now, me, node_at(t.to), datagram, &mut self.random);
             }
         }
@@ -337,7 +460,14 @@ impl World {
     fn befall(&mut self, mishap: Mishap) {
         let until = self.now + mishap.lasts;
         match mishap.what {
-            What::Partition { set, one_way } => self.network.cut(Cut { set, one_way, until }),
+            What::Partition { set, one_way } => {
+                let cut = Cut { set, one_way, until };
+                self.network.cut(cut);
+                if mishap.lasts >= LONG_CUT {
+                    self.partings.cuts.push(cut);
+                    self.allow_partings();
+                }
+            }
             What::Pause { node } if node < self.nodes.len() => {
                 self.nodes[node].paused_until = self.nodes[node].paused_until.max(until);
             }
@@ -350,10 +480,10 @@ impl World {
     /// of the one before.
     fn restart(&mut self, me: usize) {
         let (who, endpoints) = (self.next_incarnation, self.nodes.len());
-        let numbers_from = self.numbers_from;
+        let numbers_from = self.setting.numbers_from;
         self.next_incarnation += 1;
         let clock = self.nodes[me].clock;
-        let mut node = Node::new(who, &mut self.random, clock, endpoints, self.encrypt);
+        let mut node = Node::new(who, &mut self.random, clock, self.setting);
         node.todo.clone_from(&self.nodes[me].todo);
         let epoch = node.epoch;
         for other in (0..endpoints).filter(|other| *other != me) {
@@ -368,6 +498,8 @@ impl World {
         self.received_before += old.peer.received;
         self.stats_before = self.stats_before.plus(old.transport.stats());
         self.dead.push((old.peer.me, self.now + DEADLINE));
+        self.whole_at_dead.insert(old.peer.me, old.peer.whole);
+        self.allow_partings();
     }
 
     fn stats(&self) -> Stats {

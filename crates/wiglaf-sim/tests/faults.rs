@@ -161,6 +161,36 @@ fn mishaps_lose_nothing_and_hang_nobody() {
     assert!((1..12).contains(&encrypted), "{encrypted} of 12 are encrypted");
 }
 
+/// Those that it separates may give each other up, each once; all others lose nothing, and whoever waits
+/// for one that has given him up is told.
+#[test]
+fn a_partition_that_outlasts_the_patience_parts_only_whom_it_separates() {
+    for (seed, one_way) in [(1, false), (2, true), (3, false)] {
+        let cut = Mishap {
+            after: Duration::from_millis(2),
+            lasts: Duration::from_secs(25),
+            what: What::Partition { set: 1, one_way },
+        };
+        let plain = Scenario::plain(seed, 4, Faults { drop: 0.05, ..Faults::NONE }, LOAD);
+        let run = Scenario { mishaps: vec![cut], ..plain }.run();
+        let report = run.unwrap_or_else(|why| panic!("{why}"));
+        // All messages among the other three, and not all of the first.
+        assert!((3000..6000).contains(&report.messages), "{} messages", report.messages);
+        assert!(report.elapsed > Duration::from_secs(20));
+    }
+}
+
+#[test]
+fn a_receiver_may_want_less_or_nothing() {
+    let faults = Faults { drop: 0.05, duplicate: 0.05, reorder: 0.05, ..Faults::NONE };
+    for seed in 0..4 {
+        let load = Load { messages_per_pair: 200, len_max: 1 << 20 };
+        let plain = Scenario::plain(seed, 3, faults, load);
+        let run = Scenario { short_buffers: true, ..plain }.run();
+        assert!(run.is_ok(), "{run:?}");
+    }
+}
+
 /// An endpoint that dies while everybody sends to it, and clocks that differ by up to 5 %.
 #[test]
 fn a_restart_between_skewed_clocks_is_survived() {
