@@ -535,6 +535,12 @@ fn credit_holds_in_every_order_of_events() {
     credit_holds(Bounds { losses: 1, timeouts: 2, ..credit() });
 }
 
+/// The message that is pulled comes in two segments.
+#[test]
+fn segments_come_to_their_places_in_every_order_of_events() {
+    credit_holds(Bounds { messages: vec![600, 700], losses: 1, ..credit() });
+}
+
 /// What is lost, or comes twice and late, may have been for a receiver that is dead by then.
 #[test]
 fn credit_holds_in_every_order_of_events_with_a_restart() {
