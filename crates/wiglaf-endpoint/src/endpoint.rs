@@ -469,6 +469,13 @@ impl Endpoint {
         self.tell_sleepers();
     }
 
+    /// `peer` owes one answer more to what is sent to it now, or one less. Without that it may be
+    /// silent as long as it likes: who awaits a message is told of a death only if something was
+    /// to be acknowledged.
+    pub fn owe(&mut self, peer: PeerId, more: bool) {
+        self.transport.owe(peer, more);
+    }
+
     /// A link that cannot be used any further, and why; each once. Its peers are gone.
     pub fn take_failure(&mut self) -> Option<(&'static str, io::Error)> {
         self.failures.pop_front()

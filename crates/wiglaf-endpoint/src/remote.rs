@@ -121,6 +121,8 @@ pub(crate) struct Initiator {
     lines: Vec<Line>,
     /// Peers whose held operations may be due.
     due: Vec<PeerId>,
+    /// Peers of operations that have ended: each owes an answer less.
+    pub(crate) ended: Vec<PeerId>,
     pub(crate) stats_answers: u64,
 }
 
@@ -330,6 +332,7 @@ impl Initiator {
         let op = operation.op;
         let line = &mut self.lines[op.peer.0 as usize];
         line.under_way -= 1;
+        self.ended.push(op.peer);
         line.late -= u32::from(operation.is_late);
         line.reads -= u32::from(operation.class == Class::Read);
         if !line.held.is_empty() {

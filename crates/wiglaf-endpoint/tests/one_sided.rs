@@ -1,15 +1,17 @@
 //! One-sided operations between two endpoints over loopback links, with and
 //! without faults.
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 use wiglaf_endpoint::{
     ATOMIC_LEN_MAX, Access, AtomicOp, Class, Completion, Element, Endpoint, Epoch, Function, Hold,
     JobKey, Outcome, PeerId, PostError, Refusal, Region, RemoteOp, Setup, Side,
 };
-use wiglaf_link::Link;
 use wiglaf_link::fault::{Fault, Rates};
+use wiglaf_link::{Deliver, Limits, Link, Sent, Train, Unreachable};
 use wiglaf_link_udp::UdpLink;
 
 const BOTH: Access = Access { read: true, write: true };
@@ -22,12 +24,62 @@ struct Pair {
     peer: PeerId,
 }
 
+/// Acknowledges, and says nothing else: of what is sent only control datagrams get through.
+struct Acknowledging(UdpLink);
+
+impl Link for Acknowledging {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn local(&self) -> SocketAddrV4 {
+        self.0.local()
+    }
+
+    fn bulk_port(&self) -> u16 {
+        self.0.bulk_port()
+    }
+
+    fn limits(&self) -> Limits {
+        self.0.limits()
+    }
+
+    fn reaches(&self, to: SocketAddrV4) -> bool {
+        self.0.reaches(to)
+    }
+
+    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        /// Where a datagram has its kind, and that of control datagrams.
+        const KIND: (usize, u8) = (2, 3);
+        if train.bytes[KIND.0] == KIND.1 { self.0.send(train) } else { Ok(Sent::All) }
+    }
+
+    fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+        self.0.recv_trains(deliver)
+    }
+
+    fn take_unreachable(&mut self) -> Option<Unreachable> {
+        self.0.take_unreachable()
+    }
+
+    fn wait_fds(&self) -> Vec<RawFd> {
+        self.0.wait_fds()
+    }
+}
+
+fn udp() -> UdpLink {
+    UdpLink::open(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap()
+}
+
 fn open(epoch: u64, faults: Option<Rates>) -> Endpoint {
-    let link = UdpLink::open(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
     let link: Box<dyn Link> = match faults {
-        Some(rates) => Box::new(Fault::new(link, epoch, rates)),
-        None => Box::new(link),
+        Some(rates) => Box::new(Fault::new(udp(), epoch, rates)),
+        None => Box::new(udp()),
     };
+    open_over(epoch, link)
+}
+
+fn open_over(epoch: u64, link: Box<dyn Link>) -> Endpoint {
     Endpoint::new(Setup {
         epoch: Epoch(epoch),
         key: JobKey([9; 16]),
@@ -39,7 +91,10 @@ fn open(epoch: u64, faults: Option<Rates>) -> Endpoint {
 }
 
 fn pair(faults: Option<Rates>) -> Pair {
-    let (mut a, mut b) = (open(1, faults), open(2, faults));
+    pair_of(open(1, faults), open(2, faults))
+}
+
+fn pair_of(mut a: Endpoint, mut b: Endpoint) -> Pair {
     let peer = a.insert(b.name());
     b.insert(a.name());
     Pair { a, b, peer }
@@ -358,4 +413,34 @@ fn a_peer_that_leaves_ends_what_is_under_way() {
     }
     outcomes.sort_by_key(|(context, _)| *context);
     assert_eq!(outcomes, [(4, Outcome::PeerGone), (5, Outcome::PeerGone)]);
+}
+
+/// The operations have been acknowledged, so nothing is sent to the dead but to ask after it.
+#[test]
+fn who_awaits_answers_of_the_dead_is_told() {
+    const COUNT: usize = 5;
+    let mut p = pair_of(open(1, None), open_over(2, Box::new(Acknowledging(udp()))));
+    let mut memory = vec![7; 8];
+    p.expose(&mut memory, BOTH);
+    let mut to = [[0; 8]; COUNT];
+    for (context, to) in to.iter_mut().enumerate() {
+        // SAFETY: the buffers outlive the operations, whose ends are awaited.
+        unsafe { p.a.post_read(&p.op(BASE, context), &[region(to)]).unwrap() };
+    }
+    let began = Instant::now();
+    while p.b.remote_stats().performed < COUNT as u64 || p.a.peer(p.peer).unwrap().in_flight > 0 {
+        p.a.progress();
+        p.b.progress();
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", p.a.stats());
+    }
+    let Pair { mut a, b, .. } = p;
+    assert!(a.pop_completion(Side::Send).is_none(), "nothing was answered");
+    drop(b); // like a process that was killed
+    let mut outcomes = Vec::new();
+    while outcomes.len() < COUNT {
+        a.progress();
+        outcomes.extend(a.pop_completion(Side::Send).map(|c| c.outcome));
+        assert!(began.elapsed() < Duration::from_secs(20), "{outcomes:?}");
+    }
+    assert_eq!(outcomes, [Outcome::PeerGone; COUNT]);
 }

@@ -46,6 +46,7 @@ pub(crate) struct Answer {
 
 #[derive(Debug)]
 struct Call {
+    peer: PeerId,
     /// Posts that have not ended yet.
     left: u8,
     /// Status and length of the answer.
@@ -270,6 +271,7 @@ impl Inner {
         let context = slot + 1;
         let answer_buffer = into.is_empty().then(|| self.buffer());
         let mut call = Call {
+            peer,
             left: 1,
             answer: None,
             into: answer_buffer.map(Lent::new),
@@ -284,6 +286,8 @@ impl Inner {
             return Err(Error::gone());
         }
         let label = Label { to: peer, is_request: true, tag: request.tag(), data: id };
+        // Its node may lose power when it has acknowledged the request.
+        self.port.endpoint.owe(peer, true);
         // Kept from here on: whatever ends while it is sent is noted.
         self.calls[slot] = Some(call);
         // SAFETY: as for `into`.
@@ -394,6 +398,9 @@ impl Inner {
         let slot = ended.context.checked_sub(1);
         let Some(call) = slot.and_then(|slot| self.calls.get_mut(slot)?.as_mut()) else { return };
         call.left = call.left.saturating_sub(1);
+        if ended.is_receive {
+            self.port.endpoint.owe(call.peer, false);
+        }
         if ended.is_receive && ended.ok {
             call.answer = Some((ended.data, ended.len));
         }
@@ -469,6 +476,10 @@ pub(crate) fn checked_count(answer: &Answer, most: usize) -> Result<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use wiglaf_endpoint::{Config, JobKey, LinkChoice};
+
     use super::*;
     use crate::testing::flooded;
 
@@ -484,6 +495,49 @@ mod tests {
         // Only bounds how long a broken test hangs.
         let end = end.recv_timeout(Duration::from_secs(60)).expect("the call ends");
         assert_eq!(end.unwrap_err().reason(), Reason::ServerGone);
+    }
+
+    fn endpoint() -> Endpoint {
+        let config = Config {
+            ip: Ipv4Addr::LOCALHOST,
+            port: 0,
+            epoch: None,
+            key: JobKey([9; 16]),
+            link: LinkChoice::Udp,
+            silence_limit: Duration::from_secs(600),
+            flow_control: true,
+            encrypt: false,
+            memory_access: true,
+            publish: false,
+            late_peeks: false,
+        };
+        wiglaf_links::open(&config).expect("udp works on loopback")
+    }
+
+    /// Its node has lost power: no pipe ends, and nothing is sent that nobody would listen to.
+    #[test]
+    fn a_call_that_was_acknowledged_ends_with_its_server() {
+        let mut server = endpoint();
+        let client = Client::new(Port::new(endpoint()));
+        let (launched, output) = Launched::without_end();
+        let id = client.attach(server.name(), launched);
+        let peer = client.lock().servers[&id].peer;
+        // SAFETY: no memory of ours is lent.
+        let call = unsafe { client.start(id, &Request::Close { handle: 1 }, &[], &[]) };
+        let call = call.expect("the server is attached");
+        let began = Instant::now();
+        let in_time = || assert!(began.elapsed() < Duration::from_secs(20), "it hangs");
+        while client.lock().port.endpoint.peer(peer).expect("attached").in_flight > 0 {
+            client.lock().progress();
+            server.progress();
+            in_time();
+        }
+        drop(server);
+        while !client.has_ended(call) {
+            in_time();
+        }
+        assert_eq!(client.wait(call).unwrap_err().reason(), Reason::ServerGone);
+        drop(output);
     }
 
     #[test]

@@ -204,6 +204,14 @@ impl Launched {
         }
     }
 
+    /// One of a node that has lost power: while the descriptor is open, its output does not end.
+    #[cfg(test)]
+    pub(crate) fn without_end() -> (Self, OwnedFd) {
+        let (pulse, output) = pipe().expect("a pipe");
+        let child = Command::new("true").spawn().expect("true runs");
+        (Self { line: None, pulse, holder: Holder::Child(child) }, output)
+    }
+
     /// Whether the server has ended; it says nothing more on its output.
     pub(crate) fn has_ended(&self) -> bool {
         self.is_readable(Duration::ZERO)

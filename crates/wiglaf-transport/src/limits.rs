@@ -78,7 +78,7 @@ pub const PTO_MIN: Duration = Duration::from_micros(150);
 /// How long a peer that was never heard may have no listener: the processes of
 /// a job do not start at the same moment.
 pub const START_LIMIT: Duration = Duration::from_secs(10);
-/// After so much silence a peer that owes bytes or a grant, and no acknowledgement, is asked for one.
+/// After so much silence a peer that owes bytes, a grant or an answer, and no acknowledgement, is asked for one.
 pub const SILENCE_CHECK: Duration = Duration::from_secs(1);
 /// Longest probe timeout, after backing off.
 pub const PTO_MAX: Duration = Duration::from_millis(200);

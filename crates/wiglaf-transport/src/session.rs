@@ -152,6 +152,8 @@ pub(crate) struct Session {
     pub(crate) pulls: u32,
     /// Bytes of them that have not come.
     pub(crate) missing: u64,
+    /// Answers that the upper side awaits.
+    pub(crate) answers: u32,
     /// What the peer sends without having been asked.
     pub(crate) unasked: Option<Unasked>,
     /// So many long messages to the peer wait to be asked for; it had no buffers of late.
@@ -215,6 +217,7 @@ impl Session {
             pending_sends: 0,
             pulls: 0,
             missing: 0,
+            answers: 0,
             unasked: None,
             unasked_pause: 0,
             bulk_granted_len: 0,
@@ -254,10 +257,10 @@ impl Session {
             && (!self.uses_bulk || (self.jobs.is_empty() && self.bulk.is_idle()))
     }
 
-    /// Whether the peer owes something that is no acknowledgement: bytes, or a grant.
+    /// Whether the peer owes something that is no acknowledgement: bytes, a grant, or an answer.
     pub(crate) fn awaits(&self) -> bool {
-        let awaits = self.pulls > 0 || self.partial.is_some() || self.pending_sends > 0;
-        awaits && self.state == State::Open
+        let asked = self.pulls > 0 || self.pending_sends > 0 || self.answers > 0;
+        (asked || self.partial.is_some()) && self.state == State::Open
     }
 
     /// Nothing goes on: gives back the memory that a burst has made it take.

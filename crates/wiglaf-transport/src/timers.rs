@@ -104,7 +104,7 @@ impl Transport {
         let is_silent = now.since(session.heard_at) >= SILENCE_CHECK;
         if is_silent && session.awaits() && session.is_drained() {
             //= docs/protocol.md#8-ending
-            //# An endpoint that awaits bytes or a grant of a peer, and no acknowledgement, MUST send it an empty ordered datagram when it was silent for 1 s.
+            //# An endpoint that awaits bytes, a grant or an answer of a peer, and no acknowledgement, MUST send it an empty ordered datagram when it was silent for 1 s.
             session.queue.push_back(Body::default());
             wake = true;
         }

@@ -472,6 +472,16 @@ impl Transport {
         }
     }
 
+    /// `peer` owes one answer more to what is handed over now, or one less: that is, a message
+    /// that it does not send of its own accord. Who owes one and falls silent is asked whether he
+    /// is there.
+    pub fn owe(&mut self, peer: PeerId, more: bool) {
+        if let Some(session) = self.sessions.get_mut(peer.0 as usize) {
+            let answers = session.answers;
+            session.answers = if more { answers + 1 } else { answers.saturating_sub(1) };
+        }
+    }
+
     /// Whether nothing was exchanged with `peer`, nor is waiting to be.
     #[must_use]
     pub fn is_fresh(&self, peer: PeerId) -> bool {
@@ -514,6 +524,7 @@ impl Transport {
             sink.sent(token, orderly);
         }
         self.sessions[index as usize].pending_sends = 0;
+        self.sessions[index as usize].answers = 0;
         self.sends.drain_where(|s| s.peer == index, |s| sink.sent(s.token, orderly && s.last));
         self.pulls.drain_where(|p| p.peer == index, |p| sink.pulled(p.token, false));
         if std::mem::take(&mut self.sessions[index as usize].pulls) > 0 {

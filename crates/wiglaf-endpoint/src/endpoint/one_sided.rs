@@ -162,6 +162,7 @@ impl Endpoint {
             }
         };
         self.books.remote.started(id, token.is_some());
+        self.transport.owe(peer, true);
         if let Some(token) = token
             && self.books.remote.is_inject(id)
             && let Some(sending) = self.books.sending_mut(token)
@@ -203,6 +204,9 @@ impl Endpoint {
     pub(super) fn serve(&mut self) {
         if !self.books.target.is_idle() {
             self.answer();
+        }
+        while let Some(peer) = self.books.remote.ended.pop() {
+            self.transport.owe(peer, false);
         }
         let mut full = Vec::new();
         while let Some(id) = self.books.remote.next_due() {
