@@ -295,11 +295,12 @@ impl Books {
                 let event = self.target.end(peer, arriving, false);
                 self.recvs_done.extend(event);
             }
+            Some(Pulling::Remote(peer, arriving)) => self.target.refuse(peer, &arriving),
             Some(Pulling::Answer(Some(id))) => {
                 let ended = self.remote.answer_ends(id, complete);
                 self.sends_done.extend(ended);
             }
-            Some(Pulling::Active(_) | Pulling::Remote(..) | Pulling::Answer(None)) | None => {}
+            Some(Pulling::Active(_) | Pulling::Answer(None)) | None => {}
         }
     }
 
@@ -590,3 +591,6 @@ impl Sink for Books {
         self.gone.push_back((peer, why));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,6 +36,8 @@ pub enum Refusal {
     Bounds,
     /// A function, type or length that makes no sense.
     Malformed,
+    /// The target had no room to ask for what was announced.
+    Room,
 }
 
 /// Why memory was not exposed.

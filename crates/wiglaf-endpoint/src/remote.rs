@@ -76,6 +76,8 @@ pub struct RemoteStats {
     pub refused_bounds: u64,
     /// Refused to peers: not a function, type or length that is known.
     pub refused_malformed: u64,
+    /// Announced by peers, and not to be had: no room to ask for it, or they ended meanwhile.
+    pub refused_room: u64,
     /// Answers to operations that were not under way.
     pub refused_answers: u64,
 }
@@ -371,6 +373,7 @@ fn status_outcome(status: u64) -> Outcome {
         1 => Outcome::Refused(Refusal::Key),
         2 => Outcome::Refused(Refusal::Access),
         3 => Outcome::Refused(Refusal::Bounds),
+        5 => Outcome::Refused(Refusal::Room),
         _ => Outcome::Refused(Refusal::Malformed),
     }
 }

@@ -89,6 +89,7 @@ impl Endpoint {
             ("drop_remote_access", remote.refused_access),
             ("drop_remote_bounds", remote.refused_bounds),
             ("drop_remote_malformed", remote.refused_malformed),
+            ("drop_remote_room", remote.refused_room),
             ("drop_remote_answer", remote.refused_answers),
             ("drop_link_malformed", sum(|d| d.malformed)),
             ("drop_link_unsent", sum(|d| d.unsent)),

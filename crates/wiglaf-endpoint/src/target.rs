@@ -167,6 +167,12 @@ impl Target {
         }
     }
 
+    /// Of an operation that was announced nothing can be had.
+    pub(crate) fn refuse(&mut self, peer: PeerId, arriving: &Arriving) {
+        let (Arriving::Write { envelope, .. } | Arriving::Whole { envelope, .. }) = arriving;
+        self.reply(peer, envelope, Err(Refusal::Room), None, 0);
+    }
+
     /// Owes the answer; tells the application, if it is to know.
     fn reply(
         &mut self,
@@ -184,6 +190,7 @@ impl Target {
             Err(Refusal::Access) => (2, &mut self.stats.refused_access),
             Err(Refusal::Bounds) => (3, &mut self.stats.refused_bounds),
             Err(Refusal::Malformed) => (4, &mut self.stats.refused_malformed),
+            Err(Refusal::Room) => (5, &mut self.stats.refused_room),
         };
         *counter += 1;
         let is_done = outcome.is_ok();

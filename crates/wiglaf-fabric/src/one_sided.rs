@@ -165,5 +165,6 @@ pub(crate) fn refusal_errno(outcome: Outcome) -> Option<Errno> {
         wiglaf_endpoint::Refusal::Access => fi::FI_EACCES,
         wiglaf_endpoint::Refusal::Bounds => fi::FI_EINVAL,
         wiglaf_endpoint::Refusal::Malformed => fi::FI_EOPNOTSUPP,
+        wiglaf_endpoint::Refusal::Room => fi::FI_EAGAIN,
     }))
 }
