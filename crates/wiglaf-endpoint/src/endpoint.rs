@@ -375,6 +375,10 @@ impl Endpoint {
         let mut sent = false;
         for _ in 0..self.stalled.len() {
             let Some((transmit, bytes)) = self.stalled.pop_front() else { break };
+            if self.transport.is_gone(transmit.peer) {
+                self.transport.release(transmit.peer);
+                continue;
+            }
             match self.links[transmit.path].send(&as_train(&transmit, &bytes)) {
                 Ok(Sent::All | Sent::Lent) => {
                     self.transport.release(transmit.peer);

@@ -161,6 +161,38 @@ fn a_full_ring_holds_up_only_its_own_peer() {
     }
 }
 
+/// Who sleeps with a train that waits for room gets up soon to offer it again.
+#[test]
+fn nothing_waits_for_room_at_a_peer_that_was_given_up() {
+    /// Longer than until the next offer.
+    const LONG: Duration = Duration::from_millis(1);
+    let (mut a, stopped) = (shm(6), shm(7));
+    let to_stopped = a.insert(stopped.name());
+    let mut payload = vec![5; 30_000];
+    for _ in 0..40 {
+        send(&mut a, to_stopped, 1, &mut payload).expect("not too much");
+    }
+    for _ in 0..1000 {
+        a.progress();
+    }
+    let nap = a.lie_down(PATIENCE).expect("nothing has arrived");
+    assert!(nap.limit() < LONG, "its ring is full");
+    a.get_up();
+    a.give_up(to_stopped);
+    let began = Instant::now();
+    loop {
+        let nap = a.lie_down(PATIENCE).expect("nothing has arrived");
+        let limit = nap.limit();
+        a.get_up();
+        if limit >= LONG {
+            break;
+        }
+        // A timer that was set before may be due first.
+        a.progress();
+        assert!(began.elapsed() < PATIENCE, "it is still offered");
+    }
+}
+
 #[test]
 fn a_message_that_is_still_arriving_can_be_discarded() {
     const COUNT: usize = 5;
