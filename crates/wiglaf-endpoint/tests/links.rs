@@ -351,6 +351,37 @@ fn a_link_that_fails_ends_what_waits_for_it() {
     assert_eq!(recv(&mut a, 6, &mut into), Err(PostError::PeerGone));
 }
 
+/// Nothing that it sends tells it.
+#[test]
+fn a_link_that_fails_ends_what_is_only_received() {
+    for open in [packet_link as fn(&Node) -> Box<dyn Link>, xdp_link] {
+        let Some(pair) = Pair::or_skip(1500) else { return };
+        let mut a = endpoint(fresh_epoch(), open(&pair.a));
+        let mut into = vec![0; 100];
+        recv(&mut a, 3, &mut into).expect("a link is there");
+        pair.a.ip(&["link", "delete", INTERFACE]).expect("it was there");
+        let lost = completion(&mut a, Side::Recv, &mut []);
+        assert_eq!((lost.context, lost.outcome), (3, Outcome::PeerGone));
+        assert!(a.take_failure().is_some(), "the failure is reported");
+    }
+}
+
+/// The error that the kernel leaves with the socket is no arrival.
+#[test]
+fn an_interface_that_is_down_keeps_nobody_awake() {
+    for open in [packet_link as fn(&Node) -> Box<dyn Link>, xdp_link] {
+        let Some(pair) = Pair::or_skip(1500) else { return };
+        let mut a = endpoint(fresh_epoch(), open(&pair.a));
+        for state in ["down", "up"] {
+            pair.a.ip(&["link", "set", INTERFACE, state]).expect("it is there");
+            let nap = a.lie_down(PATIENCE).expect("nothing has arrived");
+            assert!(!is_rung(&nap), "{state}");
+            a.get_up();
+        }
+        assert!(a.take_failure().is_none());
+    }
+}
+
 /// A socket whose interface is gone is readable for ever.
 #[test]
 fn a_link_that_has_failed_keeps_nobody_awake() {

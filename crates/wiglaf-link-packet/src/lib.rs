@@ -67,6 +67,8 @@ pub struct PacketLink {
     plain_poll: BulkPoll,
     bulk_poll: BulkPoll,
     report_polls: u32,
+    /// Why it is not to be used any further, until that has been told.
+    failed: Option<io::Error>,
     frame: Vec<u8>,
     malformed: u64,
     lost: u64,
@@ -199,6 +201,7 @@ impl PacketLink {
             plain_poll: BulkPoll::with_stride(IDLE_STRIDE),
             bulk_poll: BulkPoll::with_stride(BULK_IDLE_STRIDE),
             report_polls: 0,
+            failed: None,
             frame: Vec::with_capacity(OFFLOAD_LEN + HEADERS_LEN + COPIED_LEN_MAX),
             malformed: 0,
             lost: 0,
@@ -221,6 +224,13 @@ impl PacketLink {
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost + self.plain.lost() + self.bulk.lost()
+    }
+
+    /// Who only receives is not told by a send that its interface is gone.
+    fn check(&mut self) {
+        if let Err(error) = self.ring.check() {
+            self.failed = Some(error);
+        }
     }
 
     fn send_frames(&mut self, train: &Train<'_>) -> io::Result<Sent> {
@@ -398,6 +408,9 @@ impl Link for PacketLink {
     }
 
     fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         let local = self.plain.local();
         let malformed = &mut self.malformed;
         let mut count =
@@ -422,6 +435,7 @@ impl Link for PacketLink {
         if self.report_polls == 0 {
             self.report_polls = REPORT_STRIDE;
             self.plain.collect_refused();
+            self.check();
         }
         self.report_polls -= 1;
         self.plain.take_refused().or_else(|| self.bulk.take_refused())
@@ -443,7 +457,8 @@ impl Link for PacketLink {
         self.plain_poll.look_next();
         self.bulk_poll.look_next();
         self.report_polls = 0;
-        self.ring.has_frame()
+        self.check();
+        self.failed.is_some() || self.ring.has_frame()
     }
 }
 

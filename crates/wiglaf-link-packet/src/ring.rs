@@ -178,6 +178,32 @@ impl Ring {
         status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
+    /// Whether the interface is still there. One that goes down leaves an error with the socket, which
+    /// wakes all who sleep on it until somebody reads it.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        let mut error: libc::c_int = 0;
+        let mut len = mem::size_of_val(&error) as libc::socklen_t;
+        // SAFETY: the pointers are to live values, the second says how long the first is.
+        unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ERROR,
+                (&raw mut error).cast(),
+                &raw mut len,
+            )
+        };
+        // SAFETY: all-zero bytes are a valid address.
+        let mut at: libc::sockaddr_ll = unsafe { mem::zeroed() };
+        let mut len = mem::size_of_val(&at) as libc::socklen_t;
+        // SAFETY: as above.
+        let status = unsafe {
+            libc::getsockname(self.socket.as_raw_fd(), (&raw mut at).cast(), &raw mut len)
+        };
+        let is_gone = status == 0 && at.sll_ifindex <= 0;
+        if is_gone { Err(io::Error::from_raw_os_error(libc::ENODEV)) } else { Ok(()) }
+    }
+
     /// Frames that were longer than a place.
     pub(crate) fn truncated(&self) -> u64 {
         self.truncated

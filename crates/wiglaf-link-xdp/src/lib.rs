@@ -76,6 +76,8 @@ pub struct XdpLink {
     plain_poll: BulkPoll,
     bulk_poll: BulkPoll,
     report_polls: u32,
+    /// Why it is not to be used any further, until that has been told.
+    failed: Option<io::Error>,
     malformed: u64,
     lost: u64,
     // After the socket: until it has gone, the program knows of it.
@@ -184,6 +186,7 @@ impl XdpLink {
             plain_poll: BulkPoll::with_stride(IDLE_STRIDE),
             bulk_poll: BulkPoll::with_stride(BULK_IDLE_STRIDE),
             report_polls: 0,
+            failed: None,
             malformed: 0,
             lost: 0,
             _gate: gate,
@@ -200,6 +203,13 @@ impl XdpLink {
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost + self.plain.lost() + self.bulk.lost()
+    }
+
+    /// Who only receives is not told by a send that its interface is gone.
+    fn check(&mut self) {
+        if self.socket.is_cut_off() {
+            self.failed = Some(io::Error::from_raw_os_error(libc::ENODEV));
+        }
     }
 
     fn send_frames(&mut self, train: &Train<'_>) -> io::Result<Sent> {
@@ -325,6 +335,9 @@ impl Link for XdpLink {
     }
 
     fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         let local = self.plain.local();
         let malformed = &mut self.malformed;
         let mut count = self.socket.consume(BATCH_MAX, |bytes| match frame::parse(bytes, local) {
@@ -348,6 +361,7 @@ impl Link for XdpLink {
         if self.report_polls == 0 {
             self.report_polls = REPORT_STRIDE;
             self.plain.collect_refused();
+            self.check();
         }
         self.report_polls -= 1;
         self.plain.take_refused().or_else(|| self.bulk.take_refused())
@@ -369,7 +383,8 @@ impl Link for XdpLink {
         self.plain_poll.look_next();
         self.bulk_poll.look_next();
         self.report_polls = 0;
-        self.socket.has_frame()
+        self.check();
+        self.failed.is_some() || self.socket.has_frame()
     }
 }
 
