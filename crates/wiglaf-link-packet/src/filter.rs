@@ -20,7 +20,10 @@ const RETURN: u16 = 0x06;
 const ANCILLARY: u32 = 0xffff_f000;
 const PACKET_TYPE: u32 = ANCILLARY + 4;
 const INTERFACE_INDEX: u32 = ANCILLARY + 8;
-const VLAN_TAG_PRESENT: u32 = ANCILLARY + 48;
+const VLAN_TAG: u32 = ANCILLARY + 44;
+
+/// The part of a tag that names a VLAN.
+const VLAN_NUMBER: u32 = 0x0fff;
 
 const WHOLE: u32 = u32::MAX;
 const NOTHING: u32 = 0;
@@ -38,7 +41,8 @@ enum Test {
 }
 
 /// Unfragmented UDP/IPv4 datagrams without IP options for `local`, addressed
-/// to this host, on no VLAN. The port comes first: it tells most strangers.
+/// to this host, on no VLAN: a tag with number 0 says only how urgent a frame is. The port comes
+/// first: it tells most strangers.
 pub(crate) fn for_datagrams_to(local: SocketAddrV4) -> Vec<sock_filter> {
     let checks = [
         Check { load: LOAD_HALF, at: 36, test: Test::Is(u32::from(local.port())) },
@@ -48,7 +52,7 @@ pub(crate) fn for_datagrams_to(local: SocketAddrV4) -> Vec<sock_filter> {
         Check { load: LOAD_BYTE, at: 23, test: Test::Is(17) },
         Check { load: LOAD_HALF, at: 20, test: Test::HasNoBitOf(0x3fff) },
         Check { load: LOAD_WORD, at: PACKET_TYPE, test: Test::Is(0) },
-        Check { load: LOAD_WORD, at: VLAN_TAG_PRESENT, test: Test::Is(0) },
+        Check { load: LOAD_WORD, at: VLAN_TAG, test: Test::HasNoBitOf(VLAN_NUMBER) },
     ];
     let mut program = Vec::with_capacity(checks.len() * 2 + 2);
     for (done, check) in checks.iter().enumerate() {

@@ -316,6 +316,34 @@ fn malformed_frames_are_dropped_and_counted() {
     assert_eq!(b.malformed(), refused_by_parser.len() as u64);
 }
 
+/// The stack takes them, too, so they are for the ring: the socket beside it is deaf to this interface.
+#[test]
+fn frames_with_a_priority_and_no_vlan_arrive() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let mut b = open(&pair.b);
+    let injector = injector(&pair.a);
+    let from = SocketAddrV4::new(pair.a.ip, 777);
+    let ends = Ends {
+        from_mac: interface_of_in(&pair.a).mac.expect("Ethernet"),
+        to_mac: interface_of_in(&pair.b).mac.expect("Ethernet"),
+        from,
+        to: b.local(),
+    };
+    let tagged = |tag: u16, payload: &[u8; 5]| {
+        let plain = headers(&ends, 5).expect("it fits");
+        let (addresses, rest) = plain.split_at(12);
+        let (kind, tag) = ([0x81, 0], tag.to_be_bytes());
+        let parts: [&[u8]; 6] = [&offload::NONE, addresses, &kind, &tag, rest, payload];
+        parts.concat()
+    };
+    let (urgent, vlan_3) = (tagged(5 << 13, b"hello"), tagged(5 << 13 | 3, b"other"));
+    for frame in [&vlan_3, &urgent, &vlan_3, &urgent] {
+        injector.send(frame).expect("sent");
+    }
+    assert_eq!(receive(&mut b, 2), vec![(from, b"hello".to_vec()); 2]);
+    assert_eq!(b.malformed(), 0);
+}
+
 #[test]
 fn overlong_frames_are_dropped_and_counted() {
     let Some(pair) = Pair::or_skip(65_535) else { return };
