@@ -163,9 +163,9 @@ pub unsafe extern "C" fn wiglaf_send(
 
 fn poll(h: &Handle) -> c_int {
     h.sender.borrow_mut().progress();
-    let mut count = 0;
+    let (mut count, mut due) = (0, h.sender.borrow().due());
     loop {
-        let Some((handler, m)) = h.sender.borrow_mut().receive() else { return count };
+        let Some((handler, m)) = h.sender.borrow_mut().receive(&mut due) else { return count };
         let run = h.handlers.borrow().get(&handler).copied();
         if let Some((run, user)) = run {
             let payload = m.payload.as_ptr().cast();

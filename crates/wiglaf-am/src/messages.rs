@@ -1,6 +1,6 @@
 //! Sending, and running the handlers of what arrives.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use wiglaf_endpoint::{
@@ -30,7 +30,14 @@ pub struct Sender {
     rank: usize,
     /// The other ranks' places; a rank's own message needs no wire.
     peers: Vec<PeerId>,
-    to_self: Vec<(u64, Message)>,
+    to_self: VecDeque<(u64, Message)>,
+}
+
+/// How many messages are still to be handled.
+#[derive(Debug)]
+pub(crate) struct Due {
+    to_self: usize,
+    active: usize,
 }
 
 /// A process's part in a job.
@@ -56,7 +63,7 @@ impl Sender {
         let peers =
             job.members.iter().map(|m| endpoint.insert(Address { at: m.at, epoch: m.epoch }));
         let peers = peers.collect();
-        Ok(Self { endpoint, rank: job.rank, peers, to_self: Vec::new() })
+        Ok(Self { endpoint, rank: job.rank, peers, to_self: VecDeque::new() })
     }
 
     /// This process's rank.
@@ -87,7 +94,7 @@ impl Sender {
         let peer = *self.peers.get(to).ok_or(Error::NoSuchRank(to))?;
         if to == self.rank {
             let message = Message { source: to, data, payload: payload.to_vec() };
-            self.to_self.push((handler, message));
+            self.to_self.push_back((handler, message));
             return Ok(());
         }
         let op = SendOp {
@@ -121,12 +128,19 @@ impl Sender {
         }
     }
 
-    /// The next message, with its handler's number.
-    pub(crate) fn receive(&mut self) -> Option<(u64, Message)> {
-        if !self.to_self.is_empty() {
-            return Some(self.to_self.remove(0));
+    /// What is here now: what handlers make come is for the next time, or they could keep us for ever.
+    pub(crate) fn due(&self) -> Due {
+        Due { to_self: self.to_self.len(), active: self.endpoint.active_len() }
+    }
+
+    /// The next message of those, with its handler's number.
+    pub(crate) fn receive(&mut self, due: &mut Due) -> Option<(u64, Message)> {
+        if due.to_self > 0 {
+            due.to_self -= 1;
+            return self.to_self.pop_front();
         }
-        loop {
+        while due.active > 0 {
+            due.active -= 1;
             let m = self.endpoint.pop_active()?;
             // Who is not in the job has its key all the same; it has no rank to answer to.
             if let Some(source) = self.peers.iter().position(|peer| *peer == m.source) {
@@ -134,6 +148,7 @@ impl Sender {
                 return Some((m.handler, Message { source, data, payload: m.payload }));
             }
         }
+        None
     }
 
     /// The next rank that was found to have ended, each once.
@@ -219,8 +234,8 @@ impl Messages {
     /// Runs the handlers of what has arrived; answers how many messages that was.
     pub fn poll(&mut self) -> usize {
         self.sender.progress();
-        let mut count = 0;
-        while let Some((handler, message)) = self.sender.receive() {
+        let (mut count, mut due) = (0, self.sender.due());
+        while let Some((handler, message)) = self.sender.receive(&mut due) {
             if let Some(run) = self.handlers.get_mut(&handler) {
                 run(&mut self.sender, &message);
             }
@@ -247,5 +262,54 @@ impl Drop for Messages {
     /// Waits until what was sent has arrived, then says good-bye.
     fn drop(&mut self) {
         self.sender.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+    use std::rc::Rc;
+
+    use wiglaf_endpoint::Epoch;
+
+    use super::*;
+    use crate::Member;
+
+    const AGAIN: u64 = 1;
+    const HELLO: u64 = 2;
+
+    fn two_ranks() -> [Messages; 2] {
+        let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let ports = sockets.map(|socket| socket.local_addr().unwrap().port());
+        let at = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        let members = ports.map(|port| Member { at: at(port), epoch: Epoch::UNKNOWN }).to_vec();
+        [0, 1].map(|rank| Messages::join(&Job { rank, members: members.clone() }).unwrap())
+    }
+
+    #[test]
+    fn a_handler_that_sends_to_its_own_rank_holds_up_nobody() {
+        /// So that a broken test ends.
+        const CALLS_MAX: u32 = 100_000;
+        let [mut a, mut b] = two_ranks();
+        let (calls, greeted) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
+        let (count, greet) = (Rc::clone(&calls), Rc::clone(&greeted));
+        a.on(AGAIN, move |sender, message| {
+            count.set(count.get() + 1);
+            if count.get() < CALLS_MAX {
+                sender.send(message.source, AGAIN, 0, &[]).unwrap();
+            }
+        });
+        a.on(HELLO, move |_, _| greet.set(true));
+        a.send(0, AGAIN, 0, &[]).unwrap();
+        assert_eq!((a.poll(), calls.get()), (1, 1));
+        b.send(0, HELLO, 0, &[]).unwrap();
+        let began = Instant::now();
+        while !greeted.get() {
+            assert!((1..=2).contains(&a.wait(Duration::from_secs(1))));
+            b.poll();
+            assert!(began.elapsed() < Duration::from_secs(20), "{} calls", calls.get());
+        }
+        drop(a); // so that it acknowledges
     }
 }

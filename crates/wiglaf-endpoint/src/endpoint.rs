@@ -458,6 +458,12 @@ impl Endpoint {
         Some(message)
     }
 
+    /// How many active messages can be popped.
+    #[must_use]
+    pub fn active_len(&self) -> usize {
+        self.books.active.len()
+    }
+
     /// The next peer that was found to be gone, and why.
     pub fn pop_gone(&mut self) -> Option<(PeerId, wiglaf_transport::Gone)> {
         self.books.gone.pop_front()
