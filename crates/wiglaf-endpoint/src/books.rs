@@ -7,6 +7,7 @@ use wiglaf_link::near::Payload as Bytes;
 use wiglaf_transport::{Gone, PeerId, Sink, Wanted};
 use wiglaf_wire::{Class, Envelope};
 
+use crate::active::{Actives, Announcement};
 use crate::content::Content;
 use crate::matching::{Matching, Payload, Posted, Unexpected};
 use crate::remote::Initiator;
@@ -45,7 +46,8 @@ pub(crate) struct Receiving {
 #[derive(Debug)]
 pub(crate) enum Pulling {
     ToUser(Receiving),
-    Active(ActiveMessage),
+    /// And whether it has its place among those that wait.
+    Active(ActiveMessage, bool),
     /// An operation on exposed memory.
     Remote(PeerId, Arriving),
     /// The answer to an operation; one that nobody awaits has no number.
@@ -80,8 +82,7 @@ pub(crate) struct Books {
     pulling: Table<Pulling>,
     pub(crate) assembling: HashMap<PeerId, Assembly, ByPeer>,
     multi: Table<MultiBuffer>,
-    /// Active messages, and whether each was charged: one that was announced was not.
-    pub(crate) active: VecDeque<(ActiveMessage, bool)>,
+    pub(crate) active: Actives,
     serial: u64,
     sends_done: VecDeque<Completion>,
     recvs_done: VecDeque<Completion>,
@@ -129,7 +130,7 @@ impl Books {
 
     pub(crate) fn has_completion(&self) -> bool {
         let done = [&self.sends_done, &self.recvs_done, &self.steps_done];
-        done.iter().any(|queue| !queue.is_empty()) || !self.active.is_empty()
+        done.iter().any(|queue| !queue.is_empty()) || self.active.is_due()
     }
 
     /// Whether no one-sided operation of this side, or of a peer, is under way.
@@ -286,11 +287,29 @@ impl Books {
         Wanted { len, token }
     }
 
+    /// The same for an active message; `parked` if it has its place among those that wait.
+    pub(crate) fn begin_active(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        total: u64,
+        parked: bool,
+    ) -> Wanted {
+        let len = total.min(ACTIVE_LEN_MAX as u64);
+        let message = active(peer, envelope, vec![0; len as usize]);
+        self.active.reserve(message.payload.len());
+        let token = self.pulling.insert(Pulling::Active(message, parked)) as u64;
+        Wanted { len, token }
+    }
+
     /// A pull of nothing ends at once.
     pub(crate) fn end_pull(&mut self, token: u64, complete: bool) {
         match self.pulling.remove(token as usize) {
             Some(Pulling::ToUser(receiving)) => self.end_recv(&receiving, complete),
-            Some(Pulling::Active(message)) if complete => self.active.push_back((message, false)),
+            Some(Pulling::Active(message, parked)) if complete => {
+                self.active.fetched(message, parked);
+            }
+            Some(Pulling::Active(message, parked)) => self.active.lost(&message, parked),
             Some(Pulling::Remote(peer, arriving)) if complete => {
                 let event = self.target.end(peer, arriving, false);
                 self.recvs_done.extend(event);
@@ -300,7 +319,7 @@ impl Books {
                 let ended = self.remote.answer_ends(id, complete);
                 self.sends_done.extend(ended);
             }
-            Some(Pulling::Active(_) | Pulling::Answer(None)) | None => {}
+            Some(Pulling::Answer(None)) | None => {}
         }
     }
 
@@ -343,7 +362,7 @@ impl Books {
         payload: &dyn Bytes,
     ) -> bool {
         if envelope.class == Class::Active {
-            self.active.push_back((active(peer, envelope, copy_of(payload)), true));
+            self.active.arrived(active(peer, envelope, copy_of(payload)));
             return false;
         }
         let total = payload.len() as u64;
@@ -377,10 +396,12 @@ impl Books {
         elsewhere: impl FnOnce() -> Payload,
     ) -> Option<Wanted> {
         if envelope.class == Class::Active {
-            let len = total.min(ACTIVE_LEN_MAX as u64);
-            let message = active(peer, envelope, vec![0; len as usize]);
-            let token = self.pulling.insert(Pulling::Active(message)) as u64;
-            return Some(Wanted { len, token });
+            if self.active.has_room() {
+                return Some(self.begin_active(peer, envelope, total, false));
+            }
+            let (envelope, payload) = (*envelope, elsewhere());
+            self.active.park(Announcement { peer, envelope, total, payload });
+            return None;
         }
         if let Some(receiving) = self.receiving(peer, envelope, total) {
             return Some(self.begin_pull(receiving));
@@ -398,7 +419,7 @@ impl Books {
     ) -> Option<R> {
         match self.pulling.get_mut(token as usize)? {
             Pulling::ToUser(r) => Some(r.posted.regions.with_room(offset, len, f)),
-            Pulling::Active(message) => {
+            Pulling::Active(message, _) => {
                 let room = message.payload.get_mut(offset..offset.checked_add(len)?)?;
                 Some(f(&mut [crate::memory::as_room(room)]))
             }
@@ -511,7 +532,7 @@ impl Sink for Books {
                 true
             }
             Some(Assembly::Active(message)) => {
-                self.active.push_back((message, true));
+                self.active.arrived(message);
                 false
             }
             Some(Assembly::Remote { arriving, .. }) => {
@@ -554,7 +575,7 @@ impl Sink for Books {
     fn segment(&mut self, token: u64, offset: u64, payload: &[u8]) {
         match self.pulling.get_mut(token as usize) {
             Some(Pulling::ToUser(r)) => r.posted.regions.write(offset as usize, payload),
-            Some(Pulling::Active(message)) => {
+            Some(Pulling::Active(message, _)) => {
                 let at = offset as usize;
                 if let Some(out) = message.payload.get_mut(at..at + payload.len()) {
                     out.copy_from_slice(payload);

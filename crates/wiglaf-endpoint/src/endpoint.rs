@@ -27,10 +27,7 @@ use crate::setup::{Setup, path_of};
 use crate::sleep::Sleepers;
 use crate::trains::{Trains, as_train};
 use crate::waiting::Waiting;
-use crate::{
-    ACTIVE_LEN_MAX, ActiveMessage, Address, CompleteWhen, Completion, Outcome, PostError, SendOp,
-    Side,
-};
+use crate::{ACTIVE_LEN_MAX, Address, CompleteWhen, Completion, Outcome, PostError, SendOp, Side};
 
 /// Trains that one call of progress sends before it looks for arrivals again.
 const TRAINS_PER_PROGRESS: usize = 8;
@@ -447,21 +444,6 @@ impl Endpoint {
     #[must_use]
     pub fn has_completed(&self, side: Side) -> bool {
         self.books.has_completed(side)
-    }
-
-    /// The next active message that has arrived.
-    pub fn pop_active(&mut self) -> Option<ActiveMessage> {
-        let (message, charged) = self.books.active.pop_front()?;
-        if charged {
-            self.consume(message.source, message.payload.len() as u64);
-        }
-        Some(message)
-    }
-
-    /// How many active messages can be popped.
-    #[must_use]
-    pub fn active_len(&self) -> usize {
-        self.books.active.len()
     }
 
     /// The next peer that was found to be gone, and why.

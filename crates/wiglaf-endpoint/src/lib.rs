@@ -7,6 +7,7 @@
 //! Matching follows MPI and libfabric: a receive matches by class, source and
 //! `(tag ^ wanted) & !ignore == 0`, in order of arrival and of posting.
 
+mod active;
 mod atomics;
 mod books;
 mod content;

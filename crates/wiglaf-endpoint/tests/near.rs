@@ -277,6 +277,35 @@ fn a_long_active_message_gives_no_credit_back() {
     }
 }
 
+/// Credit bounds what comes unasked; the rest is not fetched before there is room.
+#[test]
+fn active_messages_that_nobody_takes_stay_with_their_sender() {
+    const COUNT: u64 = 1000;
+    const LEN: usize = 4096;
+    for memory_access in [true, false] {
+        let mut p = pair(memory_access);
+        let mut bytes = pattern(LEN);
+        for n in 0..COUNT {
+            let op = SendOp { class: Class::Active, data: Some(n), ..send_op(p.a_to_b, 1) };
+            while send(&mut p.a, &op, &mut bytes).is_err() {
+                p.a.progress();
+                p.b.progress();
+            }
+        }
+        until(&mut p.b, Some(&mut p.a), |b| (b.active_len() as u64 == COUNT).then_some(()));
+        assert!(p.b.active_held() <= CREDIT_INITIAL + LEN as u64, "{}", p.b.active_held());
+        for n in 0..COUNT {
+            let message = until(&mut p.b, Some(&mut p.a), Endpoint::pop_active);
+            assert_eq!(message.data, Some(n));
+            assert!(message.payload == bytes);
+        }
+        assert_eq!((p.b.active_len(), p.b.active_held()), (0, 0));
+        for _ in 0..COUNT {
+            completion(&mut p.a, Side::Send, Some(&mut p.b));
+        }
+    }
+}
+
 #[test]
 fn delivery_is_reported_when_the_peer_has_it() {
     let mut p = pair(true);

@@ -527,3 +527,43 @@ fn messages_of_groups_are_matched_apart() {
         assert!(p.b.pop_step().is_none() && p.b.pop_completion(Side::Recv).is_none());
     }
 }
+
+/// Credit bounds what comes unasked; the rest is not fetched before there is room.
+#[test]
+fn active_messages_that_nobody_takes_stay_with_their_sender() {
+    const COUNT: u64 = 10_000;
+    const LEN: usize = 4096;
+    let mut p = pair();
+    let mut from = pattern(LEN);
+    let mut posted = 0;
+    while posted < COUNT {
+        let op = SendOp { class: Class::Active, data: Some(posted), ..send_op(p.a_to_b, 1, 2) };
+        // SAFETY: `from` outlives the sends, which complete below.
+        match unsafe { p.a.post_send(&op, &[region(&mut from)]) } {
+            Ok(()) => posted += 1,
+            Err(why) => assert_eq!(why, PostError::Again),
+        }
+        p.a.progress();
+        p.b.progress();
+    }
+    p.until(|p| p.b.active_len() as u64 == COUNT);
+    for _ in 0..100 {
+        p.a.progress();
+        p.b.progress();
+    }
+    assert!(p.b.active_held() <= CREDIT_INITIAL + LEN as u64, "{}", p.b.active_held());
+    for n in 0..COUNT {
+        let mut message = None;
+        p.until(|p| {
+            message = p.b.pop_active();
+            message.is_some()
+        });
+        let message = message.unwrap();
+        assert_eq!(message.data, Some(n));
+        assert!(message.payload == from);
+    }
+    assert_eq!((p.b.active_len(), p.b.active_held()), (0, 0));
+    for _ in 0..COUNT {
+        assert_eq!(p.sent().outcome, Outcome::Done);
+    }
+}

@@ -1,10 +1,13 @@
 //! Receives: posting them, and giving them what has come before them.
 
+use wiglaf_transport::{PeerId, Wanted};
+
 use super::Endpoint;
+use crate::active::Next;
 use crate::books::{Assembly, Receiving};
 use crate::matching::{Payload, Posted, Unexpected};
 use crate::memory::{Region, Regions};
-use crate::{Class, Outcome, PostError, RecvOp};
+use crate::{ActiveMessage, Class, Outcome, PostError, RecvOp};
 
 impl Endpoint {
     /// Posts a receive.
@@ -75,19 +78,56 @@ impl Endpoint {
                     self.redirect(serial, receiving, bytes.len());
                 }
             }
-            Payload::Remote { send_id } => {
+            elsewhere => {
                 let wanted = self.books.begin_pull(receiving);
-                let asked = self.transport.pull(peer, send_id, wanted.len, wanted.token);
+                self.fetch(peer, &elsewhere, wanted);
+            }
+        }
+    }
+
+    /// Asks for a message that is still with its sender.
+    fn fetch(&mut self, peer: PeerId, payload: &Payload, wanted: Wanted) {
+        match payload {
+            Payload::Here(_) => {}
+            Payload::Remote { send_id } => {
+                let asked = self.transport.pull(peer, *send_id, wanted.len, wanted.token);
                 if !asked || wanted.len == 0 {
                     self.books.end_pull(wanted.token, asked);
                 }
                 self.flush(self.now());
             }
-            Payload::Near(message) => {
-                let wanted = self.books.begin_pull(receiving);
-                self.fetch_near(&message, wanted);
+            Payload::Near(message) => self.fetch_near(message, wanted),
+        }
+    }
+
+    /// The next active message that has arrived.
+    pub fn pop_active(&mut self) -> Option<ActiveMessage> {
+        loop {
+            match self.books.active.next()? {
+                Next::Message(message, is_charged) => {
+                    if is_charged {
+                        self.consume(message.source, message.payload.len() as u64);
+                    }
+                    return Some(message);
+                }
+                Next::Announced(a) => {
+                    let wanted = self.books.begin_active(a.peer, &a.envelope, a.total, true);
+                    self.fetch(a.peer, &a.payload, wanted);
+                }
             }
         }
+    }
+
+    /// How many active messages wait to be popped, those that are still with their senders included.
+    #[must_use]
+    pub fn active_len(&self) -> usize {
+        self.books.active.len()
+    }
+
+    /// How many bytes of active messages are here, or on their way here.
+    #[must_use]
+    pub fn active_held(&self) -> u64 {
+        self.books.active.held()
     }
 
     /// The rest of a message of which `got` bytes have come goes to its receive from now on.
