@@ -1,5 +1,7 @@
 //! Operations in progress: the [`Sink`] and [`Source`] of the transport.
 
+mod multi;
+
 use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
 
@@ -199,28 +201,6 @@ impl Books {
         }
     }
 
-    /// Makes a multi-receive buffer known.
-    pub(crate) fn add_multi(&mut self, min_free: usize) -> usize {
-        self.multi.insert(MultiBuffer { used: 0, min_free, outstanding: 0, retired: false })
-    }
-
-    /// Gives a matched message its memory: all of the receive's, or the next
-    /// slice of its multi-receive buffer.
-    pub(crate) fn place(&mut self, mut posted: Posted, total: u64) -> Posted {
-        let Some(id) = posted.multi else { return posted };
-        let Some(buffer) = self.multi.get_mut(id) else { return posted };
-        let whole = posted.regions.len();
-        let len = usize::try_from(total).unwrap_or(usize::MAX);
-        posted.regions = posted.regions.slice(buffer.used, len);
-        buffer.used += posted.regions.len();
-        buffer.outstanding += 1;
-        if whole - buffer.used < buffer.min_free.max(1) {
-            buffer.retired = true;
-            self.matching.withdraw(|p| p.multi == Some(id));
-        }
-        posted
-    }
-
     /// A receive has all of its message.
     pub(crate) fn end_recv(&mut self, r: &Receiving, complete: bool) {
         let mut completion = received(&r.posted, r.peer, &r.envelope, r.total);
@@ -232,18 +212,6 @@ impl Books {
         if r.posted.op.report || !ended_well {
             self.push_recv(completion);
         }
-    }
-
-    /// One message fewer is arriving in the buffer; true when that was its last.
-    fn leave_multi(&mut self, id: Option<usize>) -> bool {
-        let Some(id) = id else { return false };
-        let Some(buffer) = self.multi.get_mut(id) else { return false };
-        buffer.outstanding -= 1;
-        let released = buffer.retired && buffer.outstanding == 0;
-        if released {
-            self.multi.remove(id);
-        }
-        released
     }
 
     /// A receive ended without any message.
