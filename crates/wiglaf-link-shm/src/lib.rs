@@ -274,7 +274,9 @@ impl Link for ShmLink {
             return; // it may be whom we know
         }
         let is_known = self.peers.iter().any(|peer| peer.at == at && peer.epoch == epoch);
-        if !is_known && !self.meet(at, epoch) {
+        // A name may be stale: who lives there is not to suffer for it.
+        let is_dead = |peer: &Peer| peer.at == at && peer.claim.segment.is_dead();
+        if !is_known && !self.meet(at, epoch) && self.peers.iter().any(is_dead) {
             self.part_from(at);
         }
     }

@@ -107,6 +107,22 @@ fn other_addresses_and_unknown_epochs_are_not_reached() {
 }
 
 #[test]
+fn a_stale_name_cuts_off_nobody_who_lives() {
+    let folder = folder();
+    let (mut a, mut b) = (open(&folder, 1), open(&folder, 2));
+    acquaint(&mut a, &mut b);
+    a.add_peer(b.local, fresh_epoch());
+    assert!(a.reaches(b.local));
+    assert_eq!(send(&mut a, b.local, 8, &[1; 8]), Sent::All);
+    assert_eq!(receive(&mut b), [(a.local, vec![1; 8])]);
+    // Who has died there is parted from.
+    let gone = b.local;
+    drop(b);
+    a.add_peer(gone, fresh_epoch());
+    assert!(!a.reaches(gone));
+}
+
+#[test]
 fn whoever_listens_there_is_still_there() {
     let folder = folder();
     let (mut a, mut b) = (open(&folder, 1), open(&folder, 2));
