@@ -2,14 +2,18 @@
 //!
 //! A head page, then one slot per sender: a control page, a byte ring for
 //! datagrams, and the near lane: a ring of cells and a byte ring for what does
-//! not fit a cell. Words that different processes write lie on cache lines of
-//! their own.
+//! not fit a cell. Words that different processes write all the time lie on
+//! cache lines of their own.
+//!
+//! The head page has memory as long as there is a segment, a slot from when it
+//! was claimed: until then nothing in it is touched, for without room in
+//! shared memory that would be a signal.
 //!
 //! For loom all is small: it follows every order in which a ring can be filled and emptied.
 
 /// Tells a finished segment of this layout from anything else. The last two
 /// digits are the layout's version.
-pub(crate) const MAGIC: u64 = 0x5769_676c_6166_0002;
+pub(crate) const MAGIC: u64 = 0x5769_676c_6166_0003;
 
 const PAGE_LEN: usize = if cfg!(loom) { 512 } else { 4096 };
 
@@ -57,11 +61,13 @@ pub(crate) const AT_ARMED: usize = 128;
 /// Not 0 when the receiver polls near lanes.
 pub(crate) const AT_TAKES_NEAR: usize = 192;
 
-/// Offsets within a slot: how far the sender has written, how far the
-/// receiver has read, and which sender (its epoch; 0: none) holds the slot.
+/// Which sender (its epoch; 0: none) holds each slot.
+const AT_OWNERS: usize = 256;
+
+/// Offsets within a slot: how far the sender has written, and how far the
+/// receiver has read.
 pub(crate) const AT_TAIL: usize = 0;
 pub(crate) const AT_HEAD: usize = 128;
-pub(crate) const AT_OWNER: usize = 256;
 /// For the near lane, all written by the receiver: how many cells and bytes it
 /// has taken out, and how much which sender may send.
 pub(crate) const AT_CELLS_TAKEN: usize = 384;
@@ -78,6 +84,12 @@ pub(crate) const fn slot(index: usize) -> usize {
     HEAD_LEN + index * SLOT_LEN
 }
 
+/// Where it stands who holds slot `index`.
+pub(crate) const fn owner(index: usize) -> usize {
+    AT_OWNERS + 8 * index
+}
+
+const _: () = assert!(owner(SLOTS) <= HEAD_LEN);
 const _: () = assert!(RING_LEN.is_power_of_two() && (SLOTS == 64 || cfg!(loom)));
 const _: () = assert!(CELLS.is_power_of_two() && BYTES_LEN.is_power_of_two());
 // Payloads do not wrap: two of the longest fit wherever the ring stands.

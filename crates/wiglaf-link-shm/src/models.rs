@@ -8,7 +8,7 @@ use loom::sync::atomic::AtomicBool;
 use loom::thread;
 use wiglaf_link::near::Payload;
 
-use crate::layout::{AT_OWNER, AT_RING, AT_TAIL, FRAME_LEN_MAX, RING_LEN, slot};
+use crate::layout::{AT_RING, AT_TAIL, FRAME_LEN_MAX, RING_LEN, owner, slot};
 use crate::mapping::Mapping;
 use crate::ring::Writer;
 use crate::sync::Ordering;
@@ -75,7 +75,7 @@ fn each_frame_is_read_as_it_was_written() {
 fn a_slot_passes_from_sender_to_sender() {
     explore(|| {
         let map = Arc::new(Mapping::fresh());
-        map.word(slot(0) + AT_OWNER).store(7, Ordering::Relaxed);
+        map.word(owner(0)).store(7, Ordering::Relaxed);
         let theirs = Arc::clone(&map);
         let second = thread::spawn(move || {
             while !segment::try_claim(&theirs, 0, 0, 8) {

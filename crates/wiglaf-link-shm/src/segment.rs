@@ -16,7 +16,7 @@ use rustix::io::retry_on_intr;
 use rustix::process::geteuid;
 
 use crate::layout::{
-    AT_CLAIMED, AT_MAGIC, AT_OWNER, HEAD_LEN, MAGIC, SEGMENT_LEN, SLOT_LEN, SLOTS, slot,
+    AT_CLAIMED, AT_MAGIC, HEAD_LEN, MAGIC, SEGMENT_LEN, SLOT_LEN, SLOTS, owner, slot,
 };
 use crate::mapping::Mapping;
 use crate::sync::Ordering;
@@ -74,9 +74,10 @@ impl OwnSegment {
     }
 
     fn set_up(file: OwnedFd, path: PathBuf) -> io::Result<Self> {
-        ftruncate(&file, SEGMENT_LEN as u64)?;
-        // Room that is not there must be an error here, not a signal later.
+        // Room that is not there must be an error here, not a signal later: nor to others, who map
+        // the file once it has its length.
         reserve(&file, 0, HEAD_LEN)?;
+        ftruncate(&file, SEGMENT_LEN as u64)?;
         let map = Mapping::new(file.as_fd())?;
         map.word(AT_MAGIC).store(MAGIC, Ordering::Release);
         Ok(Self { map, path, file })
@@ -135,8 +136,8 @@ impl PeerSegment {
 /// Takes a slot of a segment for the sender `epoch`: the one that is kept for it, a free one, or one
 /// of a sender that is dead. `None` when all are in use, or memory is short.
 fn claim(map: &Mapping, file: &OwnedFd, folder: &Path, epoch: u64) -> Option<usize> {
-    let owner = |index: usize| map.word(slot(index) + AT_OWNER).load(Ordering::Acquire);
-    let kept = (0..SLOTS).find(|&index| owner(index) == epoch);
+    let holder = |index: usize| map.word(owner(index)).load(Ordering::Acquire);
+    let kept = (0..SLOTS).find(|&index| holder(index) == epoch);
     let index = kept
         .or_else(|| (0..SLOTS).find(|&index| try_claim(map, index, 0, epoch)))
         .or_else(|| (0..SLOTS).find(|&index| try_inherit(map, folder, index, epoch)))?;
@@ -157,12 +158,12 @@ fn reserve(file: &OwnedFd, at: usize, len: usize) -> rustix::io::Result<()> {
 }
 
 pub(crate) fn try_claim(map: &Mapping, index: usize, expected: u64, epoch: u64) -> bool {
-    let owner = map.word(slot(index) + AT_OWNER);
+    let owner = map.word(owner(index));
     owner.compare_exchange(expected, epoch, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
 fn try_inherit(map: &Mapping, folder: &Path, index: usize, epoch: u64) -> bool {
-    let owner = map.word(slot(index) + AT_OWNER).load(Ordering::Acquire);
+    let owner = map.word(owner(index)).load(Ordering::Acquire);
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let is_dead = match open(folder.join(file_name(owner)), flags, Mode::empty()) {
         Ok(file) => is_unlocked(&file),
@@ -172,7 +173,7 @@ fn try_inherit(map: &Mapping, folder: &Path, index: usize, epoch: u64) -> bool {
 }
 
 pub(crate) fn release(map: &Mapping, index: usize) {
-    map.word(slot(index) + AT_OWNER).store(0, Ordering::Release);
+    map.word(owner(index)).store(0, Ordering::Release);
 }
 
 /// Removes the segments of this user's dead processes; says how many.
@@ -218,7 +219,7 @@ mod tests {
         let index = peer.claim(folder.path(), 2).expect("a slot is free");
         // Through this descriptor no memory can be had.
         let file = open(&own.path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).expect("ours");
-        let owner = |index: usize| own.map.word(slot(index) + AT_OWNER).load(Ordering::Acquire);
+        let owner = |index: usize| own.map.word(owner(index)).load(Ordering::Acquire);
         assert_eq!(claim(&own.map, &file, folder.path(), 2), None);
         assert_eq!(owner(index), 2, "its sender lives and writes to it");
         assert_eq!(claim(&own.map, &file, folder.path(), 3), None);

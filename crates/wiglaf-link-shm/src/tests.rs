@@ -391,7 +391,7 @@ fn slots_of_the_dead_are_inherited() {
     let mut receiver = open(&folder, 1);
     // Senders that died without giving back: their epochs have no file.
     for index in 0..SLOTS {
-        let owner = receiver.own.map.word(slot(index) + layout::AT_OWNER);
+        let owner = receiver.own.map.word(layout::owner(index));
         owner.store(fresh_epoch(), Ordering::Release);
     }
     let mut sender = open(&folder, 2);
@@ -416,4 +416,48 @@ fn a_death_is_told_after_the_last_words() {
     assert_eq!(receive(&mut a), [(at(2), b"last".to_vec())]);
     assert_eq!(a.take_unreachable().map(|found| found.at), Some(at(2)));
     assert_eq!(a.take_unreachable(), None);
+}
+
+/// Runs an ignored test of this program by way of `command`, and says whether it ran.
+fn in_child(command: &mut Command, test: &str) -> bool {
+    let output = command
+        .arg(std::env::current_exe().expect("the test binary"))
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .output()
+        .expect("the test binary runs");
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{test}: {}\n{out}\n{err}", output.status);
+    out.contains("1 passed")
+}
+
+#[test]
+fn without_room_in_shared_memory_nobody_is_reached() {
+    let may = Command::new("unshare").args(["--mount", "true"]).output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no mount namespaces here");
+        return;
+    }
+    let mut alone = Command::new("unshare");
+    assert!(in_child(alone.arg("--mount"), "tests::nobody_is_reached_in_little_memory"));
+}
+
+/// Memory for the heads of two segments, but not for a slot: each page that is touched without having
+/// been had first ends the process.
+#[test]
+#[ignore = "mounts: in a namespace of its own only"]
+fn nobody_is_reached_in_little_memory() {
+    let folder = folder();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=128k", "none"])
+        .arg(folder.path())
+        .status();
+    assert!(mounted.is_ok_and(|status| status.success()), "mounted");
+    let (mut a, mut b) = (open(&folder, 1), open(&folder, 2));
+    a.add_peer(b.local, b.epoch);
+    b.add_peer(a.local, a.epoch);
+    assert!(!a.reaches(b.local) && !b.reaches(a.local));
+    drop((a, b));
+    let unmounted = Command::new("umount").arg(folder.path()).status();
+    assert!(unmounted.is_ok_and(|status| status.success()), "unmounted");
 }
