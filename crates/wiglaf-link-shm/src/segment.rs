@@ -13,7 +13,7 @@ use rustix::fs::{
     FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fstat, ftruncate, open, unlink,
 };
 use rustix::io::retry_on_intr;
-use rustix::process::geteuid;
+use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::layout::{
     AT_CLAIMED, AT_MAGIC, HEAD_LEN, MAGIC, SEGMENT_LEN, SLOT_LEN, SLOTS, owner, slot,
@@ -74,6 +74,10 @@ impl OwnSegment {
     }
 
     fn set_up(file: OwnedFd, path: PathBuf) -> io::Result<Self> {
+        // A file beyond the limit would be a signal, too.
+        if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < SEGMENT_LEN as u64) {
+            return Err(rustix::io::Errno::FBIG.into());
+        }
         // Room that is not there must be an error here, not a signal later: nor to others, who map
         // the file once it has its length.
         reserve(&file, 0, HEAD_LEN)?;

@@ -461,3 +461,27 @@ fn nobody_is_reached_in_little_memory() {
     let unmounted = Command::new("umount").arg(folder.path()).status();
     assert!(unmounted.is_ok_and(|status| status.success()), "unmounted");
 }
+
+#[test]
+fn a_limit_of_file_sizes_is_an_error() {
+    assert!(in_child(&mut Command::new("env"), "tests::no_segment_is_made_beyond_the_limit"));
+}
+
+#[test]
+#[ignore = "limits the process: in one of its own only"]
+fn no_segment_is_made_beyond_the_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    let limit_to = |bytes: usize| {
+        let limit = Rlimit { current: Some(bytes as u64), maximum };
+        setrlimit(Resource::Fsize, limit).expect("it is only lowered");
+    };
+    let folder = folder();
+    limit_to(layout::SEGMENT_LEN - 1);
+    let refused = ShmLink::open_in(folder.path(), at(1), fresh_epoch()).expect_err("too long");
+    assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::FBIG.raw_os_error()));
+    let files = std::fs::read_dir(folder.path()).expect("readable").count();
+    assert_eq!(files, 0, "nothing is left");
+    limit_to(layout::SEGMENT_LEN);
+    drop(open(&folder, 1));
+}
