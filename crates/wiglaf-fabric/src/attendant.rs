@@ -11,11 +11,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::engine::Shared;
-use crate::log;
+use crate::{log, threads};
 
 /// Who has not called in for so long is absent.
 const ABSENT_AFTER: Duration = Duration::from_millis(5);
@@ -39,7 +39,7 @@ impl Attendant {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, engine) = (Arc::clone(&stop), Arc::clone(engine));
         let attend = move || Round::default().attend(&engine, &stopped);
-        match Builder::new().name("wiglaf".to_owned()).spawn(attend) {
+        match threads::start(attend) {
             Ok(thread) => Some(Self { stop, thread: Some(thread) }),
             Err(why) => {
                 log::info!("no thread to finish what the application leaves: {why}");

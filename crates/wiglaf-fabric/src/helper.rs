@@ -6,13 +6,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::engine::Shared;
 use crate::guard::{Errno, Fi};
-use crate::log;
-use crate::wait;
+use crate::{log, threads, wait};
 
 /// The thread; dropping it ends it.
 pub(crate) struct Helper {
@@ -35,7 +34,7 @@ impl Helper {
             }
         };
         log::info!("a thread moves the data of the endpoint");
-        let thread = Builder::new().name("wiglaf".to_owned()).spawn(run).map_err(|why| {
+        let thread = threads::start(run).map_err(|why| {
             log::error!("no thread for automatic progress: {why}");
             Errno(why.raw_os_error().unwrap_or(libc::EAGAIN))
         })?;

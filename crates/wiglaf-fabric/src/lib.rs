@@ -44,6 +44,7 @@ mod poll;
 pub mod prov;
 mod rma;
 mod tagged;
+mod threads;
 mod tokens;
 mod wait;
 mod watched;

@@ -25,6 +25,7 @@ macro_rules! call {
         unsafe { ((*(*$object).$table).$slot.expect("no slot is null"))($($argument),*) }
     }};
 }
+#[allow(unused_imports, reason = "as above")]
 pub(crate) use call;
 
 /// Closes any object; 0 or the negative error.
@@ -72,7 +73,14 @@ unsafe impl Sync for Home {}
 
 impl Home {
     pub(crate) fn open(ip: Ipv4Addr) -> Self {
+        Self::open_with(ip, |_| {})
+    }
+
+    /// The same with a domain that is asked for otherwise.
+    pub(crate) fn open_with(ip: Ipv4Addr, ask: impl FnOnce(&mut fi::fi_domain_attr)) -> Self {
         let info = info(ip);
+        // SAFETY: the provider has made the attributes, and nobody else has them.
+        ask(unsafe { &mut *(*info).domain_attr });
         let (mut fabric, mut domain) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: attributes that the provider has made, and room for the handle.
         let code = unsafe {
