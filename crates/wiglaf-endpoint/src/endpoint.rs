@@ -152,6 +152,12 @@ impl Endpoint {
         self.transport.peer(peer)
     }
 
+    /// Whether a peer is gone: nothing more can come from it.
+    #[must_use]
+    pub fn is_gone(&self, peer: PeerId) -> bool {
+        self.transport.is_gone(peer)
+    }
+
     /// Longest payload that may be injected, in bytes.
     #[must_use]
     pub fn inject_len_max(&self) -> usize {

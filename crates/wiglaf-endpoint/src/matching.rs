@@ -177,7 +177,12 @@ impl Matching {
         self.unexpected.iter().find(|m| m.is_for(op))
     }
 
-    /// The same, every second time only: see [`crate::Endpoint::set_late_peeks`].
+    /// Whether any message of a peer waits.
+    pub(crate) fn has_from(&self, peer: PeerId) -> bool {
+        self.unexpected.iter().any(|m| m.peer == peer)
+    }
+
+    /// The same as [`Matching::find`], every second time only: see [`crate::Endpoint::set_late_peeks`].
     pub(crate) fn find_late(&mut self, op: &RecvOp) -> Option<&Unexpected> {
         let message = self.unexpected.iter_mut().find(|m| m.is_for(op))?;
         message.overlooked = !message.overlooked;

@@ -222,25 +222,23 @@ impl Engine {
             Flags::Default | Flags::Inject => self.rx.op_flags,
         };
         offered(flags)?;
-        if self.peers.is_none() {
+        let Some(peers) = &mut self.peers else {
             return refuse!(Errno(fi::FI_EOPBADSTATE), "the endpoint is not enabled");
-        }
-        let from = match call.from {
-            crate::av::UNSPEC => None,
-            _ if !self.directed => None,
-            index => Some(self.peer(index)?),
         };
         let multi = flags & fi::FI_MULTI_RECV != 0 && call.class == Class::Untagged;
         let shown = self.rx.shows(flags);
         let mut op = RecvOp {
             class: call.class,
-            from,
+            from: None,
             tag: call.tag,
             ignore: call.ignore,
             context: call.context,
             report: shown || !self.rx.counters.is_empty(),
             multi_min_free: multi.then_some(self.multi_recv_min),
         };
+        if self.directed && call.from != crate::av::UNSPEC {
+            op.from = Some(peers.source(call.from, &op, &mut self.endpoint)?);
+        }
         if flags & fi::FI_PEEK != 0 {
             self.peek(&mut op, flags);
             return Ok(());

@@ -1,10 +1,14 @@
 //! Which peer of an endpoint an entry of its address vector is, and back.
 //!
 //! Both ways are remembered, since every send asks one and every receive with a source the other.
+//!
+//! An entry without an epoch is whoever is there: when that one has ended, the next. What the one before
+//! has left may still be received, and from that entry.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use wiglaf_endpoint::{Address, Endpoint, PeerId};
+use wiglaf_endpoint::{Address, Endpoint, PeerId, RecvOp};
 
 use crate::av::{AvState, UNSPEC};
 use crate::bindings::fi_addr_t;
@@ -14,13 +18,29 @@ pub(crate) struct Peers {
     av: Arc<AvState>,
     /// `removals` of the vector when what follows was last right.
     removals: u64,
-    by_index: Vec<Option<PeerId>>,
+    by_index: Vec<Option<Known>>,
+    /// Who was there before, by index, as long as messages of theirs wait.
+    former: HashMap<fi_addr_t, Vec<PeerId>>,
     by_peer: Vec<fi_addr_t>,
+}
+
+/// The peer of an entry.
+#[derive(Clone, Copy)]
+struct Known {
+    peer: PeerId,
+    /// Whether the entry names whoever is there.
+    is_anybody: bool,
 }
 
 impl Peers {
     pub(crate) fn new(av: Arc<AvState>) -> Self {
-        Self { removals: av.removals(), av, by_index: Vec::new(), by_peer: Vec::new() }
+        Self {
+            removals: av.removals(),
+            av,
+            by_index: Vec::new(),
+            former: HashMap::new(),
+            by_peer: Vec::new(),
+        }
     }
 
     /// Whether they are entries of that vector.
@@ -41,6 +61,7 @@ impl Peers {
         if removals != self.removals {
             self.removals = removals;
             self.by_index.clear();
+            self.former.clear();
             self.by_peer.clear();
         }
     }
@@ -49,7 +70,10 @@ impl Peers {
     pub(crate) fn peer(&mut self, index: fi_addr_t, endpoint: &mut Endpoint) -> Fi<PeerId> {
         self.forget_removed();
         let slot = usize::try_from(index).map_err(|_| EINVAL)?;
-        if let Some(&Some(peer)) = self.by_index.get(slot) {
+        let known = self.by_index.get(slot).copied().flatten();
+        if let Some(Known { peer, is_anybody }) = known
+            && !(is_anybody && endpoint.is_gone(peer))
+        {
             return Ok(peer);
         }
         let address = self.address(index)?;
@@ -57,8 +81,29 @@ impl Peers {
         if slot >= self.by_index.len() {
             self.by_index.resize(slot + 1, None);
         }
-        self.by_index[slot] = Some(peer);
+        self.by_index[slot] = Some(Known { peer, is_anybody: !address.epoch.is_known() });
+        if let Some(Known { peer: before, .. }) = known
+            && before != peer
+        {
+            let former = self.former.entry(index).or_default();
+            former.push(before);
+            former.retain(|&former| endpoint.holds_messages_of(former));
+        }
         Ok(peer)
+    }
+
+    /// The peer that a receive from `index` is for: one that was there before, if such a message of its
+    /// waits.
+    pub(crate) fn source(
+        &mut self,
+        index: fi_addr_t,
+        op: &RecvOp,
+        endpoint: &mut Endpoint,
+    ) -> Fi<PeerId> {
+        let peer = self.peer(index, endpoint)?;
+        let waits = |from: PeerId| endpoint.holds(&RecvOp { from: Some(from), ..*op });
+        let former = self.former.get(&index).into_iter().flatten();
+        Ok(former.copied().find(|&from| waits(from)).unwrap_or(peer))
     }
 
     /// Under which index `peer` is in the vector, or [`UNSPEC`].

@@ -57,6 +57,18 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Whether a message waits that such a receive would take.
+    #[must_use]
+    pub fn holds(&self, op: &RecvOp) -> bool {
+        self.books.matching.find(op).is_some()
+    }
+
+    /// Whether any message of a peer waits for a receive.
+    #[must_use]
+    pub fn holds_messages_of(&self, peer: PeerId) -> bool {
+        self.books.matching.has_from(peer)
+    }
+
     /// Whether nobody is left to send what is not here yet.
     fn waits_in_vain(&self, op: &RecvOp) -> bool {
         op.from.is_some_and(|from| self.transport.is_gone(from))
