@@ -184,6 +184,12 @@ impl Exposed {
         let len = element.len();
         self.with(grant, |regions| {
             for at in (0..grant.len).step_by(len) {
+                if function == Function::Read {
+                    if let Some(fetched) = fetched.get_mut(at..at + len) {
+                        regions.load(grant.offset + at, fetched);
+                    }
+                    continue;
+                }
                 let operand = operands.get(at..at + len).unwrap_or_default();
                 let comparand = comparands.get(at..at + len).unwrap_or_default();
                 regions.update(grant.offset + at, len, |place| {

@@ -223,17 +223,43 @@ impl Regions {
         bytes
     }
 
-    /// Replaces the `len` bytes at `offset` by what `change` makes of them.
-    ///
-    /// Aligned elements of 1, 2, 4 and 8 bytes are changed indivisibly, also
-    /// for other threads and processes; `change` may then be called again.
-    pub(crate) fn update(&self, offset: usize, len: usize, mut change: impl FnMut(&mut [u8])) {
+    /// Where the `len` bytes at `offset` are, if they lie together and aligned; else null.
+    fn element(&self, offset: usize, len: usize) -> *mut u8 {
         let mut place = std::ptr::null_mut();
         self.pieces(offset, len, |ptr, _, count| {
             if count == len && ptr.addr().is_multiple_of(len) {
                 place = ptr;
             }
         });
+        place
+    }
+
+    /// Reads the element at `offset`, as indivisibly as [`Regions::update`] changes it. Nothing is
+    /// stored: its owner may have memory that can only be read.
+    pub(crate) fn load(&self, offset: usize, out: &mut [u8]) {
+        let place = self.element(offset, out.len());
+        macro_rules! load {
+            ($cell:ty) => {{
+                // SAFETY: as in `update`, for reads.
+                let cell = unsafe { <$cell>::from_ptr(place.cast()) };
+                out.copy_from_slice(&cell.load(Ordering::Acquire).to_le_bytes());
+            }};
+        }
+        match out.len() {
+            1 if !place.is_null() => load!(AtomicU8),
+            2 if !place.is_null() => load!(AtomicU16),
+            4 if !place.is_null() => load!(AtomicU32),
+            8 if !place.is_null() => load!(AtomicU64),
+            _ => self.read(offset, out),
+        }
+    }
+
+    /// Replaces the `len` bytes at `offset` by what `change` makes of them.
+    ///
+    /// Aligned elements of 1, 2, 4 and 8 bytes are changed indivisibly, also
+    /// for other threads and processes; `change` may then be called again.
+    pub(crate) fn update(&self, offset: usize, len: usize, mut change: impl FnMut(&mut [u8])) {
+        let place = self.element(offset, len);
         macro_rules! exchange {
             ($cell:ty, $bits:ty) => {{
                 // SAFETY: `pieces` stays inside the regions, which are valid for reads and

@@ -4,8 +4,10 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::RawFd;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
 use wiglaf_endpoint::{
     ATOMIC_LEN_MAX, Access, AtomicOp, Class, Completion, Element, Endpoint, Epoch, Function, Hold,
     JobKey, Outcome, PeerId, PostError, Refusal, Region, RemoteOp, Setup, Side,
@@ -15,6 +17,7 @@ use wiglaf_link::{Deliver, Limits, Link, Sent, Train, Unreachable};
 use wiglaf_link_udp::UdpLink;
 
 const BOTH: Access = Access { read: true, write: true };
+const READ: Access = Access { read: true, write: false };
 const KEY: u64 = 0xbeef;
 const BASE: u64 = 0x1000;
 
@@ -309,6 +312,58 @@ fn an_atomic_that_is_refused_reads_and_changes_nothing() {
                 let seen = if refusal.is_none() && fetch { 40 } else { untouched };
                 assert_eq!(old, seen, "{function:?} {access:?}");
             }
+        }
+    }
+}
+
+/// A counter or a table that its owner has mapped to be read only: storing what was read ends him.
+#[test]
+fn an_atomic_read_stores_nothing() {
+    let output = Command::new(std::env::current_exe().expect("the test binary"))
+        .args(["--exact", "elements_of_read_only_memory", "--ignored", "--nocapture"])
+        .output()
+        .expect("the test binary runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{}\n{said}", output.status);
+}
+
+#[test]
+#[ignore = "may end its process"]
+fn elements_of_read_only_memory() {
+    const LEN: usize = 4096;
+    let mut p = pair(None);
+    // SAFETY: a fresh mapping, which is written before it is closed to that, and lives as long as the
+    // process.
+    let (memory, bytes) = unsafe {
+        let (both, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        let at = mmap_anonymous(std::ptr::null_mut(), LEN, both, private).unwrap();
+        let bytes = pattern(LEN);
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), at.cast(), LEN);
+        mprotect(at, LEN, MprotectFlags::READ).unwrap();
+        (Region { ptr: at.cast(), len: LEN }, bytes)
+    };
+    // SAFETY: as above.
+    unsafe { p.b.exposed().expose(KEY, BASE, READ, &[memory]).unwrap() };
+    let elements = [
+        (Element::U8, 1),
+        (Element::U16, 2),
+        (Element::U32, 4),
+        (Element::U64, 8),
+        (Element::U128, 16),
+        (Element::C64, 16),
+    ];
+    for (element, len) in elements {
+        // Aligned, and not.
+        for at in [16, 17] {
+            let read = AtomicOp { element, function: Function::Read, fetch: true };
+            let mut old = vec![0; 2 * len];
+            // SAFETY: the buffer outlives the operation, whose end is awaited.
+            unsafe {
+                let op = p.op(BASE + at as u64, 1);
+                p.a.post_atomic(&op, read, &[], &[], &[region(&mut old)]).unwrap();
+            }
+            assert_eq!(p.next(Side::Send).outcome, Outcome::Done);
+            assert_eq!(old, bytes[at..at + 2 * len], "{element:?} at {at}");
         }
     }
 }
