@@ -157,10 +157,16 @@ impl ShmLink {
         let memory = i32::try_from(hello.pid)
             .ok()
             .filter(|_| may_read)
+        // Words of the slot are no longer for its former owner.
+        let former = self.near.incoming[index].speaker.replace(id);
+        if let Some(former) = former.and_then(|former| self.near.peers.get_mut(former.0 as usize))
+            && former.slot == Some(index)
+        {
+            former.slot = None;
+        }
             .and_then(|pid| Foreign::probe(pid, hello.token_at, hello.epoch));
         let peer = &mut self.near.peers[id.0 as usize];
         (peer.slot, peer.memory) = (Some(index), memory);
-        self.near.incoming[index].speaker = Some(id);
         sink.joined(id, at, hello.epoch);
     }
 

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wiglaf_link::Lane;
+use wiglaf_link::near::{Head, NearId, NearSink, Payload};
 
 use super::*;
 
@@ -182,6 +183,45 @@ fn a_new_incarnation_replaces_the_old() {
     acquaint(&mut a, &mut b);
     assert_eq!(send(&mut a, b.local, 1, &[2]), Sent::All);
     assert_eq!(receive(&mut b), [(a.local, vec![2])]);
+}
+
+#[derive(Default)]
+struct Joined(Vec<(NearId, u64)>);
+
+impl NearSink for Joined {
+    fn joined(&mut self, peer: NearId, _: SocketAddrV4, epoch: u64) {
+        self.0.push((peer, epoch));
+    }
+
+    fn record(&mut self, _: NearId, _: &Head, _: &dyn Payload) {}
+}
+
+/// Opens a near lane; answers the numbers by which the receiver and its peer know each other.
+fn join(from: &mut ShmLink, to: &mut ShmLink) -> (NearId, NearId) {
+    to.near().expect("a lane");
+    acquaint(from, to);
+    let there = from.near().expect("a lane").join(to.local, to.epoch).expect("it takes records");
+    let mut joined = Joined::default();
+    assert!(to.near().expect("a lane").poll(&mut joined) > 0, "it has introduced itself");
+    let [(here, epoch)] = joined.0[..] else { panic!("{:?}", joined.0) };
+    assert_eq!(epoch, from.epoch);
+    (here, there)
+}
+
+#[test]
+fn the_limit_of_who_has_left_is_not_told_to_who_has_its_slot() {
+    let folder = folder();
+    let mut receiver = open(&folder, 1);
+    let mut first = open(&folder, 2);
+    let (left, _) = join(&mut first, &mut receiver);
+    drop(first);
+    let mut second = open(&folder, 3);
+    let (stayed, there) = join(&mut second, &mut receiver);
+    assert_eq!(receiver.slots(), 1, "one slot served them both");
+    let told = receiver.near().expect("a lane");
+    told.tell_limit(stayed, 7);
+    told.tell_limit(left, 9);
+    assert_eq!(second.near().expect("a lane").limit_told(there), Some(7));
 }
 
 #[test]
