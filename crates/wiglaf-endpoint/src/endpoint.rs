@@ -16,7 +16,7 @@ use wiglaf_transport::{
     Config as TransportConfig, Gone, Instant as Tick, Path, PeerId, PeerView, Posted as Taken,
     SendError, Stats, Transmit, Transport,
 };
-use wiglaf_wire::{Class, Envelope};
+use wiglaf_wire::{Class, Envelope, Epoch};
 
 use crate::books::{Books, Sending, Whose};
 use crate::content::Content;
@@ -167,6 +167,7 @@ impl Endpoint {
     /// Makes `address` known; the same address gives the same peer again. One
     /// that no link reaches is gone from the beginning.
     pub fn insert(&mut self, address: Address) -> PeerId {
+        self.introduce_strangers();
         for link in &mut self.links {
             link.add_peer(address.at, address.epoch.0);
         }
@@ -175,6 +176,8 @@ impl Endpoint {
             links.find(|(path, link)| self.broken & 1 << path == 0 && link.reaches(address.at));
         let path = path.map(|(path, _)| path);
         let peer = self.transport.connect(address.at, address.epoch, path.unwrap_or(0));
+        // The links know it, and another may be where it was by the next look at strangers.
+        self.introduced = self.introduced.max(peer.0 + 1);
         if path.is_none() {
             self.transport.give_up(peer, Gone::Unreachable, &mut self.books);
         }
@@ -299,7 +302,13 @@ impl Endpoint {
             while let Some(found) = link.take_unreachable() {
                 let now = *arrived_at.get_or_insert_with(|| tick(clock));
                 self.near.lose(&found, books, transport);
-                transport.handle_unreachable(now, found.at, found.quoted.as_deref(), books);
+                match Epoch(found.epoch) {
+                    Epoch::UNKNOWN => {
+                        let quoted = found.quoted.as_deref();
+                        transport.handle_unreachable(now, found.at, quoted, books);
+                    }
+                    epoch => transport.handle_death(now, epoch, books),
+                }
             }
         }
         if let Some((path, why)) = failed {
@@ -460,8 +469,9 @@ impl Endpoint {
     /// `peer` was found to have ended by other means, such as its launcher's: everything that
     /// waits for it ends now.
     pub fn give_up(&mut self, peer: PeerId) {
-        if let Some(at) = self.transport.peer(peer).map(|view| view.at) {
-            self.near.lose(&Unreachable { at, quoted: None }, &mut self.books, &mut self.transport);
+        if let Some(view) = self.transport.peer(peer) {
+            let found = Unreachable { at: view.at, epoch: view.epoch.0, quoted: None };
+            self.near.lose(&found, &mut self.books, &mut self.transport);
         }
         self.transport.give_up(peer, Gone::Unreachable, &mut self.books);
         self.tell_sleepers();

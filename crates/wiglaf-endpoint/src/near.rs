@@ -461,7 +461,7 @@ impl NearSide {
         self.peers.iter().flatten().any(|near| near.peer == peer && near.used)
     }
 
-    /// Whoever was at `at` is dead: it has lived, or there would be no lane.
+    /// Who was found is dead: it has lived, or there would be no lane. Another may be there already.
     pub(crate) fn lose(
         &mut self,
         found: &Unreachable,
@@ -472,8 +472,14 @@ impl NearSide {
         if found.quoted.is_some() {
             return;
         }
-        for id in 0..self.peers.len() as u32 {
-            if self.peer(NearId(id)).is_some_and(|peer| peer.at == found.at) {
+        let epoch_of = |peer| transport.peer(peer).map_or(0, |view| view.epoch.0);
+        let is_found = |peer: &NearPeer| {
+            peer.at == found.at && (found.epoch == 0 || epoch_of(peer.peer) == found.epoch)
+        };
+        let found: Vec<bool> =
+            self.peers.iter().map(|peer| peer.as_ref().is_some_and(is_found)).collect();
+        for (id, found) in (0..).zip(found) {
+            if found {
                 self.fail(NearId(id), Gone::Unreachable, books, transport);
             }
         }

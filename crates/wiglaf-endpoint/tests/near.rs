@@ -575,3 +575,26 @@ fn whoever_is_killed_is_found_and_leaves_nothing() {
         }
     }
 }
+
+#[test]
+fn who_takes_the_place_of_the_dead_does_not_hide_the_death() {
+    let (mut own, epoch) = (open_at(at(1), fresh_epoch(), true), fresh_epoch());
+    let mut child = spawn("open", &own, epoch);
+    let peer = own.insert(wiglaf_endpoint::Address { at: at(2), epoch: Epoch(epoch) });
+    let mut bytes = pattern(CHILD_LEN);
+    // The child waits to be told that it was met, and takes nothing until then.
+    send(&mut own, &send_op(peer, 1), &mut bytes).expect("a link is there");
+    child.kill().expect("our own child");
+    child.wait().expect("our own child");
+    let mut next = open_at(at(2), fresh_epoch(), true);
+    let to_next = own.insert(next.name());
+    let ended = completion(&mut own, Side::Send, Some(&mut next));
+    assert_eq!(ended.outcome, Outcome::PeerGone);
+    // And the one that lives is there.
+    let mut to = vec![0; CHILD_LEN];
+    recv(&mut next, &recv_op(None, 1), &mut to);
+    send(&mut own, &send_op(to_next, 1), &mut bytes).expect("it lives");
+    assert_eq!(completion(&mut own, Side::Send, Some(&mut next)).outcome, Outcome::Done);
+    assert!(to == bytes);
+    own.close();
+}

@@ -69,6 +69,9 @@ pub struct ShmLink {
     // Fields are dropped in this order: slots in peers' segments are given
     // back while our own segment still says that we live.
     peers: Vec<Peer>,
+    /// Who is not sent to any more, because another is at its address or its ring made no sense, until
+    /// its death can be told.
+    former: Vec<Peer>,
     near: NearLane,
     takes_near: bool,
     own: OwnSegment,
@@ -111,7 +114,7 @@ struct Deaths {
     calls: u32,
     checked_at: Option<Instant>,
     /// Found, but what they sent before may still be unread.
-    found: VecDeque<SocketAddrV4>,
+    found: VecDeque<(SocketAddrV4, u64)>,
     /// How many of them have left nothing unread.
     settled: usize,
 }
@@ -136,6 +139,7 @@ impl ShmLink {
         segment::sweep(folder);
         Ok(Self {
             peers: Vec::new(),
+            former: Vec::new(),
             near: NearLane::new(epoch),
             takes_near: false,
             bell: Bell::open(epoch)?,
@@ -175,7 +179,7 @@ impl ShmLink {
             return false;
         }
         // A second claim of the same slot would be given back with the first one.
-        if self.peers.iter().any(|peer| peer.epoch == epoch) {
+        if self.peers.iter().chain(&self.former).any(|peer| peer.epoch == epoch) {
             return false;
         }
         let Some(peer) = Peer::meet(&self.folder, (self.epoch, &self.own), at, epoch) else {
@@ -183,9 +187,6 @@ impl ShmLink {
         };
         self.part_from(at);
         self.peers.push(peer);
-        // What was found of an earlier incarnation is not true of this one.
-        self.deaths.found.retain(|&found| found != at);
-        self.deaths.settled = self.deaths.settled.min(self.deaths.found.len());
         true
     }
 
@@ -199,10 +200,27 @@ impl ShmLink {
         }
     }
 
-    /// Whoever was at `at` is not there any more.
+    /// Whoever was at `at` is not there any more. What waits for it ends when it is found dead, also
+    /// where another is there by then.
     fn part_from(&mut self, at: SocketAddrV4) {
-        self.peers.retain(|peer| peer.at != at);
-        self.near.part_from(at);
+        let before = self.former.len();
+        for peer in self.peers.extract_if(.., |peer| peer.at == at) {
+            self.near.part_from(peer.epoch);
+            self.former.push(peer);
+        }
+        if self.former.len() > before {
+            self.bury();
+        }
+    }
+
+    /// Looks which peers are dead.
+    fn bury(&mut self) {
+        let dead = |peer: &mut Peer| peer.claim.segment.is_dead();
+        let peers = self.peers.extract_if(.., dead).chain(self.former.extract_if(.., dead));
+        for peer in peers {
+            self.near.part_from(peer.epoch);
+            self.deaths.found.push_back((peer.at, peer.epoch));
+        }
     }
 
     fn peer_index(&self, to: SocketAddrV4) -> Option<usize> {
@@ -233,12 +251,7 @@ impl ShmLink {
             return;
         }
         self.deaths.checked_at = Some(now);
-        let dead = |peer: &Peer| peer.claim.segment.is_dead().then_some(peer.at);
-        let found: Vec<SocketAddrV4> = self.peers.iter().filter_map(dead).collect();
-        for at in found {
-            self.part_from(at);
-            self.deaths.found.push_back(at);
-        }
+        self.bury();
     }
 }
 
@@ -346,9 +359,9 @@ impl Link for ShmLink {
     fn take_unreachable(&mut self) -> Option<Unreachable> {
         self.find_deaths();
         self.deaths.settled = self.deaths.settled.checked_sub(1)?;
-        let at = self.deaths.found.pop_front()?;
+        let (at, epoch) = self.deaths.found.pop_front()?;
         // The lock tells, and only who may open the segment could take it.
-        Some(Unreachable { at, quoted: None })
+        Some(Unreachable { at, epoch, quoted: None })
     }
 
     fn drops(&self) -> Drops {

@@ -31,7 +31,6 @@ pub(crate) struct NearLane {
 
 #[derive(Debug)]
 struct NearPeer {
-    at: SocketAddrV4,
     epoch: u64,
     to: Option<Outgoing>,
     /// The slot that it writes to.
@@ -87,10 +86,10 @@ impl NearLane {
         }
     }
 
-    /// Nothing can be sent there any more; what has come may still be read.
-    pub(crate) fn part_from(&mut self, at: SocketAddrV4) {
-        for peer in self.peers.iter_mut().filter(|peer| peer.at == at) {
-            peer.to = None;
+    /// Nothing can be sent to that peer any more; what has come may still be read.
+    pub(crate) fn part_from(&mut self, epoch: u64) {
+        if let Some(id) = self.by_epoch.get(&epoch) {
+            self.peers[id.0 as usize].to = None;
         }
     }
 
@@ -99,9 +98,9 @@ impl NearLane {
     }
 
     /// The number of a peer, new or known.
-    fn number(&mut self, at: SocketAddrV4, epoch: u64) -> NearId {
+    fn number(&mut self, epoch: u64) -> NearId {
         *self.by_epoch.entry(epoch).or_insert_with(|| {
-            self.peers.push(NearPeer { at, epoch, to: None, slot: None, memory: None });
+            self.peers.push(NearPeer { epoch, to: None, slot: None, memory: None });
             NearId(self.peers.len() as u32 - 1)
         })
     }
@@ -118,7 +117,7 @@ impl NearLane {
 impl ShmLink {
     /// Opens our side of the lane to a peer that was met, and introduces us.
     fn open_lane(&mut self, at: SocketAddrV4, epoch: u64) -> Option<NearId> {
-        let id = self.near.number(at, epoch);
+        let id = self.near.number(epoch);
         if self.near.outgoing(id).is_some() {
             return Some(id);
         }
@@ -152,11 +151,12 @@ impl ShmLink {
         }
         // A peer that cannot be answered is heard all the same.
         let id = self.open_lane(at, hello.epoch);
-        let id = id.unwrap_or_else(|| self.near.number(at, hello.epoch));
+        let id = id.unwrap_or_else(|| self.near.number(hello.epoch));
         let may_read = self.near.token.is_some() && hello.pid != 0;
         let memory = i32::try_from(hello.pid)
             .ok()
             .filter(|_| may_read)
+            .and_then(|pid| Foreign::probe(pid, hello.token_at, hello.epoch));
         // Words of the slot are no longer for its former owner.
         let former = self.near.incoming[index].speaker.replace(id);
         if let Some(former) = former.and_then(|former| self.near.peers.get_mut(former.0 as usize))
@@ -164,7 +164,6 @@ impl ShmLink {
         {
             former.slot = None;
         }
-            .and_then(|pid| Foreign::probe(pid, hello.token_at, hello.epoch));
         let peer = &mut self.near.peers[id.0 as usize];
         (peer.slot, peer.memory) = (Some(index), memory);
         sink.joined(id, at, hello.epoch);

@@ -225,6 +225,28 @@ fn the_limit_of_who_has_left_is_not_told_to_who_has_its_slot() {
 }
 
 #[test]
+fn the_death_of_who_was_there_before_is_told() {
+    let folder = folder();
+    let (mut a, mut old) = (open(&folder, 1), open(&folder, 2));
+    acquaint(&mut a, &mut old);
+    let gone = old.epoch;
+    drop(old);
+    let mut new = open(&folder, 2);
+    acquaint(&mut a, &mut new);
+    let give_up = Instant::now() + Duration::from_secs(10);
+    let found = loop {
+        receive(&mut a);
+        if let Some(found) = a.take_unreachable() {
+            break found;
+        }
+        assert!(Instant::now() < give_up, "the death was not found");
+    };
+    assert_eq!((found.at, found.epoch), (at(2), gone));
+    assert_eq!(a.take_unreachable(), None);
+    assert!(a.reaches(at(2)));
+}
+
+#[test]
 fn slots_are_given_back() {
     let folder = folder();
     let mut receiver = open(&folder, 1);

@@ -168,5 +168,5 @@ pub(crate) fn take_report(
         }
     }
     let quoted = Some(quoted[..quoted_len].to_vec());
-    Ok(Some((errno, Unreachable { at: from_sockaddr(&name), quoted })))
+    Ok(Some((errno, Unreachable { at: from_sockaddr(&name), epoch: 0, quoted })))
 }

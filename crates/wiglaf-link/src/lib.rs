@@ -86,6 +86,8 @@ pub const QUOTED_LEN_MAX: usize = 64;
 pub struct Unreachable {
     /// Where was sent to: of a peer's bulk port, where a bulk train met no listener.
     pub at: SocketAddrV4,
+    /// Which incarnation is meant; 0 where the link does not know.
+    pub epoch: u64,
     /// The front of the datagram that met none, as ICMP quotes it: anybody can write such a
     /// report, but who does not see the traffic cannot quote it. `None` where the link knows
     /// by itself.

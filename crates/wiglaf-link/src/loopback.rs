@@ -124,7 +124,7 @@ impl Link for LoopbackLink {
     }
 
     fn take_unreachable(&mut self) -> Option<Unreachable> {
-        self.unreachable.pop_front().map(|at| Unreachable { at, quoted: None })
+        self.unreachable.pop_front().map(|at| Unreachable { at, epoch: 0, quoted: None })
     }
 
     /// None: there is nothing to block on.

@@ -434,6 +434,18 @@ impl Transport {
             self.stats.drop_report += u64::from(quoted.is_some());
             return;
         };
+        self.miss(now, index, sink);
+    }
+
+    /// A link knows by itself that the peer of that epoch has died.
+    pub fn handle_death(&mut self, now: Instant, epoch: Epoch, sink: &mut dyn Sink) {
+        if let Some(index) = self.by_epoch.get(&epoch).copied() {
+            self.miss(now, index, sink);
+        }
+    }
+
+    /// Nobody listens where that session's peer should.
+    fn miss(&mut self, now: Instant, index: u32, sink: &mut dyn Sink) {
         let session = &self.sessions[index as usize];
         if session.state != State::Open || !session.used {
             return;
