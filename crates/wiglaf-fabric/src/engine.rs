@@ -76,6 +76,8 @@ pub(crate) struct Engine {
     pub(crate) groups: Groups,
     tokens: Tokens,
 }
+    /// The endpoint is closed: nothing moves any more, nor is user memory touched.
+    closed: bool,
 
 const fn is_send<T: Send>() {}
 const _: () = is_send::<Endpoint>();
@@ -114,6 +116,7 @@ impl Engine {
             groups: Groups::default(),
             tokens: Tokens::default(),
         }
+            closed: false,
     }
 
     pub(crate) fn peer(&mut self, index: fi::fi_addr_t) -> Fi<PeerId> {
@@ -139,6 +142,11 @@ impl Engine {
         self.remote_counters = RemoteCounters::default();
         (self.peers, self.events) = (None, None);
     }
+        self.closed = true;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
 
     /// The index under which the sender of a message is in the address vector.
     pub(crate) fn index_of(&mut self, source: Option<PeerId>) -> fi::fi_addr_t {
@@ -309,6 +317,9 @@ impl Engine {
     pub(crate) fn progress(&mut self) -> bool {
         let busy = self.endpoint.progress();
         if self.groups.is_active() {
+        if self.closed {
+            return false;
+        }
             self.move_groups();
         }
         while let Some((link, why)) = self.endpoint.take_failure() {

@@ -26,7 +26,7 @@ use crate::object::{
 };
 use crate::one_sided::RemoteCounters;
 use crate::peers::Peers;
-use crate::{atomic, cm, collective, log, msg, rma, tagged};
+use crate::{atomic, cm, collective, log, msg, rma, tagged, wait};
 
 /// What the endpoint has been bound to.
 #[derive(Default)]
@@ -319,7 +319,8 @@ fn remote_counters(counters: &[(Arc<CntrState>, u64)]) -> RemoteCounters {
 }
 
 impl Drop for Ep {
-    /// Leaves the queues and counters, then lets the links linger until all is acknowledged.
+    /// Leaves the queues and counters, lets the links linger until all is acknowledged, then sends those
+    /// home who sleep there.
     fn drop(&mut self) {
         if let Ok(helper) = self.helper.get_mut() {
             *helper = None;
@@ -345,6 +346,7 @@ impl Drop for Ep {
                 engine.endpoint.remote_stats()
             );
         }
+        wait::until_left(&self.engine);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Waiting that does not hold up other threads: every queue and counter of an endpoint shares its
 //! engine, and who sleeps or gives way must let go of it.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wiglaf_endpoint::{Nap, Pause};
@@ -12,10 +13,17 @@ use crate::guard::{Fi, lock};
 /// bounds what it cannot be told, such as the death of a peer.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
 
+/// How long closing waits for who sleeps on an endpoint to get up, and the time between two looks.
+const LEAVE_LIMIT: Duration = Duration::from_secs(1);
+const LEAVE_STEP: Duration = Duration::from_micros(50);
+
 /// To be called after an empty read of a queue or counter with one engine: gives way as the
 /// endpoint's policy finds best.
 pub(crate) fn idle(engine: &Shared) -> Fi<()> {
-    let pause = lock(engine)?.endpoint.begin_idle();
+    let pause = {
+        let mut inside = lock(engine)?;
+        if inside.is_closed() { None } else { inside.endpoint.begin_idle() }
+    };
     match pause {
         Some(pause) => pass(engine, &pause),
         None => Ok(()),
@@ -58,7 +66,7 @@ pub(crate) fn lie_down(
     let mut naps = Vec::with_capacity(engines.len());
     for (n, engine) in engines.iter().enumerate() {
         let mut engine = lock(engine)?;
-        let something = engine.progress() || ready(n, &mut engine);
+        let something = engine.is_closed() || engine.progress() || ready(n, &mut engine);
         match if something { None } else { engine.endpoint.lie_down(limit) } {
             Some(nap) => naps.push(nap),
             None => {
@@ -87,6 +95,18 @@ pub(crate) fn wake<'a>(engines: impl Iterator<Item = &'a Shared>) -> Fi<()> {
     Ok(())
 }
 
+/// Wakes whoever sleeps on an engine that has been closed, and waits until nobody has it any more: the
+/// endpoint's ports are taken as long as somebody does.
+pub(crate) fn until_left(engine: &Shared) {
+    let began = Instant::now();
+    while Arc::strong_count(engine) > 1 && began.elapsed() < LEAVE_LIMIT {
+        if wake(std::iter::once(engine)).is_err() {
+            return;
+        }
+        std::thread::sleep(LEAVE_STEP);
+    }
+}
+
 /// When a wait of `timeout_ms` milliseconds ends; never, if that is negative.
 pub(crate) fn deadline(timeout_ms: libc::c_int) -> Option<Instant> {
     let limit = Duration::from_millis(u64::try_from(timeout_ms).ok()?);
@@ -101,7 +121,6 @@ pub(crate) fn time_left(deadline: Option<Instant>) -> Duration {
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddrV4};
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use wiglaf_endpoint::{Address, Epoch};

@@ -5,6 +5,7 @@ mod ops;
 
 use std::net::Ipv4Addr;
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ops::{Home, Side, UNSPEC, call, fi, in_child};
@@ -15,15 +16,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PORT: std::ops::Range<usize> = 2..4;
 const EPOCH: std::ops::Range<usize> = 8..16;
 
-/// A domain whose endpoints are opened at a port.
-fn home_at(port: [u8; 2]) -> Home {
-    let home = Home::open(Ipv4Addr::LOCALHOST);
+/// From now on endpoints are opened at that port.
+fn stay_at(home: &Home, port: [u8; 2]) {
     // SAFETY: the provider's own answer, whose source is an address of 16 bytes.
     unsafe {
         let source = (*home.info).src_addr.cast::<[u8; 16]>();
         (&mut *source)[PORT].copy_from_slice(&port);
     }
-    home
 }
 
 fn port_of(name: &[u8; 16]) -> [u8; 2] {
@@ -102,7 +101,8 @@ fn next_at_the_same_place() {
     drop(home);
     until_gone(&client);
 
-    let home = home_at(port);
+    let home = Home::open(Ipv4Addr::LOCALHOST);
+    stay_at(&home, port);
     let server = Side::open(&home);
     assert_eq!(port_of(&server.name()), port);
     let told = exchange((&client, to_server), (&server, UNSPEC), 3);
@@ -121,5 +121,57 @@ fn next_at_the_same_place() {
 fn an_address_without_epoch_names_who_comes_after() {
     for link in ["udp", "auto"] {
         in_child("next_at_the_same_place", link, &[]);
+    }
+}
+
+/// Reads a queue, and sleeps on it, until it is signalled.
+fn read_on(queue: &Side, read: &AtomicUsize) {
+    let (cq, mut entry) = (queue.rx, ops::zeroed::<fi::fi_cq_tagged_entry>());
+    let at = ptr::from_mut(&mut entry).cast();
+    while call!(cq, ops.sread(cq, at, 1, ptr::null(), -1)) == 1 {
+        read.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+#[test]
+#[ignore = "run by the test below"]
+fn beside_a_reader() {
+    const ROUNDS: usize = 20;
+    let (home, other_home) = (Home::open(Ipv4Addr::LOCALHOST), Home::open(Ipv4Addr::LOCALHOST));
+    let other = Side::open(&other_home);
+    let cq = home.cq(fi::FI_CQ_FORMAT_TAGGED);
+    let mut side = Side { ep: home.ep(), tx: cq, rx: cq, av: home.av() };
+    let queue = Side { ep: ptr::null_mut(), ..side };
+    stay_at(&home, port_of(&side.name()));
+    let read = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| read_on(&queue, &read));
+        for round in 1..=ROUNDS {
+            assert_eq!(ops::bind(side.ep, side.av, 0), 0);
+            assert_eq!(ops::bind(side.ep, cq, fi::FI_SEND | fi::FI_RECV), 0);
+            assert_eq!(ops::enable(side.ep), 0);
+            let (ep, mut came) = (side.ep, [0u8]);
+            let (at, none) = (came.as_mut_ptr().cast(), ptr::null_mut());
+            assert_eq!(call!(ep, tagged.recv(ep, at, 1, none, UNSPEC, 1, 0, ptr::null_mut())), 0);
+            let (to, ep) = (other.insert(&side.name()), other.ep);
+            assert_eq!(call!(ep, tagged.inject(ep, [7u8].as_ptr().cast(), 1, to, 1)), 0);
+            while read.load(Ordering::Acquire) < round {
+                other.progress();
+            }
+            // The reader looks again, and falls asleep.
+            assert_eq!(ops::close(side.ep), 0);
+            side.ep = home.ep();
+        }
+        assert_eq!(call!(cq, ops.signal(cq)), 0);
+    });
+    assert_eq!(ops::close(side.ep), 0);
+    assert_eq!((ops::close(cq), ops::close(side.av)), (0, 0));
+    other.close();
+}
+
+#[test]
+fn a_port_is_free_once_its_endpoint_is_closed_whoever_sleeps() {
+    for link in ["udp", "auto"] {
+        in_child("beside_a_reader", link, &[]);
     }
 }
