@@ -256,7 +256,7 @@ impl Engine {
             return unsafe { self.claim(&mut op, call, flags) };
         }
         if !shown && op.report {
-            op.context = self.tokens.issue(call.context, Meaning::Silent);
+            op.context = self.tokens.issue(call.context, Meaning::SilentRecv);
         }
         // SAFETY: by the contract of this function.
         let posted = unsafe { self.endpoint.post_recv(&op, call.pieces) };
@@ -284,12 +284,13 @@ impl Engine {
     /// As for [`Engine::recv`].
     unsafe fn claim(&mut self, op: &mut RecvOp, call: &RecvCall<'_>, flags: u64) -> Fi<()> {
         let discard = flags & fi::FI_DISCARD != 0;
-        if let Some(token) = self.tokens.find(call.context, &[Meaning::Claimed]) {
+        let claimed = self.tokens.find(call.context, Meaning::Claimed).next();
+        if let Some(token) = claimed {
             op.context = token;
             // What is dropped is no receive, and not counted.
             match (discard, self.rx.shows(flags)) {
                 (false, true) => {}
-                (false, false) => self.tokens.turn(token, Meaning::Silent),
+                (false, false) => self.tokens.turn(token, Meaning::SilentRecv),
                 (true, true) => self.tokens.turn(token, Meaning::Peek),
                 (true, false) => self.tokens.turn(token, Meaning::Discard),
             }
@@ -305,8 +306,8 @@ impl Engine {
 
     /// Cancels a receive.
     pub(crate) fn cancel(&mut self, context: usize) -> Fi<()> {
-        let silent = self.tokens.find(context, &[Meaning::Silent]);
-        if self.endpoint.cancel(context) || silent.is_some_and(|key| self.endpoint.cancel(key)) {
+        let mut silent = self.tokens.find(context, Meaning::SilentRecv);
+        if self.endpoint.cancel(context) || silent.any(|key| self.endpoint.cancel(key)) {
             Ok(())
         } else {
             Err(Errno(fi::FI_ENOENT))
@@ -398,9 +399,9 @@ impl Engine {
         let mut anonymous = completion.context == nobody();
         if let Some((context, meaning)) = self.tokens.get(completion.context) {
             let key = std::mem::replace(&mut completion.context, context);
-            shown = meaning != Meaning::Discard
-                && (meaning != Meaning::Silent || !done || completion.multi_released);
-            counted = matches!(meaning, Meaning::Silent | Meaning::Claimed);
+            let silent = matches!(meaning, Meaning::Silent | Meaning::SilentRecv);
+            shown = meaning != Meaning::Discard && (!silent || !done || completion.multi_released);
+            counted = silent || meaning == Meaning::Claimed;
             anonymous = meaning == Meaning::Silent && context == 0;
             match meaning {
                 Meaning::PeekClaim if done => self.tokens.turn(key, Meaning::Claimed),

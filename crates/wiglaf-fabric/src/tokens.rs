@@ -12,6 +12,8 @@ use std::collections::HashMap;
 pub(crate) enum Meaning {
     /// Counted, and shown only if it fails.
     Silent,
+    /// The same of a receive, which its user may cancel.
+    SilentRecv,
     /// Shown, not counted.
     Peek,
     /// Shown, not counted; the message found waits under the same token.
@@ -71,13 +73,10 @@ impl Tokens {
         self.live.remove(&key);
     }
 
-    /// The token that stands for `context` with one of these meanings.
-    pub(crate) fn find(&self, context: usize, meanings: &[Meaning]) -> Option<usize> {
-        if self.live.is_empty() {
-            return None;
-        }
-        let fits = |token: &Token| token.context == context && meanings.contains(&token.meaning);
-        self.live.iter().find(|(_, token)| fits(token)).map(|(&key, _)| key)
+    /// The tokens that stand for `context` with that meaning.
+    pub(crate) fn find(&self, context: usize, meaning: Meaning) -> impl Iterator<Item = usize> {
+        let fits = move |token: &Token| token.context == context && token.meaning == meaning;
+        self.live.iter().filter(move |(_, token)| fits(token)).map(|(&key, _)| key)
     }
 }
 
@@ -93,9 +92,9 @@ mod tests {
         let second = tokens.issue(5, Meaning::PeekClaim);
         assert_ne!(first, second);
         assert_eq!(tokens.get(first), Some((5, Meaning::Silent)));
-        assert_eq!(tokens.find(5, &[Meaning::Claimed]), None);
+        assert_eq!(tokens.find(5, Meaning::Claimed).next(), None);
         tokens.turn(second, Meaning::Claimed);
-        assert_eq!(tokens.find(5, &[Meaning::Claimed]), Some(second));
+        assert_eq!(tokens.find(5, Meaning::Claimed).next(), Some(second));
         tokens.drop_token(second);
         assert_eq!(tokens.get(second), None);
         assert_eq!(tokens.get(5), None);
