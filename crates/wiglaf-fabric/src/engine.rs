@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use wiglaf_endpoint::{
     Address, Class, CompleteWhen, Completion, Endpoint, Outcome, PeerId, PostError, RecvOp, SendOp,
@@ -75,9 +76,9 @@ pub(crate) struct Engine {
     /// Behind the endpoint, which must not outlive the memory that groups lend it.
     pub(crate) groups: Groups,
     tokens: Tokens,
-}
     /// The endpoint is closed: nothing moves any more, nor is user memory touched.
     closed: bool,
+}
 
 const fn is_send<T: Send>() {}
 const _: () = is_send::<Endpoint>();
@@ -89,7 +90,7 @@ unsafe impl Send for Engine {}
 
 impl Guarded for Engine {
     fn is_unfinished(&self) -> bool {
-        self.endpoint.unfinished().is_some()
+        self.unfinished().is_some()
     }
 }
 
@@ -115,8 +116,8 @@ impl Engine {
             events: None,
             groups: Groups::default(),
             tokens: Tokens::default(),
-        }
             closed: false,
+        }
     }
 
     pub(crate) fn peer(&mut self, index: fi::fi_addr_t) -> Fi<PeerId> {
@@ -141,12 +142,12 @@ impl Engine {
         self.rx.counters.clear();
         self.remote_counters = RemoteCounters::default();
         (self.peers, self.events) = (None, None);
-    }
         self.closed = true;
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
+    }
 
     /// The index under which the sender of a message is in the address vector.
     pub(crate) fn index_of(&mut self, source: Option<PeerId>) -> fi::fi_addr_t {
@@ -316,11 +317,11 @@ impl Engine {
 
     /// Moves data. True when anything happened. A link that fails meanwhile is reported.
     pub(crate) fn progress(&mut self) -> bool {
-        let busy = self.endpoint.progress();
-        if self.groups.is_active() {
         if self.closed {
             return false;
         }
+        let busy = self.endpoint.progress();
+        if self.groups.is_active() {
             self.move_groups();
         }
         while let Some((link, why)) = self.endpoint.take_failure() {
@@ -330,6 +331,18 @@ impl Engine {
             }
         }
         busy
+    }
+
+    /// Whether its domain may be called by one thread only.
+    pub(crate) fn is_serial(&self) -> bool {
+        self.domain.as_ref().is_some_and(|domain| domain.serial)
+    }
+
+    /// How long until something is to be done here that nobody will ask for. Who waits for a group to
+    /// be joined may ask the event queue only, which moves nothing of a serial domain.
+    pub(crate) fn unfinished(&self) -> Option<Duration> {
+        let joins = self.is_serial() && self.groups.is_joining();
+        self.endpoint.unfinished().or(joins.then_some(Duration::ZERO))
     }
 
     /// Whether an operation of those sides has completed and waits to be read.

@@ -58,7 +58,8 @@ pub(crate) struct EqState {
     inner: Mutex<Inner>,
     arrived: Condvar,
     /// How many groups are being joined, and the endpoints that ever joined one: who waits for the
-    /// event may look at nothing else, so that looking here moves their data meanwhile.
+    /// event may look at nothing else, so that looking here moves their data meanwhile. Only of domains
+    /// that any thread may call into: who reads here need not be the one thread of another.
     joins: AtomicUsize,
     joiners: Mutex<Vec<Weak<Gate<Engine>>>>,
     /// What applications sleep on, if they asked for it: raised while there is something to read.
@@ -97,9 +98,12 @@ impl EqState {
         drop(inner);
     }
 
-    /// A group has been joined, or will never be; nobody is told of one that was given up.
-    pub(crate) fn join_ended(&self, fid: usize, context: usize, outcome: Outcome) {
-        self.joins.fetch_sub(1, Ordering::AcqRel);
+    /// A group has been joined, or will never be; nobody is told of one that was given up. `begun` where
+    /// that was told here.
+    pub(crate) fn join_ended(&self, begun: bool, fid: usize, context: usize, outcome: Outcome) {
+        if begun {
+            self.joins.fetch_sub(1, Ordering::AcqRel);
+        }
         match outcome_errno(outcome) {
             _ if outcome == Outcome::Canceled => {}
             Some(Errno(err)) => self.fail(Failure { fid, context, err, os_errno: 0 }),

@@ -95,7 +95,9 @@ fn create(ep: &Ep, set: &AvSet, parent: fi::fi_addr_t) -> Fi<fi::fi_addr_t> {
 
 fn begin(ep: &Ep, group: fi::fi_addr_t, handle: Handle) -> Fi<()> {
     let mut engine = lock(&ep.engine)?;
-    if let Some((events, ..)) = &engine.events {
+    if let Some((events, ..)) = &engine.events
+        && !engine.is_serial()
+    {
         events.join_begins(&ep.engine);
     }
     let Engine { groups, endpoint, .. } = &mut *engine;
