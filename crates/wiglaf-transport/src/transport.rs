@@ -191,13 +191,6 @@ impl Transport {
         write!(out, "{:?} {:?}", self.looked_at, self.looked_before_at)
     }
 
-    /// Numbers of packets and credit to and from `peer` begin there, for tests of where the bits of
-    /// them that travel end. Before anything is sent, and on both sides.
-    #[doc(hidden)]
-    pub fn begin_at(&mut self, peer: PeerId, number: u64) {
-        self.sessions[peer.0 as usize].begin_at(number);
-    }
-
     /// What was counted so far.
     #[must_use]
     pub fn stats(&self) -> &Stats {
