@@ -15,6 +15,7 @@
 
 mod congestion;
 mod encryption;
+mod endings;
 mod incoming;
 pub mod limits;
 mod outgoing;
