@@ -191,6 +191,11 @@ local function delay(field, range, tree)
    tree:add_le(field, range):append_text(meaning[range:le_uint()] or "")
 end
 
+-- Means nothing, whatever it is.
+content[0x07] = function()
+   return true
+end
+
 content[0x10] = function(range, tree)
    local len = range:len()
    if len < 12 or len % 8 ~= 4 or len > 12 + 32 * 8 or not lanes[range(0, 1):uint()] then

@@ -90,6 +90,7 @@ fn a_real_job_is_recorded_and_tshark_names_every_field() {
         (4, "REQUEST"),
         (5, "PULL"),
         (6, "CLOSE"),
+        (7, "PADDING"),
         (0x10, "ACK"),
     ] {
         assert!(types.contains(&format!("0x{code:02x}")), "no {name}: {types:?}");
