@@ -2034,7 +2034,7 @@ fn so_near_the_end_one_acknowledgement_will_do() {
 #[test]
 fn padding_means_nothing() {
     let mut net = Net::new();
-    let message = |tag| Record::Message(Envelope::new(Class::Tagged, tag, None), b"8 bytes.");
+    let message = |tag| Record::Message(Envelope::new(Class::Tagged, tag, None), b"");
     let close_like = Record::Padding(&[6, 0, 0, 0]);
     let mut body = vec![0; 2 * message(1).len() + close_like.len() + 4];
     let mut at = message(1).emit(&mut body);
