@@ -72,7 +72,7 @@ impl Peers {
         let slot = usize::try_from(index).map_err(|_| EINVAL)?;
         let known = self.by_index.get(slot).copied().flatten();
         if let Some(Known { peer, is_anybody }) = known
-            && !(is_anybody && endpoint.is_gone(peer))
+            && !(is_anybody && Self::has_ended(peer, endpoint))
         {
             return Ok(peer);
         }
@@ -90,6 +90,12 @@ impl Peers {
             former.retain(|&former| endpoint.holds_messages_of(former));
         }
         Ok(peer)
+    }
+
+    /// Whether a peer was there, and is gone. Where nobody ever was, posts are refused.
+    fn has_ended(peer: PeerId, endpoint: &Endpoint) -> bool {
+        let was_heard = endpoint.peer(peer).is_some_and(|view| view.epoch.is_known());
+        was_heard && endpoint.is_gone(peer)
     }
 
     /// The peer that a receive from `index` is for: one that was there before, if such a message of its
