@@ -276,18 +276,23 @@ fn injector(node: &Node) -> Ring {
         .expect("root may open packet sockets")
 }
 
+/// Of frames from port 777 of node a to the link on node b.
+fn ends_of(pair: &Pair, b: &PacketLink) -> Ends {
+    Ends {
+        from_mac: interface_of_in(&pair.a).mac.expect("Ethernet"),
+        to_mac: interface_of_in(&pair.b).mac.expect("Ethernet"),
+        from: SocketAddrV4::new(pair.a.ip, 777),
+        to: b.local(),
+    }
+}
+
 #[test]
 fn malformed_frames_are_dropped_and_counted() {
     let Some(pair) = Pair::or_skip(1500) else { return };
     let mut b = open(&pair.b);
     let injector = injector(&pair.a);
-    let from = SocketAddrV4::new(pair.a.ip, 777);
-    let ends = Ends {
-        from_mac: interface_of_in(&pair.a).mac.expect("Ethernet"),
-        to_mac: interface_of_in(&pair.b).mac.expect("Ethernet"),
-        from,
-        to: b.local(),
-    };
+    let ends = ends_of(&pair, &b);
+    let from = ends.from;
     let mut good = headers(&ends, 5).expect("it fits").to_vec();
     good.extend_from_slice(b"hello");
     let with = |at: usize, value: u8| {
@@ -322,13 +327,8 @@ fn frames_with_a_priority_and_no_vlan_arrive() {
     let Some(pair) = Pair::or_skip(1500) else { return };
     let mut b = open(&pair.b);
     let injector = injector(&pair.a);
-    let from = SocketAddrV4::new(pair.a.ip, 777);
-    let ends = Ends {
-        from_mac: interface_of_in(&pair.a).mac.expect("Ethernet"),
-        to_mac: interface_of_in(&pair.b).mac.expect("Ethernet"),
-        from,
-        to: b.local(),
-    };
+    let ends = ends_of(&pair, &b);
+    let from = ends.from;
     let tagged = |tag: u16, payload: &[u8; 5]| {
         let plain = headers(&ends, 5).expect("it fits");
         let (addresses, rest) = plain.split_at(12);

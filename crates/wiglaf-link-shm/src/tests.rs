@@ -224,6 +224,18 @@ fn the_limit_of_who_has_left_is_not_told_to_who_has_its_slot() {
     assert_eq!(second.near().expect("a lane").limit_told(there), Some(7));
 }
 
+/// What is told of a death that happens meanwhile.
+fn death_found(link: &mut ShmLink) -> Unreachable {
+    let give_up = Instant::now() + Duration::from_secs(10);
+    loop {
+        receive(link);
+        if let Some(found) = link.take_unreachable() {
+            return found;
+        }
+        assert!(Instant::now() < give_up, "the death was not found");
+    }
+}
+
 #[test]
 fn the_death_of_who_was_there_before_is_told() {
     let folder = folder();
@@ -233,14 +245,7 @@ fn the_death_of_who_was_there_before_is_told() {
     drop(old);
     let mut new = open(&folder, 2);
     acquaint(&mut a, &mut new);
-    let give_up = Instant::now() + Duration::from_secs(10);
-    let found = loop {
-        receive(&mut a);
-        if let Some(found) = a.take_unreachable() {
-            break found;
-        }
-        assert!(Instant::now() < give_up, "the death was not found");
-    };
+    let found = death_found(&mut a);
     assert_eq!((found.at, found.epoch), (at(2), gone));
     assert_eq!(a.take_unreachable(), None);
     assert!(a.reaches(at(2)));
@@ -427,14 +432,7 @@ fn processes_talk_and_a_killed_one_leaves_nothing_in_the_way() {
         }
         child.kill().expect("our own child");
         child.wait().expect("our own child");
-        let give_up = Instant::now() + Duration::from_secs(10);
-        let found = loop {
-            receive(&mut a);
-            if let Some(found) = a.take_unreachable() {
-                break found;
-            }
-            assert!(Instant::now() < give_up, "the death was not found");
-        };
+        let found = death_found(&mut a);
         assert_eq!(found.at, at(2));
         assert!(!a.reaches(at(2)));
     }
