@@ -181,22 +181,11 @@ impl Ring {
     /// Whether the interface is still there. One that goes down leaves an error with the socket, which
     /// wakes all who sleep on it until somebody reads it.
     pub(crate) fn check(&self) -> io::Result<()> {
-        let mut error: libc::c_int = 0;
-        let mut len = mem::size_of_val(&error) as libc::socklen_t;
-        // SAFETY: the pointers are to live values, the second says how long the first is.
-        unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_ERROR,
-                (&raw mut error).cast(),
-                &raw mut len,
-            )
-        };
+        let _ = rustix::net::sockopt::socket_error(&self.socket);
         // SAFETY: all-zero bytes are a valid address.
         let mut at: libc::sockaddr_ll = unsafe { mem::zeroed() };
         let mut len = mem::size_of_val(&at) as libc::socklen_t;
-        // SAFETY: as above.
+        // SAFETY: the pointers are to live values, the second says how long the first is.
         let status = unsafe {
             libc::getsockname(self.socket.as_raw_fd(), (&raw mut at).cast(), &raw mut len)
         };

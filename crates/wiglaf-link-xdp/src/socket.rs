@@ -9,6 +9,8 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::xdp_desc;
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_error;
 
 use crate::ring::{Mapping, Ring, Side};
 
@@ -246,20 +248,8 @@ impl Socket {
 
     /// Whether the interface has gone since this was asked last.
     pub(crate) fn is_cut_off(&self) -> bool {
-        let mut error: libc::c_int = 0;
-        let mut len = mem::size_of_val(&error) as libc::socklen_t;
-        // SAFETY: the pointers are to live values, the second says how long the first is.
-        let status = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_ERROR,
-                (&raw mut error).cast(),
-                &raw mut len,
-            )
-        };
         // The kernel says so when the interface is removed, not when it goes down.
-        status == 0 && error == libc::ENETDOWN
+        matches!(socket_error(&self.fd), Ok(Err(Errno::NETDOWN)))
     }
 
     /// Frames that made no sense, or were too long to be sent.
