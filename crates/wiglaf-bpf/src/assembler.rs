@@ -41,6 +41,7 @@ pub mod op {
     pub const LOAD_IMMEDIATE: u8 = 0x18;
     pub const STORE_WORD: u8 = 0x63;
     pub const STORE_BYTE: u8 = 0x73;
+    pub const STORE_DOUBLE: u8 = 0x7b;
     pub const STORE_WORD_IMMEDIATE: u8 = 0x62;
     pub const ATOMIC_DOUBLE: u8 = 0xdb;
     pub const MOVE_IMMEDIATE: u8 = 0xb7;

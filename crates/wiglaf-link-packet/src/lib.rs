@@ -18,6 +18,7 @@
 //! be opened by a helper and passed ([`open_packet_socket`],
 //! [`PacketLink::from_sockets`]).
 
+mod early_drop;
 mod filter;
 mod offload;
 mod ring;
@@ -33,6 +34,7 @@ use wiglaf_link_udp::{
     kernel_is_from,
 };
 
+pub use early_drop::{EarlyDrop, mark};
 use offload::{OFFLOAD_LEN, Trial};
 use ring::{Ring, TRAIN_FRAME_LEN_MAX, set_option};
 
@@ -149,6 +151,8 @@ impl PacketLink {
         let plain = FrameSocket::open(at).map_err(OpenError::Bind)?;
         let bulk = BulkSocket::open(*at.ip()).map_err(OpenError::Bind)?;
         let packet = open_packet_socket(&interface, plain.local()).map_err(OpenError::Packet)?;
+        // Without the mark all works, and takes a little longer.
+        let _ = mark(plain.as_fd(), &interface);
         Self::from_sockets(packet, plain, bulk, interface)
     }
 

@@ -6,6 +6,8 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use wiglaf_link_udp::{UdpLink, interface};
 use wiglaf_testnet::{INTERFACE, Node, Pair};
 
+mod early_drop;
+
 use super::*;
 use wiglaf_link::frame::{Ends, headers};
 
@@ -123,16 +125,7 @@ fn the_socket_beside_the_ring_drops_a_train_as_one() {
     let Some(pair) = Pair::or_skip(1500) else { return };
     let (mut a, mut b) = (open(&pair.a), open(&pair.b));
     let port = b.local().port();
-    // proc_net(5): the last column counts what did not come to the socket.
-    let drops = || -> u64 {
-        let table = pair.b.run(|| std::fs::read_to_string("/proc/thread-self/net/udp"));
-        let table = table.expect("readable");
-        let is_ours = |line: &&str| {
-            line.split_whitespace().nth(1).is_some_and(|at| at.ends_with(&format!(":{port:04X}")))
-        };
-        let line = table.lines().find(is_ours).expect("the socket");
-        line.split_whitespace().last().and_then(|drops| drops.parse().ok()).expect("a number")
-    };
+    let drops = || pair.b.udp_drops(port).expect("the socket");
     assert_carries(&mut a, &mut b, Lane::Latency, 8, 8); // learns the Ethernet address
     let before = drops();
     assert_carries(&mut a, &mut b, Lane::Latency, 1000, 20 * 1000);

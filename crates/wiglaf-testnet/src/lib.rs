@@ -127,6 +127,18 @@ impl Node {
         self.command("ip", args)
     }
 
+    /// How many datagrams the UDP socket of that port did not get, by a filter or for want of room
+    /// (the last column of proc_net(5)); `None`: there is no such socket.
+    #[must_use]
+    pub fn udp_drops(&self, port: u16) -> Option<u64> {
+        let table = self.run(|| std::fs::read_to_string("/proc/thread-self/net/udp")).ok()?;
+        let port = format!(":{port:04X}");
+        let line = table
+            .lines()
+            .find(|line| line.split_whitespace().nth(1).is_some_and(|at| at.ends_with(&port)))?;
+        line.split_whitespace().last()?.parse().ok()
+    }
+
     /// Runs a command inside the namespace and returns its output.
     ///
     /// # Errors
