@@ -1,5 +1,6 @@
 //! The helper itself.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -18,7 +19,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use wiglaf_door::{Door, Limits};
-use wiglaf_link_packet::open_packet_socket;
+use wiglaf_link_packet::{EarlyDrop, mark, open_packet_socket};
 use wiglaf_link_udp::interface;
 
 use crate::policy::{Caller, NO_XDP, Policy};
@@ -59,8 +60,41 @@ struct Helper {
     lines: Mutex<Allowances>,
     log: SyncSender<String>,
     door: Arc<Door>,
+    /// What spares the IP stack the frames of rings.
+    early_drop: EarlyDrops,
     granted: AtomicU64,
     refused: [AtomicU64; Refusal::ALL.len()],
+}
+
+/// The interfaces that have the program, by their names, and why others have not.
+#[derive(Debug, Default)]
+struct EarlyDrops {
+    at_work: Vec<(String, EarlyDrop)>,
+    absent: Vec<String>,
+}
+
+impl EarlyDrops {
+    /// Attaches it wherever packet sockets may be opened.
+    fn attach() -> Self {
+        let mut drops = Self::default();
+        let mut seen = BTreeSet::new();
+        let interfaces = interface::list().unwrap_or_default().into_iter();
+        for at in interfaces.filter(|at| at.mac.is_some() && seen.insert(at.index)) {
+            match EarlyDrop::attach(&at) {
+                Ok(drop) => drops.at_work.push((at.name, drop)),
+                Err(why) => drops.absent.push(format!("no early drop on {}: {why}", at.name)),
+            }
+        }
+        drops
+    }
+
+    fn describe(&self) -> String {
+        let names: Vec<&str> = self.at_work.iter().map(|(name, _)| name.as_str()).collect();
+        match names.is_empty() {
+            true => "no early drop".to_owned(),
+            false => format!("early drop on {}", names.join(", ")),
+        }
+    }
 }
 
 /// Serves for ever, with CAP_NET_RAW and no other privilege.
@@ -73,6 +107,7 @@ pub fn serve(places: &Places) -> Result<(), String> {
     // Whoever connects now is served, and connecting to systemd is not possible later. Without
     // this word systemd ends the service, so nothing is gained by ending it here.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    let early_drop = EarlyDrops::attach();
     confine::give_up_privileges()?;
     let probe = std::net::UdpSocket::bind("0.0.0.0:0");
     let network = probe.and_then(|probe| sys::network_of(&probe));
@@ -84,10 +119,13 @@ pub fn serve(places: &Places) -> Result<(), String> {
         lines: Mutex::default(),
         log: start_log()?,
         door: Door::new(limits),
+        early_drop,
         granted: AtomicU64::new(0),
         refused: Default::default(),
     });
-    helper.say(format!("listening at {}", places.socket.display()));
+    let drops = &helper.early_drop;
+    drops.absent.iter().for_each(|line| helper.say(line.clone()));
+    helper.say(format!("listening at {}, {}", places.socket.display(), drops.describe()));
     loop {
         match listener.accept() {
             Ok((stream, _)) => helper.accept(stream),
@@ -223,6 +261,8 @@ impl Helper {
             .ok_or_else(|| not_theirs("the address is on no Ethernet interface"))?;
         let packet = open_packet_socket(&interface, at)
             .and_then(|packet| sys::lock_filter(&packet).map(|()| packet));
+        // Only now has the ring what the stack is spared.
+        let _ = mark(socket.as_fd(), &interface);
         // `socket` is held until now: the port was the caller's all the time.
         packet.map(|packet| (packet, at)).map_err(|error| {
             (Refusal::Failed, format!("the kernel opens no packet socket: {error}"))
@@ -243,7 +283,7 @@ impl Helper {
             Ok(_) => "not admitted".to_owned(),
             Err(why) => format!("not admitted: {why}"),
         };
-        let mut text = format!("user {} is {admitted}", caller.uid);
+        let mut text = format!("user {} is {admitted}; {}", caller.uid, self.early_drop.describe());
         // Of others root alone learns.
         if caller.uid == 0 {
             text += &format!("; granted {}", self.granted.load(Ordering::Relaxed));

@@ -101,6 +101,11 @@ fn client() {
     }
 }
 
+/// Whether this kernel takes programs at the ingress as links.
+fn has_tcx() -> bool {
+    wiglaf_link_udp::kernel_is_from((6, 6))
+}
+
 #[test]
 fn the_unit_serves_under_systemd() {
     let Some(machine) = Machine::boot() else { return };
@@ -115,14 +120,22 @@ fn the_unit_serves_under_systemd() {
     let log = machine.says(STATUS).unwrap();
     assert!(log.contains("user 61001 has a packet socket"), "{log}");
 
-    // Its only capability is CAP_NET_RAW (13), its user neither root nor nobody.
+    assert!(ann.contains("; early drop on wl0") || !has_tcx(), "{ann}");
+    // Its only capability is CAP_NET_RAW (13), its user neither root nor nobody. CAP_NET_ADMIN (12)
+    // and CAP_BPF (39) are bounds that nothing leads to.
     let main = "/proc/$(systemctl show --property MainPID --value wiglaf-helper)";
-    let held =
-        machine.says(&format!("grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):' {main}/status"));
+    let held = machine.says(&format!(
+        "grep -E '^(Uid|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):' {main}/status"
+    ));
     let held = held.unwrap();
-    for line in
-        ["CapEff:\t0000000000002000", "CapBnd:\t0000000000002000", "NoNewPrivs:\t1", "Seccomp:\t2"]
-    {
+    for line in [
+        "CapPrm:\t0000000000002000",
+        "CapEff:\t0000000000002000",
+        "CapBnd:\t0000008000003000",
+        "CapAmb:\t0000000000000000",
+        "NoNewPrivs:\t1",
+        "Seccomp:\t2",
+    ] {
         assert!(held.contains(line), "{held}");
     }
     let user: u32 = held.lines().next().unwrap().split('\t').nth(1).unwrap().parse().unwrap();
