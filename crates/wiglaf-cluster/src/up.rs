@@ -218,11 +218,10 @@ fn make(state: &StateDir, shape: Shape, exe: &Path, lock: &Lock) -> Result<Recor
     };
     state.write_record(&record)?;
     let mut complete = || {
-        let mut all = switch.iter_mut().chain(&mut nodes);
-        all.try_for_each(|node| {
-            node.go()?;
-            Node::new(state, &node.name).hello().map(drop)
-        })
+        // All at once first: each starts its helper before it serves.
+        switch.iter_mut().chain(&mut nodes).try_for_each(Pending::go)?;
+        let mut all = switch.iter().chain(&nodes);
+        all.try_for_each(|node| Node::new(state, &node.name).hello().map(drop))
     };
     if let Err(error) = complete() {
         end(&record)?;

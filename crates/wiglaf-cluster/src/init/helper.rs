@@ -6,11 +6,14 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
 
 use super::EXE;
 
 /// Its policy; that of the machine, where it has one.
 const POLICY: &str = "/etc/wiglaf/helper.toml";
+/// Where it listens.
+const SOCKET: &str = "/run/wiglaf-helper/socket";
 /// What it says.
 const LOG: &str = "/run/wiglaf-helper/log";
 /// What an emulated node admits: there is nothing but the emulated wire behind its interface.
@@ -28,7 +31,11 @@ pub(super) fn pid() -> i32 {
     PID.load(Ordering::Relaxed)
 }
 
-/// Starts it. A node without a helper works; only users without privilege miss it.
+/// How long it may take to listen.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Starts it, and waits until it listens: a job may be the next that comes. A node without a helper
+/// works; only users without privilege miss it.
 pub(super) fn start() {
     let started = || -> std::io::Result<i32> {
         if !Path::new(POLICY).exists() {
@@ -42,5 +49,10 @@ pub(super) fn start() {
         // Reaped along with everything else.
         Ok(command.spawn()?.id() as i32)
     };
-    PID.store(started().unwrap_or(0), Ordering::Relaxed);
+    let pid = started().unwrap_or(0);
+    PID.store(pid, Ordering::Relaxed);
+    let asked = Instant::now();
+    while pid != 0 && !Path::new(SOCKET).exists() && asked.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }

@@ -60,6 +60,10 @@ pub fn main() -> Result<()> {
         return Err(Error::new("`wiglaf up` gave up"));
     }
     drop(lines);
+    // Its programs go to interfaces, which are there by now.
+    if config.address.is_some() {
+        helper::start();
+    }
     let null = fs::File::options().read(true).write(true).open("/dev/null");
     let null = null.cannot(|| "open /dev/null".to_owned())?;
     rustix::stdio::dup2_stdin(&null).cannot(|| "leave `wiglaf up`".to_owned())?;
@@ -93,8 +97,5 @@ fn build(config: &NodeConfig) -> Result<server::Server> {
         let _ = fs::write(format!("/proc/sys/net/bridge/bridge-nf-call-{family}"), "0");
     }
     let shared = root::enter(config)?;
-    if config.address.is_some() {
-        helper::start();
-    }
     server::Server::listen(config, shared)
 }
