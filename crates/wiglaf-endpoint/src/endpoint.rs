@@ -22,6 +22,7 @@ use crate::books::{Books, Sending, Whose};
 use crate::content::Content;
 use crate::memory::{Region, Regions};
 use crate::near::{NearSide, NearStats};
+use crate::paces::{Paces, TIMED_LEN_MIN, Writing};
 use crate::seen::Watch;
 use crate::setup::{Setup, path_of};
 use crate::sleep::Sleepers;
@@ -46,6 +47,7 @@ pub struct Endpoint {
     pub(crate) waiting: Waiting,
     clock: Instant,
     trains: Trains,
+    paces: Paces,
     /// Trains that their links had no room for, one for a peer at most.
     stalled: VecDeque<(Transmit, Vec<u8>)>,
     /// Empty polls in a row.
@@ -106,6 +108,7 @@ impl Endpoint {
             waiting: Waiting::default(),
             clock: Instant::now(),
             trains,
+            paces: Paces::default(),
             stalled: VecDeque::new(),
             quiet_polls: 0,
             broken: 0,
@@ -235,7 +238,11 @@ impl Endpoint {
         let token = self.books.begin_send(Sending { whose, content });
         let envelope = Envelope::new(op.class, op.tag, op.data);
         let len = regions.len();
+        let begun = Paces::times(len).then(|| self.now());
         let taken = self.transport.send(op.peer, envelope, len, token, report, &self.books);
+        if let (Some(begun), Ok(Taken::Buffered)) = (begun, taken) {
+            self.paces.note(Writing::Packets, len, self.now().since(begun));
+        }
         let is_taken = taken == Ok(Taken::Buffered);
         match taken {
             Err(why) => {
@@ -358,12 +365,20 @@ impl Endpoint {
     /// Sends what is ready, up to a limit. True when anything was sent.
     pub(crate) fn flush(&mut self, now: Tick) -> bool {
         let mut sent = self.offer_stalled();
+        // When the first train had gone, and the second was begun: clocks take time, too.
+        let (mut begun, mut was_timed) = (None, false);
         for _ in 0..TRAINS_PER_PROGRESS {
             if self.stalled.len() == STALLED_MAX {
                 break;
             }
             let next = self.transport.poll_transmit(now, &self.books, &mut self.trains);
             let Some(transmit) = next else { break };
+            let is_timed = transmit.len >= TIMED_LEN_MIN;
+            if is_timed && let Some(begun) = begun.take() {
+                let what = if transmit.bulk { Writing::Lent } else { Writing::Copied };
+                self.paces.note(what, transmit.len, self.now().since(begun));
+                self.transport.prefer_eager(transmit.path, self.paces.eager_is_better());
+            }
             let (transport, link) = (&self.transport, self.links[transmit.path].as_mut());
             match self.trains.send(link, &transmit, |mark| transport.has_arrived(mark)) {
                 Ok(Sent::All | Sent::Lent) => sent = true,
@@ -377,6 +392,9 @@ impl Endpoint {
             if transmit.len > transmit.segment_len {
                 let most = self.links[transmit.path].limits().latency_train_max;
                 self.transport.set_latency_train_max(transmit.path, most);
+            }
+            if is_timed && !was_timed {
+                (begun, was_timed) = (Some(self.now()), true);
             }
         }
         sent

@@ -19,6 +19,7 @@ mod endings;
 mod incoming;
 pub mod limits;
 mod outgoing;
+mod preference;
 mod receive_window;
 mod rendezvous;
 mod returns;

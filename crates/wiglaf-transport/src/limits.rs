@@ -93,6 +93,8 @@ pub const EAGER_LEN_MAX: usize = 128 * 1024;
 
 /// Longest message that goes as a whole before anybody has asked for it, in bytes.
 pub const UNASKED_LEN_MAX: u64 = 256 * 1024;
+/// Of so many messages that could go eagerly and unasked one takes the way that is not preferred.
+pub const OTHER_WAY_EVERY: u8 = 128;
 /// So many trains of a longer one go before anybody has asked for it: meanwhile somebody has.
 pub const UNASKED_TRAINS: usize = 2;
 /// So many long messages wait to be asked for after one for whose first bytes there was no buffer.
@@ -113,6 +115,7 @@ pub const SESSIONS_MAX: usize = 1 << 20;
 const _: () = assert!(ORDERED_WINDOW < BITMAP_BITS && BULK_WINDOW < BITMAP_BITS);
 const _: () = assert!(ORDERED_WINDOW.is_power_of_two());
 const _: () = assert!(EAGER_LEN_MAX as u64 + CREDIT_PER_MESSAGE < CREDIT_INITIAL);
+const _: () = assert!(UNASKED_LEN_MAX + CREDIT_PER_MESSAGE < CREDIT_INITIAL);
 const _: () = assert!(CREDIT_INITIAL < 1 << 31);
 const _: () = assert!(
     wiglaf_wire::HEADER_LEN + 2 * (16 + 8 * wiglaf_wire::BITMAP_WORDS_MAX) <= FRAME_LEN_MIN

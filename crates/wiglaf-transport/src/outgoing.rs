@@ -143,7 +143,9 @@ impl Transport {
         }
         let behind = session.ordered_on_bulk_below > session.ordered.base();
         let train_max = path.latency_train_max;
-        let is_short = ready <= if train_max > 1 { LATENCY_TRAINS_MAX * train_max } else { 1 };
+        let is_kept = train_max > 1 && session.ordered_on_latency_below > session.ordered.next();
+        let is_short =
+            is_kept || ready <= if train_max > 1 { LATENCY_TRAINS_MAX * train_max } else { 1 };
         let by_bulk = session.bulk_port != 0 && ready > 0 && (behind || !is_short);
         let count_max = match session.ordered.has_lost() {
             true => 1,

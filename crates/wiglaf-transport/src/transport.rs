@@ -133,6 +133,9 @@ pub struct Transport {
     pub(crate) looked_before_at: Instant,
     /// When what is being taken came, if that is known.
     pub(crate) arrived_at: Option<Instant>,
+    /// Paths, by bits, over which messages that have two ways go eagerly; and whose turn it is.
+    pub(crate) eager_preferred: u32,
+    pub(crate) turns: u8,
 }
 
 impl Transport {
@@ -171,6 +174,8 @@ impl Transport {
             looked_at: Instant::ZERO,
             looked_before_at: Instant::ZERO,
             arrived_at: None,
+            eager_preferred: 0,
+            turns: 0,
         }
     }
 
@@ -184,7 +189,8 @@ impl Transport {
         // The maps follow from the sessions; counters and spare buffers decide nothing.
         write!(out, "{:?} {:?} {:?} ", self.config.epoch, self.sessions, self.sends)?;
         write!(out, "{:?} {:?} {:?} ", self.pulls, self.ready, self.timers)?;
-        write!(out, "{:?} {:?}", self.looked_at, self.looked_before_at)
+        write!(out, "{:?} {:?} ", self.looked_at, self.looked_before_at)?;
+        write!(out, "{:?} {:?}", self.eager_preferred, self.turns)
     }
 
     /// What was counted so far.
@@ -314,9 +320,11 @@ impl Transport {
         if session.queue.len() >= QUEUE_MAX {
             return Err(SendError::Again);
         }
-        if len <= EAGER_LEN_MAX {
+        let is_longer = self.goes_as_eager(peer, len);
+        if len <= EAGER_LEN_MAX || is_longer {
             //= docs/protocol.md#6-credits
             //# A sender MUST NOT let the total of its eager charges pass the limit.
+            let session = &self.sessions[peer.0 as usize];
             let total = session.eager_sent + charge(len as u64);
             if total <= session.credit_limit || !self.config.flow_control {
                 let session = &mut self.sessions[peer.0 as usize];
@@ -327,6 +335,9 @@ impl Transport {
                 //# A sender MUST NOT take a message for delivered before all its packets are acknowledged.
                 if report && let Some(body) = self.sessions[peer.0 as usize].queue.back_mut() {
                     body.tokens.push(token);
+                }
+                if is_longer {
+                    self.sessions[peer.0 as usize].keep_on_latency();
                 }
                 self.wake(peer.0);
                 return Ok(Posted::Buffered);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use wiglaf_transport::limits::{
     ACK_DELAY_MAX, BURST_GAP, BURST_MIN, CREDIT_INITIAL, CREDIT_PER_MESSAGE, EAGER_LEN_MAX,
-    ORDERED_WINDOW, PTO_MIN,
+    ORDERED_WINDOW, OTHER_WAY_EVERY, PTO_MIN, UNASKED_LEN_MAX,
 };
 use wiglaf_transport::{
     Config, Gone, Instant, Mark, Path, PeerId, Posted, SendError, Sink, Source, Transport, Wanted,
@@ -369,6 +369,55 @@ fn short_trains_go_to_the_port_of_single_datagrams() {
     net.sides[0].transport.set_latency_train_max(0, 1); // it takes none any longer
     assert_eq!(post(&mut net, 6, 2000), [(7001, true, 2)]);
     assert_eq!(net.sides[1].app.tags[1..], [1, 2, 7, 8, 3, 4, 5, 6]);
+}
+
+/// Which is the better one is for who writes trains to say; the other is not forgotten.
+#[test]
+fn messages_between_eager_and_long_ones_have_two_ways() {
+    let mut net = Net::new();
+    for (side, me) in net.sides.iter_mut().zip(0..) {
+        let path = Path { latency_train_max: 3, ..PATH };
+        side.transport = transport_on(path, 10 + me, Duration::from_secs(60), false);
+        side.peer = side.transport.connect(address(1 - me as usize), Epoch(11 - me), 0);
+    }
+    net.exchange(0, Duration::from_micros(10)); // from now on the port for trains is known
+    let mut tag = 0;
+    let mut ways = |net: &mut Net, len, count: usize| -> Vec<(Posted, bool)> {
+        let ways = (0..count).map(|_| {
+            tag += 1;
+            let posted = net.send(0, tag, len).expect("taken");
+            let mut by_bulk = false;
+            let mut out = vec![0; 8 * 1472];
+            let [side, other] = &mut net.sides;
+            while let Some(t) = side.transport.poll_transmit(net.now, &side.app, &mut out) {
+                by_bulk |= t.bulk;
+                for datagram in out[..t.len].chunks(t.segment_len) {
+                    let app = &mut other.app;
+                    other.transport.handle_datagram(net.now, address(0), 0, datagram, app);
+                }
+            }
+            net.settle();
+            net.advance(Duration::from_millis(1));
+            net.settle();
+            (posted, by_bulk)
+        });
+        ways.collect()
+    };
+    const LEN: usize = EAGER_LEN_MAX + 1;
+    let every = usize::from(OTHER_WAY_EVERY);
+    let (unasked, eager) = ((Posted::Pending, true), (Posted::Buffered, false));
+    let tally = |ways: &[(Posted, bool)], way| ways.iter().filter(|seen| **seen == way).count();
+    ways(&mut net, LEN, 1); // the window grows
+    let seen = ways(&mut net, LEN, every);
+    assert_eq!((tally(&seen, unasked), tally(&seen, eager)), (every - 1, 1), "{seen:?}");
+    net.sides[0].transport.prefer_eager(0, true);
+    let seen = ways(&mut net, LEN, every);
+    assert_eq!((tally(&seen, unasked), tally(&seen, eager)), (1, every - 1), "{seen:?}");
+    assert_eq!(ways(&mut net, UNASKED_LEN_MAX as usize + 1, 1), [unasked], "too long");
+    // Where the port of single datagrams takes no trains there is no such choice.
+    net.sides[0].transport.set_latency_train_max(0, 1);
+    assert_eq!(tally(&ways(&mut net, LEN, every), unasked), every);
+    assert_eq!(net.sides[1].app.tags[1..], (1..=tag).collect::<Vec<_>>());
 }
 
 #[test]
