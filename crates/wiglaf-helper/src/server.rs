@@ -260,13 +260,14 @@ impl Helper {
             .filter(|interface| interface.mac.is_some() && interface.ip == *at.ip())
             .ok_or_else(|| not_theirs("the address is on no Ethernet interface"))?;
         let packet = open_packet_socket(&interface, at)
-            .and_then(|packet| sys::lock_filter(&packet).map(|()| packet));
-        // Only now has the ring what the stack is spared.
+            .and_then(|packet| sys::lock_filter(&packet).map(|()| packet))
+            .map_err(|error| {
+                (Refusal::Failed, format!("the kernel opens no packet socket: {error}"))
+            })?;
+        // Only now has a ring what the stack is spared.
         let _ = mark(socket.as_fd(), &interface);
         // `socket` is held until now: the port was the caller's all the time.
-        packet.map(|packet| (packet, at)).map_err(|error| {
-            (Refusal::Failed, format!("the kernel opens no packet socket: {error}"))
-        })
+        Ok((packet, at))
     }
 
     fn refuse(&self, stream: &UnixStream, caller: &Caller, refusal: Refusal, why: &str) {
