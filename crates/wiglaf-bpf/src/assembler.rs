@@ -30,6 +30,9 @@ pub const STACK: u8 = 10;
 
 const PSEUDO_MAP: u8 = 1;
 
+/// The helper that looks a key up.
+pub const MAP_LOOKUP: i32 = 1;
+
 /// Codes of instructions.
 #[allow(missing_docs, reason = "the names are RFC 9669's, spelt out")]
 pub mod op {
@@ -98,6 +101,19 @@ impl Assembler {
     /// Calls a helper.
     pub fn call(&mut self, helper: i32) {
         self.op(op::CALL, 0, 0, 0, helper);
+    }
+
+    /// Points a register at this offset of the stack.
+    pub fn set_stack(&mut self, register: u8, at: i16) {
+        self.op(op::MOVE, register, STACK, 0, 0);
+        self.op(op::ADD_IMMEDIATE, register, 0, 0, at.into());
+    }
+
+    /// Looks a key that lies on the stack up in a map: register 0 points at the value, or is 0.
+    pub fn look_up(&mut self, map: i32, key_at: i16) {
+        self.set_map(1, map);
+        self.set_stack(2, key_at);
+        self.call(MAP_LOOKUP);
     }
 
     /// Ends with this verdict.

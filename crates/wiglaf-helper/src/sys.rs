@@ -110,18 +110,7 @@ pub(crate) fn raise_descriptors() -> usize {
 
 /// Nobody can change or take off the socket's filter any more.
 pub(crate) fn lock_filter(socket: &impl AsFd) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    // SAFETY: pointer and length are those of a live integer.
-    let status = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_LOCK_FILTER,
-            (&raw const on).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    wiglaf_link_udp::set_int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_LOCK_FILTER, 1)
 }
 
 /// Reads an option that consists of integers; says how many bytes came.

@@ -12,7 +12,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use wiglaf_bpf::assembler::{Assembler, Instruction, STACK, op};
 use wiglaf_bpf::{Attachment, Hook, Kind, Map, Program};
-use wiglaf_link_udp::Interface;
+use wiglaf_link::frame::{
+    ETHERNET_LEN, ETHERTYPE_IPV4, FRAGMENT_MASK, PROTOCOL_UDP, VERSION_4_NO_OPTIONS,
+};
+use wiglaf_link_udp::{Interface, set_int};
 
 /// Marks of sockets are this and the interface's index: over another
 /// interface the ring sees nothing.
@@ -26,7 +29,6 @@ const FOUND: u32 = 1 << 12;
 const TICK_MASK: i32 = 0x7fff;
 
 // Helpers.
-const MAP_LOOKUP: i32 = 1;
 const LOAD_BYTES: i32 = 26;
 const LOOK_UP_UDP: i32 = 85;
 const RELEASE: i32 = 86;
@@ -39,8 +41,6 @@ const VLAN_TAG: i16 = 24;
 const SOCKET_MARK: i16 = 16;
 
 const VLAN_NUMBER: i32 = 0x0fff;
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERNET_LEN: i32 = 14;
 
 /// Bytes of a frame that decide: the IPv4 header and the ports behind it.
 const HEADERS_LEN: i16 = 24;
@@ -56,9 +56,6 @@ const ENDS_LEN: i32 = 12;
 const TO_IP: i16 = 16;
 const TO_PORT: i16 = 22;
 
-const VERSION_4_NO_OPTIONS: i32 = 0x45;
-const FRAGMENT_MASK: u16 = 0x3fff;
-const UDP: i32 = 17;
 const THIS_NAMESPACE: i32 = -1;
 
 // Verdicts.
@@ -94,18 +91,8 @@ impl EarlyDrop {
 /// # Errors
 /// Where that is not permitted.
 pub fn mark(socket: BorrowedFd<'_>, interface: &Interface) -> io::Result<()> {
-    let mark = mark_of(interface);
-    // SAFETY: the option takes an integer, which is live and of that length.
-    let status = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MARK,
-            (&raw const mark).cast(),
-            size_of::<u32>() as libc::socklen_t,
-        )
-    };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let mark = mark_of(interface) as libc::c_int;
+    set_int(socket, libc::SOL_SOCKET, libc::SO_MARK, mark)
 }
 
 fn mark_of(interface: &Interface) -> u32 {
@@ -143,15 +130,15 @@ fn is_seen_by_rings(program: &mut Assembler) {
     program.op(op::LOAD_WORD, 1, CONTEXT, VLAN_TAG, 0);
     program.pass_if(op::JUMP_ANY_BIT, 1, VLAN_NUMBER);
     program.op(op::MOVE, 1, CONTEXT, 0, 0);
-    program.set(2, ETHERNET_LEN);
-    at_stack(program, 3, HEADERS);
+    program.set(2, ETHERNET_LEN as i32);
+    program.set_stack(3, HEADERS);
     program.set(4, HEADERS_LEN.into());
     program.call(LOAD_BYTES);
     program.pass_if(op::JUMP_NOT_EQUAL, 0, 0);
     program.op(op::LOAD_BYTE, 1, STACK, HEADERS + UPPER_PROTOCOL, 0);
-    program.pass_if(op::JUMP_NOT_EQUAL, 1, UDP);
+    program.pass_if(op::JUMP_NOT_EQUAL, 1, PROTOCOL_UDP.into());
     program.op(op::LOAD_BYTE, 1, STACK, HEADERS + VERSION, 0);
-    program.pass_if(op::JUMP_NOT_EQUAL, 1, VERSION_4_NO_OPTIONS);
+    program.pass_if(op::JUMP_NOT_EQUAL, 1, VERSION_4_NO_OPTIONS.into());
     program.op(op::LOAD_HALF, 1, STACK, HEADERS + FRAGMENT, 0);
     program.pass_if(op::JUMP_ANY_BIT, 1, i32::from(FRAGMENT_MASK.to_be()));
 }
@@ -175,9 +162,7 @@ fn find_place(program: &mut Assembler, found: i32) {
     program.op(op::FROM_NETWORK, PLACE, 0, 0, 16);
     program.op(op::AND_IMMEDIATE, PLACE, 0, 0, FOUND as i32 - 1);
     program.op(op::STORE_WORD, STACK, PLACE, AT, 0);
-    program.set_map(1, found);
-    at_stack(program, 2, AT);
-    program.call(MAP_LOOKUP);
+    program.look_up(found, AT);
     program.pass_if(op::JUMP_EQUAL, 0, 0);
     program.op(op::MOVE, PLACE, 0, 0, 0);
 }
@@ -185,7 +170,7 @@ fn find_place(program: &mut Assembler, found: i32) {
 /// The mark of the socket that the datagram is for; 0 without one.
 fn look_up(program: &mut Assembler) {
     program.op(op::MOVE, 1, CONTEXT, 0, 0);
-    at_stack(program, 2, HEADERS + ENDS);
+    program.set_stack(2, HEADERS + ENDS);
     program.set(3, ENDS_LEN);
     program.set(4, THIS_NAMESPACE);
     program.set(5, 0);
@@ -196,9 +181,4 @@ fn look_up(program: &mut Assembler) {
         program.op(op::MOVE, 1, 0, 0, 0);
         program.call(RELEASE);
     });
-}
-
-fn at_stack(program: &mut Assembler, register: u8, at: i16) {
-    program.op(op::MOVE, register, STACK, 0, 0);
-    program.op(op::ADD_IMMEDIATE, register, 0, 0, at.into());
 }

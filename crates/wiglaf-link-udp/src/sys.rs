@@ -28,7 +28,11 @@ pub(crate) fn from_sockaddr(raw: &libc::sockaddr_in) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::from(u32::from_be(raw.sin_addr.s_addr)), u16::from_be(raw.sin_port))
 }
 
-pub(crate) fn set_int(
+/// Sets an option that is an integer.
+///
+/// # Errors
+/// The kernel's, such as that a privilege is missing.
+pub fn set_int(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
     name: libc::c_int,

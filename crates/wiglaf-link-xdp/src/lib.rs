@@ -47,8 +47,6 @@ const REPORT_STRIDE: u32 = 4096;
 const QUEUE_TRIES: usize = 10;
 const QUEUE_PAUSE: Duration = Duration::from_millis(2);
 
-const ETHERNET_LEN: usize = 14;
-
 /// Where frames meet the program, and whether they are copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -258,7 +256,7 @@ fn open_socket(
         io::ErrorKind::PermissionDenied => OpenError::NotPermitted,
         _ => OpenError::Socket(error),
     })?;
-    let ip_len_max = u16::try_from(frame_len_max - ETHERNET_LEN).unwrap_or(u16::MAX);
+    let ip_len_max = u16::try_from(frame_len_max - frame::ETHERNET_LEN).unwrap_or(u16::MAX);
     let gate = Gate::open(interface, mac, place, ip_len_max)?;
     let queue = bind(&socket, interface.index, way)?;
     if way == socket::Way::ZeroCopy {

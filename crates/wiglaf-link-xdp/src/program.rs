@@ -9,13 +9,14 @@
 use std::net::SocketAddrV4;
 
 use wiglaf_bpf::assembler::{Assembler, Instruction, STACK, op};
-use wiglaf_link::frame::HEADERS_LEN;
+use wiglaf_link::frame::{
+    ETHERTYPE_IPV4, FRAGMENT_MASK, HEADERS_LEN, PROTOCOL_UDP, VERSION_4_NO_OPTIONS,
+};
 
 /// Entries of both maps: one for each port.
 pub(crate) const PORTS: u32 = 1 << 16;
 
-// Helpers.
-const MAP_LOOKUP: i32 = 1;
+// A helper.
 const REDIRECT_MAP: i32 = 51;
 
 const PASS: i32 = 2;
@@ -34,11 +35,6 @@ const FRAGMENT: i16 = 20;
 const PROTOCOL: i16 = 23;
 const TO_IP: i16 = 30;
 const TO_PORT: i16 = 36;
-
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const VERSION_4_NO_OPTIONS: i32 = 0x45;
-const FRAGMENT_MASK: u16 = 0x3fff;
-const PROTOCOL_UDP: i32 = 17;
 
 // Registers that outlive calls.
 const CONTEXT: u8 = 6;
@@ -99,8 +95,8 @@ fn is_plain_datagram(program: &mut Assembler, site: &Site) {
         program.pass_if(op::JUMP_NOT_EQUAL, 1, value);
     };
     differs(program, op::LOAD_HALF, ETHERTYPE, i32::from(ETHERTYPE_IPV4.to_be()));
-    differs(program, op::LOAD_BYTE, PROTOCOL, PROTOCOL_UDP);
-    differs(program, op::LOAD_BYTE, IP_VERSION, VERSION_4_NO_OPTIONS);
+    differs(program, op::LOAD_BYTE, PROTOCOL, PROTOCOL_UDP.into());
+    differs(program, op::LOAD_BYTE, IP_VERSION, VERSION_4_NO_OPTIONS.into());
     differs(program, op::LOAD_HALF, TO_MAC + 4, i32::from(u16::from_ne_bytes([e, f])));
     // Compared as 32 bits: the constant would be extended by its sign else.
     program.op(op::LOAD_WORD, 1, 2, TO_MAC, 0);
@@ -116,10 +112,7 @@ fn is_plain_datagram(program: &mut Assembler, site: &Site) {
 fn is_registered(program: &mut Assembler, site: &Site) {
     const KEY: i16 = -4;
     program.op(op::STORE_WORD, STACK, PORT, KEY, 0);
-    program.set_map(1, site.ports);
-    program.op(op::MOVE, 2, STACK, 0, 0);
-    program.op(op::ADD_IMMEDIATE, 2, 0, 0, KEY.into());
-    program.call(MAP_LOOKUP);
+    program.look_up(site.ports, KEY);
     program.pass_if(op::JUMP_EQUAL, 0, 0);
     program.op(op::LOAD_DOUBLE, 1, 0, 0, 0);
     program.pass_if_registers(op::JUMP_NOT_EQUAL_REGISTER, 1, WHERE);

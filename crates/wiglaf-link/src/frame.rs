@@ -4,7 +4,8 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-const ETHERNET_LEN: usize = 14;
+/// The Ethernet header, in bytes.
+pub const ETHERNET_LEN: usize = 14;
 const IPV4_LEN: usize = 20;
 const UDP_LEN: usize = 8;
 
@@ -16,13 +17,16 @@ pub const UDP_AT: usize = ETHERNET_LEN + IPV4_LEN;
 const UDP_LEN_AT: usize = UDP_AT + 4;
 const UDP_CHECKSUM_AT: usize = UDP_AT + 6;
 
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const VERSION_4_NO_OPTIONS: u8 = 0x45;
+/// What an Ethernet header calls IPv4.
+pub const ETHERTYPE_IPV4: u16 = 0x0800;
+/// First byte of an IPv4 header of the shortest length.
+pub const VERSION_4_NO_OPTIONS: u8 = 0x45;
 const DONT_FRAGMENT: u16 = 0x4000;
 /// More fragments, or an offset other than 0.
-const FRAGMENT_MASK: u16 = 0x3fff;
+pub const FRAGMENT_MASK: u16 = 0x3fff;
 const TTL: u8 = 64;
-const PROTOCOL_UDP: u8 = 17;
+/// What an IPv4 header calls UDP.
+pub const PROTOCOL_UDP: u8 = 17;
 
 /// Why a frame was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,9 +141,10 @@ fn ip_at(bytes: &[u8], at: usize) -> Ipv4Addr {
     Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3])
 }
 
-/// The Internet checksum's folded one's-complement sum; 0xffff over a header
+/// The Internet checksum's folded one's-complement sum (RFC 1071); 0xffff over a header
 /// that holds its own checksum. `bytes` has even length.
-fn sum(bytes: &[u8]) -> u16 {
+#[must_use]
+pub fn sum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
     let mut total: u32 = words.sum();
     while total > 0xffff {

@@ -121,8 +121,7 @@ fn what_no_ring_sees_goes_to_the_stack() {
 fn summed(mut frame: Vec<u8>) -> Vec<u8> {
     frame[24..26].fill(0);
     let header = &frame[14..14 + usize::from(frame[14] & 0xf) * 4];
-    let sum: u32 = header.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
-    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    let checksum = !frame::sum(header);
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
     frame
 }

@@ -36,7 +36,6 @@ pub(super) struct Site {
 }
 
 // Helpers.
-const MAP_LOOKUP: i32 = 1;
 const RANDOM_U32: i32 = 7;
 const STORE_BYTES: i32 = 9;
 const CLONE_REDIRECT: i32 = 13;
@@ -105,10 +104,7 @@ fn with(program: &mut Assembler, threshold: u32, block: impl FnOnce(&mut Assembl
 fn count(program: &mut Assembler, site: &Site, counter: Counter) {
     const KEY: i16 = -4;
     program.op(op::STORE_WORD_IMMEDIATE, STACK, 0, KEY, counter as i32);
-    program.set_map(1, site.counters);
-    program.op(op::MOVE, 2, STACK, 0, 0);
-    program.op(op::ADD_IMMEDIATE, 2, 0, 0, KEY.into());
-    program.call(MAP_LOOKUP);
+    program.look_up(site.counters, KEY);
     program.unless(op::JUMP_EQUAL, 0, 0, |program| {
         program.set(1, 1);
         program.op(op::ATOMIC_DOUBLE, 0, 1, 0, 0);
@@ -144,8 +140,7 @@ fn corrupt(program: &mut Assembler, site: &Site) {
 fn transfer(program: &mut Assembler, helper: i32, at: i16) {
     program.op(op::MOVE, 1, CONTEXT, 0, 0);
     program.op(op::MOVE, 2, OFFSET, 0, 0);
-    program.op(op::MOVE, 3, STACK, 0, 0);
-    program.op(op::ADD_IMMEDIATE, 3, 0, 0, at.into());
+    program.set_stack(3, at);
     program.set(4, 1);
     program.set(5, 0);
     program.call(helper);
@@ -166,6 +161,8 @@ fn duplicate(program: &mut Assembler, site: &Site) {
 
 #[cfg(test)]
 mod tests {
+    use wiglaf_bpf::assembler::MAP_LOOKUP;
+
     use super::*;
 
     const SITE: Site = Site { hook: Hook::Ingress, port: 3, detour: Some(9), counters: 5 };
