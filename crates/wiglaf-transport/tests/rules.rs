@@ -137,6 +137,18 @@ impl Net {
         Self::with_silence_limit(Duration::from_secs(60))
     }
 
+    /// The port of single datagrams takes trains of three, and each knows the other's for longer ones.
+    fn with_short_trains() -> Self {
+        let mut net = Self::new();
+        for (side, me) in net.sides.iter_mut().zip(0..) {
+            let path = Path { latency_train_max: 3, ..PATH };
+            side.transport = transport_on(path, 10 + me, Duration::from_secs(60), false);
+            side.peer = side.transport.connect(address(1 - me as usize), Epoch(11 - me), 0);
+        }
+        net.exchange(0, Duration::from_micros(10));
+        net
+    }
+
     fn with_silence_limit(limit: Duration) -> Self {
         Self::with(limit, [false; 2])
     }
@@ -191,6 +203,22 @@ impl Net {
             all.push((t.mark, datagrams.collect()));
         }
         all
+    }
+
+    /// Delivers all that `a` wants to send now, train by train: to which port, whether on the bulk
+    /// lane, and how many datagrams.
+    fn pass_on(&mut self) -> Vec<(u16, bool, usize)> {
+        let [side, other] = &mut self.sides;
+        let mut out = vec![0; 8 * 1472];
+        let mut sent = Vec::new();
+        while let Some(t) = side.transport.poll_transmit(self.now, &side.app, &mut out) {
+            sent.push((t.to.port(), t.bulk, t.len.div_ceil(t.segment_len)));
+            for datagram in out[..t.len].chunks(t.segment_len) {
+                let app = &mut other.app;
+                other.transport.handle_datagram(self.now, address(0), 0, datagram, app);
+            }
+        }
+        sent
     }
 
     fn deliver(&mut self, to: usize, datagrams: &[Vec<u8>]) {
@@ -335,27 +363,10 @@ fn longer_messages_of_a_burst_share_trains() {
 /// is sent next keeps its place behind them.
 #[test]
 fn short_trains_go_to_the_port_of_single_datagrams() {
-    let mut net = Net::new();
-    for (side, me) in net.sides.iter_mut().zip(0..) {
-        let path = Path { latency_train_max: 3, ..PATH };
-        side.transport = transport_on(path, 10 + me, Duration::from_secs(60), false);
-        side.peer = side.transport.connect(address(1 - me as usize), Epoch(11 - me), 0);
-    }
-    net.exchange(0, Duration::from_micros(10)); // from now on the port for trains is known
+    let mut net = Net::with_short_trains();
     let post = |net: &mut Net, tag, len| {
         net.send(0, tag, len).unwrap();
-        let [side, other] = &mut net.sides;
-        let mut out = vec![0; 8 * 1472];
-        let mut sent = Vec::new();
-        while let Some(t) = side.transport.poll_transmit(net.now, &side.app, &mut out) {
-            sent.push((t.to.port(), t.bulk, t.len.div_ceil(t.segment_len)));
-            let datagrams: Vec<_> =
-                out[..t.len].chunks(t.segment_len).map(<[u8]>::to_vec).collect();
-            for datagram in datagrams {
-                other.transport.handle_datagram(net.now, address(0), 0, &datagram, &mut other.app);
-            }
-        }
-        sent
+        net.pass_on()
     };
     assert_eq!(post(&mut net, 1, 4000), [(7000, false, 3)]);
     assert_eq!(post(&mut net, 2, 8), [(7000, false, 1)]);
@@ -374,28 +385,13 @@ fn short_trains_go_to_the_port_of_single_datagrams() {
 /// Which is the better one is for who writes trains to say; the other is not forgotten.
 #[test]
 fn messages_between_eager_and_long_ones_have_two_ways() {
-    let mut net = Net::new();
-    for (side, me) in net.sides.iter_mut().zip(0..) {
-        let path = Path { latency_train_max: 3, ..PATH };
-        side.transport = transport_on(path, 10 + me, Duration::from_secs(60), false);
-        side.peer = side.transport.connect(address(1 - me as usize), Epoch(11 - me), 0);
-    }
-    net.exchange(0, Duration::from_micros(10)); // from now on the port for trains is known
+    let mut net = Net::with_short_trains();
     let mut tag = 0;
     let mut ways = |net: &mut Net, len, count: usize| -> Vec<(Posted, bool)> {
         let ways = (0..count).map(|_| {
             tag += 1;
             let posted = net.send(0, tag, len).expect("taken");
-            let mut by_bulk = false;
-            let mut out = vec![0; 8 * 1472];
-            let [side, other] = &mut net.sides;
-            while let Some(t) = side.transport.poll_transmit(net.now, &side.app, &mut out) {
-                by_bulk |= t.bulk;
-                for datagram in out[..t.len].chunks(t.segment_len) {
-                    let app = &mut other.app;
-                    other.transport.handle_datagram(net.now, address(0), 0, datagram, app);
-                }
-            }
+            let by_bulk = net.pass_on().iter().any(|(_, by_bulk, _)| *by_bulk);
             net.settle();
             net.advance(Duration::from_millis(1));
             net.settle();
