@@ -377,7 +377,7 @@ impl Endpoint {
             if is_timed && let Some(begun) = begun.take() {
                 let what = if transmit.bulk { Writing::Lent } else { Writing::Copied };
                 self.paces.note(what, transmit.len, self.now().since(begun));
-                self.transport.prefer_eager(transmit.path, self.paces.eager_is_better());
+                self.transport.prefer_eager(self.paces.eager_is_better());
             }
             let (transport, link) = (&self.transport, self.links[transmit.path].as_mut());
             match self.trains.send(link, &transmit, |mark| transport.has_arrived(mark)) {

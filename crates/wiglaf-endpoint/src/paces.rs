@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use wiglaf_transport::limits::EAGER_LEN_MAX;
+use wiglaf_transport::limits::UNASKED_LEN_MAX;
 
 /// Shortest train, or message, whose writing is timed, in bytes: clocks take time, too.
 pub(crate) const TIMED_LEN_MIN: usize = 32 << 10;
@@ -47,10 +47,11 @@ impl Paces {
             Writing::Copied => &mut self.copied_ns,
             Writing::Lent => &mut self.lent_ns,
         };
-        // Who was interrupted has seen nothing of the memory.
-        let seen = if *believed == 0 { seen } else { seen.min(4 * *believed) };
-        *believed =
-            if *believed == 0 { seen } else { *believed - *believed / FADING + seen / FADING };
+        *believed = match *believed {
+            0 => seen,
+            // Who was interrupted has seen nothing of the memory.
+            before => before - before / FADING + seen.min(4 * before) / FADING,
+        };
         let [packets, copied, lent] = [self.packets_ns, self.copied_ns, self.lent_ns];
         if packets == 0 || copied == 0 || lent == 0 {
             return;
@@ -71,7 +72,7 @@ impl Paces {
 
     /// Whether the writing of a message's packets says something about those of one with both ways.
     pub(crate) fn times(len: usize) -> bool {
-        (TIMED_LEN_MIN..=2 * EAGER_LEN_MAX).contains(&len)
+        (TIMED_LEN_MIN..=UNASKED_LEN_MAX as usize).contains(&len)
     }
 }
 

@@ -149,7 +149,7 @@ impl Node {
             encrypt: setting.encrypt,
         });
         // Each way of messages that have two is somebody's.
-        transport.prefer_eager(0, epoch.0 & 2 != 0);
+        transport.prefer_eager(epoch.0 & 2 != 0);
         Self {
             transport,
             peer: Peer::new(who, random.bits(), setting.is_choosy),

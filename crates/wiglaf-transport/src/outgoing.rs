@@ -141,12 +141,12 @@ impl Transport {
         if ready == 0 && !session.ordered.has_lost() {
             return None;
         }
-        let behind = session.ordered_on_bulk_below > session.ordered.base();
         let train_max = path.latency_train_max;
         let is_kept = train_max > 1 && session.ordered_on_latency_below > session.ordered.next();
         let is_short =
             is_kept || ready <= if train_max > 1 { LATENCY_TRAINS_MAX * train_max } else { 1 };
-        let by_bulk = session.bulk_port != 0 && ready > 0 && (behind || !is_short);
+        let by_bulk =
+            session.bulk_port != 0 && ready > 0 && (session.is_behind_bulk() || !is_short);
         let count_max = match session.ordered.has_lost() {
             true => 1,
             false if by_bulk => tapered_part(ready, path.bulk_train_max),

@@ -138,8 +138,7 @@ impl Transport {
         }
         //= docs/protocol.md#5-rendezvous
         //# A sender MUST NOT send bytes unasked while a message that it announced to the same peer is not complete.
-        let is_alone = session.pending_sends == 0 && session.queue.is_empty();
-        if !is_alone || session.bulk_port == 0 || session.ordered.room() == 0 {
+        if !session.has_nothing_to_send() || session.bulk_port == 0 || session.ordered.room() == 0 {
             return 0;
         }
         let path = &self.config.paths[session.path];

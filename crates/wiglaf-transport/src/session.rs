@@ -14,6 +14,7 @@ use crate::rtt::Rtt;
 use crate::send_lane::{BulkLane, SendLane};
 use crate::stats::Traffic;
 use crate::time::Instant;
+use crate::transport::charge;
 
 /// The body of an ordered datagram, kept until it is acknowledged.
 #[derive(Clone, Default)]
@@ -292,6 +293,26 @@ impl Session {
             0 => waiting,
             unit => waiting.saturating_sub(1) / unit * unit,
         }
+    }
+
+    /// No message is announced and not complete, and nothing waits for a number.
+    pub(crate) fn has_nothing_to_send(&self) -> bool {
+        self.pending_sends == 0 && self.queue.is_empty()
+    }
+
+    /// What is sent next on the ordered lane must follow what went on the bulk lane there.
+    pub(crate) fn is_behind_bulk(&self) -> bool {
+        self.ordered_on_bulk_below > self.ordered.base()
+    }
+
+    /// All that waits goes to the port of single datagrams, however much it is.
+    pub(crate) fn keep_on_latency(&mut self) {
+        self.ordered_on_latency_below = self.ordered.next() + self.queue.len() as u64;
+    }
+
+    /// Whether the peer's limit leaves room for an eager message of `len` bytes.
+    pub(crate) fn has_credit(&self, len: usize) -> bool {
+        self.eager_sent + charge(len as u64) <= self.credit_limit
     }
 
     /// The credit limit to tell the peer.

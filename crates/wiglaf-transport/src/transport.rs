@@ -133,8 +133,8 @@ pub struct Transport {
     pub(crate) looked_before_at: Instant,
     /// When what is being taken came, if that is known.
     pub(crate) arrived_at: Option<Instant>,
-    /// Paths, by bits, over which messages that have two ways go eagerly; and whose turn it is.
-    pub(crate) eager_preferred: u32,
+    /// Messages that have two ways go eagerly; and whose turn it is.
+    pub(crate) prefers_eager: bool,
     pub(crate) turns: u8,
 }
 
@@ -174,7 +174,7 @@ impl Transport {
             looked_at: Instant::ZERO,
             looked_before_at: Instant::ZERO,
             arrived_at: None,
-            eager_preferred: 0,
+            prefers_eager: false,
             turns: 0,
         }
     }
@@ -190,7 +190,7 @@ impl Transport {
         write!(out, "{:?} {:?} {:?} ", self.config.epoch, self.sessions, self.sends)?;
         write!(out, "{:?} {:?} {:?} ", self.pulls, self.ready, self.timers)?;
         write!(out, "{:?} {:?} ", self.looked_at, self.looked_before_at)?;
-        write!(out, "{:?} {:?}", self.eager_preferred, self.turns)
+        write!(out, "{:?} {:?}", self.prefers_eager, self.turns)
     }
 
     /// What was counted so far.
@@ -324,11 +324,9 @@ impl Transport {
         if len <= EAGER_LEN_MAX || is_longer {
             //= docs/protocol.md#6-credits
             //# A sender MUST NOT let the total of its eager charges pass the limit.
-            let session = &self.sessions[peer.0 as usize];
-            let total = session.eager_sent + charge(len as u64);
-            if total <= session.credit_limit || !self.config.flow_control {
-                let session = &mut self.sessions[peer.0 as usize];
-                session.eager_sent = total;
+            let session = &mut self.sessions[peer.0 as usize];
+            if session.has_credit(len) || !self.config.flow_control {
+                session.eager_sent += charge(len as u64);
                 session.traffic.sent(len as u64);
                 self.send_eager(peer.0, &envelope, len, token, source);
                 //= docs/protocol.md#4-acknowledgement

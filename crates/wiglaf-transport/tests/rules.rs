@@ -406,7 +406,7 @@ fn messages_between_eager_and_long_ones_have_two_ways() {
     ways(&mut net, LEN, 1); // the window grows
     let seen = ways(&mut net, LEN, every);
     assert_eq!((tally(&seen, unasked), tally(&seen, eager)), (every - 1, 1), "{seen:?}");
-    net.sides[0].transport.prefer_eager(0, true);
+    net.sides[0].transport.prefer_eager(true);
     let seen = ways(&mut net, LEN, every);
     assert_eq!((tally(&seen, unasked), tally(&seen, eager)), (1, every - 1), "{seen:?}");
     assert_eq!(ways(&mut net, UNASKED_LEN_MAX as usize + 1, 1), [unasked], "too long");
