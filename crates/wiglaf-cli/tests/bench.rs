@@ -241,7 +241,8 @@ fn an_interrupted_set_leaves_nothing() {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     assert!(lines.any(|line| line.contains(": round 1 of ")));
     let steps = format!("bench --parent {} ", child.id());
-    assert_eq!(common::processes_with(Path::new(&steps)).len(), 1);
+    // More than one: what a step forks has the step's command line until it executes its own.
+    assert!(!common::processes_with(Path::new(&steps)).is_empty());
     let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(kill.unwrap().success());
     child.wait().unwrap();
