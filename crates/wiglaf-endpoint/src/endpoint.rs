@@ -287,6 +287,7 @@ impl Endpoint {
     }
 
     fn progress_links(&mut self, near: bool) -> bool {
+        self.transport.settle(&mut self.books);
         self.transport.end_lingering();
         let (clock, pulling) = (self.clock, self.transport.is_pulling());
         let (mut arrived_at, mut failed) = (None, None);

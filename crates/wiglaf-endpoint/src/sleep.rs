@@ -337,15 +337,18 @@ impl Endpoint {
 
     fn drain(&mut self, limit: Duration) {
         let began = Instant::now();
-        while !(self.transport.is_drained() && self.near.is_drained() && self.is_one_sided_idle())
-            && began.elapsed() < limit
-            && !self.is_cut_off()
-        {
+        while !self.is_drained() && began.elapsed() < limit && !self.is_cut_off() {
             if !self.progress() {
                 self.block(Duration::from_millis(1));
             }
         }
         self.flush(self.now());
+    }
+
+    /// Whether nothing waits for a peer.
+    fn is_drained(&mut self) -> bool {
+        self.transport.settle(&mut self.books);
+        self.transport.is_drained() && self.near.is_drained() && self.is_one_sided_idle()
     }
 }
 

@@ -21,6 +21,7 @@ impl Transport {
         quoted: Option<&[u8]>,
         sink: &mut dyn Sink,
     ) {
+        self.settle(sink);
         let index = match quoted {
             None => self.by_address.get(&at).copied(),
             Some(front) => self.refused_by(at, front),
@@ -90,6 +91,7 @@ impl Transport {
 
     /// Ends a session and every operation on it.
     pub(crate) fn fail(&mut self, index: u32, why: Gone, sink: &mut dyn Sink) {
+        self.settle(sink);
         // An orderly good-bye is no failure of what was on its way.
         let orderly = why == Gone::Closed;
         let session = &mut self.sessions[index as usize];

@@ -20,6 +20,14 @@ use crate::time::Instant;
 use crate::transport::{PeerId, Transport};
 use crate::{Gone, Sink};
 
+/// How an acknowledgement came back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Back {
+    /// How long it waited on the way, by its sender's clock, or here, at most.
+    pub(crate) lasted: Duration,
+    pub(crate) is_clocked: bool,
+}
+
 impl Transport {
     /// Takes datagrams that arrived together from `from` on path number `path`, and have `waited` for
     /// so long, if that is known: all are `segment_len` bytes long but the last, which may be shorter.
@@ -109,6 +117,7 @@ impl Transport {
         body: &[u8],
         sink: &mut dyn Sink,
     ) {
+        self.settle(sink);
         let Some(index) = self.session_for(header, from, path) else { return };
         if self.sessions[index as usize].state != State::Open {
             return self.take_late(index, header, now);
@@ -189,22 +198,6 @@ impl Transport {
         Some(self.add_session(from, header.source, path))
     }
 
-    fn take_cumulative(&mut self, index: u32, header: &Header, now: Instant, sink: &mut dyn Sink) {
-        let session = &self.sessions[index as usize];
-        let cumulative = expand(header.ack, session.ordered.base());
-        if cumulative > session.ordered.base() {
-            let ack = Ack {
-                lane: lane::ORDERED,
-                delay_us: header.ack_delay_us,
-                is_exact: false,
-                sent_at_us: 0,
-                cumulative: header.ack,
-                bitmap: &[],
-            };
-            self.take_ack(index, &ack, None, now, sink);
-        }
-    }
-
     /// Takes the acknowledgements at the front of a body; answers what follows.
     fn take_acks<'a>(
         &mut self,
@@ -218,8 +211,8 @@ impl Transport {
             let rest = records.rest();
             match records.next() {
                 Some(Ok(Record::Ack(ack))) => {
-                    let late = self.sessions[index as usize].returns.late(now, ack.sent_at_us);
-                    self.take_ack(index, &ack, Some(late), now, sink);
+                    let lasted = self.sessions[index as usize].returns.late(now, ack.sent_at_us);
+                    self.take_ack(index, &ack, Back { lasted, is_clocked: true }, now, sink);
                 }
                 Some(Ok(_)) | None => return Some(rest),
                 Some(Err(why)) => {
@@ -230,12 +223,12 @@ impl Transport {
         }
     }
 
-    /// Takes an acknowledgement that is so `late`, if that is known.
-    fn take_ack(
+    /// Takes an acknowledgement that came `back` like that.
+    pub(crate) fn take_ack(
         &mut self,
         index: u32,
         ack: &Ack<'_>,
-        late: Option<Duration>,
+        back: Back,
         now: Instant,
         sink: &mut dyn Sink,
     ) {
@@ -247,8 +240,8 @@ impl Transport {
             us => Held::For(Waited {
                 there: Duration::from_micros(u64::from(us)),
                 is_exact: ack.is_exact,
-                back: late.unwrap_or(now - self.looked_before_at),
-                is_clocked: late.is_some(),
+                back: back.lasted,
+                is_clocked: back.is_clocked,
             }),
         };
         let mut reports = std::mem::take(&mut self.reports);

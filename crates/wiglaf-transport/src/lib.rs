@@ -17,6 +17,7 @@ mod congestion;
 mod encryption;
 mod endings;
 mod incoming;
+mod late_ack;
 pub mod limits;
 mod outgoing;
 mod preference;

@@ -133,6 +133,11 @@ impl<T> SendLane<T> {
         self.base + self.packets.len() as u64
     }
 
+    /// The oldest packet that is not acknowledged.
+    pub(crate) fn oldest(&self) -> Option<&T> {
+        self.packets.front().map(|packet| &packet.payload)
+    }
+
     /// Whether everything sent has been acknowledged.
     pub(crate) fn is_idle(&self) -> bool {
         self.packets.is_empty()

@@ -10,6 +10,7 @@ use wiglaf_wire::{Envelope, Epoch, HEADER_LEN, JobKey, Record, SEGMENT_PREFIX_LE
 
 use crate::congestion::Control;
 use crate::encryption::Encryption;
+use crate::late_ack::LateAck;
 use crate::limits::{CREDIT_PER_MESSAGE, EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX};
 use crate::rendezvous::{PendingPull, PendingSend};
 use crate::session::{Body, Session, State};
@@ -133,6 +134,8 @@ pub struct Transport {
     pub(crate) looked_before_at: Instant,
     /// When what is being taken came, if that is known.
     pub(crate) arrived_at: Option<Instant>,
+    /// What a header acknowledged and has not been taken yet.
+    pub(crate) late_ack: Option<LateAck>,
     /// Messages that have two ways go eagerly; and whose turn it is.
     pub(crate) prefers_eager: bool,
     pub(crate) turns: u8,
@@ -174,6 +177,7 @@ impl Transport {
             looked_at: Instant::ZERO,
             looked_before_at: Instant::ZERO,
             arrived_at: None,
+            late_ack: None,
             prefers_eager: false,
             turns: 0,
         }
@@ -190,7 +194,7 @@ impl Transport {
         write!(out, "{:?} {:?} {:?} ", self.config.epoch, self.sessions, self.sends)?;
         write!(out, "{:?} {:?} {:?} ", self.pulls, self.ready, self.timers)?;
         write!(out, "{:?} {:?} ", self.looked_at, self.looked_before_at)?;
-        write!(out, "{:?} {:?}", self.prefers_eager, self.turns)
+        write!(out, "{:?} {:?} {:?}", self.late_ack, self.prefers_eager, self.turns)
     }
 
     /// What was counted so far.

@@ -173,6 +173,13 @@ impl Net {
         side.transport.send(side.peer, envelope, len, tag, true, &side.app)
     }
 
+    /// A message of `a` of which nobody awaits that it arrives.
+    fn send_unreported(&mut self, tag: u64, len: usize) {
+        let a = &mut self.sides[0];
+        let envelope = Envelope::new(Class::Tagged, tag, None);
+        a.transport.send(a.peer, envelope, len, tag, false, &a.app).unwrap();
+    }
+
     /// A message and its answer, each `way` under way.
     fn exchange(&mut self, tag: u64, way: Duration) {
         for from in [0, 1] {
@@ -759,6 +766,131 @@ fn of_a_third(net: &Net, to: usize, kind: Kind, sequence: u64, body: &[u8]) -> V
     let header = Header { kind, source, destination, sequence, bulk_port: 7001, ..Header::EMPTY };
     seal(&header, &KEY, &mut datagram);
     datagram
+}
+
+/// A net past its first datagrams, which have records of acknowledgement, and `a` with an answer
+/// whose header acknowledges what nobody awaits; the round trip took `way`.
+fn answered(way: Duration) -> Net {
+    let mut net = Net::new();
+    for tag in 0..20 {
+        net.exchange(tag, way);
+    }
+    net.send_unreported(100, 8);
+    let out = net.outgoing(0);
+    net.deliver(1, &out);
+    net.send(1, 101, 8).unwrap();
+    let answer = net.outgoing(1);
+    assert!(records_of(&answer[0]).iter().all(Record::is_ordered));
+    net.now = net.now + way;
+    net.sides[0].transport.looked(Instant::from_nanos(net.now.as_nanos() - 1));
+    net.deliver(0, &answer);
+    assert_eq!(net.sides[0].app.tags.last(), Some(&101));
+    net
+}
+
+fn in_flight(net: &Net) -> u32 {
+    let a = &net.sides[0];
+    a.transport.peer(a.peer).unwrap().in_flight
+}
+
+#[test]
+fn a_message_is_handed_over_before_its_acknowledgement_is_taken() {
+    let way = Duration::from_micros(40);
+    let mut net = answered(way);
+    let rtt = |net: &Net| net.sides[0].transport.peer(net.sides[0].peer).unwrap().rtt;
+    let before = rtt(&net);
+    assert_eq!(in_flight(&net), 1);
+    // Much later: what counts is when it came.
+    net.now = net.now + Duration::from_millis(20);
+    let a = &mut net.sides[0];
+    a.transport.settle(&mut a.app);
+    assert_eq!(in_flight(&net), 0);
+    assert!(rtt(&net).abs_diff(before) < way, "{before:?}, then {:?}", rtt(&net));
+    net.advance(Duration::from_secs(1));
+    assert!(net.outgoing(0).iter().all(|datagram| header_of(datagram).kind == Kind::Control));
+}
+
+#[test]
+fn what_was_put_off_is_taken_before_anything_else_happens() {
+    let way = Duration::from_micros(40);
+    // A timeout: nothing is probed for.
+    let mut net = answered(way);
+    net.advance(Duration::from_secs(1));
+    assert_eq!((in_flight(&net), net.sides[0].transport.stats().probes), (0, 0));
+    // Another peer's datagram.
+    let mut net = answered(way);
+    let datagram = of_a_third(&net, 0, Kind::Ordered, 0, &[]);
+    let a = &mut net.sides[0];
+    a.transport.handle_datagram(net.now, address(2), 0, &datagram, &mut a.app);
+    assert_eq!(in_flight(&net), 0);
+    // A report that nobody listens there: it quotes what has been answered.
+    let mut net = answered(way);
+    let a = &mut net.sides[0];
+    let quoted = [0; HEADER_LEN];
+    a.transport.handle_unreachable(net.now, address(1), Some(&quoted), &mut a.app);
+    assert_eq!((in_flight(&net), a_is_open(&net)), (0, true));
+    // An end of the session.
+    let mut net = answered(way);
+    let a = &mut net.sides[0];
+    a.transport.give_up(a.peer, Gone::Unreachable, &mut a.app);
+    a.transport.settle(&mut a.app);
+    assert_eq!((in_flight(&net), a_is_open(&net)), (0, false));
+}
+
+fn a_is_open(net: &Net) -> bool {
+    !net.sides[0].transport.is_gone(net.sides[0].peer)
+}
+
+#[test]
+fn who_awaits_an_acknowledgement_has_it_with_the_message() {
+    let mut net = Net::new();
+    for tag in 0..20 {
+        net.exchange(tag, Duration::from_micros(40));
+    }
+    net.sides[0].app.sent.clear();
+    net.send(0, 100, 8).unwrap();
+    let out = net.outgoing(0);
+    net.deliver(1, &out);
+    answer(&mut net);
+    assert_eq!(net.sides[0].app.sent, [(100, true)]);
+    assert_eq!(in_flight(&net), 0);
+}
+
+#[test]
+fn what_waits_for_room_has_it_with_the_message() {
+    let mut net = answered(Duration::from_micros(40));
+    let a = &mut net.sides[0];
+    a.transport.settle(&mut a.app);
+    net.send_unreported(102, 8);
+    let first = net.outgoing(0);
+    // One by one: together they would be a train.
+    while !net.outgoing(0).is_empty() || in_flight(&net) == 1 {
+        net.send_unreported(103, 8);
+    }
+    net.deliver(1, &first);
+    answer(&mut net);
+    assert_eq!(net.outgoing(0).len(), 1);
+}
+
+#[test]
+fn what_is_acknowledged_does_not_go_again_meanwhile() {
+    let mut net = answered(Duration::from_micros(40));
+    net.advance(Duration::from_secs(1));
+    net.outgoing(0);
+    net.send_unreported(102, 8);
+    let out = net.outgoing(0);
+    net.deliver(1, &out);
+    net.advance(Duration::from_secs(1)); // it is to be sent again
+    answer(&mut net);
+    assert!(net.outgoing(0).is_empty());
+}
+
+/// A message of `b` that acknowledges what it has.
+fn answer(net: &mut Net) {
+    net.send(1, 200, 8).unwrap();
+    let answer = net.outgoing(1);
+    assert_eq!(header_of(&answer[0]).kind, Kind::Ordered);
+    net.deliver(0, &answer);
 }
 
 /// Sends and transfers have numbers of the endpoint, not of the peer.
