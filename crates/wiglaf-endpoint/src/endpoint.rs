@@ -22,7 +22,7 @@ use crate::books::{Books, Sending, Whose};
 use crate::content::Content;
 use crate::memory::{Region, Regions};
 use crate::near::{NearSide, NearStats};
-use crate::paces::{Paces, TIMED_LEN_MIN, Writing};
+use crate::paces::Paces;
 use crate::seen::Watch;
 use crate::setup::{Setup, path_of};
 use crate::sleep::Sleepers;
@@ -48,6 +48,8 @@ pub struct Endpoint {
     clock: Instant,
     trains: Trains,
     paces: Paces,
+    /// Bytes of all trains that have gone.
+    sent_len: u64,
     /// Trains that their links had no room for, one for a peer at most.
     stalled: VecDeque<(Transmit, Vec<u8>)>,
     /// Empty polls in a row.
@@ -109,6 +111,7 @@ impl Endpoint {
             clock: Instant::now(),
             trains,
             paces: Paces::default(),
+            sent_len: 0,
             stalled: VecDeque::new(),
             quiet_polls: 0,
             broken: 0,
@@ -238,11 +241,8 @@ impl Endpoint {
         let token = self.books.begin_send(Sending { whose, content });
         let envelope = Envelope::new(op.class, op.tag, op.data);
         let len = regions.len();
-        let begun = Paces::times(len).then(|| self.now());
+        let begun = Paces::are_of(len).then(|| (self.now(), self.sent_len));
         let taken = self.transport.send(op.peer, envelope, len, token, report, &self.books);
-        if let (Some(begun), Ok(Taken::Buffered)) = (begun, taken) {
-            self.paces.note(Writing::Packets, len, self.now().since(begun));
-        }
         let is_taken = taken == Ok(Taken::Buffered);
         match taken {
             Err(why) => {
@@ -267,6 +267,11 @@ impl Endpoint {
             self.transport.linger(op.peer, len, now);
         }
         self.flush(now);
+        if let Some((begun, sent_len)) = begun {
+            let (took, sent_len) = (self.now().since(begun), self.sent_len - sent_len);
+            self.paces.note(is_taken, len, sent_len, took);
+            self.transport.prefer_eager(self.paces.eager_is_next());
+        }
         self.tell_sleepers();
         Ok(())
     }
@@ -366,23 +371,18 @@ impl Endpoint {
     /// Sends what is ready, up to a limit. True when anything was sent.
     pub(crate) fn flush(&mut self, now: Tick) -> bool {
         let mut sent = self.offer_stalled();
-        // When the first train had gone, and the second was begun: clocks take time, too.
-        let (mut begun, mut was_timed) = (None, false);
         for _ in 0..TRAINS_PER_PROGRESS {
             if self.stalled.len() == STALLED_MAX {
                 break;
             }
             let next = self.transport.poll_transmit(now, &self.books, &mut self.trains);
             let Some(transmit) = next else { break };
-            let is_timed = transmit.len >= TIMED_LEN_MIN;
-            if is_timed && let Some(begun) = begun.take() {
-                let what = if transmit.bulk { Writing::Lent } else { Writing::Copied };
-                self.paces.note(what, transmit.len, self.now().since(begun));
-                self.transport.prefer_eager(self.paces.eager_is_better());
-            }
             let (transport, link) = (&self.transport, self.links[transmit.path].as_mut());
             match self.trains.send(link, &transmit, |mark| transport.has_arrived(mark)) {
-                Ok(Sent::All | Sent::Lent) => sent = true,
+                Ok(Sent::All | Sent::Lent) => {
+                    sent = true;
+                    self.sent_len += transmit.len as u64;
+                }
                 Ok(Sent::Full) => {
                     // One peer's full ring is not to hold up the others.
                     self.transport.hold(transmit.peer);
@@ -393,9 +393,6 @@ impl Endpoint {
             if transmit.len > transmit.segment_len {
                 let most = self.links[transmit.path].limits().latency_train_max;
                 self.transport.set_latency_train_max(transmit.path, most);
-            }
-            if is_timed && !was_timed {
-                (begun, was_timed) = (Some(self.now()), true);
             }
         }
         sent

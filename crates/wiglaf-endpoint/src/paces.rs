@@ -1,78 +1,73 @@
-//! How long it takes to write trains whose memory is lent, and such that are copied.
+//! Which of two ways takes less time for messages that have both: lent trains of what nobody has
+//! asked for, or copied ones of an eager message (docs/adr/0032-two-ways-for-256-kib.md).
 //!
-//! A lent train's memory comes back when the receiver's core has read it: where that is no near core,
-//! its cache lines take four times as long to write to as those that nobody else has seen.
-//! A message that would go in a few lent trains then goes sooner in copied ones
-//! (docs/adr/0032-two-ways-for-256-kib.md).
+//! What decides is how soon memory can be written to that another core has read, and what the kernel
+//! takes for a train on either way. Both are in the time that a post takes, so that is what is seen.
 
 use std::time::Duration;
 
-use wiglaf_transport::limits::UNASKED_LEN_MAX;
-
-/// Shortest train, or message, whose writing is timed, in bytes: clocks take time, too.
-pub(crate) const TIMED_LEN_MIN: usize = 32 << 10;
+use wiglaf_transport::limits::{EAGER_LEN_MAX, UNASKED_LEN_MAX};
 
 /// Times are of so many bytes.
 const UNIT_LEN: u64 = 64 << 10;
 
-/// What is seen changes what is believed by such a part.
-const FADING: u64 = 4;
+/// So many messages take the two ways in turn, before either is known. The first on each meets
+/// memory that nobody has used yet.
+const TRIED_FIRST: u8 = 8;
 
-/// What was written, and by whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Writing {
-    /// An eager message into packets, before they become trains.
-    Packets,
-    /// Packets into a train.
-    Copied,
-    /// The user's bytes into a train that is lent.
-    Lent,
+/// The last times of one way, in nanoseconds.
+#[derive(Debug, Default)]
+struct Way {
+    last_ns: [u64; 3],
+    seen: usize,
 }
 
-/// What each takes, in nanoseconds; 0: not seen yet.
+impl Way {
+    fn note(&mut self, took_ns: u64) {
+        self.last_ns[self.seen % self.last_ns.len()] = took_ns;
+        self.seen += 1;
+    }
+
+    /// Their median, as one of three may have been interrupted.
+    fn takes_ns(&self) -> Option<u64> {
+        let mut last = self.last_ns;
+        let seen = &mut last[..self.seen.min(self.last_ns.len())];
+        seen.sort_unstable();
+        seen.get(seen.len() / 2).copied()
+    }
+}
+
+/// What each way takes.
 #[derive(Debug, Default)]
 pub(crate) struct Paces {
-    packets_ns: u64,
-    copied_ns: u64,
-    lent_ns: u64,
-    eager_is_better: bool,
+    eager: Way,
+    unasked: Way,
+    posts: u8,
 }
 
 impl Paces {
-    /// `len` bytes were written in that time.
-    pub(crate) fn note(&mut self, what: Writing, len: usize, took: Duration) {
-        let seen = took.as_nanos() as u64 * UNIT_LEN / (len as u64).max(1);
-        let believed = match what {
-            Writing::Packets => &mut self.packets_ns,
-            Writing::Copied => &mut self.copied_ns,
-            Writing::Lent => &mut self.lent_ns,
-        };
-        *believed = match *believed {
-            0 => seen,
-            // Who was interrupted has seen nothing of the memory.
-            before => before - before / FADING + seen.min(4 * before) / FADING,
-        };
-        let [packets, copied, lent] = [self.packets_ns, self.copied_ns, self.lent_ns];
-        if packets == 0 || copied == 0 || lent == 0 {
-            return;
-        }
-        // Between the two, what was better remains it.
-        let eager = packets + copied;
-        if lent > eager + eager / 4 {
-            self.eager_is_better = true;
-        } else if lent < eager {
-            self.eager_is_better = false;
+    /// Whether a message of `len` bytes may have both ways.
+    pub(crate) fn are_of(len: usize) -> bool {
+        len > EAGER_LEN_MAX && len as u64 <= UNASKED_LEN_MAX
+    }
+
+    /// A message of `len` bytes was posted, after which `sent_len` bytes had gone within that time.
+    pub(crate) fn note(&mut self, is_eager: bool, len: usize, sent_len: u64, took: Duration) {
+        self.posts = self.posts.saturating_add(1);
+        // What had to wait for something says nothing of its way.
+        if sent_len >= len as u64 {
+            let way = if is_eager { &mut self.eager } else { &mut self.unasked };
+            way.note(took.as_nanos() as u64 * UNIT_LEN / sent_len.max(1));
         }
     }
 
-    /// Whether a message with both ways is to go eagerly.
-    pub(crate) fn eager_is_better(&self) -> bool {
-        self.eager_is_better
-    }
-
-    /// Whether the writing of a message's packets says something about those of one with both ways.
-    pub(crate) fn times(len: usize) -> bool {
-        (TIMED_LEN_MIN..=UNASKED_LEN_MAX as usize).contains(&len)
+    /// Whether the next message that has both ways is to go eagerly.
+    pub(crate) fn eager_is_next(&self) -> bool {
+        if self.posts < TRIED_FIRST {
+            return self.posts % 2 == 1;
+        }
+        let (eager, unasked) = (self.eager.takes_ns(), self.unasked.takes_ns());
+        eager.zip(unasked).is_some_and(|(eager, unasked)| eager < unasked)
     }
 }
 
@@ -80,51 +75,73 @@ impl Paces {
 mod tests {
     use super::*;
 
-    const LEN: usize = UNIT_LEN as usize;
+    const LEN: usize = 192 << 10;
 
-    fn note(paces: &mut Paces, what: Writing, us: u64) {
-        paces.note(what, LEN, Duration::from_micros(us));
+    /// As many messages, on the way that is chosen, which take so long.
+    fn post(paces: &mut Paces, count: usize, eager_us: u64, unasked_us: u64) -> usize {
+        let eager = (0..count).filter(|_| {
+            let is_eager = paces.eager_is_next();
+            let us = if is_eager { eager_us } else { unasked_us };
+            paces.note(is_eager, LEN, LEN as u64, Duration::from_micros(us));
+            is_eager
+        });
+        eager.count()
     }
 
-    /// Both parts of an eager message.
-    fn eager(paces: &mut Paces, us: u64) {
-        note(paces, Writing::Packets, us);
-        note(paces, Writing::Copied, us);
-    }
-
-    #[test]
-    fn what_takes_less_is_chosen_and_both_ways_are_seen_first() {
-        let mut paces = Paces::default();
-        note(&mut paces, Writing::Lent, 11);
-        note(&mut paces, Writing::Copied, 2);
-        assert!(!paces.eager_is_better(), "nobody has seen what packets take");
-        note(&mut paces, Writing::Packets, 3);
-        assert!(paces.eager_is_better());
-        // The cores come near each other.
-        (0..20).for_each(|_| note(&mut paces, Writing::Lent, 2));
-        assert!(!paces.eager_is_better());
+    /// One message on that way.
+    fn note(paces: &mut Paces, is_eager: bool, us: u64) {
+        paces.note(is_eager, LEN, LEN as u64, Duration::from_micros(us));
     }
 
     #[test]
-    fn between_the_two_nothing_changes() {
-        for before in [1, 9] {
+    fn both_ways_are_tried_and_what_takes_less_is_chosen() {
+        for (eager_us, unasked_us, eager) in [(60, 50, 0), (60, 90, 20)] {
             let mut paces = Paces::default();
-            eager(&mut paces, 2);
-            note(&mut paces, Writing::Lent, before);
-            let was = paces.eager_is_better();
-            assert_eq!(was, before == 9);
-            (0..40).for_each(|_| note(&mut paces, Writing::Lent, 4));
-            paces.note(Writing::Lent, LEN, Duration::from_nanos(4500));
-            assert_eq!(paces.eager_is_better(), was);
+            // Memory that is new.
+            assert_eq!(post(&mut paces, 2, 500, 900), 1);
+            assert_eq!(post(&mut paces, 6, eager_us, unasked_us), 3);
+            assert_eq!(post(&mut paces, 20, eager_us, unasked_us), eager);
         }
     }
 
     #[test]
-    fn an_interruption_changes_little() {
+    fn what_has_become_the_better_way_is_taken() {
         let mut paces = Paces::default();
-        eager(&mut paces, 4);
-        note(&mut paces, Writing::Lent, 4);
-        note(&mut paces, Writing::Lent, 10_000);
-        assert!(!paces.eager_is_better());
+        post(&mut paces, 20, 60, 50);
+        // The cores went apart.
+        assert_eq!(post(&mut paces, 20, 60, 90), 18);
+        // They come near each other again; that is seen when the other way has its turn.
+        note(&mut paces, false, 50);
+        assert!(paces.eager_is_next());
+        note(&mut paces, false, 50);
+        assert!(!paces.eager_is_next());
+    }
+
+    #[test]
+    fn an_interruption_changes_nothing() {
+        let mut paces = Paces::default();
+        post(&mut paces, 20, 60, 50);
+        note(&mut paces, false, 10_000);
+        assert!(!paces.eager_is_next());
+    }
+
+    #[test]
+    fn what_waits_for_room_is_not_seen() {
+        let mut paces = Paces::default();
+        post(&mut paces, 20, 60, 50);
+        for _ in 0..9 {
+            paces.note(true, LEN, 1000, Duration::from_micros(1));
+        }
+        assert!(!paces.eager_is_next());
+    }
+
+    /// A window or credit may leave room for neither.
+    #[test]
+    fn a_way_that_was_never_seen_is_not_taken() {
+        let mut paces = Paces::default();
+        for _ in 0..2 * TRIED_FIRST {
+            note(&mut paces, false, 50);
+        }
+        assert!(!paces.eager_is_next());
     }
 }
