@@ -12,6 +12,7 @@ use std::io;
 use std::time::Instant;
 
 use wiglaf_link::{Link, Sent, Unreachable};
+use wiglaf_transport::limits::may_go_either_way;
 use wiglaf_transport::{
     Config as TransportConfig, Gone, Instant as Tick, Path, PeerId, PeerView, Posted as Taken,
     SendError, Stats, Transmit, Transport,
@@ -241,7 +242,7 @@ impl Endpoint {
         let token = self.books.begin_send(Sending { whose, content });
         let envelope = Envelope::new(op.class, op.tag, op.data);
         let len = regions.len();
-        let begun = Paces::are_of(len).then(|| (self.now(), self.sent_len));
+        let begun = may_go_either_way(len).then(|| (self.now(), self.sent_len));
         let taken = self.transport.send(op.peer, envelope, len, token, report, &self.books);
         let is_taken = taken == Ok(Taken::Buffered);
         match taken {

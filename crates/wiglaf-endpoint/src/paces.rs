@@ -6,8 +6,6 @@
 
 use std::time::Duration;
 
-use wiglaf_transport::limits::{EAGER_LEN_MAX, UNASKED_LEN_MAX};
-
 /// Times are of so many bytes.
 const UNIT_LEN: u64 = 64 << 10;
 
@@ -46,11 +44,6 @@ pub(crate) struct Paces {
 }
 
 impl Paces {
-    /// Whether a message of `len` bytes may have both ways.
-    pub(crate) fn are_of(len: usize) -> bool {
-        len > EAGER_LEN_MAX && len as u64 <= UNASKED_LEN_MAX
-    }
-
     /// A message of `len` bytes was posted, after which `sent_len` bytes had gone within that time.
     pub(crate) fn note(&mut self, is_eager: bool, len: usize, sent_len: u64, took: Duration) {
         self.posts = self.posts.saturating_add(1);

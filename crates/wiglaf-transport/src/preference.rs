@@ -3,7 +3,7 @@
 //! how soon the memory of a lent train can be written to again, which whoever writes trains knows
 //! (docs/adr/0032-two-ways-for-256-kib.md).
 
-use crate::limits::{EAGER_LEN_MAX, OTHER_WAY_EVERY, UNASKED_LEN_MAX};
+use crate::limits::{OTHER_WAY_EVERY, may_go_either_way};
 use crate::transport::{PeerId, Transport};
 
 impl Transport {
@@ -15,7 +15,7 @@ impl Transport {
 
     /// Whether a message of `len` bytes is one of them, and now takes the way of eager ones.
     pub(crate) fn goes_as_eager(&mut self, peer: PeerId, len: usize) -> bool {
-        if len <= EAGER_LEN_MAX || len as u64 > UNASKED_LEN_MAX {
+        if !may_go_either_way(len) {
             return false;
         }
         let session = &self.sessions[peer.0 as usize];

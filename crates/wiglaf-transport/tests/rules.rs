@@ -768,13 +768,19 @@ fn of_a_third(net: &Net, to: usize, kind: Kind, sequence: u64, body: &[u8]) -> V
     datagram
 }
 
-/// A net past its first datagrams, which have records of acknowledgement, and `a` with an answer
-/// whose header acknowledges what nobody awaits; the round trip took `way`.
-fn answered(way: Duration) -> Net {
+/// A net past its first datagrams, which have records of acknowledgement.
+fn seasoned(way: Duration) -> Net {
     let mut net = Net::new();
     for tag in 0..20 {
         net.exchange(tag, way);
     }
+    net
+}
+
+/// Such a net, and `a` with an answer whose header acknowledges what nobody awaits; its way took
+/// `way`.
+fn answered(way: Duration) -> Net {
+    let mut net = seasoned(way);
     net.send_unreported(100, 8);
     let out = net.outgoing(0);
     net.deliver(1, &out);
@@ -843,10 +849,7 @@ fn a_is_open(net: &Net) -> bool {
 
 #[test]
 fn who_awaits_an_acknowledgement_has_it_with_the_message() {
-    let mut net = Net::new();
-    for tag in 0..20 {
-        net.exchange(tag, Duration::from_micros(40));
-    }
+    let mut net = seasoned(Duration::from_micros(40));
     net.sides[0].app.sent.clear();
     net.send(0, 100, 8).unwrap();
     let out = net.outgoing(0);
