@@ -70,7 +70,7 @@ fn a_real_job_is_recorded_and_tshark_names_every_field() {
     eventually("it can be seen", || site.wiglaf(&["stats"]).stdout.contains("1 node2"));
     let file = site.work().join("job.pcapng");
     let mut capture =
-        site.command(&["capture", "-w", "job.pcapng"]).stderr(Stdio::null()).spawn().unwrap();
+        site.interruptible(&["capture", "-w", "job.pcapng"]).stderr(Stdio::null()).spawn().unwrap();
     eventually("frames are recorded", || fs::metadata(&file).is_ok_and(|m| m.len() > 10_000));
     fs::write(site.work().join("go"), "").unwrap();
     assert!(job.wait().unwrap().success());

@@ -144,7 +144,7 @@ fn an_interrupted_job_leaves_nothing() {
     let Some(site) = Site::with_program(&[]) else { return };
     for signal in ["-INT", "-TERM", "-KILL"] {
         let args = ["run", "--transport", "tcp", "--", "./sum", "hang"];
-        let mut job = site.command(&args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut job = site.interruptible(&args).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(job.stdout.take().unwrap()).lines();
         assert!(lines.next().unwrap().unwrap().starts_with("rank"));
         assert!(

@@ -25,7 +25,7 @@ impl<'a> Mount<'a> {
         // A dead mount may be there.
         let _ = fs::create_dir(&dir);
         let args = [&["mount", what, dir.to_str().unwrap()], args].concat();
-        let mut process = site.command(&args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut process = site.interruptible(&args).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         let out = process.stdout.take().unwrap();
         BufReader::new(out).read_line(&mut line).unwrap();

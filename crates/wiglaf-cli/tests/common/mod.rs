@@ -66,7 +66,18 @@ impl Site {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wiglaf"));
+        self.started_by(Command::new(env!("CARGO_BIN_EXE_wiglaf")), args)
+    }
+
+    /// A command that SIGINT ends, also where these tests were started with that signal ignored, as a
+    /// shell without job control does with what it starts in the background.
+    pub(crate) fn interruptible(&self, args: &[&str]) -> Command {
+        let mut env = Command::new("env");
+        env.args(["--default-signal=INT", env!("CARGO_BIN_EXE_wiglaf")]);
+        self.started_by(env, args)
+    }
+
+    fn started_by(&self, mut command: Command, args: &[&str]) -> Command {
         command.args(args).env("WIGLAF_STATE", self.state()).current_dir(self.work());
         command.env_remove("WIGLAF_NODE").env_remove("COLUMNS").stdin(Stdio::null());
         command
