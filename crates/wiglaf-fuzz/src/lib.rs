@@ -9,7 +9,9 @@
 //! it is written and read again. The state machines must keep their promises
 //! in any order of calls.
 
+mod application;
 mod hostile;
+mod liar;
 mod operations;
 mod parsers;
 mod tape;

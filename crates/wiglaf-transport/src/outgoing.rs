@@ -113,25 +113,24 @@ impl Transport {
         source: &dyn Source,
         out: &mut [u8],
     ) -> Option<Transmit> {
-        let session = &mut self.sessions[index as usize];
+        let session = &self.sessions[index as usize];
         match session.state {
             State::Open => {}
             State::Closed => return self.transmit_control(index, now, out),
             State::Gone => return None,
         }
-        if session.is_drained_of_flight() {
+        let was_drained = session.is_drained_of_flight();
+        let mut transmit = None;
+        if !self.leads_train(index) {
+            transmit = self.transmit_ordered(index, now, out);
+        }
+        let transmit = transmit.or_else(|| self.transmit_bulk(index, now, source, out));
+        if was_drained && transmit.is_some() {
             // From here on the peer owes an answer.
+            let session = &mut self.sessions[index as usize];
             session.heard_at = session.heard_at.max(now);
         }
-        if !self.leads_train(index)
-            && let Some(transmit) = self.transmit_ordered(index, now, out)
-        {
-            return Some(transmit);
-        }
-        if let Some(transmit) = self.transmit_bulk(index, now, source, out) {
-            return Some(transmit);
-        }
-        self.transmit_control(index, now, out)
+        transmit.or_else(|| self.transmit_control(index, now, out))
     }
 
     fn transmit_ordered(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {

@@ -1250,6 +1250,23 @@ fn who_awaits_a_grant_bytes_or_the_rest_of_a_message_asks_when_there_is_silence(
     asks_and_gives_up(&mut net, 1);
 }
 
+/// Room in a link, memory that is free again, and so on: nothing of it comes from the peer.
+#[test]
+fn who_looks_for_something_to_send_and_finds_nothing_has_heard_nobody() {
+    let mut net = Net::with_silence_limit(Duration::from_secs(2));
+    net.sides[1].app.pull = false;
+    net.send(0, 1, LONG).unwrap();
+    net.settle();
+    net.advance(ACK_DELAY_MAX);
+    net.settle();
+    for _ in 0..60 {
+        net.advance(Duration::from_millis(100));
+        net.sides[0].transport.release(PeerId(0));
+        net.outgoing(0); // lost
+    }
+    assert_eq!(net.sides[0].app.gone, [Gone::Silent]);
+}
+
 /// A stopped process, a debugger, a virtual machine that stood still.
 #[test]
 fn who_was_stopped_does_not_take_its_peers_for_silent() {
