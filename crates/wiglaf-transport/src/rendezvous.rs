@@ -343,8 +343,8 @@ impl Transport {
             let session = &mut self.sessions[index as usize];
             session.pulls -= 1;
             self.pulling_peers -= usize::from(session.pulls == 0);
-            // The sender waits for nothing but this.
-            session.bulk_debt.now = true;
+            // The sender waits for nothing but this, unless it has more to send that was asked for.
+            session.bulk_debt.now |= session.pulls == 0;
             sink.pulled(token, true);
         }
         Some(())

@@ -2044,6 +2044,32 @@ fn what_overtakes_its_announcement_comes_again() {
     }
 }
 
+/// Who has more to send that was asked for waits for that, too.
+#[test]
+fn the_last_of_several_messages_is_acknowledged_at_once() {
+    let mut net = Net::new();
+    net.send(0, 1, LONG).unwrap();
+    net.send(0, 2, LONG).unwrap();
+    let mut answered = Vec::new();
+    let mut ended = 0;
+    while ended < 2 {
+        let sent = net.outgoing(0);
+        assert!(!sent.is_empty(), "nothing is lost that would take a while");
+        for datagram in sent {
+            net.deliver(1, &[datagram]);
+            let answer = net.outgoing(1);
+            if net.sides[1].app.pulled.len() > ended {
+                ended = net.sides[1].app.pulled.len();
+                answered.push(!answer.is_empty());
+            }
+            net.deliver(0, &answer);
+        }
+    }
+    assert_eq!(answered, [false, true]);
+    net.settle();
+    assert_eq!(net.sides[0].app.sent, [(1, true), (2, true)]);
+}
+
 #[test]
 fn nothing_goes_unasked_while_a_message_is_not_complete() {
     let mut net = acquainted();
