@@ -409,7 +409,7 @@ impl World {
     /// What an endpoint found wrong is so only where nobody has lied.
     fn check(&mut self) {
         for (me, node) in self.nodes.iter_mut().enumerate() {
-            for (peer, what) in node.app.take_wrongs() {
+            for (peer, what) in node.app.take_wrongs(&node.transport) {
                 let at = node.transport.peer(peer).expect("a known peer").at;
                 let is_excused = self.between[me][node_at(at)].need_not_make_sense();
                 assert!(is_excused, "node {me} of {at}: {what}");

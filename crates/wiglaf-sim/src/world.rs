@@ -315,6 +315,12 @@ impl World {
             {
                 return Some(format!("{} packets of {me} are in flight", view.in_flight));
             }
+            let is_over = |(peer, unread): &(&PeerId, &u64)| {
+                node.transport.peer(**peer).is_some_and(|view| **unread > view.credit_granted)
+            };
+            if let Some((_, unread)) = node.peer.unread.iter().find(is_over) {
+                return Some(format!("{unread} bytes of one peer lie unread at {me}"));
+            }
         }
         None
     }

@@ -327,6 +327,12 @@ impl State {
         }
     }
 
+    /// How much may lie unread.
+    fn granted(&self) -> u64 {
+        let sender = self.ends[RECEIVER].peer(PeerId(0));
+        sender.map_or(CREDIT_INITIAL, |sender| sender.credit_granted)
+    }
+
     fn restart(&mut self, bounds: &Bounds) {
         let incarnation = self.apps[RECEIVER].incarnation + 1;
         let epoch = if bounds.new_epochs { 2 + incarnation } else { 2 };
@@ -454,13 +460,13 @@ impl Model for Bounds {
                 state.apps.iter().all(|app| app.wrong.is_none())
             }),
             Property::always(BOUNDED, |_, state: &State| {
-                state.apps[RECEIVER].unread_charges() <= CREDIT_INITIAL
+                state.apps[RECEIVER].unread_charges() <= state.granted()
             }),
             Property::always(OWNED, |_, state: &State| {
                 let view = state.ends[SENDER].peer(state.peer).expect("it was connected");
                 let is_known = state.known == state.apps[RECEIVER].incarnation;
                 let charges = state.apps[RECEIVER].unread_charges();
-                !is_known || view.credit_left + charges <= CREDIT_INITIAL
+                !is_known || view.credit_left + charges <= state.granted()
             }),
             Property::always(ENDS, |bounds: &Bounds, state: &State| {
                 let mut state = state.clone();

@@ -104,6 +104,8 @@ impl Transport {
             }
         }
         session.unasked = None;
+        self.take_back_growth(index);
+        let session = &mut self.sessions[index as usize];
         session.ordered_debt.clear();
         session.bulk_debt.clear();
         session.bulk.abandon(|_| {});

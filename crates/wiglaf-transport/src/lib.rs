@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod congestion;
+mod credit;
 mod encryption;
 mod endings;
 mod incoming;

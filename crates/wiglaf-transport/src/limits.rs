@@ -85,6 +85,12 @@ pub const PTO_MAX: Duration = Duration::from_millis(200);
 
 /// Eager credit that both sides assume when a session begins, in bytes.
 pub const CREDIT_INITIAL: u64 = 512 * 1024;
+/// What the limit of a peer can grow by, in bytes.
+pub const CREDIT_GROWTH_MAX: u64 = 3 * CREDIT_INITIAL;
+/// The same over all peers of an endpoint.
+pub const CREDIT_GROWTH_TOTAL_MAX: u64 = 32 * 1024 * 1024;
+/// It grows for messages up to that length: longer ones lose less by being announced.
+pub const CREDIT_GROWTH_LEN_MAX: u64 = 64 * 1024;
 /// What each eager message is charged beyond its payload, in bytes: its place
 /// in the receiver's books.
 pub const CREDIT_PER_MESSAGE: u64 = 64;
@@ -121,7 +127,7 @@ const _: () = assert!(ORDERED_WINDOW < BITMAP_BITS && BULK_WINDOW < BITMAP_BITS)
 const _: () = assert!(ORDERED_WINDOW.is_power_of_two());
 const _: () = assert!(EAGER_LEN_MAX as u64 + CREDIT_PER_MESSAGE < CREDIT_INITIAL);
 const _: () = assert!(UNASKED_LEN_MAX + CREDIT_PER_MESSAGE < CREDIT_INITIAL);
-const _: () = assert!(CREDIT_INITIAL < 1 << 31);
+const _: () = assert!(CREDIT_INITIAL + CREDIT_GROWTH_MAX < 1 << 31);
 const _: () = assert!(
     wiglaf_wire::HEADER_LEN + 2 * (16 + 8 * wiglaf_wire::BITMAP_WORDS_MAX) <= FRAME_LEN_MIN
 );

@@ -223,6 +223,7 @@ impl Transport {
             self.expect_unasked(index, send_id, unasked_len);
         }
         let Some(wanted) = sink.request(PeerId(index), envelope, total, send_id) else { return };
+        self.note_announced(index, envelope, total);
         let is_pulled = self.pull(PeerId(index), send_id, wanted.len, wanted.token);
         if wanted.len == 0 || !is_pulled {
             sink.pulled(wanted.token, is_pulled); // no segment will come to say so

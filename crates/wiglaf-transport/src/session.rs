@@ -14,7 +14,6 @@ use crate::rtt::Rtt;
 use crate::send_lane::{BulkLane, SendLane};
 use crate::stats::Traffic;
 use crate::time::Instant;
-use crate::transport::charge;
 
 /// The body of an ordered datagram, kept until it is acknowledged.
 #[derive(Clone, Default)]
@@ -172,6 +171,8 @@ pub(crate) struct Session {
     pub(crate) consumed: u64,
     /// The limit that the peer was told last.
     pub(crate) credit_told: u64,
+    /// What the peer may send unasked beyond the initial credit, in bytes of charges.
+    pub(crate) credit_growth: u32,
 
     /// A valid datagram of the peer has come.
     pub(crate) heard: bool,
@@ -229,6 +230,7 @@ impl Session {
             eager_sent: 0,
             consumed: 0,
             credit_told: CREDIT_INITIAL,
+            credit_growth: 0,
             heard: false,
             heard_at: Instant::ZERO,
             traffic: Traffic::default(),
@@ -308,16 +310,6 @@ impl Session {
     /// All that waits goes to the port of single datagrams, however much it is.
     pub(crate) fn keep_on_latency(&mut self) {
         self.ordered_on_latency_below = self.ordered.next() + self.queue.len() as u64;
-    }
-
-    /// Whether the peer's limit leaves room for an eager message of `len` bytes.
-    pub(crate) fn has_credit(&self, len: usize) -> bool {
-        self.eager_sent + charge(len as u64) <= self.credit_limit
-    }
-
-    /// The credit limit to tell the peer.
-    pub(crate) fn credit_to_tell(&self) -> u64 {
-        self.consumed + CREDIT_INITIAL
     }
 
     /// When the session next wants attention without being spoken to.

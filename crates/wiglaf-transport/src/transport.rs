@@ -9,9 +9,10 @@ use wiglaf_wire::encrypted::TAG_LEN;
 use wiglaf_wire::{Envelope, Epoch, HEADER_LEN, JobKey, Record, SEGMENT_PREFIX_LEN};
 
 use crate::congestion::Control;
+use crate::credit::charge;
 use crate::encryption::Encryption;
 use crate::late_ack::LateAck;
-use crate::limits::{CREDIT_PER_MESSAGE, EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX};
+use crate::limits::{EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX};
 use crate::rendezvous::{PendingPull, PendingSend};
 use crate::session::{Body, Session, State};
 use crate::slab::Slab;
@@ -80,6 +81,8 @@ pub struct PeerView {
     pub path: usize,
     /// How much more may be sent to it unasked, in bytes of charges.
     pub credit_left: u64,
+    /// How much of what it sends unasked may lie here, in bytes of charges.
+    pub credit_granted: u64,
     /// What was exchanged with it.
     pub traffic: Traffic,
 }
@@ -120,6 +123,8 @@ pub struct Transport {
     pub(crate) pulls: Slab<PendingPull>,
     /// How many peers bytes are being pulled from.
     pub(crate) pulling_peers: usize,
+    /// What all peers may send unasked beyond the initial credit of each, in bytes of charges.
+    pub(crate) credit_growth: u64,
     /// Sessions that have something to send.
     pub(crate) ready: VecDeque<u32>,
     /// Sessions whose last body may wait for more messages.
@@ -168,6 +173,7 @@ impl Transport {
             sends: Slab::default(),
             pulls: Slab::default(),
             pulling_peers: 0,
+            credit_growth: 0,
             ready: VecDeque::new(),
             lingering: Vec::new(),
             timers: BinaryHeap::new(),
@@ -194,7 +200,8 @@ impl Transport {
         write!(out, "{:?} {:?} {:?} ", self.config.epoch, self.sessions, self.sends)?;
         write!(out, "{:?} {:?} {:?} ", self.pulls, self.ready, self.timers)?;
         write!(out, "{:?} {:?} ", self.looked_at, self.looked_before_at)?;
-        write!(out, "{:?} {:?} {:?}", self.late_ack, self.prefers_eager, self.turns)
+        write!(out, "{:?} {:?} ", self.late_ack, self.credit_growth)?;
+        write!(out, "{:?} {:?}", self.prefers_eager, self.turns)
     }
 
     /// What was counted so far.
@@ -296,6 +303,7 @@ impl Transport {
             in_flight: s.ordered.flying(),
             path: s.path,
             credit_left: s.credit_limit.saturating_sub(s.eager_sent),
+            credit_granted: s.credit_granted(),
             traffic: s.traffic,
         })
     }
@@ -329,7 +337,9 @@ impl Transport {
             //= docs/protocol.md#6-credits
             //# A sender MUST NOT let the total of its eager charges pass the limit.
             let session = &mut self.sessions[peer.0 as usize];
-            if session.has_credit(len) || !self.config.flow_control {
+            // Bodies that wait take memory, which an announced message does not.
+            let has_room = session.queue.len() + len / FRAME_LEN_MIN < QUEUE_MAX;
+            if (session.has_credit(len) && has_room) || !self.config.flow_control {
                 session.eager_sent += charge(len as u64);
                 session.traffic.sent(len as u64);
                 self.send_eager(peer.0, &envelope, len, token, source);
@@ -373,19 +383,6 @@ impl Transport {
             self.append_with(index, &record, part, |out| source.read(token, at as u64, out));
             at += part;
             record = Record::Next(&[]);
-        }
-    }
-
-    /// Gives back the credit of an eager message of `len` bytes whose memory
-    /// is free again.
-    pub fn consume(&mut self, peer: PeerId, len: u64) {
-        let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return };
-        session.consumed += charge(len);
-        //= docs/protocol.md#6-credits
-        //# A receiver MUST tell a raised limit of its own accord once a quarter of the initial credit has been consumed untold.
-        if session.credit_to_tell() - session.credit_told >= crate::limits::CREDIT_INITIAL / 4 {
-            session.ordered_debt.now = true;
-            self.wake(peer.0);
         }
     }
 
@@ -491,9 +488,4 @@ impl Transport {
             self.pool.push(buffer);
         }
     }
-}
-
-/// What an eager message of `len` bytes costs in credit.
-pub(crate) fn charge(len: u64) -> u64 {
-    len + CREDIT_PER_MESSAGE
 }

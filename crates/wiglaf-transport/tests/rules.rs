@@ -8,8 +8,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use wiglaf_transport::limits::{
-    ACK_DELAY_MAX, BURST_GAP, BURST_MIN, CREDIT_INITIAL, CREDIT_PER_MESSAGE, EAGER_LEN_MAX,
-    ORDERED_WINDOW, OTHER_WAY_EVERY, PTO_MIN, UNASKED_LEN_MAX,
+    ACK_DELAY_MAX, BURST_GAP, BURST_MIN, CREDIT_GROWTH_LEN_MAX, CREDIT_GROWTH_MAX,
+    CREDIT_GROWTH_TOTAL_MAX, CREDIT_INITIAL, CREDIT_PER_MESSAGE, EAGER_LEN_MAX, ORDERED_WINDOW,
+    OTHER_WAY_EVERY, PTO_MIN, UNASKED_LEN_MAX,
 };
 use wiglaf_transport::{
     Config, Gone, Instant, Mark, Path, PeerId, Posted, SendError, Sink, Source, Transport, Wanted,
@@ -268,19 +269,22 @@ impl Net {
     fn ordered(&self, to: usize, sequence: u64, record: &Record<'_>) -> Vec<u8> {
         let mut body = vec![0; record.len()];
         record.emit(&mut body);
-        let header = Header {
-            kind: Kind::Ordered,
-            source: Epoch::UNKNOWN,
-            destination: self.sides[to].epoch,
-            sequence,
-            ack: 0,
-            credit: CREDIT_INITIAL as u32,
-            ack_delay_us: 0,
-            bulk_port: 7001,
-        };
+        let header = Header { destination: self.sides[to].epoch, sequence, ..FIRST };
         self.forge(to, header, &body)
     }
 }
+
+/// The first datagram of somebody who has heard nothing.
+const FIRST: Header = Header {
+    kind: Kind::Ordered,
+    source: Epoch::UNKNOWN,
+    destination: Epoch::UNKNOWN,
+    sequence: 0,
+    ack: 0,
+    credit: CREDIT_INITIAL as u32,
+    ack_delay_us: 0,
+    bulk_port: 7001,
+};
 
 fn header_of(datagram: &[u8]) -> Header {
     open(&KEY, datagram).unwrap().0
@@ -564,6 +568,91 @@ fn a_raised_limit_is_told() {
     let told = net.outgoing(1);
     assert!(!told.is_empty(), "of its own accord");
     assert!(u64::from(header_of(&told[0]).credit) >= CREDIT_INITIAL * 5 / 4);
+}
+
+/// How many of so many messages are announced.
+fn announced_of(net: &mut Net, count: u64, len: usize) -> usize {
+    let before = net.sides[1].app.requests.len();
+    for tag in 0..count {
+        net.send(0, tag, len).unwrap();
+    }
+    net.settle();
+    net.advance(ACK_DELAY_MAX);
+    net.settle();
+    net.sides[1].app.requests.len() - before
+}
+
+#[test]
+fn credit_grows_by_what_was_awaited_when_it_was_announced() {
+    let (count, len) = (50, 16_000);
+    let mut net = Net::new();
+    let announced = announced_of(&mut net, count, len);
+    assert!(announced > 10, "{announced}");
+    assert_eq!(announced_of(&mut net, count, len), 0);
+    let granted =
+        |net: &Net| net.sides[1].transport.peer(net.sides[1].peer).unwrap().credit_granted;
+    let charges = announced as u64 * (len as u64 + CREDIT_PER_MESSAGE);
+    assert_eq!(granted(&net), CREDIT_INITIAL + charges);
+    // It has an end, and longer messages do not count.
+    for _ in 0..10 {
+        announced_of(&mut net, 60, 60_000);
+    }
+    assert_eq!(granted(&net), CREDIT_INITIAL + CREDIT_GROWTH_MAX);
+    let mut net = Net::new();
+    assert!(announced_of(&mut net, 20, EAGER_LEN_MAX) > 10);
+    assert_eq!(granted(&net), CREDIT_INITIAL);
+}
+
+#[test]
+fn credit_does_not_grow_for_what_nobody_awaits() {
+    let (count, len) = (50, 16_000);
+    let mut net = Net::new();
+    net.sides[1].app.hoard = true;
+    net.sides[1].app.pull = false;
+    let announced = announced_of(&mut net, count, len);
+    assert!(announced > 10, "{announced}");
+    for at in 0..announced {
+        let b = &mut net.sides[1];
+        let id = b.app.requests[at];
+        assert!(b.transport.pull(b.peer, id, len as u64, 1));
+    }
+    net.settle();
+    let view = net.sides[1].transport.peer(net.sides[1].peer).unwrap();
+    assert_eq!(view.credit_granted, CREDIT_INITIAL);
+}
+
+#[test]
+fn all_peers_together_have_a_limit_and_who_has_gone_leaves_his_part_to_others() {
+    let silence_limit = Duration::from_secs(60);
+    let (mut b, mut app) =
+        (transport(2, silence_limit, false), App { pull: true, ..App::default() });
+    let peers = CREDIT_GROWTH_TOTAL_MAX / CREDIT_GROWTH_MAX + 2;
+    let now = Instant::from_nanos(1);
+    let asked_for = |b: &mut Transport, app: &mut App, who: u64| {
+        for sequence in 0..CREDIT_GROWTH_MAX / CREDIT_GROWTH_LEN_MAX {
+            let envelope = Envelope::new(Class::Tagged, sequence, None);
+            let total = CREDIT_GROWTH_LEN_MAX;
+            let record =
+                Record::Request { envelope, total, send_id: sequence as u32, unasked_len: 0 };
+            let mut datagram = vec![0; HEADER_LEN + record.len()];
+            record.emit(&mut datagram[HEADER_LEN..]);
+            let source = Epoch(1000 + who);
+            let header = Header { source, destination: Epoch(2), sequence, ..FIRST };
+            seal(&header, &KEY, &mut datagram);
+            let at = SocketAddrV4::new(Ipv4Addr::new(10, 0, 1, who as u8), 7000);
+            b.handle_datagram(now, at, 0, &datagram, app);
+        }
+    };
+    let growth = |b: &Transport, who: u64| {
+        b.peer(PeerId(who as u32)).unwrap().credit_granted - CREDIT_INITIAL
+    };
+    (0..peers).for_each(|who| asked_for(&mut b, &mut app, who));
+    let grown: u64 = (0..peers).map(|who| growth(&b, who)).sum();
+    assert_eq!(grown, CREDIT_GROWTH_TOTAL_MAX);
+    assert_eq!(growth(&b, peers - 1), 0);
+    b.give_up(PeerId(0), Gone::Silent, &mut app);
+    asked_for(&mut b, &mut app, peers);
+    assert_eq!(growth(&b, peers), CREDIT_GROWTH_MAX);
 }
 
 #[test]

@@ -1,0 +1,78 @@
+//! Credit: how much a receiver lets each peer send before anybody has asked for it
+//! (docs/protocol.md, section 6).
+//!
+//! A sender that is short of it announces even short messages, which then cost a round trip and a
+//! train of their own each. If somebody waits for such a message when it is announced, it would not
+//! have lain here had it come at once: then more of them may (docs/adr/0033-credit-grows.md).
+
+use wiglaf_wire::{Class, Envelope};
+
+use crate::limits::{
+    CREDIT_GROWTH_LEN_MAX, CREDIT_GROWTH_MAX, CREDIT_GROWTH_TOTAL_MAX, CREDIT_INITIAL,
+    CREDIT_PER_MESSAGE,
+};
+use crate::session::Session;
+use crate::transport::{PeerId, Transport};
+
+/// What an eager message of `len` bytes costs in credit.
+pub(crate) fn charge(len: u64) -> u64 {
+    len + CREDIT_PER_MESSAGE
+}
+
+impl Transport {
+    /// Gives back the credit of an eager message of `len` bytes whose memory
+    /// is free again.
+    pub fn consume(&mut self, peer: PeerId, len: u64) {
+        let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return };
+        session.consumed += charge(len);
+        self.tell_credit(peer.0);
+    }
+
+    /// A message of `len` bytes was announced that somebody waited for.
+    pub(crate) fn note_announced(&mut self, index: u32, envelope: &Envelope, len: u64) {
+        // Handlers run later: what comes for them lies here, though it is fetched at once.
+        if len > CREDIT_GROWTH_LEN_MAX || envelope.class == Class::Active {
+            return;
+        }
+        let session = &mut self.sessions[index as usize];
+        let growth = charge(len)
+            .min(CREDIT_GROWTH_MAX - u64::from(session.credit_growth))
+            .min(CREDIT_GROWTH_TOTAL_MAX - self.credit_growth);
+        session.credit_growth += growth as u32;
+        self.credit_growth += growth;
+        self.tell_credit(index);
+    }
+
+    /// A session has ended: other peers may have what this one had. It keeps the limit that it was told.
+    pub(crate) fn take_back_growth(&mut self, index: u32) {
+        self.credit_growth -= u64::from(self.sessions[index as usize].credit_growth);
+    }
+
+    /// Has the peer told its limit if it has risen by enough.
+    fn tell_credit(&mut self, index: u32) {
+        let session = &mut self.sessions[index as usize];
+        //= docs/protocol.md#6-credits
+        //# A receiver MUST tell a raised limit of its own accord once it has risen by a quarter of the initial credit untold.
+        if session.credit_to_tell() - session.credit_told >= CREDIT_INITIAL / 4 {
+            session.ordered_debt.now = true;
+            self.wake(index);
+        }
+    }
+}
+
+impl Session {
+    /// Whether the peer's limit leaves room for an eager message of `len` bytes.
+    pub(crate) fn has_credit(&self, len: usize) -> bool {
+        self.eager_sent + charge(len as u64) <= self.credit_limit
+    }
+
+    /// The credit limit to tell the peer.
+    pub(crate) fn credit_to_tell(&self) -> u64 {
+        self.consumed + self.credit_granted()
+    }
+
+    /// Most charges of the peer's messages that may lie here.
+    pub(crate) fn credit_granted(&self) -> u64 {
+        CREDIT_INITIAL + u64::from(self.credit_growth)
+    }
+}
