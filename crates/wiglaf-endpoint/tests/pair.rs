@@ -298,6 +298,32 @@ fn what_nobody_asked_for_holds_the_credit_and_a_place_for_each_message() {
     }
 }
 
+/// Of a peer whose messages are received, though late, more may come at once the next time.
+#[test]
+fn what_was_received_late_lets_more_come_at_once() {
+    const COUNT: usize = 60;
+    let mut p = pair();
+    let (mut from, mut to) = (pattern(16_000), vec![0; 16_000]);
+    let mut stalls = Vec::new();
+    for _ in 0..2 {
+        for _ in 0..COUNT {
+            // SAFETY: `from` outlives the sends: each ends before its message has been received.
+            unsafe { p.a.post_send(&send_op(p.a_to_b, 1, 2), &[region(&mut from)]).unwrap() };
+        }
+        p.until(|p| p.b.unexpected_len() == COUNT);
+        stalls.push(p.a.stats().credit_stalls);
+        for _ in 0..COUNT {
+            to.fill(0);
+            // SAFETY: `to` outlives the receive, which completes below.
+            unsafe { p.b.post_recv(&recv_op(1, 1), &[region(&mut to)]).unwrap() };
+            assert_eq!(p.received().len, 16_000);
+            assert!(to == from);
+        }
+        p.exchange();
+    }
+    assert!(stalls[0] > 0 && stalls[1] == stalls[0], "{stalls:?}");
+}
+
 /// Found by thousands of outstanding MPI sends of mixed lengths: without
 /// credit even a message of no bytes is announced and has to be pulled.
 #[test]

@@ -2,16 +2,14 @@
 //! (docs/protocol.md, section 6).
 //!
 //! A sender that is short of it announces even short messages, which then cost a round trip and a
-//! train of their own each. If somebody waits for such a message when it is announced, it would not
-//! have lain here had it come at once: then more of them may (docs/adr/0033-credit-grows.md).
-
-use wiglaf_wire::{Class, Envelope};
+//! train of their own each. If such messages are received, and do not lie for ever, more of them may
+//! come at once (docs/adr/0033-credit-grows.md).
 
 use crate::limits::{
     CREDIT_GROWTH_LEN_MAX, CREDIT_GROWTH_MAX, CREDIT_GROWTH_TOTAL_MAX, CREDIT_INITIAL,
     CREDIT_PER_MESSAGE,
 };
-use crate::session::Session;
+use crate::session::{Session, State};
 use crate::transport::{PeerId, Transport};
 
 /// What an eager message of `len` bytes costs in credit.
@@ -28,19 +26,19 @@ impl Transport {
         self.tell_credit(peer.0);
     }
 
-    /// A message of `len` bytes was announced that somebody waited for.
-    pub(crate) fn note_announced(&mut self, index: u32, envelope: &Envelope, len: u64) {
-        // Handlers run later: what comes for them lies here, though it is fetched at once.
-        if len > CREDIT_GROWTH_LEN_MAX || envelope.class == Class::Active {
+    /// A receive has met a message of `len` bytes that `peer` had to announce: as much more may come at
+    /// once from now on. Of those that met theirs when they were announced, no one else need tell.
+    pub fn widen_credit(&mut self, peer: PeerId, len: u64) {
+        let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return };
+        if len > CREDIT_GROWTH_LEN_MAX || session.state != State::Open {
             return;
         }
-        let session = &mut self.sessions[index as usize];
         let growth = charge(len)
             .min(CREDIT_GROWTH_MAX - u64::from(session.credit_growth))
             .min(CREDIT_GROWTH_TOTAL_MAX - self.credit_growth);
         session.credit_growth += growth as u32;
         self.credit_growth += growth;
-        self.tell_credit(index);
+        self.tell_credit(peer.0);
     }
 
     /// A session has ended: other peers may have what this one had. It keeps the limit that it was told.

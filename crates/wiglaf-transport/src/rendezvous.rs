@@ -4,7 +4,7 @@
 //! Its first train does not wait for that if nothing else is under way: what takes a round trip to ask
 //! for would else leave the wire empty. A receiver that has no buffer drops the train, and asks for the whole.
 
-use wiglaf_wire::{Envelope, Pull, Record, Segment, Transfer};
+use wiglaf_wire::{Class, Envelope, Pull, Record, Segment, Transfer};
 
 use crate::limits::{EAGER_LEN_MAX, UNASKED_LEN_MAX, UNASKED_PAUSE, UNASKED_TRAINS};
 use crate::outgoing::tapered_part;
@@ -223,7 +223,10 @@ impl Transport {
             self.expect_unasked(index, send_id, unasked_len);
         }
         let Some(wanted) = sink.request(PeerId(index), envelope, total, send_id) else { return };
-        self.note_announced(index, envelope, total);
+        // Handlers run later: what comes for them lies here, though it is fetched at once.
+        if envelope.class != Class::Active {
+            self.widen_credit(PeerId(index), total);
+        }
         let is_pulled = self.pull(PeerId(index), send_id, wanted.len, wanted.token);
         if wanted.len == 0 || !is_pulled {
             sink.pulled(wanted.token, is_pulled); // no segment will come to say so

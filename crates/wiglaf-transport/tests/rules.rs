@@ -604,19 +604,35 @@ fn credit_grows_by_what_was_awaited_when_it_was_announced() {
 }
 
 #[test]
-fn credit_does_not_grow_for_what_nobody_awaits() {
+fn credit_does_not_grow_for_what_nobody_receives() {
     let (count, len) = (50, 16_000);
     let mut net = Net::new();
     net.sides[1].app.hoard = true;
     net.sides[1].app.pull = false;
     let announced = announced_of(&mut net, count, len);
     assert!(announced > 10, "{announced}");
-    for at in 0..announced {
-        let b = &mut net.sides[1];
-        let id = b.app.requests[at];
-        assert!(b.transport.pull(b.peer, id, len as u64, 1));
+    let granted =
+        |net: &Net| net.sides[1].transport.peer(net.sides[1].peer).unwrap().credit_granted;
+    assert_eq!(granted(&net), CREDIT_INITIAL);
+    // Nor for long messages, which are announced anyway.
+    let (peer, len) = (net.sides[1].peer, CREDIT_GROWTH_LEN_MAX);
+    net.sides[1].transport.widen_credit(peer, len + 1);
+    assert_eq!(granted(&net), CREDIT_INITIAL);
+    net.sides[1].transport.widen_credit(peer, len);
+    assert_eq!(granted(&net), CREDIT_INITIAL + len + CREDIT_PER_MESSAGE);
+}
+
+/// Their handlers run later, though they are fetched at once.
+#[test]
+fn credit_does_not_grow_for_active_messages() {
+    let mut net = Net::new();
+    for tag in 0..50 {
+        let a = &mut net.sides[0];
+        let envelope = Envelope::new(Class::Active, tag, None);
+        a.transport.send(a.peer, envelope, 16_000, tag, true, &a.app).unwrap();
     }
     net.settle();
+    assert!(net.sides[1].app.requests.len() > 10);
     let view = net.sides[1].transport.peer(net.sides[1].peer).unwrap();
     assert_eq!(view.credit_granted, CREDIT_INITIAL);
 }

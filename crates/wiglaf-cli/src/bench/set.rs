@@ -319,7 +319,8 @@ Examples:
 An idle peer's memory in the transport; the growth of a rank over many messages;
 and what a receiver holds of 64 MiB that nobody has asked for: at most 1 MiB, of
 which 512 KiB are the credit of one peer, 256 KiB 64 bytes for each message, and
-the rest what the allocator and the kernel take in steps.";
+the rest what the allocator and the kernel take in steps. (The credit grows, up
+to 2 MiB, for peers whose messages are received after all.)";
 
 /// Memory of idle peers, of many messages, of unexpected ones
 #[derive(Debug, clap::Args)]

@@ -91,6 +91,9 @@ impl Endpoint {
                 }
             }
             elsewhere => {
+                if let Payload::Remote { .. } = elsewhere {
+                    self.transport.widen_credit(peer, total);
+                }
                 let wanted = self.books.begin_pull(receiving);
                 self.fetch(peer, &elsewhere, wanted);
             }
