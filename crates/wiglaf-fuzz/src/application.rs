@@ -97,6 +97,7 @@ impl App {
                     transport.consume(peer, len);
                 }
                 Some(Later::Pull { peer, send_id, len, token }) => {
+                    transport.widen_credit(peer, len);
                     let pulls = transport.pull(peer, send_id, len, token);
                     if !pulls || len == 0 {
                         self.pulled(token, pulls);
