@@ -169,9 +169,8 @@ fn a_signal_that_is_ignored_does_not_end_a_job() {
     let Some(site) = Site::with_program(&[]) else { return };
     let exe = env!("CARGO_BIN_EXE_wiglaf");
     let script = format!("trap '' HUP INT; exec {exe} run --transport tcp -- ./sum hang");
-    let mut sh = Command::new("sh");
-    sh.args(["-c", &script]).env("WIGLAF_STATE", site.state()).current_dir(site.work());
-    let mut job = Guarded(sh.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut sh = site.started_by(Command::new("sh"), &["-c", &script]);
+    let mut job = Guarded(sh.stdout(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(job.0.stdout.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().starts_with("rank"));
     let pid = job.0.id().to_string();

@@ -5,13 +5,13 @@ use std::net::SocketAddrV4;
 
 use wiglaf_link::loopback::LoopbackLink;
 use wiglaf_link::{Lane, Link, Train};
-use wiglaf_wire::encrypted::{JobCipher, SenderCipher, TAG_LEN};
+use wiglaf_wire::encrypted::{JobCipher, SenderCipher};
 use wiglaf_wire::{
-    Ack, BITMAP_WORDS_MAX, Class, Envelope, Epoch, HEADER_LEN, Header, JobKey, Kind, NUMBER_BITS,
-    Pull, Record, Records, SEGMENT_PREFIX_LEN, Segment, Transfer, lane, open, seal,
+    Ack, BITMAP_WORDS_MAX, Class, Envelope, Epoch, Header, JobKey, Kind, NUMBER_BITS, Pull, Record,
+    Records, SEGMENT_PREFIX_LEN, Segment, Transfer, lane, open,
 };
 
-use crate::Tape;
+use crate::{Tape, sealed};
 
 /// Where the memory begins that the endpoint exposes.
 pub(crate) const BASE: u64 = 0x1000;
@@ -115,15 +115,11 @@ impl Liar {
             ack_delay_us: 0,
             bulk_port: 2,
         };
-        let mut datagram = vec![0; HEADER_LEN];
-        datagram.extend_from_slice(body);
-        if let Some(ciphers) = &mut self.ciphers {
-            datagram.resize(datagram.len() + TAG_LEN, 0);
-            ciphers.own.seal(&header, ciphers.count, &mut datagram);
+        let cipher = self.ciphers.as_mut().map(|ciphers| {
             ciphers.count += 1;
-        } else {
-            seal(&header, &self.key, &mut datagram);
-        }
+            (&ciphers.own, ciphers.count - 1)
+        });
+        let datagram = sealed(&header, &self.key, cipher, body);
         let segment_len = datagram.len();
         let train = Train { to: self.to, lane: Lane::Latency, segment_len, bytes: &datagram };
         // One that finds no room is lost, like any other datagram.

@@ -18,6 +18,9 @@ mod tape;
 
 pub use tape::Tape;
 
+use wiglaf_wire::encrypted::{SenderCipher, TAG_LEN};
+use wiglaf_wire::{HEADER_LEN, Header, JobKey, seal};
+
 /// A name, which is that of its corpus, and what takes the bytes.
 pub type Target = (&'static str, fn(&[u8]));
 
@@ -41,6 +44,24 @@ pub const TARGETS: &[Target] = &[
     ("transport", operations::transport),
     ("hostile_peer", hostile::endpoint),
 ];
+
+/// A datagram that whoever has the key can make: encrypted as its sender's `count`th, or else proven.
+fn sealed(
+    header: &Header,
+    key: &JobKey,
+    cipher: Option<(&SenderCipher, u64)>,
+    body: &[u8],
+) -> Vec<u8> {
+    let mut datagram = vec![0; HEADER_LEN];
+    datagram.extend_from_slice(body);
+    if let Some((cipher, count)) = cipher {
+        datagram.resize(datagram.len() + TAG_LEN, 0);
+        cipher.seal(header, count, &mut datagram);
+    } else {
+        seal(header, key, &mut datagram);
+    }
+    datagram
+}
 
 /// Runs the target of that name.
 ///

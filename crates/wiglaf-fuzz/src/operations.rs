@@ -12,12 +12,12 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use wiglaf_transport::{Config, Gone, Instant, Mark, Path, PeerId, Posted, Stats, Transport};
-use wiglaf_wire::encrypted::{JobCipher, TAG_LEN};
-use wiglaf_wire::{Class, Envelope, Epoch, HEADER_LEN, JobKey, seal};
+use wiglaf_wire::encrypted::JobCipher;
+use wiglaf_wire::{Class, Envelope, Epoch, JobKey};
 
-use crate::Tape;
 use crate::application::App;
 use crate::parsers::header;
+use crate::{Tape, sealed};
 
 const KEY: JobKey = JobKey([3; 16]);
 const NODES: usize = 3;
@@ -215,10 +215,8 @@ impl World {
             return;
         }
         let is_anonymous = how >= 240;
-        for (a, b) in [(from, to), (to, from)] {
-            self.between[a][b].is_anonymous |= is_anonymous;
-        }
-        let epoch = if is_anonymous { Epoch(0) } else { self.nodes[to].epoch };
+        self.note(from, to, |between| between.is_anonymous |= is_anonymous);
+        let epoch = if is_anonymous { Epoch::UNKNOWN } else { self.nodes[to].epoch };
         let node = &mut self.nodes[from];
         let peer = node.transport.connect(address(to), epoch, 0);
         let number = node.sent.entry(peer).or_default();
@@ -306,9 +304,14 @@ impl World {
         }
     }
 
+    /// What holds between two holds both ways.
+    fn note(&mut self, a: usize, b: usize, what: impl Fn(&mut Between)) {
+        what(&mut self.between[a][b]);
+        what(&mut self.between[b][a]);
+    }
+
     fn broken(&mut self, a: usize, b: usize) {
-        self.between[a][b].is_broken = true;
-        self.between[b][a].is_broken = true;
+        self.note(a, b, |between| between.is_broken = true);
     }
 
     fn broken_with_all(&mut self, me: usize) {
@@ -331,20 +334,18 @@ impl World {
             header.sequence %= 512;
             header.ack %= 512;
         }
-        let mut datagram = vec![0; HEADER_LEN];
-        datagram.extend_from_slice(tape.piece());
-        if self.setup.encrypt && header.source.is_known() {
-            datagram.resize(datagram.len() + TAG_LEN, 0);
+        let body = tape.piece();
+        let datagram = if self.setup.encrypt && header.source.is_known() {
+            let cipher = JobCipher::new(&KEY).of_sender(header.source);
             let count = u64::from(tape.byte()) << tape.below(56);
-            JobCipher::new(&KEY).of_sender(header.source).seal(&header, count, &mut datagram);
+            sealed(&header, &KEY, Some((&cipher, count)), body)
         } else {
-            seal(&header, &KEY, &mut datagram);
-        }
+            sealed(&header, &KEY, None, body)
+        };
         let owner = (0..NODES).find(|node| self.nodes[*node].epoch == header.source);
         for liar in [Some(from), owner].into_iter().flatten() {
             self.broken(liar, to);
-            self.between[liar][to].is_lied_to = true;
-            self.between[to][liar].is_lied_to = true;
+            self.note(liar, to, |between| between.is_lied_to = true);
         }
         self.flights.push_front((from, to, datagram));
         self.deliver(0);

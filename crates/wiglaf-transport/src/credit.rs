@@ -41,11 +41,6 @@ impl Transport {
         self.tell_credit(peer.0);
     }
 
-    /// A session has ended: other peers may have what this one had. It keeps the limit that it was told.
-    pub(crate) fn take_back_growth(&mut self, index: u32) {
-        self.credit_growth -= u64::from(self.sessions[index as usize].credit_growth);
-    }
-
     /// Has the peer told its limit if it has risen by enough.
     fn tell_credit(&mut self, index: u32) {
         let session = &mut self.sessions[index as usize];

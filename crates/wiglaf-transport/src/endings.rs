@@ -104,8 +104,8 @@ impl Transport {
             }
         }
         session.unasked = None;
-        self.take_back_growth(index);
-        let session = &mut self.sessions[index as usize];
+        // Other peers may have what this one had. It keeps the limit that it was told.
+        self.credit_growth -= u64::from(session.credit_growth);
         session.ordered_debt.clear();
         session.bulk_debt.clear();
         session.bulk.abandon(|_| {});

@@ -250,6 +250,12 @@ impl Net {
         panic!("two endpoints never fall silent");
     }
 
+    /// How much of `a`'s unasked messages may lie at `b`.
+    fn granted(&self) -> u64 {
+        let [_, b] = &self.sides;
+        b.transport.peer(b.peer).unwrap().credit_granted
+    }
+
     fn advance(&mut self, by: Duration) {
         self.now = self.now + by;
         for side in &mut self.sides {
@@ -589,18 +595,16 @@ fn credit_grows_by_what_was_awaited_when_it_was_announced() {
     let announced = announced_of(&mut net, count, len);
     assert!(announced > 10, "{announced}");
     assert_eq!(announced_of(&mut net, count, len), 0);
-    let granted =
-        |net: &Net| net.sides[1].transport.peer(net.sides[1].peer).unwrap().credit_granted;
     let charges = announced as u64 * (len as u64 + CREDIT_PER_MESSAGE);
-    assert_eq!(granted(&net), CREDIT_INITIAL + charges);
+    assert_eq!(net.granted(), CREDIT_INITIAL + charges);
     // It has an end, and longer messages do not count.
     for _ in 0..10 {
         announced_of(&mut net, 60, 60_000);
     }
-    assert_eq!(granted(&net), CREDIT_INITIAL + CREDIT_GROWTH_MAX);
+    assert_eq!(net.granted(), CREDIT_INITIAL + CREDIT_GROWTH_MAX);
     let mut net = Net::new();
     assert!(announced_of(&mut net, 20, EAGER_LEN_MAX) > 10);
-    assert_eq!(granted(&net), CREDIT_INITIAL);
+    assert_eq!(net.granted(), CREDIT_INITIAL);
 }
 
 #[test]
@@ -611,15 +615,13 @@ fn credit_does_not_grow_for_what_nobody_receives() {
     net.sides[1].app.pull = false;
     let announced = announced_of(&mut net, count, len);
     assert!(announced > 10, "{announced}");
-    let granted =
-        |net: &Net| net.sides[1].transport.peer(net.sides[1].peer).unwrap().credit_granted;
-    assert_eq!(granted(&net), CREDIT_INITIAL);
+    assert_eq!(net.granted(), CREDIT_INITIAL);
     // Nor for long messages, which are announced anyway.
     let (peer, len) = (net.sides[1].peer, CREDIT_GROWTH_LEN_MAX);
     net.sides[1].transport.widen_credit(peer, len + 1);
-    assert_eq!(granted(&net), CREDIT_INITIAL);
+    assert_eq!(net.granted(), CREDIT_INITIAL);
     net.sides[1].transport.widen_credit(peer, len);
-    assert_eq!(granted(&net), CREDIT_INITIAL + len + CREDIT_PER_MESSAGE);
+    assert_eq!(net.granted(), CREDIT_INITIAL + len + CREDIT_PER_MESSAGE);
 }
 
 /// Their handlers run later, though they are fetched at once.
@@ -633,8 +635,7 @@ fn credit_does_not_grow_for_active_messages() {
     }
     net.settle();
     assert!(net.sides[1].app.requests.len() > 10);
-    let view = net.sides[1].transport.peer(net.sides[1].peer).unwrap();
-    assert_eq!(view.credit_granted, CREDIT_INITIAL);
+    assert_eq!(net.granted(), CREDIT_INITIAL);
 }
 
 #[test]
@@ -1323,16 +1324,22 @@ fn asks_and_gives_up(net: &mut Net, who: usize) {
     assert_eq!(net.sides[who].app.gone, [Gone::Silent]);
 }
 
-/// What had gone to the peer is acknowledged: there is no packet to send again.
-#[test]
-fn who_awaits_a_grant_bytes_or_the_rest_of_a_message_asks_when_there_is_silence() {
-    // A grant.
+/// A net in which `a` has announced a message that `b` does not pull, and all else is done.
+fn without_a_grant() -> Net {
     let mut net = Net::with_silence_limit(Duration::from_secs(2));
     net.sides[1].app.pull = false;
     net.send(0, 1, LONG).unwrap();
     net.settle();
     net.advance(ACK_DELAY_MAX);
     net.settle();
+    net
+}
+
+/// What had gone to the peer is acknowledged: there is no packet to send again.
+#[test]
+fn who_awaits_a_grant_bytes_or_the_rest_of_a_message_asks_when_there_is_silence() {
+    // A grant.
+    let mut net = without_a_grant();
     assert!(net.sides[0].app.sent.is_empty());
     asks_and_gives_up(&mut net, 0);
     assert_eq!(net.sides[0].app.sent, [(1, false)]);
@@ -1358,12 +1365,7 @@ fn who_awaits_a_grant_bytes_or_the_rest_of_a_message_asks_when_there_is_silence(
 /// Room in a link, memory that is free again, and so on: nothing of it comes from the peer.
 #[test]
 fn who_looks_for_something_to_send_and_finds_nothing_has_heard_nobody() {
-    let mut net = Net::with_silence_limit(Duration::from_secs(2));
-    net.sides[1].app.pull = false;
-    net.send(0, 1, LONG).unwrap();
-    net.settle();
-    net.advance(ACK_DELAY_MAX);
-    net.settle();
+    let mut net = without_a_grant();
     for _ in 0..60 {
         net.advance(Duration::from_millis(100));
         net.sides[0].transport.release(PeerId(0));

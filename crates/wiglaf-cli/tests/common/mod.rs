@@ -77,7 +77,8 @@ impl Site {
         self.started_by(env, args)
     }
 
-    fn started_by(&self, mut command: Command, args: &[&str]) -> Command {
+    /// What starts `wiglaf` on the site's cluster, with these arguments.
+    pub(crate) fn started_by(&self, mut command: Command, args: &[&str]) -> Command {
         command.args(args).env("WIGLAF_STATE", self.state()).current_dir(self.work());
         command.env_remove("WIGLAF_NODE").env_remove("COLUMNS").stdin(Stdio::null());
         command
