@@ -266,10 +266,8 @@ fn a_command_on_one_node_has_the_users_terminal() {
     // `script` plays the terminal; the shell must be the terminal's leader.
     let inner = "stty size; ps -o tty=,stat= -p $$; hostname; exit 4";
     let outer = format!("stty rows 33 cols 77; {exe} exec -w node2 -- sh -c '{inner}'");
-    let mut script = Command::new("script");
-    script.args(["-qec", &outer, "/dev/null"]).env("WIGLAF_STATE", site.state());
-    script.current_dir(site.work()).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut script = script.spawn().unwrap();
+    let mut script = site.started_by(Command::new("script"), &["-qec", &outer, "/dev/null"]);
+    let mut script = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     // Held open: `script` would type the end of its input into the terminal.
     let keys = script.stdin.take();
     let output = script.wait_with_output().unwrap();

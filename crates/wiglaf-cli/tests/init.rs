@@ -103,12 +103,11 @@ fn commands_have_no_key_of_whoever_brought_the_cluster_up() {
         return;
     }
     let site = Site::new();
-    let up = site.command(&["up"]);
+    let exe = env!("CARGO_BIN_EXE_wiglaf");
     let script = "keyctl add user wiglaf-test secret @s > /dev/null && \
                   keyctl search @s user wiglaf-test && exec \"$0\" up";
-    let mut session = Command::new("keyctl");
-    session.args(["session", "-", "sh", "-c", script]).arg(up.get_program());
-    session.env("WIGLAF_STATE", site.state()).current_dir(site.work());
+    let args = ["session", "-", "sh", "-c", script, exe];
+    let mut session = site.started_by(Command::new("keyctl"), &args);
     let said: Said = session.output().unwrap().into();
     if said.stderr.contains("Operation not permitted") {
         eprintln!("skipped: keys are not permitted here");
@@ -143,10 +142,8 @@ fn connections_of_one_user_are_bounded_and_root_gets_in() {
     }
     let site = Site::new();
     // An init with few descriptors, so that few connections are too many.
-    let up = site.command(&["up"]);
-    let mut limited = Command::new("prlimit");
-    limited.arg("--nofile=400:400").arg(up.get_program()).arg("up");
-    limited.env("WIGLAF_STATE", site.state()).current_dir(site.work());
+    let exe = env!("CARGO_BIN_EXE_wiglaf");
+    let mut limited = site.started_by(Command::new("prlimit"), &["--nofile=400:400", exe, "up"]);
     Said::from(limited.output().unwrap()).expect_success();
     // Asks for nothing whole on as many connections as it gets.
     let script = "\

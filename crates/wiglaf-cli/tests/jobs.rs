@@ -192,9 +192,8 @@ fn what_is_typed_reaches_the_first_rank() {
     for mpi in ["openmpi", "none"] {
         let inner = format!("read line; echo \"$line\" > got-{mpi}");
         let outer = format!("{exe} run --transport tcp --mpi {mpi} -n 1 -- sh -c '{inner}'");
-        let mut script = Command::new("script");
-        script.args(["-qec", &outer, "/dev/null"]).env("WIGLAF_STATE", site.state());
-        script.current_dir(site.work()).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut script = site.started_by(Command::new("script"), &["-qec", &outer, "/dev/null"]);
+        script.stdin(Stdio::piped()).stdout(Stdio::null());
         let mut script = Guarded(script.spawn().unwrap());
         let mut keys = script.0.stdin.take().unwrap();
         keys.write_all(b"typed\n").unwrap();
