@@ -1,0 +1,157 @@
+//! How messages share datagrams and trains.
+
+use std::time::Duration;
+
+use wiglaf_transport::Posted;
+use wiglaf_transport::limits::{
+    BURST_GAP, BURST_MIN, EAGER_LEN_MAX, OTHER_WAY_EVERY, UNASKED_LEN_MAX,
+};
+use wiglaf_wire::{Class, Envelope, Record};
+
+use crate::net::{Net, header_of, messages_of};
+
+#[test]
+fn the_first_datagram_carries_the_first_message() {
+    let mut net = Net::new();
+    assert_eq!(net.send(0, 1, 8), Ok(Posted::Buffered));
+    let first = net.outgoing(0);
+    assert_eq!(first.len(), 1);
+    net.deliver(1, &first);
+    assert_eq!(net.sides[1].app.tags, [1]);
+}
+
+#[test]
+fn messages_that_queue_share_a_datagram() {
+    let mut net = Net::new();
+    for tag in 0..20 {
+        net.send(0, tag, 8).unwrap();
+    }
+    let datagrams = net.outgoing(0);
+    assert_eq!(datagrams.len(), 1);
+    net.deliver(1, &datagrams);
+    assert_eq!(net.sides[1].app.tags, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn messages_of_a_burst_share_datagrams_and_lone_ones_never_wait() {
+    let mut net = Net::new();
+    let post = |net: &mut Net, tag| {
+        net.send(0, tag, 8).unwrap();
+        let (peer, now) = (net.sides[0].peer, net.now);
+        net.sides[0].transport.linger(peer, 8, now);
+        net.outgoing(0)
+    };
+    let at_once: Vec<_> = (0..u64::from(BURST_MIN)).flat_map(|tag| post(&mut net, tag)).collect();
+    assert_eq!(at_once.len(), BURST_MIN as usize, "the first do not wait");
+    let waiting: Vec<_> = (0..100).flat_map(|n| post(&mut net, 100 + n)).collect();
+    let full: usize = waiting.iter().map(|datagram| messages_of(datagram)).sum();
+    assert_eq!(waiting.len(), 2, "full datagrams go, whatever waits");
+    assert!(net.sides[0].transport.is_ready());
+    net.sides[0].transport.end_lingering();
+    let rest = net.outgoing(0);
+    assert_eq!((rest.len(), full + messages_of(&rest[0])), (1, 100));
+    // What may not wait takes along what does.
+    assert!(post(&mut net, 200).is_empty());
+    net.send(0, 201, 8).unwrap();
+    assert_eq!(messages_of(&net.outgoing(0)[0]), 2);
+    // Later, the burst is over, although no acknowledgement has come.
+    net.now = net.now + BURST_GAP;
+    assert_eq!(post(&mut net, 202).len(), 1);
+}
+
+#[test]
+fn longer_messages_of_a_burst_share_trains() {
+    let mut net = Net::new();
+    net.exchange(0, Duration::from_micros(10)); // from now on the port for trains is known
+    let post = |net: &mut Net, tag| {
+        net.send(0, tag, 4000).unwrap();
+        let (peer, now) = (net.sides[0].peer, net.now);
+        net.sides[0].transport.linger(peer, 4000, now);
+        let out = net.outgoing(0);
+        net.deliver(1, &out);
+        out.len()
+    };
+    // 3 datagrams each; trains of 8 (`transport`).
+    let sent: Vec<_> = (1..10).map(|tag| post(&mut net, tag)).collect();
+    assert_eq!(sent[0], 3, "the first does not wait");
+    assert!(sent[2..].iter().all(|count| count % 8 == 0), "{sent:?}");
+    assert!(sent[2..].contains(&8), "full trains go, whatever waits");
+    net.sides[0].transport.end_lingering();
+    net.settle();
+    assert_eq!(net.sides[1].app.tags[1..], (1..10).collect::<Vec<_>>());
+}
+
+/// Where the port of single datagrams takes trains, it gets what fits three, in even ones, and what
+/// is sent next keeps its place behind them.
+#[test]
+fn short_trains_go_to_the_port_of_single_datagrams() {
+    let mut net = Net::with_short_trains();
+    let post = |net: &mut Net, tag, len| {
+        net.send(0, tag, len).unwrap();
+        net.pass_on()
+    };
+    assert_eq!(post(&mut net, 1, 4000), [(7000, false, 3)]);
+    assert_eq!(post(&mut net, 2, 8), [(7000, false, 1)]);
+    assert_eq!(post(&mut net, 7, 5000), [(7000, false, 2), (7000, false, 2)]);
+    assert_eq!(post(&mut net, 8, 12_000), [(7000, false, 3); 3]);
+    assert_eq!(post(&mut net, 3, 14_000), [(7001, true, 7), (7001, true, 3)], "too long");
+    assert_eq!(post(&mut net, 4, 2000), [(7001, true, 2)], "behind one that goes that way");
+    net.advance(Duration::from_millis(1));
+    net.settle();
+    assert_eq!(post(&mut net, 5, 2000), [(7000, false, 2)]);
+    net.sides[0].transport.set_latency_train_max(0, 1); // it takes none any longer
+    assert_eq!(post(&mut net, 6, 2000), [(7001, true, 2)]);
+    assert_eq!(net.sides[1].app.tags[1..], [1, 2, 7, 8, 3, 4, 5, 6]);
+}
+
+/// Which is the better one is for who writes trains to say; the other is not forgotten.
+#[test]
+fn messages_between_eager_and_long_ones_have_two_ways() {
+    let mut net = Net::with_short_trains();
+    let mut tag = 0;
+    let mut ways = |net: &mut Net, len, count: usize| -> Vec<(Posted, bool)> {
+        let ways = (0..count).map(|_| {
+            tag += 1;
+            let posted = net.send(0, tag, len).expect("taken");
+            let by_bulk = net.pass_on().iter().any(|(_, by_bulk, _)| *by_bulk);
+            net.settle();
+            net.advance(Duration::from_millis(1));
+            net.settle();
+            (posted, by_bulk)
+        });
+        ways.collect()
+    };
+    const LEN: usize = EAGER_LEN_MAX + 1;
+    let every = usize::from(OTHER_WAY_EVERY);
+    let (unasked, eager) = ((Posted::Pending, true), (Posted::Buffered, false));
+    let tally = |ways: &[(Posted, bool)], way| ways.iter().filter(|seen| **seen == way).count();
+    ways(&mut net, LEN, 1); // the window grows
+    let seen = ways(&mut net, LEN, every);
+    assert_eq!((tally(&seen, unasked), tally(&seen, eager)), (every - 1, 1), "{seen:?}");
+    net.sides[0].transport.prefer_eager(true);
+    let seen = ways(&mut net, LEN, every);
+    assert_eq!((tally(&seen, unasked), tally(&seen, eager)), (1, every - 1), "{seen:?}");
+    assert_eq!(ways(&mut net, UNASKED_LEN_MAX as usize + 1, 1), [unasked], "too long");
+    // Where the port of single datagrams takes no trains there is no such choice.
+    net.sides[0].transport.set_latency_train_max(0, 1);
+    assert_eq!(tally(&ways(&mut net, LEN, every), unasked), every);
+    assert_eq!(net.sides[1].app.tags[1..], (1..=tag).collect::<Vec<_>>());
+}
+
+#[test]
+fn padding_means_nothing() {
+    let mut net = Net::new();
+    let message = |tag| Record::Message(Envelope::new(Class::Tagged, tag, None), b"");
+    let close_like = Record::Padding(&[6, 0, 0, 0]);
+    let mut body = vec![0; 2 * message(1).len() + close_like.len() + 4];
+    let mut at = message(1).emit(&mut body);
+    for record in [close_like, Record::Padding(&[]), message(2)] {
+        at += record.emit(&mut body[at..]);
+    }
+    let header = header_of(&net.ordered(1, 0, &Record::Close));
+    let datagram = net.forge(1, header, &body);
+    net.deliver(1, &[datagram]);
+    assert_eq!(net.sides[1].app.tags, [1, 2]);
+    assert!(net.sides[1].app.gone.is_empty());
+    assert_eq!(net.sides[1].transport.stats().drop_protocol, 0);
+}

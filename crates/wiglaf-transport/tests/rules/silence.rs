@@ -1,0 +1,184 @@
+//! Peers that are silent: gone, stopped, idle, or not there yet.
+
+use std::time::Duration;
+
+use wiglaf_transport::limits::ACK_DELAY_MAX;
+use wiglaf_transport::{Gone, PeerId, SendError};
+use wiglaf_wire::Kind;
+
+use crate::net::{LONG, Net, address, header_of, messages_of, pull_announced, pull_in};
+use crate::unasked::with_wide_windows;
+
+#[test]
+fn a_port_without_listener_ends_everything_pending() {
+    let mut net = Net::new();
+    net.send(1, 9, 8).unwrap();
+    net.settle(); // b was there once
+    net.send(0, 1, 8).unwrap();
+    net.send(0, 2, 200_000).unwrap();
+    let refused = net.outgoing(0);
+    let a = &mut net.sides[0];
+    a.transport.handle_unreachable(net.now, address(1), Some(&refused[0]), &mut a.app);
+    assert_eq!(a.app.sent, [(1, false), (2, false)]);
+    assert_eq!(a.app.gone, [Gone::Unreachable]);
+    assert_eq!(net.send(0, 3, 8), Err(SendError::PeerGone));
+}
+
+#[test]
+fn silence_has_a_limit_of_its_own() {
+    let mut net = Net::with_silence_limit(Duration::from_secs(2));
+    net.send(0, 1, 8).unwrap();
+    for _ in 0..19 {
+        net.outgoing(0);
+        net.advance(Duration::from_millis(100));
+    }
+    assert!(net.sides[0].app.gone.is_empty());
+    for _ in 0..5 {
+        net.outgoing(0);
+        net.advance(Duration::from_millis(100));
+    }
+    assert_eq!(net.sides[0].app.gone, [Gone::Silent]);
+    assert_eq!(net.sides[0].app.sent, [(1, false)]);
+}
+
+/// From now on `who` hears nothing: it asks after a second, and gives up in time.
+fn asks_and_gives_up(net: &mut Net, who: usize) {
+    let mut asked_at = None;
+    for tenths in 1..=60 {
+        net.advance(Duration::from_millis(100));
+        for datagram in net.outgoing(who) {
+            if header_of(&datagram).kind == Kind::Ordered {
+                assert_eq!(messages_of(&datagram), 0);
+                asked_at.get_or_insert(tenths);
+            }
+        }
+    }
+    let asked_at = asked_at.expect("it asks");
+    assert!((9..=21).contains(&asked_at), "after {asked_at} tenths of a second");
+    assert_eq!(net.sides[who].app.gone, [Gone::Silent]);
+}
+
+/// A net in which `a` has announced a message that `b` does not pull, and all else is done.
+fn without_a_grant() -> Net {
+    let mut net = Net::with_silence_limit(Duration::from_secs(2));
+    net.sides[1].app.pull = false;
+    net.send(0, 1, LONG).unwrap();
+    net.settle();
+    net.advance(ACK_DELAY_MAX);
+    net.settle();
+    net
+}
+
+/// What had gone to the peer is acknowledged: there is no packet to send again.
+#[test]
+fn who_awaits_a_grant_bytes_or_the_rest_of_a_message_asks_when_there_is_silence() {
+    // A grant.
+    let mut net = without_a_grant();
+    assert!(net.sides[0].app.sent.is_empty());
+    asks_and_gives_up(&mut net, 0);
+    assert_eq!(net.sides[0].app.sent, [(1, false)]);
+    // Bytes that it has granted.
+    let mut net = Net::with_silence_limit(Duration::from_secs(2));
+    net.send(0, 1, LONG).unwrap();
+    let request = net.outgoing(0);
+    net.deliver(1, &request);
+    let grant = net.outgoing(1);
+    net.deliver(0, &grant);
+    let bytes = net.outgoing(0);
+    net.deliver(1, &bytes[..1]); // acknowledges the grant
+    asks_and_gives_up(&mut net, 1);
+    assert_eq!(net.sides[1].app.pulled, [false]);
+    // The rest of a message in parts.
+    let mut net = Net::with_silence_limit(Duration::from_secs(2));
+    net.send(0, 1, 5_000).unwrap();
+    let parts = net.outgoing(0);
+    net.deliver(1, &parts[..1]);
+    asks_and_gives_up(&mut net, 1);
+}
+
+/// All of the message is under way, so nothing is asked for; but nothing is acknowledged any more,
+/// either.
+#[test]
+fn a_late_answer_that_asks_for_nothing_goes_by_itself() {
+    let mut net = with_wide_windows();
+    net.sides[1].app.pull = false;
+    net.send(0, 2, LONG).unwrap();
+    let (request, _lost): (Vec<_>, Vec<_>) =
+        net.outgoing(0).into_iter().partition(|d| header_of(d).kind == Kind::Ordered);
+    net.deliver(1, &request);
+    net.advance(ACK_DELAY_MAX);
+    assert_eq!(net.outgoing(1).len(), 1, "it is acknowledged");
+    pull_announced(&mut net, 0, LONG as u64);
+    let pull = pull_in(&net.outgoing(1)).expect("an answer");
+    assert_eq!((pull.offset, pull.len), (LONG as u64, 0));
+    // The sender is dead: nobody acknowledges it.
+    for _ in 0..700 {
+        net.advance(Duration::from_millis(100));
+        net.outgoing(1);
+    }
+    let b = &net.sides[1].app;
+    assert_eq!((&b.gone[..], &b.pulled[..]), (&[Gone::Silent][..], &[false][..]));
+}
+
+/// Room in a link, memory that is free again, and so on: nothing of it comes from the peer.
+#[test]
+fn who_looks_for_something_to_send_and_finds_nothing_has_heard_nobody() {
+    let mut net = without_a_grant();
+    for _ in 0..60 {
+        net.advance(Duration::from_millis(100));
+        net.sides[0].transport.release(PeerId(0));
+        net.outgoing(0); // lost
+    }
+    assert_eq!(net.sides[0].app.gone, [Gone::Silent]);
+}
+
+/// A stopped process, a debugger, a virtual machine that stood still.
+#[test]
+fn who_was_stopped_does_not_take_its_peers_for_silent() {
+    let mut net = Net::with_silence_limit(Duration::from_secs(2));
+    net.send(0, 1, 8).unwrap();
+    net.outgoing(0); // lost
+    net.advance(Duration::from_secs(3600));
+    assert!(net.sides[0].app.gone.is_empty());
+    net.settle();
+    net.advance(Duration::from_millis(1));
+    net.settle();
+    assert_eq!(net.sides[1].app.tags, [1]);
+    assert_eq!(net.sides[0].app.sent, [(1, true)]);
+}
+
+#[test]
+fn an_idle_session_wants_nothing() {
+    let mut net = Net::new();
+    net.send(0, 1, 300_000).unwrap();
+    net.settle();
+    net.advance(Duration::from_millis(1));
+    net.settle();
+    net.advance(Duration::from_secs(3600));
+    net.settle();
+    assert!(net.sides.iter().all(|s| s.transport.poll_timeout().is_none()));
+    assert!(net.sides.iter().all(|s| s.transport.stats().probes == 0));
+    assert!(net.sides.iter().all(|s| s.transport.is_drained()));
+}
+
+#[test]
+fn a_peer_that_has_not_started_yet_is_waited_for() {
+    let mut net = Net::new();
+    net.send(0, 1, 8).unwrap();
+    let mut refused = Vec::new();
+    for _ in 0..9 {
+        refused.extend(net.outgoing(0));
+        let a = &mut net.sides[0];
+        a.transport.handle_unreachable(net.now, address(1), Some(&refused[0]), &mut a.app);
+        assert!(a.app.gone.is_empty());
+        net.advance(Duration::from_secs(1));
+    }
+    let now_it_is_there = net.outgoing(0);
+    net.deliver(1, &now_it_is_there);
+    assert_eq!(net.sides[1].app.tags, [1]);
+    // One that never comes is given up.
+    net.advance(Duration::from_secs(1));
+    let a = &mut net.sides[0];
+    a.transport.handle_unreachable(net.now, address(1), Some(&refused[0]), &mut a.app);
+    assert_eq!(a.app.gone, [Gone::Unreachable]);
+}
