@@ -24,7 +24,8 @@ enum Entry {
     /// And whether it was charged: one that was announced was not.
     Here(ActiveMessage, bool),
     Announced(Announcement),
-    /// The first of all, which is being fetched.
+    /// The first of those that were announced, which is being fetched. What is fetched without a
+    /// place may come before it, and goes in front.
     Coming,
 }
 
@@ -73,8 +74,8 @@ impl Actives {
     /// One that was fetched is here; `was_parked` if it has a place in the line.
     pub(crate) fn fetched(&mut self, message: ActiveMessage, was_parked: bool) {
         let entry = Entry::Here(message, false);
-        if was_parked && let Some(first) = self.queue.front_mut() {
-            *first = entry;
+        if was_parked && let Some(at) = self.coming() {
+            self.queue[at] = entry;
             self.absent -= 1;
         } else if self.absent == 0 {
             self.queue.push_back(entry);
@@ -89,10 +90,15 @@ impl Actives {
     /// One that was being fetched will not come.
     pub(crate) fn lost(&mut self, message: &ActiveMessage, was_parked: bool) {
         self.held -= message.payload.len() as u64;
-        if was_parked {
-            self.queue.pop_front();
+        if was_parked && let Some(at) = self.coming() {
+            self.queue.remove(at);
             self.absent -= 1;
         }
+    }
+
+    /// Where the one is that is being fetched to its place.
+    fn coming(&self) -> Option<usize> {
+        self.queue.iter().position(|entry| matches!(entry, Entry::Coming))
     }
 
     /// The first in line; `None` also while it is being fetched.
@@ -124,5 +130,62 @@ impl Actives {
 
     pub(crate) fn held(&self) -> u64 {
         self.held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wiglaf_wire::Class;
+
+    fn message(handler: u64, len: usize) -> ActiveMessage {
+        ActiveMessage { source: PeerId(0), handler, data: None, payload: vec![0; len] }
+    }
+
+    /// Handlers of all that can be taken now.
+    fn take(actives: &mut Actives) -> Vec<u64> {
+        let next = |actives: &mut Actives| match actives.next() {
+            Some(Next::Message(message, _)) => Some(message.handler),
+            Some(Next::Announced(_)) => panic!("it is still with its sender"),
+            None => None,
+        };
+        std::iter::from_fn(|| next(actives)).collect()
+    }
+
+    /// One that is fetched at once, and one that waited and is fetched beside it.
+    fn two_at_once(len: usize) -> Actives {
+        let mut actives = Actives::default();
+        assert!(actives.has_room());
+        actives.reserve(len);
+        let envelope = Envelope::new(Class::Active, 2, None);
+        let payload = Payload::Remote { send_id: 1 };
+        let total = len as u64;
+        actives.park(Announcement { peer: PeerId(1), envelope, total, payload });
+        assert!(matches!(actives.next(), Some(Next::Announced(_))));
+        actives.reserve(len);
+        actives
+    }
+
+    #[test]
+    fn two_that_are_fetched_at_once_come_both_whichever_is_here_first() {
+        for first_is_parked in [false, true] {
+            let mut actives = two_at_once(1 << 20);
+            for parked in [first_is_parked, !first_is_parked] {
+                actives.fetched(message(1 + u64::from(parked), 1 << 20), parked);
+            }
+            let order = if first_is_parked { [2, 1] } else { [1, 2] };
+            assert_eq!((take(&mut actives), actives.held()), (order.to_vec(), 0));
+            assert!(actives.has_room() && actives.len() == 0);
+        }
+    }
+
+    #[test]
+    fn one_that_is_lost_takes_no_other_with_it() {
+        let mut actives = two_at_once(1 << 20);
+        actives.fetched(message(1, 1 << 20), false);
+        actives.lost(&message(2, 1 << 20), true);
+        actives.arrived(message(3, 8));
+        assert_eq!((take(&mut actives), actives.held()), (vec![1, 3], 0));
+        assert!(actives.has_room());
     }
 }
