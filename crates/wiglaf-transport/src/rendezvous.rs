@@ -199,9 +199,11 @@ impl Transport {
             peer.0,
             &Record::Pull(Pull { send_id, transfer_id, offset, len, window, last: true }),
         );
-        if len > 0 || offset == 0 {
+        // If all of it is on its way the answer goes with an acknowledgement, if one is due.
+        let has_company = self.sessions[peer.0 as usize].ordered_debt.packets > 0;
+        if len > 0 || offset == 0 || !has_company {
             self.wake(peer.0);
-        } // else all of it is on its way: the answer goes with the acknowledgement
+        }
         true
     }
 
