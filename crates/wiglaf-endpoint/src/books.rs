@@ -12,6 +12,7 @@ use wiglaf_wire::{Class, Envelope};
 use crate::active::{Actives, Announcement};
 use crate::content::Content;
 use crate::matching::{Matching, Payload, Posted, Unexpected};
+use crate::owed::Waiting;
 use crate::remote::Initiator;
 use crate::table::{ByPeer, Table};
 use crate::target::{Arriving, Target};
@@ -167,6 +168,7 @@ impl Books {
                 self.sends_done.extend(ended);
             }
             Whose::Answer(peer, refund) => {
+                self.target.owed.release(peer, content.kept_len());
                 self.target.refunds.extend(refund.map(|len| (peer, len)));
             }
         }
@@ -270,6 +272,30 @@ impl Books {
         Wanted { len, token }
     }
 
+    /// The same for a peer's operation.
+    fn begin_remote(&mut self, peer: PeerId, arriving: Arriving) -> Wanted {
+        let len = arriving.wanted();
+        let token = self.pulling.insert(Pulling::Remote(peer, arriving)) as u64;
+        Wanted { len, token }
+    }
+
+    /// Carries out operations of peers that waited for room, until one is to be fetched: from whom,
+    /// which, and what of it.
+    pub(crate) fn resume(&mut self) -> Option<(PeerId, u32, Wanted)> {
+        loop {
+            match self.target.owed.next()? {
+                (peer, Waiting::Here { envelope, payload, refund }) => {
+                    let event = self.target.perform(peer, &envelope, &payload, Some(refund));
+                    self.recvs_done.extend(event);
+                }
+                (peer, Waiting::Announced { envelope, total, send_id }) => {
+                    let arriving = self.target.fetch(peer, &envelope, total);
+                    return Some((peer, send_id, self.begin_remote(peer, arriving)));
+                }
+            }
+        }
+    }
+
     /// A pull of nothing ends at once.
     pub(crate) fn end_pull(&mut self, token: u64, complete: bool) {
         match self.pulling.remove(token as usize) {
@@ -279,7 +305,7 @@ impl Books {
             }
             Some(Pulling::Active(message, parked)) => self.active.lost(&message, parked),
             Some(Pulling::Remote(peer, arriving)) if complete => {
-                let event = self.target.end(peer, arriving, false);
+                let event = self.target.fetched(peer, arriving);
                 self.recvs_done.extend(event);
             }
             Some(Pulling::Remote(peer, arriving)) => self.target.refuse(peer, &arriving),
@@ -303,7 +329,7 @@ impl Books {
             }
             return true;
         }
-        let event = self.target.perform(peer, envelope, payload, Some(len));
+        let event = self.target.take(peer, envelope, payload);
         self.recvs_done.extend(event);
         false
     }
@@ -532,10 +558,8 @@ impl Sink for Books {
             return Some(Wanted { len, token });
         }
         if envelope.class.names_memory() {
-            let arriving = self.target.begin(envelope, total);
-            let len = arriving.wanted();
-            let token = self.pulling.insert(Pulling::Remote(peer, arriving)) as u64;
-            return Some(Wanted { len, token });
+            let arriving = self.target.announced(peer, envelope, total, send_id)?;
+            return Some(self.begin_remote(peer, arriving));
         }
         self.announced(peer, envelope, total, || Payload::Remote { send_id })
     }
@@ -575,6 +599,7 @@ impl Sink for Books {
         for posted in self.matching.withdraw_from(peer) {
             self.end_unmatched(&posted, Outcome::PeerGone);
         }
+        self.target.owed.forget(peer);
         let ended = self.remote.gone(peer);
         self.sends_done.extend(ended);
         self.gone.push_back((peer, why));

@@ -29,6 +29,14 @@ impl Content {
         }
     }
 
+    /// How much memory it takes here.
+    pub(crate) fn kept_len(&self) -> usize {
+        match self {
+            Self::Owned(bytes) => bytes.len(),
+            Self::User(_) | Self::Exposed(..) => 0,
+        }
+    }
+
     /// As [`Content::read`]; answers `sum` continued over `out`.
     pub(crate) fn read_summed(&self, offset: usize, out: &mut [u8], sum: Crc32c) -> Crc32c {
         match self {

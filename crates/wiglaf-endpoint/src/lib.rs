@@ -16,6 +16,7 @@ mod exposed;
 mod matching;
 mod memory;
 mod near;
+mod owed;
 mod paces;
 #[doc(hidden)]
 pub mod queues;

@@ -9,6 +9,7 @@ use wiglaf_wire::{Class, Envelope};
 use crate::atomics::{Element, Function};
 use crate::content::Content;
 use crate::exposed::{Access, Exposed, Grant, Refusal};
+use crate::owed::{Owed, Waiting};
 use crate::remote::{ATOMIC_LEN_MAX, ATOMIC_PREFIX_LEN, RemoteStats};
 use crate::{Completion, Outcome, Side};
 
@@ -19,8 +20,7 @@ pub(crate) struct Reply {
     pub(crate) operation: u32,
     pub(crate) status: u64,
     pub(crate) content: Content,
-    /// Credit that the operation's message holds until its answer has gone, so
-    /// that nobody can make us keep more answers than its credit allows.
+    /// Credit that the operation's message holds until its answer has gone.
     pub(crate) refund: Option<u64>,
 }
 
@@ -34,6 +34,14 @@ pub(crate) enum Arriving {
 }
 
 impl Arriving {
+    /// How many bytes of it are kept here.
+    fn kept_len(&self) -> usize {
+        match self {
+            Self::Write { .. } => 0,
+            Self::Whole { bytes, .. } => bytes.len(),
+        }
+    }
+
     /// How many bytes of it are worth having.
     pub(crate) fn wanted(&self) -> u64 {
         match self {
@@ -50,6 +58,8 @@ impl Arriving {
 pub(crate) struct Target {
     pub(crate) exposed: Exposed,
     pub(crate) replies: VecDeque<Reply>,
+    /// What is kept for whom, and which operations wait for room.
+    pub(crate) owed: Owed,
     /// Credit to be given back: whose, and for how many bytes.
     pub(crate) refunds: Vec<(PeerId, u64)>,
     /// Whether operations without data are reported, too.
@@ -60,7 +70,54 @@ pub(crate) struct Target {
 impl Target {
     /// Whether there is nothing to be sent or given back.
     pub(crate) fn is_idle(&self) -> bool {
-        self.replies.is_empty() && self.refunds.is_empty()
+        self.replies.is_empty() && self.refunds.is_empty() && self.owed.is_idle()
+    }
+
+    /// Takes an operation that is here as a whole, whose message is charged: carries it out, now or
+    /// once there is room for its answer.
+    pub(crate) fn take(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &[u8],
+    ) -> Option<Completion> {
+        let refund = payload.len() as u64;
+        if envelope.class == Class::Fetch && !self.owed.may_begin(peer) {
+            let (envelope, payload) = (*envelope, payload.to_vec());
+            self.owed.wait(peer, Waiting::Here { envelope, payload, refund });
+            return None;
+        }
+        self.perform(peer, envelope, payload, Some(refund))
+    }
+
+    /// An operation was announced: its first part, if it may be fetched now. Else it waits with its
+    /// initiator.
+    pub(crate) fn announced(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        total: u64,
+        send_id: u32,
+    ) -> Option<Arriving> {
+        // The bytes of a write need no other room than the exposed memory.
+        if envelope.class != Class::Write && !self.owed.may_begin(peer) {
+            self.owed.wait(peer, Waiting::Announced { envelope: *envelope, total, send_id });
+            return None;
+        }
+        Some(self.fetch(peer, envelope, total))
+    }
+
+    /// Makes room for an operation that is fetched.
+    pub(crate) fn fetch(&mut self, peer: PeerId, envelope: &Envelope, total: u64) -> Arriving {
+        let arriving = self.begin(envelope, total);
+        self.owed.keep(peer, arriving.kept_len());
+        arriving
+    }
+
+    /// One that was fetched is here as a whole.
+    pub(crate) fn fetched(&mut self, peer: PeerId, arriving: Arriving) -> Option<Completion> {
+        self.owed.release(peer, arriving.kept_len());
+        self.end(peer, arriving, false)
     }
 
     /// Carries out an operation that is here as a whole.
@@ -157,11 +214,13 @@ impl Target {
                 self.reply(peer, &envelope, outcome, is_charged.then_some(total), total as usize)
             }
             Arriving::Whole { envelope, total, bytes } => {
-                let refund = is_charged.then_some(total);
-                if bytes.len() as u64 == total {
-                    self.perform(peer, &envelope, &bytes, refund)
-                } else {
+                if bytes.len() as u64 != total {
+                    let refund = is_charged.then_some(total);
                     self.reply(peer, &envelope, Err(Refusal::Malformed), refund, 0)
+                } else if is_charged {
+                    self.take(peer, &envelope, &bytes)
+                } else {
+                    self.perform(peer, &envelope, &bytes, None)
                 }
             }
         }
@@ -169,6 +228,7 @@ impl Target {
 
     /// Of an operation that was announced nothing can be had.
     pub(crate) fn refuse(&mut self, peer: PeerId, arriving: &Arriving) {
+        self.owed.release(peer, arriving.kept_len());
         let (Arriving::Write { envelope, .. } | Arriving::Whole { envelope, .. }) = arriving;
         self.reply(peer, envelope, Err(Refusal::Room), None, 0);
     }
@@ -195,6 +255,7 @@ impl Target {
         *counter += 1;
         let is_done = outcome.is_ok();
         let content = outcome.unwrap_or(Content::EMPTY);
+        self.owed.keep(peer, content.kept_len());
         let operation = envelope.operation;
         self.replies.push_back(Reply { peer, operation, status, content, refund });
         (is_done && (self.reports_all || envelope.data.is_some())).then_some(Completion {

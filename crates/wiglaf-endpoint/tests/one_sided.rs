@@ -316,6 +316,44 @@ fn an_atomic_that_is_refused_reads_and_changes_nothing() {
     }
 }
 
+/// Far more than the target keeps for a peer, whether they come with credit or are announced.
+#[test]
+fn many_long_fetches_at_once_have_all_their_answers() {
+    const COUNT: usize = 300;
+    const LEN: usize = ATOMIC_LEN_MAX - 8;
+    for function in [Function::Read, Function::Sum] {
+        let mut p = pair(None);
+        let mut memory = vec![0; LEN];
+        p.expose(&mut memory, BOTH);
+        let mut ones: Vec<u8> = 1u64.to_le_bytes().repeat(LEN / 8);
+        let operands = [region(&mut ones)];
+        let operands = if function == Function::Read { &[] } else { &operands[..] };
+        let mut results = vec![vec![0xff; LEN]; COUNT];
+        let atomic = AtomicOp { element: Element::U64, function, fetch: true };
+        for (number, result) in results.iter_mut().enumerate() {
+            let (op, result) = (p.op(BASE, number), [region(result)]);
+            // SAFETY: all buffers outlive the operations, whose ends are awaited.
+            while let Err(why) = unsafe { p.a.post_atomic(&op, atomic, operands, &[], &result) } {
+                assert_eq!(why, PostError::Again);
+                p.a.progress();
+                p.b.progress();
+            }
+        }
+        for _ in 0..COUNT {
+            assert_eq!(p.next(Side::Send).outcome, Outcome::Done);
+        }
+        // Each found what a different number of the others had left.
+        let first = |result: &Vec<u8>| u64::from_le_bytes(result[..8].try_into().unwrap());
+        let mut seen: Vec<u64> = results.iter().map(first).collect();
+        seen.sort_unstable();
+        let wanted = (0..COUNT as u64).map(|n| if function == Function::Read { 0 } else { n });
+        assert!(seen.iter().copied().eq(wanted), "{function:?}: {seen:?}");
+        for result in &results {
+            assert!(result.chunks(8).all(|element| element == &result[..8]));
+        }
+    }
+}
+
 /// A counter or a table that its owner has mapped to be read only: storing what was read ends him.
 #[test]
 fn an_atomic_read_stores_nothing() {

@@ -1,4 +1,9 @@
 use super::*;
+use crate::atomics::{Element, Function};
+use crate::exposed::{Access, Exposed};
+use crate::memory::Region;
+use crate::remote::{ATOMIC_LEN_MAX, ATOMIC_PREFIX_LEN};
+use wiglaf_transport::limits::CREDIT_INITIAL;
 
 /// Its initiator would wait for ever: it has been granted nothing, and knows that no more will be.
 #[test]
@@ -14,4 +19,95 @@ fn an_operation_that_cannot_be_pulled_is_answered() {
         assert!(reply.refund.is_none(), "what was announced was not charged");
     }
     assert_eq!(books.target.stats.performed, 0);
+}
+
+/// The message of an atomic read of so many bytes: its answer is that long, and itself 8.
+fn reads(len: usize) -> (Envelope, Vec<u8>) {
+    let envelope = Envelope { address: 0, ..Envelope::new(Class::Fetch, 9, None) };
+    let count = (len / 8) as u32;
+    let mut payload = vec![Function::Read.code(), Element::U64.code(), 0, 0];
+    payload.extend(count.to_le_bytes());
+    assert_eq!(payload.len(), ATOMIC_PREFIX_LEN);
+    (envelope, payload)
+}
+
+/// Books with memory to read from, of at least an answer's length.
+fn exposing(memory: &mut [u8]) -> Books {
+    let books = Books::default();
+    let region = Region { ptr: memory.as_mut_ptr(), len: memory.len() };
+    let access = Access { read: true, write: true };
+    // SAFETY: the memory outlives the books.
+    unsafe { Exposed::expose(&books.target.exposed, 9, 0, access, &[region]).unwrap() };
+    books
+}
+
+const MEASURE: usize = CREDIT_INITIAL as usize + ATOMIC_LEN_MAX;
+
+#[test]
+fn answers_that_nobody_takes_are_bounded_however_short_the_questions() {
+    const COUNT: usize = 100;
+    let mut memory = vec![7; ATOMIC_LEN_MAX];
+    let mut books = exposing(&mut memory);
+    let (envelope, payload) = reads(ATOMIC_LEN_MAX);
+    let (greedy, modest) = (PeerId(1), PeerId(2));
+    for _ in 0..COUNT {
+        assert!(!books.message(greedy, &envelope, &payload), "its credit is not given back yet");
+    }
+    assert!(books.target.owed.bytes(greedy) <= MEASURE);
+    assert!(books.target.replies.len() < COUNT);
+    books.message(modest, &envelope, &payload);
+    assert_eq!(books.target.replies.back().map(|reply| reply.peer), Some(modest));
+    // As answers leave, the others follow.
+    let (mut answered, mut refunded) = (0, 0);
+    while let Some(reply) = books.target.replies.pop_front() {
+        assert_eq!((reply.status, reply.content.len()), (0, ATOMIC_LEN_MAX));
+        let whose = Whose::Answer(reply.peer, reply.refund);
+        let token = books.begin_send(Sending { whose, content: reply.content });
+        books.end_send(token, Outcome::Done);
+        answered += usize::from(reply.peer == greedy);
+        refunded += books.target.refunds.drain(..).map(|(_, len)| len).sum::<u64>();
+        assert!(books.resume().is_none(), "none of them was announced");
+        assert!(books.target.owed.bytes(greedy) <= MEASURE);
+    }
+    assert_eq!((answered, refunded), (COUNT, 8 * (COUNT as u64 + 1)));
+    assert!(books.target.is_idle());
+}
+
+#[test]
+fn operations_that_were_announced_wait_with_their_initiator() {
+    const COUNT: u32 = 100;
+    const LEN: usize = ATOMIC_PREFIX_LEN + ATOMIC_LEN_MAX;
+    let mut memory = vec![0; ATOMIC_LEN_MAX];
+    let mut books = exposing(&mut memory);
+    let peer = PeerId(1);
+    let envelope = Envelope::new(Class::Fetch, 9, None);
+    let total = ATOMIC_LEN_MAX as u64;
+    let mut fetching: VecDeque<Wanted> =
+        (0..COUNT).filter_map(|id| books.request(peer, &envelope, total, id)).collect();
+    let first = fetching.len();
+    assert!(first < COUNT as usize && books.target.owed.bytes(peer) <= MEASURE, "{first}");
+    // A write has its room in the memory that is exposed.
+    let write = Envelope::new(Class::Write, 9, None);
+    assert!(books.request(peer, &write, total, COUNT).is_some());
+    let mut ended = 0;
+    while let Some(wanted) = fetching.pop_front() {
+        assert_eq!(wanted.len, total);
+        books.pulled(wanted.token, true);
+        // What came makes no sense: there is nothing but the answer.
+        books.target.replies.pop_front().expect("an answer is owed");
+        ended += 1;
+        while let Some((_, id, wanted)) = books.resume() {
+            assert_eq!(id as usize, first + fetching.len() + ended - first, "in their order");
+            fetching.push_back(wanted);
+        }
+        assert!(books.target.owed.bytes(peer) <= MEASURE + LEN);
+    }
+    assert_eq!(ended, COUNT as usize);
+    // Whose peer has gone waits for nothing.
+    for id in 0..COUNT {
+        books.request(peer, &envelope, total, id);
+    }
+    books.gone(peer, Gone::Silent);
+    assert!(books.resume().is_none());
+    assert!(books.target.owed.may_begin(peer));
 }

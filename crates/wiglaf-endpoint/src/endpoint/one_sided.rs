@@ -9,6 +9,7 @@ use crate::content::Content;
 use crate::exposed::Exposed;
 use crate::memory::{Region, Regions};
 use crate::remote::{ATOMIC_LEN_MAX, ATOMIC_PREFIX_LEN, AtomicOp, RemoteOp, RemoteStats};
+use crate::target::Reply;
 use crate::{Outcome, PostError};
 
 impl Endpoint {
@@ -222,7 +223,27 @@ impl Endpoint {
         }
     }
 
+    /// Each answer that leaves may make room for an operation, whose answer may leave, too.
     fn answer(&mut self) {
+        loop {
+            while let Some((peer, send_id, wanted)) = self.books.resume() {
+                let asked = self.transport.pull(peer, send_id, wanted.len, wanted.token);
+                if !asked || wanted.len == 0 {
+                    self.books.end_pull(wanted.token, asked);
+                }
+            }
+            let waited = self.books.target.replies.len();
+            self.send_replies();
+            if waited == 0 || self.books.target.replies.len() == waited {
+                break;
+            }
+        }
+        while let Some((peer, len)) = self.books.target.refunds.pop() {
+            self.transport.consume(peer, len);
+        }
+    }
+
+    fn send_replies(&mut self) {
         for _ in 0..self.books.target.replies.len() {
             let Some(reply) = self.books.target.replies.pop_front() else { break };
             let envelope = Envelope {
@@ -231,12 +252,15 @@ impl Endpoint {
             };
             let whose = Whose::Answer(reply.peer, reply.refund);
             let sent = self.hand_over(reply.peer, envelope, whose, reply.content);
-            if let Err((SendError::Again, content)) = sent {
-                self.books.target.replies.push_back(crate::target::Reply { content, ..reply });
+            match sent {
+                Ok(_) => {}
+                Err((SendError::Again, content)) => {
+                    self.books.target.replies.push_back(Reply { content, ..reply });
+                }
+                Err((SendError::PeerGone, content)) => {
+                    self.books.target.owed.release(reply.peer, content.kept_len());
+                }
             }
-        }
-        while let Some((peer, len)) = self.books.target.refunds.pop() {
-            self.transport.consume(peer, len);
         }
     }
 
