@@ -125,7 +125,10 @@ fn a_server_is_the_callers_and_sees_what_is_exported() {
     site.wiglaf(&["up", "--file", path.to_str().unwrap()]).expect_success();
     let Some(program) = example(&site) else { return };
     let program = program.to_str().unwrap();
-    site.sh("node2", "mkdir -m 777 /var/tmp/out; mkdir -m 700 /var/tmp/out/roots");
+    site.sh(
+        "node2",
+        "mkdir -m 777 /var/tmp/out; mkdir -m 700 /var/tmp/out/roots; mkdir /scratch/d",
+    );
     let nobody = |path: &str| {
         let command =
             format!("setpriv --reuid=65534 --regid=65534 --clear-groups {program} node2 {path}");
@@ -135,6 +138,9 @@ fn a_server_is_the_callers_and_sees_what_is_exported() {
     assert!(said.stdout.starts_with("/var/tmp/out/mine has 2400000 bytes"), "{said:?}");
     let said = nobody("/var/tmp/out/roots/file");
     assert!(said.stderr.contains("ropen: Permission denied (errno 13)"), "{said:?}");
+    // A relative path begins in the scratch folder, whatever else is exported.
+    let said = nobody("d");
+    assert!(said.stderr.contains("ropen: Is a directory"), "{said:?}");
     let said = nobody("/var/tmp/file");
     assert!(said.stderr.contains("ropen: Permission denied: the path is in no folder"), "{said:?}");
 }

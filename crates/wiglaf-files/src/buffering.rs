@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::error::{Error, Result};
-use crate::file::{CHUNK_LEN, OnServer, Pending};
+use crate::file::{CHUNK_LEN, OFFSET_MAX, OnServer, Pending};
 
 /// A part of the file that is being read, or has been.
 #[derive(Debug)]
@@ -185,12 +185,16 @@ impl Buffering {
     fn top_up(&mut self, file: OnServer<'_>) -> Result<()> {
         let mut len: usize = self.ahead.len() * CHUNK_LEN;
         while len < self.window_len.min(self.ahead_len).max(CHUNK_LEN) {
+            let chunk_len = CHUNK_LEN.min(OFFSET_MAX.saturating_sub(self.ahead_end) as usize);
+            if chunk_len == 0 {
+                break;
+            }
             let mut buffer = self.spare.pop().unwrap_or_default();
-            buffer.resize(CHUNK_LEN, 0);
+            buffer.resize(chunk_len, 0);
             let pending = Pending::read(file, buffer, self.ahead_end)?;
             self.ahead.push_back(Ahead { offset: self.ahead_end, state: State::UnderWay(pending) });
-            self.ahead_end += CHUNK_LEN as u64;
-            len += CHUNK_LEN;
+            self.ahead_end += chunk_len as u64;
+            len += chunk_len;
         }
         Ok(())
     }

@@ -438,11 +438,14 @@ impl Drop for File {
     }
 }
 
+/// The last position: the kernel counts with signed numbers.
+pub(crate) const OFFSET_MAX: u64 = i64::MAX as u64;
+
 /// Positions are signed where the kernel counts, and it refuses a call that would pass the last one.
 /// On the wire the bit above them has a meaning of its own.
 fn check_range(offset: u64, len: usize) -> Result<()> {
-    match offset.checked_add(len as u64).map(i64::try_from) {
-        Some(Ok(_)) => Ok(()),
+    match offset.checked_add(len as u64) {
+        Some(end) if end <= OFFSET_MAX => Ok(()),
         _ => Err(Errno::INVAL.into()),
     }
 }

@@ -5,12 +5,12 @@ mod flags;
 mod folder;
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::ffi::{CStr, OsStr};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use wiglaf_endpoint::JobKey;
 
@@ -204,6 +204,20 @@ macro_rules! by_name {
             }
         }
     }};
+}
+
+/// As truncate(2), which no pipe lets wait and which does nothing to a device.
+fn truncate_here(at: BorrowedFd<'_>, name: &CStr, size: u64) -> rustix::io::Result<()> {
+    let open = |flags| rustix::fs::openat(at, name, flags | OFlags::CLOEXEC, Mode::empty());
+    let found = rustix::fs::fstat(open(OFlags::PATH)?)?;
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => {}
+        FileType::Directory => return Err(Errno::ISDIR),
+        _ => return Err(Errno::INVAL),
+    }
+    // If something else took its place meanwhile, ftruncate(2) refuses that.
+    let file = open(OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+    rustix::fs::ftruncate(file, size)
 }
 
 impl Node {
@@ -400,16 +414,9 @@ impl Node {
     /// # Errors
     /// Those of truncate(2).
     pub fn truncate(&self, path: impl AsRef<OsStr>, size: u64) -> Result<()> {
-        by_name!(
-            self,
-            path,
-            |at, local| {
-                let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-                rustix::fs::openat(at, local, flags, Mode::empty())
-                    .and_then(|file| rustix::fs::ftruncate(file, size))
-            },
-            |path| Request::Truncate { size, path }
-        )
+        by_name!(self, path, |at, local| truncate_here(at, &local, size), |path| {
+            Request::Truncate { size, path }
+        })
     }
 
     /// Sets a file's permissions.

@@ -34,6 +34,7 @@ struct Root {
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Roots {
+    /// As they were named: in the first one a client's relative paths begin.
     exported: Vec<Root>,
     /// What the client wants to be its root; it lies in one of the others and goes before them.
     own: Option<Root>,
@@ -61,8 +62,6 @@ impl Roots {
                 Err(errno) => missing.push((path.clone(), errno)),
             }
         }
-        // The longest first: a folder within another goes before it.
-        roots.sort_by_key(|root| std::cmp::Reverse(root.path.components().count()));
         (Self { exported: roots, own: None }, missing)
     }
 
@@ -74,7 +73,7 @@ impl Roots {
         Ok(())
     }
 
-    /// The folders that were opened.
+    /// The folders that were opened, in the order in which they were named.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.exported.iter().map(|root| root.path.as_path())
     }
@@ -83,10 +82,13 @@ impl Roots {
     fn split<'p>(&self, path: &'p [u8]) -> Result<(&Root, &'p [u8])> {
         //= docs/files-protocol.md#5-what-a-server-may-touch
         //# A server MUST refuse a path that is not absolute or lies in no exported folder, with EACCES and the reason 1.
-        let find = |root: &&Root| below(path, &root.path).is_some();
-        let not_exported = || Error::new(Errno::ACCESS, Reason::NotExported);
-        let root = self.own.iter().chain(&self.exported).find(find).ok_or_else(not_exported)?;
-        Ok((root, below(path, &root.path).ok_or_else(not_exported)?))
+        let within = |root: &Root| below(path, &root.path).is_some();
+        let own = self.own.as_ref().filter(|root| within(root));
+        // A folder within another goes before it.
+        let exported = self.exported.iter().filter(|root| within(root));
+        let root = own.or_else(|| exported.max_by_key(|root| root.path.components().count()));
+        root.and_then(|root| Some((root, below(path, &root.path)?)))
+            .ok_or_else(|| Error::new(Errno::ACCESS, Reason::NotExported))
     }
 
     /// Looks a path up without opening what it names.
@@ -317,6 +319,21 @@ mod tests {
         assert_eq!(missing.len(), 1);
         let out = dir.path().join("out").to_str().unwrap().to_owned();
         (dir, roots, out)
+    }
+
+    #[test]
+    fn a_folder_within_another_goes_before_it_whichever_is_named_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let (outer, inner) = (dir.path().join("a"), dir.path().join("a/b/c"));
+        std::fs::create_dir_all(&inner).unwrap();
+        symlink("..", inner.join("up")).unwrap();
+        let up = inner.join("up");
+        for folders in [[&outer, &inner], [&inner, &outer]] {
+            let (roots, _) = Roots::open(&folders.map(Clone::clone));
+            assert!(roots.paths().eq(folders), "in their order");
+            let error = read(&roots, up.to_str().unwrap()).unwrap_err();
+            assert_eq!(error.reason(), Reason::Escape);
+        }
     }
 
     fn read(roots: &Roots, path: &str) -> Result<OwnedFd> {

@@ -10,7 +10,7 @@ pub(crate) use answer::{status, unpack};
 use cursor::Cursor;
 
 /// Version of the protocol.
-pub(crate) const VERSION: u8 = 2;
+pub(crate) const VERSION: u8 = 3;
 /// What the handler's number of every request begins with.
 const MAGIC: u64 = 0x5746_494c_4553_0000;
 /// Longest path in bytes, as Linux limits it (PATH_MAX without the zero).

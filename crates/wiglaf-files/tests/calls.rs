@@ -467,6 +467,21 @@ fn a_write_beyond_the_last_offset_writes_nothing() {
     }
 }
 
+/// Whoever reads ahead would pass it.
+#[test]
+fn nothing_is_read_ahead_beyond_the_last_offset() {
+    let place = Place::new();
+    let file = place.node.open("a", RW, 0o644).unwrap();
+    file.set_read_ahead(1 << 20).unwrap();
+    for left in [300_000, 100_000] {
+        file.seek(SeekFrom::Start(i64::MAX as u64 - left)).unwrap();
+        for time in 0..3 {
+            let got = file.read(&mut vec![0; 100_000]).map_err(|error| error.errno());
+            assert_eq!(got, Ok(0), "{left} before it, time {time}");
+        }
+    }
+}
+
 #[test]
 fn a_folder_can_be_entered_again_and_again() {
     let place = Place::new();

@@ -85,6 +85,17 @@ fn a_name_that_does_not_fit_is_read_with_more_room() {
 }
 
 #[test]
+fn a_vectored_read_of_a_piece_that_is_nowhere_reads_nothing() {
+    let Some(program) = compile("cc", &C_FLAGS, &["tests/c/vectors.c"], "vectors-c") else {
+        return;
+    };
+    let folder = tempfile::TempDir::new_in(base()).unwrap();
+    let out = Command::new(program).arg(folder.path().join("file")).output().unwrap();
+    assert!(out.status.success(), "{out:?}");
+    assert_eq!(String::from_utf8(out.stdout).unwrap(), "0123456789abcdefghij\n");
+}
+
+#[test]
 fn a_program_with_signal_handlers_attaches() {
     let Some(program) = compile("cc", &C_FLAGS, &["tests/c/signals.c"], "signals-c") else {
         return;

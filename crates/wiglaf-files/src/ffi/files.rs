@@ -196,13 +196,18 @@ pub unsafe extern "C" fn rreadv(handle: c_int, pieces: *const libc::iovec, n: c_
     answer(|| {
         // SAFETY: handed on from our caller.
         let (pieces, len) = unsafe { vector(pieces, n) }?;
+        // All are looked at first: what was read could not be given back.
+        // SAFETY: handed on from our caller; pieces may be the same memory, so one borrow at a time.
+        let rooms = || pieces.iter().map(|p| unsafe { room(p.iov_base.cast(), p.iov_len) });
+        rooms().try_for_each(|room| room.map(drop))?;
         // One read, so that no writer comes between the pieces.
-        let mut all = vec![0; len];
+        let mut all = Vec::new();
+        all.try_reserve_exact(len).map_err(|_| Errno::NOMEM)?;
+        all.resize(len, 0);
         let got = file(handle)?.read(&mut all)?;
         let mut rest = &all[..got];
-        for piece in pieces {
-            // SAFETY: handed on from our caller.
-            let room = unsafe { room(piece.iov_base.cast(), piece.iov_len) }?;
+        for room in rooms() {
+            let room = room?;
             let (now, later) = rest.split_at(rest.len().min(room.len()));
             room[..now.len()].copy_from_slice(now);
             rest = later;
@@ -221,7 +226,8 @@ pub unsafe extern "C" fn rwritev(handle: c_int, pieces: *const libc::iovec, n: c
     answer(|| {
         // SAFETY: handed on from our caller.
         let (pieces, len) = unsafe { vector(pieces, n) }?;
-        let mut all = Vec::with_capacity(len);
+        let mut all = Vec::new();
+        all.try_reserve_exact(len).map_err(|_| Errno::NOMEM)?;
         for piece in pieces {
             // SAFETY: handed on from our caller.
             all.extend_from_slice(unsafe { bytes(piece.iov_base.cast(), piece.iov_len) }?);

@@ -32,3 +32,27 @@ fn a_call_that_waits_keeps_no_other_waiting() {
         end.unwrap();
     }
 }
+
+#[test]
+fn what_is_no_file_is_not_truncated() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Files::new().attach("localhost").unwrap();
+    node.enter(dir.path()).unwrap();
+    mknodat(CWD, dir.path().join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
+    std::fs::write(dir.path().join("file"), "file").unwrap();
+    std::os::unix::fs::symlink("file", dir.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("/dev/null", dir.path().join("device")).unwrap();
+    // What truncate(2) says of each.
+    for (name, errno) in [
+        ("pipe", libc::EINVAL),
+        ("socket", libc::EINVAL),
+        ("device", libc::EINVAL),
+        (".", libc::EISDIR),
+        ("no", libc::ENOENT),
+    ] {
+        assert_eq!(node.truncate(name, 1).map_err(|error| error.errno()), Err(errno), "{name}");
+    }
+    node.truncate("link", 2).unwrap();
+    assert_eq!(std::fs::read(dir.path().join("file")).unwrap(), b"fi");
+}

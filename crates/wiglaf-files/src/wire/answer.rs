@@ -159,19 +159,20 @@ impl Entry {
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         out.extend(self.ino.to_le_bytes());
         out.push(self.kind);
-        out.push(self.name.len() as u8);
+        // 255 bytes are not enough: FAT and NTFS have 255 characters.
+        out.extend((self.name.len() as u16).to_le_bytes());
         out.extend(&self.name);
     }
 
     pub(crate) fn wire_len(&self) -> usize {
-        10 + self.name.len()
+        11 + self.name.len()
     }
 
     pub(crate) fn parse_all(bytes: &[u8]) -> Result<Vec<Self>, Malformed> {
         let mut from = Cursor::new(bytes);
         let mut entries = Vec::new();
         while !from.is_empty() {
-            let (ino, kind, len) = (from.u64()?, from.u8()?, from.u8()?);
+            let (ino, kind, len) = (from.u64()?, from.u8()?, from.u16()?);
             let name = from.bytes(usize::from(len))?;
             if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
                 return Err(Malformed);

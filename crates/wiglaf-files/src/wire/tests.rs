@@ -122,6 +122,20 @@ fn attributes_and_space_come_back() {
     assert_eq!(Space::parse(&bytes), Ok(space));
 }
 
+/// Some file systems count characters.
+#[test]
+fn names_may_be_longer_than_linux_has_them() {
+    let entry = |len, kind| Entry { ino: 7, kind, name: vec![b'n'; len] };
+    let entries = [entry(1, 8), entry(255, 4), entry(256, 8), entry(765, 10)];
+    let mut bytes = Vec::new();
+    for entry in &entries {
+        let before = bytes.len();
+        entry.put(&mut bytes);
+        assert_eq!(bytes.len() - before, entry.wire_len());
+    }
+    assert_eq!(Entry::parse_all(&bytes).as_deref(), Ok(&entries[..]));
+}
+
 #[test]
 fn a_name_with_a_slash_is_no_name() {
     let mut bytes = Vec::new();
