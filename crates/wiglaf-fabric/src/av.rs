@@ -261,13 +261,14 @@ unsafe extern "C" fn insertsvc(
     node: *const libc::c_char,
     service: *const libc::c_char,
     fi_addr: *mut fi::fi_addr_t,
-    _flags: u64,
-    _context: *mut libc::c_void,
+    flags: u64,
+    context: *mut libc::c_void,
 ) -> libc::c_int {
     let code = guard(|| {
         not_null(node)?;
         not_null(service)?;
-        // SAFETY: fi_av(3) demands a live vector, C strings, and room for an index or null.
+        // SAFETY: fi_av(3) demands a live vector, C strings, room for an index or null, and with
+        // FI_SYNC_ERR room for a number behind `context`.
         unsafe {
             let av = object::<Av, _>(av)?;
             let text = |pointer| CStr::from_ptr(pointer).to_str().map_err(|_| EINVAL);
@@ -275,6 +276,10 @@ unsafe extern "C" fn insertsvc(
             let outcome = insert_one(&av.state, address);
             if !fi_addr.is_null() {
                 fi_addr.write(outcome.unwrap_or(UNSPEC));
+            }
+            let errors = context.cast::<libc::c_int>();
+            if flags & fi::FI_SYNC_ERR != 0 && !errors.is_null() {
+                errors.write(outcome.map_or_else(|Errno(number)| number, |_| 0));
             }
             outcome.map(|_| ())
         }

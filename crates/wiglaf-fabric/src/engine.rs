@@ -235,6 +235,14 @@ impl Engine {
             return refuse!(Errno(fi::FI_EOPBADSTATE), "the endpoint is not enabled");
         };
         let multi = flags & fi::FI_MULTI_RECV != 0 && call.class == Class::Untagged;
+        if multi && call.pieces.len() > 1 {
+            // fi_msg(3) speaks of a single buffer.
+            return refuse!(
+                EINVAL,
+                "a receive of several messages has {} pieces",
+                call.pieces.len()
+            );
+        }
         let shown = self.rx.shows(flags);
         let mut op = RecvOp {
             class: call.class,

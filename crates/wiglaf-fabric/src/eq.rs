@@ -136,7 +136,9 @@ impl EqState {
 
     /// Waits until there may be something to read, for `limit` at most.
     fn wait(&self, limit: Duration) -> Fi<()> {
-        let joining = self.joining()?;
+        let mut joining = self.joining()?;
+        // An endpoint that has joined all its groups moves nothing here.
+        joining.retain(|engine| lock(engine).is_ok_and(|engine| engine.groups.is_joining()));
         if !joining.is_empty() {
             return wait::sleep(&joining, limit, |_, engine| !engine.groups.is_joining());
         }

@@ -54,6 +54,20 @@ impl Regions {
         Ok(regions)
     }
 
+    /// The pieces that a receive fills. A peek moves no data, nor does the discarding of what was
+    /// claimed: their buffers are ignored, says fi_tagged(3), and callers leave them undefined.
+    ///
+    /// # Safety
+    /// As for [`Regions::read`], unless the flags are such.
+    pub(crate) unsafe fn to_receive(iov: *const libc::iovec, count: usize, flags: u64) -> Fi<Self> {
+        const DROPS_CLAIMED: u64 = fi::FI_CLAIM | fi::FI_DISCARD;
+        if flags & fi::FI_PEEK != 0 || flags & DROPS_CLAIMED == DROPS_CLAIMED {
+            return Ok(Self::none());
+        }
+        // SAFETY: by the contract of this function.
+        unsafe { Self::read(iov, count) }
+    }
+
     fn push(&mut self, buf: *const libc::c_void, len: usize) -> Fi<()> {
         let piece = piece(buf, len)?;
         self.len().checked_add(len).ok_or(EINVAL)?;

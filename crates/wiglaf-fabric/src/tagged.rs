@@ -78,12 +78,7 @@ unsafe extern "C" fn recvmsg(
     // SAFETY: see `recv`.
     guard_data(|| unsafe {
         let msg = msg.as_ref().ok_or(EINVAL)?;
-        // A peek moves no data, and callers leave its buffers undefined.
-        let regions = if flags & fi::FI_PEEK != 0 {
-            Regions::none()
-        } else {
-            Regions::read(msg.msg_iov, msg.iov_count)?
-        };
+        let regions = Regions::to_receive(msg.msg_iov, msg.iov_count, flags)?;
         let call = incoming(regions.pieces(), msg.addr, (msg.tag, msg.ignore), msg.context);
         post_recv(ep, &RecvCall { flags: Flags::Given(flags), ..call })
     })

@@ -5,6 +5,8 @@
 //! The sequences follow from a seed, which a failure prints. `WIGLAF_SEED` begins with another one,
 //! `WIGLAF_CASES` makes more of them.
 
+#[path = "calls/action.rs"]
+mod action;
 #[path = "calls/counters.rs"]
 mod counters;
 #[path = "calls/model.rs"]
@@ -17,6 +19,8 @@ mod objects;
 mod ops;
 #[path = "calls/remote.rs"]
 mod remote;
+#[path = "calls/wrong.rs"]
+mod wrong;
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -24,14 +28,15 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use action::{Action, LENS, Looked, RecvForm, SendForm, Sent, sequence};
 use model::{Class, Message, Posted, Wish};
 use node::{Node, byte};
 use ops::{Home, UNSPEC, call, fi, in_child};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use remote::Remote;
 use wiglaf_testnet::Pair;
+use wrong::wrong;
 
 /// Tags of marks; no other receive matches them.
 const MARK: u64 = 1 << 63;
@@ -40,167 +45,6 @@ const INJECT_LEN: usize = 1280;
 const IOV_LIMIT: usize = 4;
 /// A hang becomes a failure after so long.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Around every border: nothing, a frame, what may be injected, sent eagerly, pulled.
-const LENS: [usize; 10] = [0, 1, 64, 1280, 1281, 1500, 20_000, 32_768, 32_769, 200_000];
-
-/// How a message is sent, or received: all nine calls of each table.
-#[derive(Debug, Clone, Copy)]
-enum SendForm {
-    Plain,
-    Vector,
-    /// With these flags.
-    Message(u64),
-    Inject,
-    Data,
-    InjectData,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum RecvForm {
-    Plain,
-    Vector,
-    /// With `FI_COMPLETION`, or without.
-    Message(bool),
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Sent {
-    is_tagged: bool,
-    form: SendForm,
-    tag: u64,
-    len: usize,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Looked {
-    is_tagged: bool,
-    from: Option<usize>,
-    tag: u64,
-    ignore: u64,
-}
-
-#[derive(Debug, Clone)]
-enum Action {
-    /// So many messages, one behind the other.
-    Send {
-        from: usize,
-        to: usize,
-        sent: Sent,
-        count: usize,
-    },
-    Recv {
-        at: usize,
-        look: Looked,
-        form: RecvForm,
-        len: usize,
-    },
-    Multi {
-        at: usize,
-        from: Option<usize>,
-        len: usize,
-    },
-    Peek {
-        at: usize,
-        look: Looked,
-        claim: bool,
-        discard: bool,
-    },
-    Claimed {
-        at: usize,
-        which: usize,
-        discard: bool,
-        len: usize,
-    },
-    Cancel {
-        at: usize,
-        which: usize,
-    },
-    Read {
-        at: usize,
-    },
-    Remote(Remote),
-    Wrong {
-        at: usize,
-        what: usize,
-    },
-}
-
-fn tag() -> impl Strategy<Value = u64> {
-    // Bits at both ends matter.
-    (0u64..4).prop_map(|n| n | n << 40)
-}
-
-fn len() -> impl Strategy<Value = usize> {
-    proptest::sample::select(&LENS[..])
-}
-
-fn look() -> impl Strategy<Value = Looked> {
-    let ignore = proptest::sample::select(&[0, 1, 3, 3 | 3 << 40, !MARK][..]);
-    (any::<bool>(), proptest::option::of(0usize..3), tag(), ignore)
-        .prop_map(|(is_tagged, from, tag, ignore)| Looked { is_tagged, from, tag, ignore })
-}
-
-fn send_form() -> impl Strategy<Value = SendForm> {
-    let flags = [
-        0,
-        fi::FI_COMPLETION,
-        fi::FI_COMPLETION | fi::FI_REMOTE_CQ_DATA,
-        fi::FI_DELIVERY_COMPLETE,
-        fi::FI_COMPLETION | fi::FI_DELIVERY_COMPLETE,
-        fi::FI_COMPLETION | fi::FI_TRANSMIT_COMPLETE,
-        fi::FI_COMPLETION | fi::FI_INJECT,
-        fi::FI_COMPLETION | fi::FI_INJECT_COMPLETE,
-        fi::FI_COMPLETION | fi::FI_FENCE,
-    ];
-    prop_oneof![
-        Just(SendForm::Plain),
-        Just(SendForm::Vector),
-        proptest::sample::select(Vec::from(flags)).prop_map(SendForm::Message),
-        Just(SendForm::Inject),
-        Just(SendForm::Data),
-        Just(SendForm::InjectData),
-    ]
-}
-
-fn sent() -> impl Strategy<Value = Sent> {
-    (any::<bool>(), send_form(), tag(), len()).prop_map(|(is_tagged, form, tag, len)| Sent {
-        is_tagged,
-        form,
-        tag,
-        len,
-    })
-}
-
-fn recv_form() -> impl Strategy<Value = RecvForm> {
-    prop_oneof![
-        Just(RecvForm::Plain),
-        Just(RecvForm::Vector),
-        any::<bool>().prop_map(RecvForm::Message),
-    ]
-}
-
-fn action() -> impl Strategy<Value = Action> {
-    let at = 0usize..3;
-    prop_oneof![
-        8 => (0usize..3, 0usize..3, sent(), Just(1))
-            .prop_map(|(from, to, sent, count)| Action::Send { from, to, sent, count }),
-        // Enough of them exhaust the credit.
-        1 => (0usize..3, 0usize..3, sent(), 2usize..30)
-            .prop_map(|(from, to, sent, count)| Action::Send { from, to, sent, count }),
-        4 => remote::remote().prop_map(Action::Remote),
-        6 => (at.clone(), look(), recv_form(), len())
-            .prop_map(|(at, look, form, len)| Action::Recv { at, look, form, len }),
-        1 => (at.clone(), proptest::option::of(0usize..3), 0usize..150_000)
-            .prop_map(|(at, from, len)| Action::Multi { at, from, len }),
-        2 => (at.clone(), look(), any::<bool>(), any::<bool>())
-            .prop_map(|(at, look, claim, discard)| Action::Peek { at, look, claim, discard }),
-        2 => (at.clone(), any::<usize>(), any::<bool>(), len())
-            .prop_map(|(at, which, discard, len)| Action::Claimed { at, which, discard, len }),
-        1 => (at.clone(), any::<usize>()).prop_map(|(at, which)| Action::Cancel { at, which }),
-        2 => at.clone().prop_map(|at| Action::Read { at }),
-        1 => (at, 0usize..WRONG).prop_map(|(at, what)| Action::Wrong { at, what }),
-    ]
-}
 
 /// The endpoints, and what has been done with them.
 struct World {
@@ -388,43 +232,26 @@ impl World {
             },
             from,
         )?;
-        let injects = match form {
-            SendForm::Inject | SendForm::InjectData => true,
-            SendForm::Message(flags) => flags & fi::FI_INJECT != 0,
-            SendForm::Plain | SendForm::Vector | SendForm::Data => false,
-        };
-        if matches!(form, SendForm::Message(flags) if flags & fi::FI_FENCE != 0) {
+        if form.is_refused() {
             expect("a send with a flag that is not offered", code, -fi::FI_EBADFLAGS)?;
             return Ok(None);
         }
-        if injects && len > INJECT_LEN {
+        if form.injects() && len > INJECT_LEN {
             expect("an inject that is too long", code, -fi::FI_EMSGSIZE)?;
             return Ok(None);
         }
         expect("a send", code, 0)?;
         self.nodes[from].counts.sent();
         let class = if is_tagged { Class::Tagged } else { Class::Untagged };
-        let shows = match form {
-            SendForm::Inject | SendForm::InjectData => false,
-            SendForm::Message(flags) => {
-                !self.nodes[from].is_selective || flags & fi::FI_COMPLETION != 0
-            }
-            SendForm::Plain | SendForm::Vector | SendForm::Data => !self.nodes[from].is_selective,
-        };
-        if shows {
+        if form.is_shown(self.nodes[from].is_selective) {
             self.nodes[from].sending.insert(context, class);
         }
-        if !injects {
+        if !form.injects() {
             // It may be read until the end; the odd contexts of buffers are free.
             self.nodes[from].buffers.insert(context | 1, payload);
         }
-        let has_data = match form {
-            SendForm::Data | SendForm::InjectData => true,
-            SendForm::Message(flags) => flags & fi::FI_REMOTE_CQ_DATA != 0,
-            SendForm::Plain | SendForm::Vector | SendForm::Inject => false,
-        };
         let tag = if is_tagged { tag } else { 0 };
-        let data = has_data.then_some(data);
+        let data = form.has_data().then_some(data);
         Ok(Some(Message { seed: serial, from, class, tag, data, len }))
     }
 
@@ -564,8 +391,9 @@ impl World {
         let unclaimed = self.next_serial() << 1;
         let context = if claims.is_empty() { unclaimed } else { claims[which % claims.len()] };
         let node = &mut self.nodes[at];
+        // What is to be discarded has no buffer: none is looked for, wherever it is said to be.
         let buf = if discard { ptr::null_mut() } else { node.buffer(context, len) };
-        let iov = [libc::iovec { iov_base: buf, iov_len: if discard { 0 } else { len } }];
+        let iov = [libc::iovec { iov_base: buf, iov_len: len }];
         let mut flags = fi::FI_CLAIM | fi::FI_COMPLETION;
         flags |= if discard { fi::FI_DISCARD } else { 0 };
         let op_context = ptr::without_provenance_mut(context);
@@ -708,80 +536,6 @@ fn remove(av: *mut fi::fid_av, mut index: fi::fi_addr_t) {
     assert_eq!(call!(av, ops.remove(av, &raw mut index, 1, 0)), 0);
 }
 
-/// How many calls `wrong` knows.
-const WRONG: usize = 18;
-
-/// A call that must be refused, and leave no trace.
-fn wrong(node: &Node, home: &Home, what: usize) -> Outcome {
-    let (ep, cq, av) = (node.ep, node.rx, node.av);
-    let (none, fid, context) = (ptr::null_mut(), ep.cast::<fi::fid>(), ptr::null_mut());
-    let mut byte = 7u8;
-    let buf = (&raw mut byte).cast::<libc::c_void>();
-    let iov = [libc::iovec { iov_base: buf, iov_len: 1 }; IOV_LIMIT + 1];
-    let to = node.index[0];
-    let nowhere = node.index[2] + 1000;
-    let code = match what {
-        0 => call!(ep, tagged.send(ep, ptr::null(), 1, none, to, 0, context)),
-        1 => call!(ep, msg.recv(ep, none, 1, none, UNSPEC, context)),
-        2 => call!(ep, msg.sendv(ep, iov.as_ptr(), ptr::null_mut(), iov.len(), to, context)),
-        3 => call!(
-            ep,
-            tagged.recvv(ep, iov.as_ptr(), ptr::null_mut(), iov.len(), UNSPEC, 0, 0, context)
-        ),
-        4 => call!(ep, msg.sendv(ep, ptr::null(), ptr::null_mut(), 1, to, context)),
-        5 => call!(ep, msg.sendmsg(ep, ptr::null(), 0)),
-        6 => call!(ep, tagged.recvmsg(ep, ptr::null(), 0)),
-        7 => call!(ep, msg.inject(ep, buf, 1, nowhere)),
-        8 => call!(ep, tagged.senddata(ep, buf, 1, none, 1, UNSPEC, 0, context)),
-        9 => call!(ep, msg.recv(ep, buf, 1, none, nowhere, context)),
-        10 => call!(ep, tagged.inject(ptr::null_mut(), buf, 1, to, 0)),
-        // Another object's handle in the place of an endpoint's.
-        11 => call!(ep, msg.send(cq.cast(), buf, 1, none, to, context)),
-        12 => call!(cq, ops.read(cq, ptr::null_mut(), 1)),
-        13 => call!(cq, ops.read(ep.cast(), buf, 1)),
-        14 => call!(cq, ops.readerr(cq, ptr::null_mut(), 0)),
-        15 => {
-            let garbage = [0xffu8; 16];
-            let mut index = 0;
-            let at = garbage.as_ptr().cast();
-            let n = call!(av, ops.insert(av, at, 1, &raw mut index, 0, ptr::null_mut()));
-            expect("garbage that was inserted", n as isize, 0)?;
-            expect("its index", index as isize, UNSPEC as isize as i32)?;
-            let mut removed = 0;
-            return expect(
-                "the removal of what was removed",
-                call!(av, ops.remove(av, &raw mut removed, usize::from(node.index[0] > 0), 0))
-                    as isize,
-                if node.index[0] > 0 { -fi::FI_EINVAL } else { 0 },
-            );
-        }
-        16 => {
-            for (object, busy) in [
-                (cq.cast::<fi::fid>(), "a bound queue"),
-                (av.cast(), "a bound vector"),
-                (home.domain.cast(), "a domain in use"),
-                (home.fabric.cast(), "a fabric in use"),
-            ] {
-                expect(busy, ops::close(object) as isize, -fi::FI_EBUSY)?;
-            }
-            return Ok(());
-        }
-        _ => {
-            expect("a second enabling", ops::enable(ep) as isize, -fi::FI_EOPBADSTATE)?;
-            let bound = ops::bind(ep, cq, fi::FI_RECV);
-            expect("binding an enabled endpoint", bound as isize, -fi::FI_EOPBADSTATE)?;
-            let (attr, mut opened) = (&mut ops::zeroed::<fi::fi_cq_attr>(), ptr::null_mut());
-            attr.format = 99;
-            let domain = home.domain;
-            let code = call!(domain, ops.cq_open(domain, attr, &raw mut opened, ptr::null_mut()));
-            expect("a queue of no format", code as isize, -fi::FI_EINVAL)?;
-            let code = call!(ep, ops.cancel(fid, buf));
-            return expect("a cancel of nothing", code, -fi::FI_ENOENT);
-        }
-    };
-    expect(&format!("wrong call {what}"), code, -fi::FI_EINVAL)
-}
-
 /// Runs sequences that follow from a seed; a failure names it.
 fn run<S: Strategy>(cases: u32, strategy: &S, check: impl Fn(S::Value) -> Outcome) {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -812,11 +566,6 @@ fn messages_across_a_wire() {
     run(25, &sequence(), |(is_watched, actions)| {
         play(World::open_across(&wire, is_watched), &actions)
     });
-}
-
-/// Whether memory has counters of its own, and what is done.
-fn sequence() -> impl Strategy<Value = (bool, Vec<Action>)> {
-    (any::<bool>(), vec(action(), 1..120))
 }
 
 fn play(mut world: World, actions: &[Action]) -> Outcome {

@@ -5,10 +5,11 @@ use std::ptr;
 
 use proptest::prelude::*;
 
+use crate::action::len;
 use crate::counters::Watching;
 use crate::node::{Node, byte};
 use crate::ops::{Home, call, close, fi};
-use crate::{INJECT_LEN, Outcome, World, expect, len, pieces};
+use crate::{INJECT_LEN, Outcome, World, expect, pieces};
 
 /// Bytes that each node exposes.
 const MEMORY_LEN: usize = 110_000;
