@@ -134,6 +134,33 @@ fn a_link_to_where_the_scratch_folder_is_leads_to_nowhere_on_the_machine() {
     assert!(fs::read_dir(&real).unwrap().next().is_none(), "it was made on the machine");
 }
 
+/// Root's mounts land where they are said to, and not where a user of the node has turned them.
+#[test]
+fn a_link_that_a_user_has_planted_on_a_node_moves_no_mount() {
+    let Some(site) = Site::up(&[]) else { return };
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    let (top, bin) = (dir.path().display(), dir.path().join("bin"));
+    fs::create_dir(&bin).unwrap();
+    fs::copy("/bin/true", bin.join("program")).unwrap();
+    let program = bin.join("program");
+    let run = || {
+        let program = program.to_str().unwrap();
+        site.wiglaf(&["run", "--nodes", "node1", "--mpi", "none", "--", program])
+    };
+    let plant = |target: &str, uid: u32| {
+        let link = format!("rm -rf {top}; ln -s {target} {top}; chown -h {uid} {top}");
+        site.sh("node1", &link);
+    };
+    plant("/usr", 65534);
+    run().expect_sentence(1, "is a link of user 65534; remove it there");
+    site.sh("node1", "test -x /usr/bin/env && test ! -e /usr/bin/program");
+    // What root has put there leads on.
+    site.sh("node1", "mkdir /opt/of-root");
+    plant("/opt/of-root", 0);
+    run().expect_success();
+    site.sh("node1", "test -x /opt/of-root/bin/program");
+}
+
 #[test]
 fn a_direct_wire_has_no_switch() {
     let Some(site) = Site::up(&["--wire", "direct"]) else { return };

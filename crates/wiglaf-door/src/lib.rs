@@ -1,5 +1,8 @@
 //! The door of a server that many users connect to: no user takes another's place.
 //!
+//! A user may have thousands of subordinate uids, for containers (subuid(5)): those of one range count
+//! as one.
+//!
 //! Each connection has a thread, and each user so many. Who accepts never closes a connection:
 //! descriptors may lie in it unread, and to close the last of a TCP socket takes as long as its
 //! owner likes (SO_LINGER). Threads of that user's share close it.
@@ -7,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
@@ -35,6 +39,7 @@ pub struct Limits {
 #[derive(Debug)]
 pub struct Door {
     limits: Limits,
+    subordinates: Vec<RangeInclusive<u32>>,
     users: Mutex<HashMap<u32, User>>,
 }
 
@@ -58,10 +63,22 @@ impl Drop for Place {
 }
 
 impl Door {
-    /// A door with nobody behind it.
+    /// A door with nobody behind it. Subordinate uids are those of /etc/subuid now.
     #[must_use]
     pub fn new(limits: Limits) -> Arc<Self> {
-        Arc::new(Self { limits, users: Mutex::default() })
+        let text = std::fs::read_to_string("/etc/subuid").unwrap_or_default();
+        Self::with_subordinates(limits, &text)
+    }
+
+    fn with_subordinates(limits: Limits, text: &str) -> Arc<Self> {
+        let subordinates = text.lines().filter_map(subordinates).collect();
+        Arc::new(Self { limits, subordinates, users: Mutex::default() })
+    }
+
+    /// Whom a uid counts as.
+    fn person(&self, uid: u32) -> u32 {
+        let range = self.subordinates.iter().find(|range| range.contains(&uid));
+        range.map_or(uid, |range| *range.start())
     }
 
     fn users(&self) -> MutexGuard<'_, HashMap<u32, User>> {
@@ -89,7 +106,7 @@ impl Door {
         stream: UnixStream,
         serve: impl FnOnce(UnixStream) + Send + 'static,
     ) -> Result<(), UnixStream> {
-        let Some(place) = self.take_place(uid) else { return Err(stream) };
+        let Some(place) = self.take_place(self.person(uid)) else { return Err(stream) };
         // Handed over, so that it comes back when there is no thread.
         let hand = Arc::new(Mutex::new(Some(stream)));
         let take = |hand: &Mutex<Option<UnixStream>>| {
@@ -123,6 +140,7 @@ impl Door {
     /// Closes a connection that was not served. Waits for it only when that user, or all, have
     /// left too many to be closed already.
     pub fn close(self: &Arc<Self>, uid: u32, stream: UnixStream) {
+        let uid = self.person(uid);
         let mut users = self.users();
         let closing: usize = users.values().map(|user| user.closing.len()).sum();
         let closers: usize = users.values().map(|user| user.closers).sum();
@@ -159,6 +177,14 @@ impl Door {
     }
 }
 
+/// The uids of a line of subuid(5): `owner:first:count`. Root is nobody's subordinate.
+fn subordinates(line: &str) -> Option<RangeInclusive<u32>> {
+    let mut fields = line.trim().split(':').skip(1).map(|field| field.parse::<u32>().ok());
+    let (first, count) = (fields.next()??, fields.next()??);
+    let last = first.checked_add(count.checked_sub(1)?)?;
+    (first > 0).then_some(first..=last)
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -177,6 +203,18 @@ mod tests {
             let _ = ended.recv();
         })?;
         Ok((end, ours))
+    }
+
+    #[test]
+    fn uids_of_one_range_are_one_user() {
+        let text =
+            "ann:100000:65536\nbob:165536:65536\n\nodd:1\nnone:5:0\nroot:0:9\nbig:4294967295:2\n";
+        let door = Door::with_subordinates(LIMITS, text);
+        assert_eq!(door.subordinates, [100_000..=165_535, 165_536..=231_071]);
+        let _ann: Vec<_> = [100_000, 165_535].map(|uid| stay(&door, uid).unwrap()).into();
+        assert!(stay(&door, 123_456).is_err(), "a third of hers");
+        let _bob = stay(&door, 165_536).unwrap();
+        assert_eq!(door.users()[&100_000].served, 2);
     }
 
     #[test]

@@ -13,8 +13,8 @@ const GROUPS_MAX: usize = 65_536;
 /// More would only be more memory that users can fill.
 const DESCRIPTORS_MAX: u64 = 16_384;
 /// How often the kernel's table is read when it does not show a socket that is there: one look in 20
-/// misses it while a user binds and closes sockets as fast as he can.
-const LOOKS_MAX: usize = 8;
+/// misses it while a user binds and closes sockets as fast as he can, and such looks come in groups.
+const LOOKS_MAX: usize = 32;
 
 /// Who is at the other end of a Unix socket.
 pub(crate) fn caller(socket: &impl AsFd) -> io::Result<Caller> {

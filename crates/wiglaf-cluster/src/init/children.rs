@@ -14,6 +14,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, waitpid,
 };
 
+use super::helper;
 use crate::proto::{self, End, Reply};
 
 /// A command that is not another program after so long is ended: its user may have stopped it, or
@@ -159,6 +160,7 @@ impl Children {
             let mut table = self.table();
             let Ok(Some((_, status))) = waitpid(Some(pid), WaitOptions::NOHANG) else { continue };
             let pid = pid.as_raw_nonzero().get();
+            helper::has_ended(pid);
             match table.running.remove(&pid) {
                 Some(Stage::Running(client)) => {
                     drop(table);

@@ -127,6 +127,9 @@ impl Ports {
 
     /// What these ports do and did.
     pub(super) fn report(&self, indices: &[usize]) -> Result<Vec<PortReport>> {
+        if indices.len() > self.macs.len() {
+            return Err(Error::new("there are not so many switch ports"));
+        }
         let report = |index: &usize| {
             self.check(*index)?;
             let faulty = self.faulty.get(index);
@@ -162,4 +165,22 @@ fn refused(port: &str, error: &io::Error) -> Error {
         _ => "",
     };
     Error::new(format!("cannot put faults on {port}: {error}{hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_reported_once_for_each_that_there_is_at_most() {
+        let ports = Ports {
+            macs: vec![[0; 6]; 2],
+            faulty: BTreeMap::new(),
+            detour: None,
+            hold_ns: Arc::default(),
+        };
+        assert_eq!(ports.report(&[0, 1]).unwrap().len(), 2);
+        assert!(ports.report(&[2]).is_err());
+        assert!(ports.report(&[0; 3]).is_err(), "a long list of one");
+    }
 }

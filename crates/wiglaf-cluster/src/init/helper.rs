@@ -31,6 +31,11 @@ pub(super) fn pid() -> i32 {
     PID.load(Ordering::Relaxed)
 }
 
+/// That process has ended, and its number may be another's soon.
+pub(super) fn has_ended(pid: i32) {
+    let _ = PID.compare_exchange(pid, 0, Ordering::Relaxed, Ordering::Relaxed);
+}
+
 /// How long it may take to listen.
 const PATIENCE: Duration = Duration::from_secs(2);
 

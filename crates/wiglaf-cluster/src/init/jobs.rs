@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,25 +20,48 @@ pub(super) const SHM: &str = "/dev/shm";
 pub(super) const PASSES_MAX: usize = 400;
 pub(super) const PASS_PAUSE: Duration = Duration::from_millis(5);
 
-/// The jobs that clients have leased, with what was in /dev/shm before each.
+/// What is kept of a file's name beyond its bytes.
+const NAME_COST: usize = 64;
+
+/// The jobs that clients have leased.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    leased: Mutex<BTreeMap<String, BTreeSet<OsString>>>,
+    leased: Mutex<BTreeMap<String, Lease>>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    uid: u32,
+    /// Which files of that user were in /dev/shm before: others' are not removed anyway, and it is
+    /// not others' names that fill this.
+    before: BTreeSet<OsString>,
 }
 
 impl Jobs {
-    fn leased(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<OsString>>> {
+    fn leased(&self) -> MutexGuard<'_, BTreeMap<String, Lease>> {
         self.leased.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches over a job from now on.
+    /// Watches over a job of that user from now on, if `take` has room for so many bytes.
     ///
     /// # Errors
     /// When it cannot be seen what is in /dev/shm before.
-    pub(super) fn lease(&self, job: &str) -> io::Result<()> {
-        let before = shm_files()?;
-        self.leased().insert(job.to_owned(), before);
-        Ok(())
+    pub(super) fn lease(
+        &self,
+        job: &str,
+        uid: u32,
+        take: &dyn Fn(usize) -> bool,
+    ) -> io::Result<bool> {
+        let mut before = BTreeSet::new();
+        for file in shm_files(uid) {
+            let file = file?;
+            if !take(file.len() + NAME_COST) {
+                return Ok(false);
+            }
+            before.insert(file);
+        }
+        self.leased().insert(job.to_owned(), Lease { uid, before });
+        Ok(true)
     }
 
     /// The jobs that somebody watches over.
@@ -50,25 +74,35 @@ impl Jobs {
     pub(super) fn end(&self, job: &str, uid: u32) {
         sweep(job, uid);
         let mut leased = self.leased();
-        let Some(before) = leased.remove(job) else { return };
+        let Some(Lease { before, .. }) = leased.remove(job) else { return };
         // What it left while others run is theirs to remove: they found it, and did not need it.
-        for found in leased.values_mut() {
-            found.retain(|file| before.contains(file));
+        for other in leased.values_mut().filter(|other| other.uid == uid) {
+            other.before.retain(|file| before.contains(file));
         }
         if leased.is_empty() && process_count().is_ok_and(|count| count == 0) {
-            for file in shm_files().unwrap_or_default().difference(&before) {
-                let file = std::path::Path::new(SHM).join(file);
-                // Another's file may be all that is to be found of a program that comes back.
-                if fs::symlink_metadata(&file).is_ok_and(|meta| meta.uid() == uid) {
-                    let _ = fs::remove_file(file);
-                }
+            for file in shm_files(uid).flatten().filter(|file| !before.contains(file)) {
+                let _ = fs::remove_file(Path::new(SHM).join(file));
             }
         }
     }
 }
 
-fn shm_files() -> io::Result<BTreeSet<OsString>> {
-    fs::read_dir(SHM)?.map(|entry| Ok(entry?.file_name())).collect()
+/// Names of that user's files in /dev/shm. Another's file may be all that is to be found of a program
+/// that comes back.
+fn shm_files(uid: u32) -> impl Iterator<Item = io::Result<OsString>> {
+    let (entries, error) = match fs::read_dir(SHM) {
+        Ok(entries) => (Some(entries), None),
+        Err(error) => (None, Some(Err(error))),
+    };
+    let entries = entries.into_iter().flatten();
+    let files = entries.filter_map(move |entry| match entry {
+        Ok(entry) => {
+            let is_theirs = entry.metadata().is_ok_and(|meta| meta.uid() == uid);
+            is_theirs.then(|| Ok(entry.file_name()))
+        }
+        Err(error) => Some(Err(error)),
+    });
+    error.into_iter().chain(files)
 }
 
 /// Kills everything that carries the job's mark and belongs to `uid`, and waits
@@ -264,11 +298,35 @@ mod tests {
         setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(4096) }).unwrap();
         let seen = look(pid, &mark("alone"), 0);
         let (clean, jobs) = (pass(&mark("alone"), 0), Jobs::default());
-        let (files, count, leased) = (shm_files(), process_count(), jobs.lease("alone"));
+        let files: io::Result<Vec<_>> = shm_files(0).collect();
+        let (count, leased) = (process_count(), jobs.lease("alone", 0, &|_| true));
         setrlimit(Resource::Nofile, Rlimit { current: Some(4096), maximum: Some(4096) }).unwrap();
         marked.kill().unwrap();
         marked.wait().unwrap();
         assert_eq!(seen, Look::Unclear);
         assert!(clean.is_err() && files.is_err() && count.is_err() && leased.is_err());
+    }
+
+    #[test]
+    fn a_lease_keeps_the_names_of_its_users_files_and_pays_for_them() {
+        // SAFETY: no pointers are handed over.
+        let uid = unsafe { libc::geteuid() };
+        let name = format!("wiglaf-test-{}", std::process::id());
+        let file = Path::new(SHM).join(&name);
+        fs::write(&file, "").unwrap();
+        let jobs = Jobs::default();
+        let taken = std::cell::Cell::new(0);
+        let take = |len| {
+            taken.set(taken.get() + len);
+            true
+        };
+        assert!(jobs.lease("all", uid, &take).unwrap());
+        assert!(taken.get() >= name.len());
+        assert!(jobs.leased()["all"].before.contains(name.as_str().as_ref() as &std::ffi::OsStr));
+        assert!(jobs.lease("others", uid + 12345, &take).unwrap());
+        assert!(jobs.leased()["others"].before.is_empty());
+        assert!(!jobs.lease("none", uid, &|_| false).unwrap());
+        assert!(!jobs.leased().contains_key("none"));
+        fs::remove_file(file).unwrap();
     }
 }

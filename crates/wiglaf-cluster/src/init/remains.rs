@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -14,6 +14,9 @@ use super::helper;
 use super::jobs::{Jobs, PASS_PAUSE, PASSES_MAX, SHM, Stat, is_gone, pids, read};
 use crate::mounts;
 use crate::proto::{JOB_VAR, RemainingProcess, Remains};
+
+/// As much of a command line is told, in bytes.
+const COMMAND_LEN_MAX: u64 = 4096;
 
 /// Ends and removes what is left, of the user `uid` or, for root, of everybody.
 ///
@@ -68,13 +71,20 @@ fn pass(children: &Children, jobs: &Jobs, uid: u32, remains: &mut Remains) -> io
         let pid_number = pid.as_raw_nonzero().get();
         // The killed take a while to end.
         if !remains.processes.iter().any(|known| known.pid == pid_number) {
-            let command = fs::read(format!("{}/cmdline", stat.folder)).unwrap_or_default();
+            let command = beginning(&format!("{}/cmdline", stat.folder)).unwrap_or_default();
             let command = String::from_utf8_lossy(&command).replace('\0', " ").trim().to_owned();
             remains.processes.push(RemainingProcess { pid: pid_number, command });
         }
         let _ = kill_process(pid, Signal::KILL);
     }
     Ok(is_clean)
+}
+
+/// What a file begins with: a command line may have megabytes.
+fn beginning(file: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(file)?.take(COMMAND_LEN_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Whether a process is one of these, or below one.

@@ -5,18 +5,20 @@
 //! All mounts live in the node's mount namespace only and vanish with it.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat, readlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
     mount_change, move_mount, open_tree, unmount,
 };
 
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::mounts::{self, Mounted};
 use crate::proto::NodeConfig;
 
@@ -25,6 +27,8 @@ pub const EXE: &str = "/usr/bin/wiglaf";
 /// What MPI launchers call on every node instead of ssh. A file of its own, as
 /// hydra takes no arguments there.
 pub(crate) const AGENT: &str = "/usr/bin/wiglaf-agent";
+/// A path has so many links at most, as the kernel has it.
+const LINKS_MAX: usize = 40;
 /// Kernel views; every node mounts its own.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// Scratch folders; where the machine mounts something there, the node gets an empty one.
@@ -65,15 +69,6 @@ pub(crate) fn clone_tree(path: &Path, recursive: bool) -> Result<OwnedFd> {
     open_tree(CWD, path, flags).cannot(|| format!("copy the mount of {}", path.display()))
 }
 
-/// Attaches a tree, making the mount point if there is none.
-pub(crate) fn attach(tree: &OwnedFd, at: &Path) -> Result<()> {
-    let file = rustix::fs::statat(tree, "", AtFlags::EMPTY_PATH)
-        .is_ok_and(|s| rustix::fs::FileType::from_raw_mode(s.st_mode).is_file());
-    make_mount_point(at, file)?;
-    move_mount(tree.as_fd(), "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-        .cannot(|| format!("mount {}", at.display()))
-}
-
 fn make_mount_point(at: &Path, file: bool) -> Result<()> {
     if at.exists() {
         return Ok(());
@@ -91,32 +86,95 @@ fn make_mount_point(at: &Path, file: bool) -> Result<()> {
 /// Attaches a tree to a path of the root that is being built, making the mount point if there is none.
 /// A link there, an absolute one too, leads to somewhere in that root, and not to the machine's folder.
 fn attach_below(root: &Path, tree: &OwnedFd, path: &Path) -> Result<()> {
+    attach(root, tree, path, Links::All)
+}
+
+/// Attaches a tree to a path of this root, in which users work: what they have planted there leads
+/// nowhere.
+pub(super) fn attach_here(tree: &OwnedFd, path: &Path) -> Result<()> {
+    attach(Path::new("/"), tree, path, Links::OfRoot)
+}
+
+/// Which links lead on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Links {
+    All,
+    OfRoot,
+}
+
+fn attach(root: &Path, tree: &OwnedFd, path: &Path, links: Links) -> Result<()> {
     let shown = || format!("mount {}", path.display());
-    let root = fs::File::open(root).cannot(shown)?;
-    let open = |path: &Path| {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)
-    };
     let is_file = rustix::fs::fstat(tree)
         .is_ok_and(|about| FileType::from_raw_mode(about.st_mode) == FileType::RegularFile);
-    let mut at = open(Path::new("/")).cannot(shown)?;
-    let mut done = PathBuf::from("/");
-    for part in path.strip_prefix("/").unwrap_or(path).components() {
-        done.push(part);
-        let next = open(&done).or_else(|error| match error {
-            Errno::NOENT if is_file && done == path => {
-                let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
-                openat(&at, part.as_os_str(), flags, Mode::from(0o644)).and_then(|_| open(&done))
-            }
-            Errno::NOENT => {
-                mkdirat(&at, part.as_os_str(), Mode::from(0o755)).and_then(|()| open(&done))
-            }
-            error => Err(error),
-        });
-        at = next.cannot(|| format!("make the mount point {}", done.display()))?;
-    }
+    let at = mount_point(root, path, is_file, links)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(tree.as_fd(), "", &at, "", flags).cannot(shown)
+}
+
+/// The file or folder at `path` below `root`, made if there is none. Each step is taken from the folder
+/// that the last one has opened, so that nobody turns it aside.
+fn mount_point(root: &Path, path: &Path, is_file: bool, links: Links) -> Result<OwnedFd> {
+    let shown = || format!("make the mount point {}", path.display());
+    let look = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // How to go on, last step first, and the folders that were gone through.
+    let mut ahead = steps(path);
+    let mut behind = vec![rustix::fs::open(root, look, Mode::empty()).cannot(shown)?];
+    let mut links_left = LINKS_MAX;
+    while let Some(name) = ahead.pop() {
+        if name == ".." {
+            behind.truncate((behind.len() - 1).max(1));
+            continue;
+        }
+        let Some(at) = behind.last() else { break };
+        let open = || openat(at, &name, look, Mode::empty());
+        let made = |outcome: rustix::io::Result<()>| match outcome {
+            Ok(()) | Err(Errno::EXIST) => open(),
+            Err(error) => Err(error),
+        };
+        let found = open().or_else(|error| match error {
+            Errno::NOENT if is_file && ahead.is_empty() => {
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                made(openat(at, &name, flags, Mode::from(0o644)).map(drop))
+            }
+            Errno::NOENT => made(mkdirat(at, &name, Mode::from(0o755))),
+            error => Err(error),
+        });
+        let found = found.cannot(shown)?;
+        let about = rustix::fs::fstat(&found).cannot(shown)?;
+        if FileType::from_raw_mode(about.st_mode) != FileType::Symlink {
+            behind.push(found);
+            continue;
+        }
+        if links == Links::OfRoot && about.st_uid != 0 {
+            return Err(Error::new(format!(
+                "cannot mount {}: on the node `{}` in it is a link of user {}; remove it there",
+                path.display(),
+                name.display(),
+                about.st_uid
+            )));
+        }
+        links_left -= 1;
+        if links_left == 0 {
+            return Err(Errno::LOOP).cannot(shown);
+        }
+        let target = readlinkat(&found, "", Vec::new()).cannot(shown)?.into_bytes();
+        let target = Path::new(OsStr::from_bytes(&target));
+        if target.is_absolute() {
+            behind.truncate(1);
+        }
+        ahead.append(&mut steps(target));
+    }
+    behind.pop().ok_or_else(|| Error::new("a path leads nowhere"))
+}
+
+/// The parts of a path, last one first.
+fn steps(path: &Path) -> Vec<OsString> {
+    let parts = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        _ => None,
+    });
+    parts.rev().collect()
 }
 
 /// Builds the root and makes it `/`. Returns the folders that all nodes share.
@@ -310,6 +368,43 @@ fn top_data() -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mount_points_are_made_and_links_of_users_lead_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        fs::create_dir_all(root.join("usr/bin")).unwrap();
+        let link = |target: &str, at: &str, uid: u32| {
+            let at = root.join(at);
+            std::os::unix::fs::symlink(target, &at).unwrap();
+            std::os::unix::fs::lchown(at, Some(uid), None)
+        };
+        let at = |path: &str, is_file, links| {
+            let point = mount_point(root, Path::new(path), is_file, links)?;
+            let own = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&point));
+            Ok::<_, Error>(fs::read_link(own).unwrap().strip_prefix(root).unwrap().to_owned())
+        };
+        // What is not there is made; `..` does not lead out of the root.
+        assert_eq!(at("/a/b", false, Links::OfRoot).unwrap(), Path::new("a/b"));
+        assert_eq!(at("/a/../../../a/file", true, Links::OfRoot).unwrap(), Path::new("a/file"));
+        assert!(root.join("a/b").is_dir() && root.join("a/file").is_file());
+        if link("/usr", "a/of-user", 65534).is_err() {
+            eprintln!("skipped: only root can give a link away");
+            return;
+        }
+        link("../usr", "a/of-root", 0).unwrap();
+        link("loop", "a/loop", 0).unwrap();
+        for links in [Links::All, Links::OfRoot] {
+            assert_eq!(at("/a/of-root/bin", false, links).unwrap(), Path::new("usr/bin"));
+            assert!(at("/a/loop/x", false, links).is_err());
+        }
+        assert_eq!(at("/a/of-user/bin", false, Links::All).unwrap(), Path::new("usr/bin"));
+        for path in ["/a/of-user/bin", "/a/of-user", "/a/of-user/new"] {
+            let why = at(path, false, Links::OfRoot).unwrap_err().to_string();
+            assert!(why.contains("`of-user` in it is a link of user 65534"), "{why}");
+        }
+        assert!(!root.join("usr/new").exists());
+    }
 
     #[test]
     fn mounts_are_sorted_by_what_becomes_of_them() {

@@ -228,7 +228,7 @@ impl Node {
             },
             Request::Spawn(spawn) => self.spawn(stream, caller, spawn, fds, room),
             Request::Share(paths) => reply(stream, self.share(caller, &paths, &fds)),
-            Request::Lease(job) => self.lease(stream, caller, &job),
+            Request::Lease(job) => self.lease(stream, caller, &job, &room),
             Request::SetFaults(ports, hold) => reply(stream, self.set_faults(caller, &ports, hold)),
             Request::Faults(ports) => {
                 let reports = self.ports().report(&ports);
@@ -375,7 +375,7 @@ impl Node {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         for (path, tree) in paths.iter().zip(trees) {
             if path.is_absolute() && !shared.iter().any(|s| path.starts_with(s)) {
-                root::attach(tree, path)?;
+                root::attach_here(tree, path)?;
                 mounts::detach_copies(path);
                 shared.push(path.clone());
             }
@@ -400,12 +400,24 @@ impl Node {
     }
 
     /// Watches over a job until the client releases it or goes away.
-    fn lease(&self, stream: &UnixStream, caller: &Caller, job: &str) -> io::Result<()> {
+    fn lease(
+        &self,
+        stream: &UnixStream,
+        caller: &Caller,
+        job: &str,
+        room: &Room<'_>,
+    ) -> io::Result<()> {
         if job.len() > JOB_LEN_MAX {
             return reply(stream, Err(Error::new("the job's mark is too long")));
         }
-        if let Err(error) = self.jobs.lease(job) {
-            return reply(stream, Err(self.blind(&error)));
+        match self.jobs.lease(job, caller.uid, &|len| room.take(len)) {
+            Ok(true) => {}
+            Ok(false) => {
+                let sentence = "your files in /dev/shm on this node are too many for another job; \
+                                remove those that no program needs";
+                return reply(stream, Err(Error::new(sentence)));
+            }
+            Err(error) => return reply(stream, Err(self.blind(&error))),
         }
         let mut outcome = reply(stream, Ok(()));
         let ended = stuck::watch(stream, job, caller.uid);

@@ -73,7 +73,10 @@ impl Detour {
         let mut buffer = vec![0; FRAME_LEN_MAX];
         loop {
             self.wait();
-            while let Some(len) = self.receive(&mut buffer) {
+            // Who sends without end does not keep those that are due from leaving.
+            while self.held.len() < 2 * HELD_MAX
+                && let Some(len) = self.receive(&mut buffer)
+            {
                 self.serial += 1;
                 let wait = match self.held.len() < HELD_MAX {
                     true => hold().mul_f64(self.share()),
