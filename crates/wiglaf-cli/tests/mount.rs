@@ -1,6 +1,10 @@
 //! A node's folder, mounted: programs that know nothing of Wiglaf work on it.
 
 mod common;
+#[path = "mount/endings.rs"]
+mod endings;
+#[path = "mount/names.rs"]
+mod names;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -10,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use common::{Site, eventually, processes_with};
+use common::Site;
 
 /// A mount on this machine, whose process is ours.
 struct Mount<'a> {
@@ -78,9 +82,6 @@ fn site() -> Option<Place> {
     Some(Place { site: Site::up(&[])?, _turn: turn })
 }
 
-/// Ends the file servers of a node.
-const KILL_SERVER: &str = "kill -9 $(pgrep -x -f '/usr/bin/wiglaf serve-files')";
-
 /// What a script says that must go well.
 #[track_caller]
 fn sh(dir: &Path, script: &str) -> String {
@@ -140,73 +141,6 @@ fn unmodified_programs_work_on_it() {
         println!("not tried: there is no git");
     }
     mount.umount();
-}
-
-#[test]
-fn files_outlive_their_names_and_renames_replace() {
-    let Some(site) = site() else { return };
-    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
-    let mut file = fs::File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(mount.path("f"));
-    let file = file.as_mut().unwrap();
-    file.write_all(b"first").unwrap();
-    fs::remove_file(mount.path("f")).unwrap();
-    assert!(!mount.path("f").exists());
-    fs::write(mount.path("f"), "another").unwrap();
-    file.write_all(b" and more").unwrap();
-    file.seek(SeekFrom::Start(0)).unwrap();
-    let mut text = String::new();
-    file.read_to_string(&mut text).unwrap();
-    assert_eq!(text, "first and more");
-    assert_eq!(file.metadata().unwrap().len(), 14);
-    file.set_len(5).unwrap();
-    assert_eq!(file.metadata().unwrap().len(), 5);
-
-    // As an editor saves: what was open keeps what it had.
-    let mut old = fs::File::open(mount.path("f")).unwrap();
-    fs::write(mount.path("f~"), "saved").unwrap();
-    fs::rename(mount.path("f~"), mount.path("f")).unwrap();
-    assert_eq!(fs::read_to_string(mount.path("f")).unwrap(), "saved");
-    text.clear();
-    old.read_to_string(&mut text).unwrap();
-    assert_eq!((text.as_str(), old.metadata().unwrap().len()), ("another", 7));
-
-    // What is open in a folder goes on when the folder is renamed.
-    fs::create_dir_all(mount.path("d/e")).unwrap();
-    fs::write(mount.path("d/e/g"), "deep").unwrap();
-    let deep = fs::File::open(mount.path("d/e/g")).unwrap();
-    fs::rename(mount.path("d"), mount.path("h")).unwrap();
-    deep.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    assert_eq!(site.sh("node2", "stat -c %a /scratch/h/e/g"), "600\n");
-    let error = fs::remove_dir(mount.path("h")).unwrap_err();
-    assert_eq!(error.raw_os_error(), Some(39), "{error}");
-
-    let busy = site.wiglaf(&["umount", mount.dir.to_str().unwrap()]);
-    busy.expect_sentence(1, "is in use");
-    drop((deep, old));
-    fs::remove_dir_all(mount.path("h")).unwrap();
-    let script = "import mmap,os,sys\n\
-        f=open(sys.argv[1],'r+b'); m=mmap.mmap(f.fileno(),0)\n\
-        assert m[:5]==b'saved',m[:]; m[0:1]=b'S'; m.flush(); m.close(); f.close()\n\
-        assert open(sys.argv[1],'rb').read()==b'Saved'";
-    if let Ok(done) = Command::new("python3").args(["-c", script]).arg(mount.path("f")).output() {
-        assert!(done.status.success(), "{done:?}");
-        assert_eq!(site.sh("node2", "cat /scratch/f"), "Saved");
-    } else {
-        println!("not tried: mapped files (there is no python3)");
-    }
-    file.sync_all().unwrap();
-    text.clear();
-    file.seek(SeekFrom::Start(0)).unwrap();
-    file.read_to_string(&mut text).unwrap();
-    assert_eq!(text, "first");
-    let _ = file;
-    mount.site.wiglaf(&["umount", "--lazy", mount.dir.to_str().unwrap()]).expect_success();
-    let _ = mount.process.kill();
 }
 
 #[test]
@@ -282,148 +216,6 @@ fn file_systems_below_a_mount_are_told_apart() {
 }
 
 #[test]
-fn a_second_name_is_that_of_the_file_that_was_meant() {
-    let Some(site) = site() else { return };
-    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
-    site.sh("node2", "cd /scratch; echo first > f");
-    let open = fs::File::open(mount.path("f")).unwrap();
-    let own = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&open)));
-    let link = |to: &str| {
-        use rustix::fs::{AtFlags, CWD, linkat};
-        linkat(CWD, &own, CWD, mount.path(to), AtFlags::SYMLINK_FOLLOW)
-    };
-    link("good").unwrap();
-    assert_eq!(site.sh("node2", "cat /scratch/good"), "first\n");
-    // The name that it was opened by is another file's now.
-    site.sh("node2", "cd /scratch; mv f old; echo second > f");
-    assert_eq!(link("wrong"), Err(rustix::io::Errno::STALE));
-    assert_eq!(site.sh("node2", "cd /scratch; ls; cat good old"), "f\ngood\nold\nfirst\nfirst\n");
-    drop(open);
-    mount.umount();
-}
-
-/// Who holds a folder holds that one, whatever another node has put in its place.
-#[test]
-fn nothing_is_done_in_a_folder_that_took_anothers_place() {
-    use rustix::fs::{AtFlags, Mode, OFlags, fsync, mkdirat, openat, unlinkat};
-    let Some(site) = site() else { return };
-    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
-    let open = |name: &str| fs::File::open(mount.path(name)).unwrap();
-    // Each way in is tried first by one of them.
-    let names = ["unlink", "make", "create", "list", "sync"];
-    site.sh("node2", &format!("cd /scratch; mkdir link v {}; touch v/x", names.join(" ")));
-    let (linked, folders) = (open("link"), names.map(open));
-    let script = "cd /scratch; for d; do mv $d old-$d; mkdir $d; touch $d/x; done; \
-                  mv link old-link; ln -s v link; touch old-link/x";
-    site.sh("node2", &format!("set -- {}; {script}", names.join(" ")));
-    // Links are never followed below the mount's root, however short ago they came to be.
-    let stale = Err(rustix::io::Errno::STALE);
-    assert_eq!(unlinkat(&linked, "x", AtFlags::empty()), stale);
-    // What was found is believed for a tenth of a second.
-    std::thread::sleep(std::time::Duration::from_millis(150));
-    let (dir, new) = (OFlags::DIRECTORY, OFlags::CREATE | OFlags::WRONLY);
-    let rwx = Mode::RWXU;
-    let [unlink, make, create, list, sync] = folders.each_ref();
-    assert_eq!(unlinkat(unlink, "x", AtFlags::empty()), stale);
-    assert_eq!(mkdirat(make, "y", rwx), stale);
-    assert_eq!(openat(create, "y", new, rwx).map(drop), stale);
-    assert_eq!(openat(list, ".", dir, rwx).map(drop), stale);
-    assert_eq!(fsync(sync), stale);
-    assert_eq!(unlinkat(&linked, "x", AtFlags::empty()), stale);
-    let wanted = names.iter().fold("v/x\n".to_owned(), |all, name| format!("{all}{name}/x\n"));
-    let script = format!("cd /scratch; for d in v {}; do ls -d $d/*; done", names.join(" "));
-    assert_eq!(site.sh("node2", &script), wanted);
-    // By its name the new one is found.
-    fs::remove_file(mount.path("unlink/x")).unwrap();
-    fs::remove_file(mount.path("link/x")).unwrap();
-    assert_eq!(site.sh("node2", "cd /scratch; ls v unlink"), "unlink:\n\nv:\n");
-    drop((linked, folders));
-    mount.umount();
-}
-
-/// Who has a file open changes that one, with or without a name.
-#[test]
-fn an_open_file_is_changed_also_when_its_name_is_gone() {
-    use rustix::fs::{Mode, Timespec, Timestamps, fchmod, fstat, futimens};
-    let Some(site) = site() else { return };
-    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
-    let names = ["own", "theirs", "replaced"];
-    let files = names.map(|name| fs::File::create_new(mount.path(name)).unwrap());
-    fs::remove_file(mount.path("own")).unwrap();
-    let script = "cd /scratch; rm theirs; mv replaced old; echo new > replaced; chmod 640 replaced";
-    site.sh("node2", script);
-    let at = |tv_sec| Timespec { tv_sec, tv_nsec: 7 };
-    let times = Timestamps { last_access: at(1_000_000_000), last_modification: at(1_100_000_000) };
-    for (name, file) in names.iter().zip(&files) {
-        assert_eq!(fchmod(file, Mode::from_raw_mode(0o604)), Ok(()), "{name}");
-        assert_eq!(futimens(file, &times), Ok(()), "{name}");
-        let found = fstat(file).unwrap();
-        assert_eq!((found.st_mode & 0o7777, found.st_mtime), (0o604, 1_100_000_000), "{name}");
-    }
-    let said = site.sh("node2", "cd /scratch; stat -c '%a %n' *; stat -c '%X %Y' old");
-    assert_eq!(said, "604 old\n640 replaced\n1000000000 1100000000\n");
-    drop(files);
-    mount.umount();
-}
-
-#[test]
-fn a_file_that_took_anothers_place_is_not_emptied() {
-    let Some(site) = site() else { return };
-    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
-    site.sh("node2", "cd /scratch; echo first > f; echo kept > g");
-    let own = |open: &fs::File| {
-        PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(open)))
-    };
-    let open = fs::File::open(mount.path("f")).unwrap();
-    let linked = fs::File::open(mount.path("g")).unwrap();
-    site.sh("node2", "cd /scratch; mv f old; echo second > f; mv g target; ln -s target g");
-    let truncate = |open: &fs::File| {
-        let outcome = fs::File::options().write(true).truncate(true).open(own(open));
-        outcome.map(drop).map_err(|error| error.raw_os_error())
-    };
-    assert_eq!(truncate(&open), Err(Some(116)));
-    assert_eq!(truncate(&linked), Err(Some(116)));
-    assert_eq!(site.sh("node2", "cd /scratch; cat f old target"), "second\nfirst\nkept\n");
-    drop((open, linked));
-    // What is meant is emptied, also by who only reads.
-    fs::File::create(mount.path("f")).unwrap();
-    let read = fs::File::options().read(true).custom_flags(0o1000).open(mount.path("old"));
-    read.unwrap();
-    assert_eq!(site.sh("node2", "cd /scratch; cat f old; stat -c %s f old"), "0\n0\n");
-    mount.umount();
-}
-
-/// Others ask for a name, which was there and is not, while it is made again.
-#[test]
-fn a_file_that_was_just_made_keeps_its_name() {
-    let Some(site) = site() else { return };
-    site.sh("node2", "mkdir /scratch/d");
-    let one = Mount::new(&site, "node2:/scratch/d", &[]);
-    let other = Mount::new(&site, "node2:/scratch", &[]);
-    let done = std::sync::atomic::AtomicBool::new(false);
-    let is_done = || done.load(std::sync::atomic::Ordering::Relaxed);
-    let failed = std::thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                while !is_done() {
-                    let _ = fs::metadata(one.path("f"));
-                }
-            });
-        }
-        let mut failed = 0;
-        for _ in 0..3000 {
-            let file = fs::File::create_new(one.path("f")).unwrap();
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-            failed += u32::from(file.set_permissions(mode).is_err());
-            fs::remove_file(other.path("d/f")).unwrap();
-        }
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
-        failed
-    });
-    assert_eq!(failed, 0, "files that had lost their names");
-}
-
-#[test]
 fn two_nodes_see_each_others_writes() {
     let Some(site) = site() else { return };
     let mount = Mount::new(&site, "node2:/scratch", &[]);
@@ -484,91 +276,6 @@ fn locks_are_refused_or_right() {
     let check = sql(&mount.path("db2"), "pragma integrity_check; select count(*) from t;");
     assert_eq!(check, (true, "ok\n2\n".to_owned()));
     mount.umount();
-}
-
-#[test]
-fn a_dead_server_is_an_error_and_the_mount_ends() {
-    let Some(site) = site() else { return };
-    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
-    fs::write(mount.path("f"), "kept").unwrap();
-    let mut open = fs::File::open(mount.path("f")).unwrap();
-    site.sh("node2", KILL_SERVER);
-    // EIO for what was under way, ENOTCONN when the connection has ended.
-    let is_over = |error: std::io::Error| {
-        assert!([5, 103, 107].contains(&error.raw_os_error().unwrap()), "{error}");
-    };
-    is_over(fs::read(mount.path("f")).unwrap_err());
-    is_over(open.read(&mut [0; 4]).unwrap_err());
-    drop(open);
-    assert_eq!(mount.process.wait().unwrap().code(), Some(1));
-    // Nothing is written below it meanwhile.
-    is_over(fs::write(mount.path("g"), "lost").unwrap_err());
-    assert_eq!(site.sh("node2", "cd /scratch; cat *"), "kept");
-    let mut again = Mount::new(&site, "node2:/scratch", &[]);
-    assert_eq!(fs::read_to_string(again.path("f")).unwrap(), "kept");
-
-    // Its own death, and the broom.
-    site.sh("node2", "kill -9 $(pgrep -f '[w]iglaf mount --connected')");
-    again.process.wait().unwrap();
-    let said = site.wiglaf(&["reset"]).expect_success().stdout;
-    let _ = said;
-    assert_eq!(fs::read_dir(&again.dir).unwrap().count(), 0);
-
-    for (what, why) in [
-        ("node2:/etc", "the path is in no folder that its node exports"),
-        ("node2:/scratch/no", "No such file or directory"),
-        ("node2:/scratch/f", "it is not a folder"),
-        ("node9:/scratch", "the cluster `default` has no node node9"),
-        ("node2", "is not NODE:/PATH"),
-    ] {
-        let said = site.wiglaf(&["mount", what, again.dir.to_str().unwrap()]);
-        said.expect_sentence(1, why);
-    }
-    let refused = site.wiglaf(&["umount", again.dir.to_str().unwrap()]);
-    refused.expect_sentence(1, "nothing of Wiglaf's is mounted on");
-    eventually("no server is left", || site.strays() == 0);
-    assert!(processes_with(&again.dir).is_empty());
-}
-
-#[test]
-fn every_way_to_end_a_mount_ends_it() {
-    let Some(site) = site() else { return };
-    let is_empty = |dir: &Path| fs::read_dir(dir).unwrap().count() == 0;
-    // A signal.
-    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
-    fs::write(mount.path("f"), "f").unwrap();
-    sh(&site.work(), &format!("kill -INT {}", mount.process.id()));
-    assert!(mount.process.wait().unwrap().success());
-    assert!(is_empty(&mount.dir));
-    // The usual command, also where there is only umount(8).
-    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
-    let dir = mount.dir.to_str().unwrap();
-    sh(
-        &site.work(),
-        &format!("if which fusermount3; then fusermount3 -u {dir}; else umount {dir}; fi"),
-    );
-    assert!(mount.process.wait().unwrap().success());
-    // In the background, with a copy of the mount in another namespace.
-    let said = site.wiglaf(&["mount", "--background", "node2:/scratch", dir]).expect_success();
-    assert!(said.stdout.contains("is mounted on"), "{said:?}");
-    let mut copy = Command::new("unshare").args(["-m", "sleep", "60"]).spawn().unwrap();
-    eventually("the copy is made", || {
-        let table = format!("/proc/{}/mountinfo", copy.id());
-        fs::read_link(format!("/proc/{}/ns/mnt", copy.id())).ok()
-            != fs::read_link("/proc/self/ns/mnt").ok()
-            && fs::read_to_string(table).is_ok_and(|table| table.contains(dir))
-    });
-    let again = site.wiglaf(&["mount", "node2:/scratch", dir]);
-    again.expect_sentence(1, "something is mounted on");
-    site.wiglaf(&["umount", dir]).expect_success();
-    eventually("its process has ended", || processes_with(&mount.dir).is_empty());
-    copy.kill().unwrap();
-    copy.wait().unwrap();
-    // With the cluster.
-    site.wiglaf(&["mount", "--background", "node2:/scratch", dir]).expect_success();
-    site.wiglaf(&["down"]).expect_success();
-    assert!(is_empty(&mount.dir));
-    eventually("its process has ended", || processes_with(&mount.dir).is_empty());
 }
 
 #[test]
@@ -672,50 +379,4 @@ fn what_is_refused_has_its_errno() {
     assert!(String::from_utf8_lossy(&other.stderr).contains("Permission denied"), "{other:?}");
     mount.umount();
     site.sh("node2", "umount /scratch/full");
-}
-
-#[test]
-fn two_writers_and_a_server_that_dies_under_one() {
-    let Some(site) = site() else { return };
-    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
-    // Each line is whole, though both append.
-    let append =
-        "i=0; while [ $i -lt 300 ]; do echo \"$0 $i of three hundred\"; i=$((i+1)); done >> log";
-    let here = Command::new("sh").args(["-c", append, "here"]).current_dir(&mount.dir).spawn();
-    let there = format!("cd /scratch; sh -c '{append}' there");
-    site.sh("node2", &there);
-    assert!(here.unwrap().wait().unwrap().success());
-    let log = fs::read_to_string(mount.path("log")).unwrap();
-    for who in ["here", "there"] {
-        let own: Vec<_> = log.lines().filter(|line| line.starts_with(who)).collect();
-        let wanted = (0..300).map(|i| format!("{who} {i} of three hundred"));
-        assert!(own.iter().copied().eq(wanted), "{own:?}");
-    }
-    assert_eq!(log.lines().count(), 600);
-
-    // What was on disk stays; the write that was under way is an error.
-    let mut file = fs::File::create(mount.path("big")).unwrap();
-    file.write_all(&[b'a'; 3 << 20]).unwrap();
-    file.sync_all().unwrap();
-    let writer = std::thread::spawn(move || {
-        let mut said: u64 = 3 << 20;
-        loop {
-            match file.write(&[b'b'; 1 << 20]) {
-                Ok(count) => said += count as u64,
-                Err(why) => return (said, why.raw_os_error()),
-            }
-            // It goes round, so that the disk is not filled.
-            if said > 64 << 20 {
-                file.seek(SeekFrom::Start(3 << 20)).unwrap();
-                said = 64 << 20;
-            }
-        }
-    });
-    eventually("it writes", || fs::metadata(mount.path("big")).unwrap().len() > 8 << 20);
-    site.sh("node2", KILL_SERVER);
-    let (_, why) = writer.join().unwrap();
-    assert!([5, 103, 107].contains(&why.unwrap()), "{why:?}");
-    assert_eq!(mount.process.wait().unwrap().code(), Some(1));
-    let kept = site.sh("node2", "head -c 3145728 /scratch/big | tr -d a | wc -c; tail -c +3145729 /scratch/big | tr -d b | wc -c");
-    assert_eq!(kept, "0\n0\n");
 }

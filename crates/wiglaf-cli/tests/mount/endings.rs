@@ -1,0 +1,143 @@
+//! Servers that die, and every way to end a mount.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{eventually, processes_with};
+use crate::{Mount, sh, site};
+
+/// Ends the file servers of a node.
+const KILL_SERVER: &str = "kill -9 $(pgrep -x -f '/usr/bin/wiglaf serve-files')";
+
+#[test]
+fn a_dead_server_is_an_error_and_the_mount_ends() {
+    let Some(site) = site() else { return };
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    fs::write(mount.path("f"), "kept").unwrap();
+    let mut open = fs::File::open(mount.path("f")).unwrap();
+    site.sh("node2", KILL_SERVER);
+    // EIO for what was under way, ENOTCONN when the connection has ended.
+    let is_over = |error: std::io::Error| {
+        assert!([5, 103, 107].contains(&error.raw_os_error().unwrap()), "{error}");
+    };
+    is_over(fs::read(mount.path("f")).unwrap_err());
+    is_over(open.read(&mut [0; 4]).unwrap_err());
+    drop(open);
+    assert_eq!(mount.process.wait().unwrap().code(), Some(1));
+    // Nothing is written below it meanwhile.
+    is_over(fs::write(mount.path("g"), "lost").unwrap_err());
+    assert_eq!(site.sh("node2", "cd /scratch; cat *"), "kept");
+    let mut again = Mount::new(&site, "node2:/scratch", &[]);
+    assert_eq!(fs::read_to_string(again.path("f")).unwrap(), "kept");
+
+    // Its own death, and the broom.
+    site.sh("node2", "kill -9 $(pgrep -f '[w]iglaf mount --connected')");
+    again.process.wait().unwrap();
+    let said = site.wiglaf(&["reset"]).expect_success().stdout;
+    let _ = said;
+    assert_eq!(fs::read_dir(&again.dir).unwrap().count(), 0);
+
+    for (what, why) in [
+        ("node2:/etc", "the path is in no folder that its node exports"),
+        ("node2:/scratch/no", "No such file or directory"),
+        ("node2:/scratch/f", "it is not a folder"),
+        ("node9:/scratch", "the cluster `default` has no node node9"),
+        ("node2", "is not NODE:/PATH"),
+    ] {
+        let said = site.wiglaf(&["mount", what, again.dir.to_str().unwrap()]);
+        said.expect_sentence(1, why);
+    }
+    let refused = site.wiglaf(&["umount", again.dir.to_str().unwrap()]);
+    refused.expect_sentence(1, "nothing of Wiglaf's is mounted on");
+    eventually("no server is left", || site.strays() == 0);
+    assert!(processes_with(&again.dir).is_empty());
+}
+
+#[test]
+fn every_way_to_end_a_mount_ends_it() {
+    let Some(site) = site() else { return };
+    let is_empty = |dir: &Path| fs::read_dir(dir).unwrap().count() == 0;
+    // A signal.
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    fs::write(mount.path("f"), "f").unwrap();
+    sh(&site.work(), &format!("kill -INT {}", mount.process.id()));
+    assert!(mount.process.wait().unwrap().success());
+    assert!(is_empty(&mount.dir));
+    // The usual command, also where there is only umount(8).
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    let dir = mount.dir.to_str().unwrap();
+    sh(
+        &site.work(),
+        &format!("if which fusermount3; then fusermount3 -u {dir}; else umount {dir}; fi"),
+    );
+    assert!(mount.process.wait().unwrap().success());
+    // In the background, with a copy of the mount in another namespace.
+    let said = site.wiglaf(&["mount", "--background", "node2:/scratch", dir]).expect_success();
+    assert!(said.stdout.contains("is mounted on"), "{said:?}");
+    let mut copy = Command::new("unshare").args(["-m", "sleep", "60"]).spawn().unwrap();
+    eventually("the copy is made", || {
+        let table = format!("/proc/{}/mountinfo", copy.id());
+        fs::read_link(format!("/proc/{}/ns/mnt", copy.id())).ok()
+            != fs::read_link("/proc/self/ns/mnt").ok()
+            && fs::read_to_string(table).is_ok_and(|table| table.contains(dir))
+    });
+    let again = site.wiglaf(&["mount", "node2:/scratch", dir]);
+    again.expect_sentence(1, "something is mounted on");
+    site.wiglaf(&["umount", dir]).expect_success();
+    eventually("its process has ended", || processes_with(&mount.dir).is_empty());
+    copy.kill().unwrap();
+    copy.wait().unwrap();
+    // With the cluster.
+    site.wiglaf(&["mount", "--background", "node2:/scratch", dir]).expect_success();
+    site.wiglaf(&["down"]).expect_success();
+    assert!(is_empty(&mount.dir));
+    eventually("its process has ended", || processes_with(&mount.dir).is_empty());
+}
+
+#[test]
+fn two_writers_and_a_server_that_dies_under_one() {
+    let Some(site) = site() else { return };
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    // Each line is whole, though both append.
+    let append =
+        "i=0; while [ $i -lt 300 ]; do echo \"$0 $i of three hundred\"; i=$((i+1)); done >> log";
+    let here = Command::new("sh").args(["-c", append, "here"]).current_dir(&mount.dir).spawn();
+    let there = format!("cd /scratch; sh -c '{append}' there");
+    site.sh("node2", &there);
+    assert!(here.unwrap().wait().unwrap().success());
+    let log = fs::read_to_string(mount.path("log")).unwrap();
+    for who in ["here", "there"] {
+        let own: Vec<_> = log.lines().filter(|line| line.starts_with(who)).collect();
+        let wanted = (0..300).map(|i| format!("{who} {i} of three hundred"));
+        assert!(own.iter().copied().eq(wanted), "{own:?}");
+    }
+    assert_eq!(log.lines().count(), 600);
+
+    // What was on disk stays; the write that was under way is an error.
+    let mut file = fs::File::create(mount.path("big")).unwrap();
+    file.write_all(&[b'a'; 3 << 20]).unwrap();
+    file.sync_all().unwrap();
+    let writer = std::thread::spawn(move || {
+        let mut said: u64 = 3 << 20;
+        loop {
+            match file.write(&[b'b'; 1 << 20]) {
+                Ok(count) => said += count as u64,
+                Err(why) => return (said, why.raw_os_error()),
+            }
+            // It goes round, so that the disk is not filled.
+            if said > 64 << 20 {
+                file.seek(SeekFrom::Start(3 << 20)).unwrap();
+                said = 64 << 20;
+            }
+        }
+    });
+    eventually("it writes", || fs::metadata(mount.path("big")).unwrap().len() > 8 << 20);
+    site.sh("node2", KILL_SERVER);
+    let (_, why) = writer.join().unwrap();
+    assert!([5, 103, 107].contains(&why.unwrap()), "{why:?}");
+    assert_eq!(mount.process.wait().unwrap().code(), Some(1));
+    let kept = site.sh("node2", "head -c 3145728 /scratch/big | tr -d a | wc -c; tail -c +3145729 /scratch/big | tr -d b | wc -c");
+    assert_eq!(kept, "0\n0\n");
+}
