@@ -165,3 +165,21 @@ pub(crate) struct NodeInitArgs {
     /// Shown in process lists; the rest comes on standard input
     node: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clap breaks what is longer, and a column of examples looks broken then.
+    #[test]
+    fn every_line_of_help_fits_a_terminal() {
+        fn check(command: &clap::Command) {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in text.lines() {
+                assert!(line.chars().count() <= 80, "{}: {line}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+}

@@ -40,8 +40,8 @@ Examples:
                                          Wiglaf's links beside each other
   wiglaf bench pingpong --wire direct    on a cable, without a switch
   wiglaf bench pingpong --same-node      shared memory, beside vader and UCX
-  wiglaf bench bandwidth                 windows of 64 messages, 8 B to 4 MiB, one
-                                         way and both ways; rate of short ones
+  wiglaf bench bandwidth                 windows of 64 messages, 8 B to 4 MiB,
+                                         one way and both; rate of short ones
   wiglaf bench bandwidth --single-frames the same without GSO, TSO, GRO
   wiglaf bench shaped                    ports of 1 Gbit/s, MTU 1500 and 9000
   wiglaf bench loss                      the same with 1 % of the frames lost
@@ -52,7 +52,7 @@ Examples:
   wiglaf bench memory                    of peers, and of unexpected messages
   wiglaf bench ring --ranks 4 --nodes 4  ranks that share cores
   wiglaf bench hostile                   a stream under a stranger's flood
-  wiglaf bench all --minutes 20          everything, and one table of all figures
+  wiglaf bench all --minutes 20          everything, and a table of all figures
   wiglaf bench applications              whole programs, serial, TCP, Wiglaf
   wiglaf bench files --quick             remote files: Wiglaf, sshfs, NFS
   wiglaf bench transformation            what they are worth to a program
@@ -220,11 +220,12 @@ struct Common {
     #[arg(long, value_enum)]
     wire: Option<WireArg>,
 
-    /// Rate of each port of the switch, such as 1gbit [default: as it is]
+    /// Rate of each port of the switch, such as 1gbit [default: as it is; 1gbit for shaped, loss,
+    /// incast and flow-control]
     #[arg(long, value_name = "RATE", value_parser = Rate::parse)]
     rate: Option<Rate>,
 
-    /// MTU of every interface [default: as it is, else 1500]
+    /// MTU of every interface [default: as it is, else 1500; 1500 and 9000 for shaped]
     #[arg(long, value_name = "BYTES")]
     mtu: Option<u32>,
 

@@ -33,7 +33,7 @@ datagrams of a real wire; UDP checksums that a card would compute are 0. Ranks
 of one node that talk through shared memory are not on the wire. A capture takes
 processor time from the job. The dissector is in share/wireshark/wiglaf.lua.
 
-Comments name the ranks, as far as `wiglaf stats` sees them.";
+Needs root. Comments name the ranks, as far as `wiglaf stats` sees them.";
 
 /// How every datagram of Wiglaf begins: magic and version.
 const FIRST: [u8; 2] = [0x57, 1];

@@ -23,9 +23,9 @@ On a node of an emulated cluster, the variables also let mpirun reach the other
 nodes. The secret of the job (WIGLAF_KEY) is drawn anew at every call.
 
 Open MPI's mpirun hands the variables on through OMPI_MCA_mca_base_env_list,
-which does not go together with its option -x; MPICH's mpiexec through HYDRA_ENV;
-Intel MPI's hands all of its environment on. Where an MPI has a folder of its
-own, its `bin` comes first in PATH.";
+which does not go together with its option -x; MPICH's mpiexec through
+HYDRA_ENV; Intel MPI's hands all of its environment on. Where an MPI has a
+folder of its own, its `bin` comes first in PATH.";
 
 /// Print the environment that makes your own mpirun or mpiexec use Wiglaf
 #[derive(Debug, clap::Args)]

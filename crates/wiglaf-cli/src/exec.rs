@@ -16,11 +16,11 @@ use crate::run::parse_hosts;
 
 const HELP: &str = "\
 Examples:
-  wiglaf exec -w 'node[1-2]' -- hostname     equal outputs are shown once
-  wiglaf exec -- uptime                      on all nodes
-  wiglaf exec -L -- ping -c 3 node1          line by line, with the node in front
-  wiglaf exec -w node1 -- bash               on one node: like ssh, with a terminal
-  wiglaf exec -w switch -- tc -s qdisc       inside the emulated switch
+  wiglaf exec -w 'node[1-2]' -- hostname  equal outputs are shown once
+  wiglaf exec -- uptime                   on all nodes
+  wiglaf exec -L -- ping -c 3 node1       line by line, with the node in front
+  wiglaf exec -w node1 -- bash            on one node: like ssh, with a terminal
+  wiglaf exec -w switch -- tc -s qdisc    inside the emulated switch
 
 The exit status is the largest of all nodes.";
 

@@ -21,11 +21,11 @@ Examples:
   wiglaf links measure      measure every link between the first two nodes
   wiglaf links              show what was measured
 
-`--link auto` takes packet, or else udp, until the links have been measured. Then
-it takes the link that comes closest to the best one for frames of every length
-and for streams, and the next best where that cannot be had. The measurement is
-kept in the cluster's state folder. It holds for the kernel, the driver and the
-MTU that it was made with, and until `wiglaf down`.
+`--link auto` takes packet, or else udp, until the links have been measured.
+Then it takes the link that comes closest to the best one for frames of every
+length and for streams, and the next best where that cannot be had. The
+measurement is kept in the cluster's state folder. It holds for the kernel, the
+driver and the MTU that it was made with, and until `wiglaf down`.
 
 `behind` says by how much a link's worst figure is worse than the best link's.";
 

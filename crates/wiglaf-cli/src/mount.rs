@@ -31,8 +31,8 @@ so on standard output when it can be used. Ctrl-C, `wiglaf umount`, `fusermount3
 mounted. What another node writes is seen at once.
 
 When the file server dies, the command ends, and the folder gives ENOTCONN
-(Transport endpoint is not connected) rather than what lies below it, until it is
-taken away or mounted again.
+(Transport endpoint is not connected) rather than what lies below it, until it
+is taken away or mounted again.
 
 Locks are refused (ENOLCK), as other nodes would not know of them. With
 --local-locks this machine keeps them: right as long as everybody who locks

@@ -27,7 +27,7 @@ Examples:
   wiglaf run --fortran-true=-1 -- ./prog     its compiler stores .TRUE. as -1
   wiglaf run --mpi mpich -- ./hello          a program built with MPICH
   wiglaf run --mpi mpich@4.3 -- ./hello      on that version of it
-  wiglaf run --user ann -- ./hello           as an ordinary user (docs/helper.md)
+  wiglaf run --user ann -- ./hello           as that user (docs/helper.md)
   wiglaf run --mpi none -- ./am_program      no MPI; peers in WIGLAF_PEERS
 
 With no cluster up, the default one is started first. The program is started

@@ -31,9 +31,10 @@ each the long job's memory and descriptors are looked at, those of what keeps
 the nodes, and /dev/shm.
 
 Whether something grows is judged by the second half of the run: by the median
-of all slopes and its 99 % interval (Sen 1968). The exit status is 1 if something
-grew, a byte was wrong, or a job failed that nobody killed. The table goes to
-standard output, soak.json and soak.svg to --output. Needs root and Open MPI.";
+of all slopes and its 99 % interval (Sen 1968). The exit status is 1 if
+something grew, a byte was wrong, or a job failed that nobody killed. The table
+goes to standard output, soak.json and soak.svg to --output. Needs root and Open
+MPI.";
 
 /// Run mixed jobs under faults for a long time, and look for growth
 #[derive(Debug, clap::Args)]

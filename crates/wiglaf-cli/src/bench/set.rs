@@ -250,9 +250,9 @@ Examples:
   wiglaf bench oversubscribed --ranks 6 --repeats 3
   wiglaf bench oversubscribed --quick
 
-Ring, all-to-all and Quantum ESPRESSO; each also beside a program that computes
-on every core. There Quantum ESPRESSO runs over Wiglaf and over that rival that was
-the fastest without strangers: a run takes a minute.";
+Ring, all-to-all and Quantum ESPRESSO; each also beside a stranger, a program
+that computes, on every core. There Quantum ESPRESSO runs over Wiglaf and over
+that rival that was the fastest without strangers: a run takes a minute.";
 
 /// More ranks than cores, alone and beside strangers
 #[derive(Debug, clap::Args)]
