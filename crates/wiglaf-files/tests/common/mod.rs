@@ -14,6 +14,9 @@ pub(crate) fn target() -> PathBuf {
     deps.parent().and_then(Path::parent).unwrap().to_owned()
 }
 
+/// Exported, too: files may be longer there than on a disk.
+pub(crate) const SHM: &str = "/dev/shm";
+
 /// The folder that all servers of a test program export.
 pub(crate) fn base() -> &'static Path {
     static ONCE: Once = Once::new();
@@ -27,7 +30,7 @@ pub(crate) fn base() -> &'static Path {
     });
     ONCE.call_once(|| {
         let server = target().join("examples/server");
-        let command = format!("{} {}", server.display(), base.display());
+        let command = format!("{} {} {SHM}", server.display(), base.display());
         // SAFETY: every test begins here, and none reads the environment before
         // this has returned.
         unsafe {
