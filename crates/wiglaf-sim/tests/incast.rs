@@ -55,6 +55,23 @@ fn no_sender_is_left_behind_after_losses() {
     }
 }
 
+/// A packet that others have overtaken kept the only place of a narrow window, in which the front should
+/// have gone again; and the pause before a probe went on doubling where all that was under way had been
+/// lost before. One sender stood still for a second.
+#[test]
+fn no_sender_stands_still_behind_its_losses() {
+    for (every, length, message_len, seed) in
+        [(5, 2, 64 << 10, 12), (5, 2, 20 << 10, 12), (5, 3, 64 << 10, 13)]
+    {
+        let stall = Some(Stall { every: every * MS, length: length * MS, is_random: true });
+        let scenario = Incast { message_len, stall, ..Incast::new(8) };
+        let report = scenario.run(seed, 100 * MS, 300 * MS).unwrap();
+        let mean = report.received.iter().sum::<u64>() / 8;
+        let least = report.received.iter().min().unwrap();
+        assert!(*least > mean / 3, "seed {seed}: {report:?}");
+    }
+}
+
 #[test]
 fn a_settled_incast_overflows_no_queue() {
     let long = Incast::new(8).run(1, 100 * MS, 300 * MS).unwrap();

@@ -81,6 +81,8 @@ struct Newest {
     sent_once_at: Option<Instant>,
     /// The packet that was probed for, if it is among them.
     probed: Option<Probed>,
+    /// A packet is among them that others had overtaken and that was sent again.
+    was_lost: bool,
 }
 
 /// A packet that was probed for, and is acknowledged now.
@@ -287,6 +289,10 @@ impl<T> SendLane<T> {
                 self.probes = 0;
                 self.doubted = false;
                 self.sample(now, now - sent_at, held, rtt);
+            } else if newest.was_lost {
+                // Nobody probed for it: an answer to what was sent again, not too soon. Else a sender that
+                // has nothing but losses to send again would wait twice as long for each last one.
+                self.probes = 0;
             }
             self.congestion.acked(outcome.packets, self.was_full);
             if self.base >= self.round_end {
@@ -397,6 +403,7 @@ impl<T> SendLane<T> {
             }
             if !is_of_first {
                 self.newest_acked = self.newest_acked.max(transmission);
+                newest.was_lost |= was_flying && sent_once_at.is_none();
             }
         }
         self.flying -= u32::from(was_flying);
@@ -437,13 +444,26 @@ impl<T> SendLane<T> {
     /// When the lane wants attention: to send at its pace, to take a late
     /// packet for lost, or to probe.
     pub(crate) fn timeout(&self, rtt: &Rtt) -> Option<Instant> {
-        let Some(front) = self.packets.front() else { return self.paced_until };
-        let at = if self.is_overtaken(front) {
-            front.sent_at + rtt.reordering_timeout()
-        } else {
-            self.progress_at + rtt.probe_timeout(self.probes)
+        if self.packets.is_empty() {
+            return self.paced_until;
+        }
+        let at = match self.oldest_overtaken() {
+            Some(packet) => packet.sent_at + rtt.reordering_timeout(),
+            None => self.progress_at + rtt.probe_timeout(self.probes),
         };
         Some(self.paced_until.map_or(at, |paced| paced.min(at)))
+    }
+
+    /// Of the packets under way that others have overtaken the one that was sent first. It need not be
+    /// the front: that may wait to be sent again, for the room that this one takes.
+    fn oldest_overtaken(&self) -> Option<&Packet<T>> {
+        let front = self.packets.front()?;
+        // When the front is under way for the first time, all behind it are younger.
+        if front.state == State::Flying && !front.retransmitted {
+            return self.is_overtaken(front).then_some(front);
+        }
+        let overtaken = self.packets.iter().filter(|packet| self.is_overtaken(packet));
+        overtaken.min_by_key(|packet| packet.sent_at)
     }
 
     /// Whether a packet that was sent later has arrived.
@@ -456,8 +476,8 @@ impl<T> SendLane<T> {
     pub(crate) fn on_timeout(&mut self, now: Instant, rtt: &Rtt) -> bool {
         self.paced_until = self.paced_until.filter(|at| *at > now);
         let Some(front) = self.packets.front() else { return false };
-        if self.is_overtaken(front) {
-            if front.sent_at + rtt.reordering_timeout() <= now {
+        if let Some(packet) = self.oldest_overtaken() {
+            if packet.sent_at + rtt.reordering_timeout() <= now {
                 self.lose_late(now, rtt);
             }
             return false;
