@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::limits::{
     ABSENCE_FACTOR, ABSENCE_FADING, ABSENCE_MAX, ABSENCE_MIN, CWND_INITIAL, CWND_MIN_PARTS,
-    CWND_MIN_PARTS_UNDELAYED, DELAY_TARGET, DELAY_TARGET_FLOWS, LONG_WAY, LOOK_EVERY,
+    CWND_MIN_PARTS_UNDELAYED, DELAY_TARGET, DELAY_TARGET_FLOWS, LONG_WAY, LOOK_EVERY, LOOK_FIRST,
     LOOK_WINDOW_MIN, PARTS_PER_PACKET,
 };
 use crate::rtt::Waited;
@@ -65,6 +65,8 @@ pub(crate) struct Congestion {
     control: Control,
     /// The way is looked at again in this many rounds.
     rounds_until_look: u8,
+    /// And after that one in twice as many as this: who came when a queue stood is soon found out.
+    look_every: u8,
     /// What the window was, and the way, before the look that is under way.
     before_look: Option<(u32, u32)>,
 }
@@ -125,6 +127,7 @@ impl Congestion {
             delayed: false,
             control,
             rounds_until_look: 0,
+            look_every: LOOK_FIRST,
             before_look: None,
         }
     }
@@ -216,7 +219,7 @@ impl Congestion {
     /// RFC 6817, section 4.4). So a long way is looked at with nothing of one's own before it (as by BBR's
     /// ProbeRTT), at once and then now and again. Many who come together look together.
     //= docs/protocol.md#41-congestion
-    //# A sender whose shortest round trip is above 400 us MUST look at it again with one packet of its own under way, at once and then every 128 rounds, unless its window is below 4 packets.
+    //# A sender whose shortest round trip is above 400 us MUST look at it again with one packet of its own under way, at once, after 8 rounds, and then after twice as many each time up to 128, unless its window is below 4 packets.
     fn looks_at_way(&mut self, way_ns: u32) -> bool {
         if let Some((window, before_ns)) = self.before_look.take() {
             self.window = match way_ns < before_ns / 4 * 3 {
@@ -233,7 +236,8 @@ impl Congestion {
             self.rounds_until_look -= 1;
             return false;
         }
-        self.rounds_until_look = LOOK_EVERY;
+        self.rounds_until_look = self.look_every;
+        self.look_every = self.look_every.saturating_mul(2).min(LOOK_EVERY);
         self.before_look = Some((self.window, way_ns));
         self.window = PARTS_PER_PACKET;
         true
@@ -358,17 +362,18 @@ mod tests {
     #[test]
     fn a_way_that_is_long_is_looked_at_now_and_then() {
         let mut congestion = congestion();
-        let mut looks = 0;
-        for _ in 0..1290 {
+        let mut looks = Vec::new();
+        for round in 0..500 {
             let before = congestion.packets();
             congestion.end_round(true, 5_000_000);
             if congestion.packets() == 1 {
-                looks += 1;
+                looks.push(round);
                 congestion.end_round(true, 5_000_000);
                 assert_eq!(congestion.packets(), before, "what it was");
             }
         }
-        assert_eq!(looks, 10);
+        let between: Vec<u32> = looks.windows(2).map(|two| two[1] - two[0] - 1).collect();
+        assert_eq!((looks[0], &between[..]), (0, &[8, 16, 32, 64, 128, 128][..]));
         let mut narrow = self::congestion();
         narrow.window = 3 * PARTS_PER_PACKET;
         narrow.end_round(false, 5_000_000);

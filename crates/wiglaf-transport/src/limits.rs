@@ -40,9 +40,11 @@ pub const DELAY_TARGET_FLOWS: Duration = Duration::from_micros(500);
 
 /// A way that takes longer may be a queue.
 pub const LONG_WAY: Duration = Duration::from_micros(400);
-/// Such ways are looked at every so many rounds, if the window is wider than so many packets.
+/// Such ways are looked at every so many rounds.
 pub const LOOK_EVERY: u8 = 128;
-/// See there.
+/// The second look comes after so many rounds, each further one after twice as many, up to that.
+pub const LOOK_FIRST: u8 = 8;
+/// Unless the window is narrower than so many packets.
 pub const LOOK_WINDOW_MIN: u32 = 4;
 
 /// What a process that was absent for longer received meanwhile does not say how long it was under way.
