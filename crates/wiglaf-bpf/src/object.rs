@@ -255,8 +255,10 @@ pub fn attachments_of(interface: u32) -> io::Result<Vec<Attachment>> {
         let mut attributes = syscall::ById { id: at.id, ..Default::default() };
         // SAFETY: there are no addresses among the attributes.
         let link = match unsafe { make(syscall::LINK_BY_ID, &mut attributes) } {
-            // It has gone meanwhile.
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => continue,
+            // It has gone meanwhile, or is being made and has no interface yet.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EAGAIN)) => {
+                continue;
+            }
             result => result?,
         };
         let mut info = syscall::LinkInfo::default();

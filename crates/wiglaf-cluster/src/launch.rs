@@ -310,7 +310,7 @@ impl Launch<'_> {
         vars.push((JOB_VAR.to_owned(), self.id.clone()));
         vars.extend(self.user_vars());
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-        vars.extend(mpi::forwarding(mpi.family, &vars, names, &user));
+        vars.extend(mpi::forwarding(mpi.family, true, &vars, names, &user));
 
         let slots = self.slots();
         let hosts = self.shapes.iter().map(|shape| shape.name.as_str()).zip(slots);
@@ -356,7 +356,7 @@ impl Launch<'_> {
                 .env("WIGLAF_RANK", rank.to_string())
                 .env("WIGLAF_SIZE", self.ranks.to_string())
                 .env("WIGLAF_PEERS", &peers)
-                .env("WIGLAF_KEY", &self.key)
+                .env(mpi::KEY_VAR, &self.key)
                 .env("WIGLAF_LINK", self.job.link.name())
                 .env(JOB_VAR, &self.id)
                 .envs(self.user_vars())

@@ -477,7 +477,7 @@ impl Sink for Books {
             }
             Assembly::Answer { id, got: payload.len() }
         } else if envelope.class.names_memory() {
-            let mut arriving = self.target.begin(envelope, total);
+            let mut arriving = self.target.first(peer, envelope, total);
             self.target.part(&mut arriving, 0, payload);
             Assembly::Remote { arriving, got: payload.len() }
         } else if let Some(receiving) = self.receiving(peer, envelope, total) {

@@ -334,7 +334,9 @@ impl NearSide {
                 self.tell_limit(lane, id);
             }
         }
-        found > 0 || (self.owing && self.pay(lane, books))
+        // Also while others find it busy: who is owed something may wait for nothing else.
+        let has_paid = self.owing && self.pay(lane, books);
+        found > 0 || has_paid
     }
 
     /// Gets a message that is wanted from its sender.

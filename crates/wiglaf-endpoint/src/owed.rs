@@ -63,6 +63,12 @@ impl Owed {
                 .is_none_or(|share| share.has_room() && share.waiting.is_empty())
     }
 
+    /// Whether something of `peer` waits: what comes behind it, and would find room, waits too. Initiators
+    /// that keep an order count on it that what they sent first is done first.
+    pub(crate) fn has_waiting(&self, peer: PeerId) -> bool {
+        self.waiting > 0 && self.shares.get(&peer).is_some_and(|share| !share.waiting.is_empty())
+    }
+
     /// So many bytes are kept for `peer` from now on.
     pub(crate) fn keep(&mut self, peer: PeerId, len: usize) {
         if len > UNCOUNTED_LEN {

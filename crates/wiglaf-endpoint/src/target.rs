@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use wiglaf_transport::PeerId;
+use wiglaf_transport::limits::UNASKED_LEN_MAX;
 use wiglaf_wire::{Class, Envelope};
 
 use crate::atomics::{Element, Function};
@@ -73,6 +74,11 @@ impl Target {
         self.replies.is_empty() && self.refunds.is_empty() && self.owed.is_idle()
     }
 
+    /// Whether an operation, which `needs_room` here, is not for now.
+    fn must_wait(&self, peer: PeerId, needs_room: bool) -> bool {
+        self.owed.has_waiting(peer) || needs_room && !self.owed.may_begin(peer)
+    }
+
     /// Takes an operation that is here as a whole, whose message is charged: carries it out, now or
     /// once there is room for its answer.
     pub(crate) fn take(
@@ -82,7 +88,7 @@ impl Target {
         payload: &[u8],
     ) -> Option<Completion> {
         let refund = payload.len() as u64;
-        if envelope.class == Class::Fetch && !self.owed.may_begin(peer) {
+        if self.must_wait(peer, envelope.class == Class::Fetch) {
             let (envelope, payload) = (*envelope, payload.to_vec());
             self.owed.wait(peer, Waiting::Here { envelope, payload, refund });
             return None;
@@ -100,7 +106,8 @@ impl Target {
         send_id: u32,
     ) -> Option<Arriving> {
         // The bytes of a write need no other room than the exposed memory.
-        if envelope.class != Class::Write && !self.owed.may_begin(peer) {
+        let needs_room = envelope.class != Class::Write;
+        if self.must_wait(peer, needs_room) {
             self.owed.wait(peer, Waiting::Announced { envelope: *envelope, total, send_id });
             return None;
         }
@@ -172,9 +179,18 @@ impl Target {
         self.exposed.check(envelope.tag, envelope.address, len, needed)
     }
 
-    /// The first part of an operation that comes in several; its bytes follow
+    /// The first part of an operation whose message is charged and comes in several; its bytes follow
     /// through [`Target::part`].
-    pub(crate) fn begin(&self, envelope: &Envelope, total: u64) -> Arriving {
+    pub(crate) fn first(&self, peer: PeerId, envelope: &Envelope, total: u64) -> Arriving {
+        if envelope.class == Class::Write && self.must_wait(peer, false) {
+            let bytes = vec![0; total.min(UNASKED_LEN_MAX) as usize];
+            return Arriving::Whole { envelope: *envelope, total, bytes };
+        }
+        self.begin(envelope, total)
+    }
+
+    /// The same of one that was announced.
+    fn begin(&self, envelope: &Envelope, total: u64) -> Arriving {
         let envelope = *envelope;
         if envelope.class == Class::Write {
             let grant = self.check(&envelope, total, Access::WRITE);

@@ -175,6 +175,11 @@ impl FrameSocket {
                 self.refused.collect(self.socket.as_fd());
                 Ok(None)
             }
+            // Anybody can report that something was too long. Of what is, each try says so.
+            Trouble::Lost if error.raw_os_error() == Some(libc::EMSGSIZE) => {
+                self.refused.collect(self.socket.as_fd());
+                Ok(None)
+            }
             Trouble::Lost => {
                 self.lost += 1;
                 Ok(Some(Sent::All))

@@ -96,7 +96,9 @@ unsafe fn from_node(probe: BorrowedFd<'_>, node: &libc::ifaddrs) -> Option<Inter
     // SAFETY: as promised by the caller.
     let netmask = unsafe { ipv4(node.ifa_netmask) }.unwrap_or(Ipv4Addr::BROADCAST);
     // SAFETY: as promised by the caller.
-    let name = unsafe { CStr::from_ptr(node.ifa_name) }.to_str().ok()?.to_owned();
+    let label = unsafe { CStr::from_ptr(node.ifa_name) }.to_str().ok()?;
+    // An address may have a label, such as eth0:1, which no table of the kernel has.
+    let name = label.split(':').next()?.to_owned();
     let flags = node.ifa_flags as libc::c_int;
     Some(Interface {
         index: index_of(probe, &name)?,

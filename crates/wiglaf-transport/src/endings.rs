@@ -55,12 +55,15 @@ impl Transport {
 
     /// The session of a datagram that was refused at `at`, if it is still unanswered.
     fn refused_by(&self, at: SocketAddrV4, front: &[u8]) -> Option<u32> {
-        let header = read_quoted(front).filter(|header| header.source == self.config.epoch)?;
+        let header = read_quoted(&self.config.key, front)?;
+        if header.source != self.config.epoch {
+            return None;
+        }
         let by_epoch = self.by_epoch.get(&header.destination);
         let index = by_epoch.or_else(|| self.by_address.get(&at)).copied()?;
         let session = &self.sessions[index as usize];
         //= docs/protocol.md#8-ending
-        //# An endpoint MUST NOT believe a report of the network that does not quote an unacknowledged packet to that peer.
+        //# An endpoint MUST NOT believe a report of the network that does not quote an unacknowledged packet to that peer, with its proof unless it is encrypted.
         // A datagram whose port was damaged on its way is refused, too, and by the right host.
         let is_its_port = at.port() == session.at.port() || at.port() == session.bulk_port;
         let is_to_it =

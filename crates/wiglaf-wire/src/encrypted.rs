@@ -175,7 +175,7 @@ mod tests {
         let datagram = sealed(b"hwaet", 9);
         assert_eq!(opened(&KEY, &datagram), Ok((header(), 9, b"hwaet".to_vec())));
         assert_eq!(opened(&JobKey([8; 16]), &datagram), Err(WireError::Proof));
-        assert_eq!(read_quoted(&datagram[..HEADER_LEN]), Some(header()));
+        assert_eq!(read_quoted(&KEY, &datagram[..HEADER_LEN]), Some(header()));
         assert!(!datagram.windows(5).any(|part| part == b"hwaet"));
     }
 

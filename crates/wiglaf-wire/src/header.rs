@@ -184,10 +184,14 @@ pub(crate) fn open_by(
     Ok((header, body))
 }
 
-/// The header of a datagram of which somebody quotes the front. It proves nothing.
+/// The header of a datagram of ours of which somebody quotes the front; `None` if nobody with the key
+/// has made it. Of one that is encrypted nothing is proven: what would do that stands at its end.
 #[must_use]
-pub fn read_quoted(front: &[u8]) -> Option<Header> {
-    read_front(front).ok().map(|(header, _is_encrypted)| header)
+pub fn read_quoted(key: &JobKey, front: &[u8]) -> Option<Header> {
+    let head = front.first_chunk()?;
+    let (header, is_encrypted) = read_front(front).ok()?;
+    let [_, claimed, ..] = words_of(head);
+    (is_encrypted || proof::of_one(key, covered(head)) == claimed).then_some(header)
 }
 
 /// The header of a datagram, unproven, and whether its body is encrypted.
@@ -272,8 +276,9 @@ mod tests {
     fn what_was_sealed_opens() {
         let datagram = sealed(b"hwaet");
         assert_eq!(open(&KEY, &datagram), Ok((header(), &b"hwaet"[..])));
-        assert_eq!(read_quoted(&datagram[..HEADER_LEN]), Some(header()));
-        assert_eq!(read_quoted(&datagram[..HEADER_LEN - 1]), None);
+        assert_eq!(read_quoted(&KEY, &datagram[..HEADER_LEN]), Some(header()));
+        assert_eq!(read_quoted(&KEY, &datagram[..HEADER_LEN - 1]), None);
+        assert_eq!(read_quoted(&JobKey([1; 16]), &datagram), None);
     }
 
     /// Of several faults the first in this order is told: nothing behind one is looked at.

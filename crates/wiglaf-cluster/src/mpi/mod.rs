@@ -117,6 +117,8 @@ const FORWARDED_PREFIXES: [&str; 3] = ["WIGLAF_", "FI_", "UCX_"];
 /// These are each node's own.
 const NOT_FORWARDED: [&str; 3] =
     [crate::proto::NODE_VAR, crate::proto::STATE_VAR, crate::provider::LIBDIR_VAR];
+/// The secret of the job.
+pub(crate) const KEY_VAR: &str = "WIGLAF_KEY";
 /// What programs and the loader look for libraries in.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
@@ -157,7 +159,7 @@ impl Settings {
         })?;
         table.choose("FI_PROVIDER_PATH", &dir.display().to_string());
         table.choose("WIGLAF_LINK", self.link.name());
-        table.choose("WIGLAF_KEY", &self.key);
+        table.choose(KEY_VAR, &self.key);
         if let Some(interface) = &self.interface
             && (table.user)("WIGLAF_IP").is_none()
         {
@@ -215,9 +217,14 @@ pub fn installation(choice: &Choice, transport: Transport) -> Result<Installatio
 
 /// The variable that makes a launcher hand the variables of a job to remote
 /// ranks: those of `vars`, and those of the caller's environment, `names`.
+///
+/// A launcher sends their values over a TCP connection of its own that is not
+/// encrypted. Where its daemons are started `by_agent`, they have the job's
+/// secret from there, past the network.
 #[must_use]
 pub fn forwarding(
     family: Family,
+    by_agent: bool,
     vars: &[(String, String)],
     names: impl Iterator<Item = String>,
     user: User<'_>,
@@ -244,6 +251,7 @@ pub fn forwarding(
         })
         .chain(users)
         .filter(|name| !NOT_FORWARDED.contains(&name.as_str()))
+        .filter(|name| !by_agent || name != KEY_VAR)
         .collect();
     list.sort();
     list.dedup();
@@ -297,7 +305,7 @@ pub fn own_environment(
     }
     vars.extend(fortran::preload_here(fortran_true, exe)?.into_iter().flat_map(|p| p.vars));
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    vars.extend(forwarding(mpi.family, &vars, names, &user));
+    vars.extend(forwarding(mpi.family, on_node, &vars, names, &user));
     Ok(vars)
 }
 

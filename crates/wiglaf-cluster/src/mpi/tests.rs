@@ -43,7 +43,8 @@ fn wiglaf_goes_through_libfabric_and_reaches_remote_ranks() {
     assert_eq!(get(&vars, "WIGLAF_LINK"), Some("packet"));
     assert_eq!(get(&vars, "FI_PROVIDER_PATH"), Some("/lib/w"));
     let names = ["HOME", "WIGLAF_NODE", "UCX_LOG_LEVEL"].map(str::to_owned);
-    let (name, list) = forwarding(Family::OpenMpi, &vars, names.into_iter(), &nobody).unwrap();
+    let (name, list) =
+        forwarding(Family::OpenMpi, false, &vars, names.into_iter(), &nobody).unwrap();
     assert_eq!(name, openmpi::ENV_LIST);
     assert_eq!(
         list,
@@ -63,8 +64,11 @@ fn each_launcher_gets_the_agent_by_its_own_variable() {
         let vars = over_wiglaf().environment(&mpi(family, version), &nobody).unwrap();
         assert_eq!(get(&vars, variable), Some("/usr/bin/agent"), "{family} {version}");
         assert_eq!(get(&vars, "WIGLAF_IF"), Some("eth0"), "{family} {version}");
-        let (_, list) = forwarding(family, &vars, std::iter::empty(), &nobody).unwrap();
-        assert!(list.contains("WIGLAF_KEY") && list.contains("LD_LIBRARY_PATH"), "{list}");
+        let list = |by_agent| forwarding(family, by_agent, &vars, std::iter::empty(), &nobody);
+        let ((_, alone), (_, list)) = (list(false).unwrap(), list(true).unwrap());
+        assert!(alone.contains("WIGLAF_KEY"), "ssh hands nothing on: {alone}");
+        // Whoever records the start of a job would have it.
+        assert!(!list.contains("WIGLAF_KEY") && list.contains("LD_LIBRARY_PATH"), "{list}");
         assert!(!list.contains("AGENT") && !list.contains("HYDRA_"), "{list}");
     }
 }
@@ -168,9 +172,9 @@ fn open_mpis_own_matching_goes_over_the_provider_if_asked_for() {
 #[test]
 fn the_users_own_list_is_kept() {
     let user = |name: &str| (name == openmpi::ENV_LIST).then(|| "A;B".to_owned());
-    let list = forwarding(Family::OpenMpi, &[], std::iter::empty(), &user);
+    let list = forwarding(Family::OpenMpi, true, &[], std::iter::empty(), &user);
     assert_eq!(list.unwrap().1, "A;B");
-    assert_eq!(forwarding(Family::OpenMpi, &[], std::iter::empty(), &nobody), None);
+    assert_eq!(forwarding(Family::OpenMpi, true, &[], std::iter::empty(), &nobody), None);
 }
 
 #[test]

@@ -86,9 +86,7 @@ fn operations_that_were_announced_wait_with_their_initiator() {
         (0..COUNT).filter_map(|id| books.request(peer, &envelope, total, id)).collect();
     let first = fetching.len();
     assert!(first < COUNT as usize && books.target.owed.bytes(peer) <= MEASURE, "{first}");
-    // A write has its room in the memory that is exposed.
-    let write = Envelope::new(Class::Write, 9, None);
-    assert!(books.request(peer, &write, total, COUNT).is_some());
+    assert!(books.request(PeerId(2), &envelope, total, COUNT).is_some(), "another peer's");
     let mut ended = 0;
     while let Some(wanted) = fetching.pop_front() {
         assert_eq!(wanted.len, total);
@@ -110,4 +108,51 @@ fn operations_that_were_announced_wait_with_their_initiator() {
     books.gone(peer, Gone::Silent);
     assert!(books.resume().is_none());
     assert!(books.target.owed.may_begin(peer));
+}
+
+/// Initiators that keep an order send what is not announced one behind the other.
+#[test]
+fn what_comes_behind_an_operation_that_waits_is_not_carried_out_before_it() {
+    const LONG: usize = 20_000;
+    for in_parts in [false, true] {
+        let mut memory = vec![0; ATOMIC_LEN_MAX];
+        let mut books = exposing(&mut memory);
+        let peer = PeerId(1);
+        let (read, payload) = reads(ATOMIC_LEN_MAX);
+        while books.target.owed.may_begin(peer) {
+            books.message(peer, &read, &payload);
+        }
+        // Adds 1 to the first element, and is to find what was there before the write.
+        let add = Envelope { operation: 77, ..read };
+        let mut operand = vec![Function::Sum.code(), Element::U64.code(), 0, 0];
+        operand.extend(1u32.to_le_bytes());
+        operand.extend(1u64.to_le_bytes());
+        books.message(peer, &add, &operand);
+        let write = Envelope { class: Class::Write, operation: 78, ..read };
+        let bytes = vec![9; LONG];
+        if in_parts {
+            books.first(peer, &write, LONG as u64, &bytes[..1000]);
+            assert!(!books.next(peer, &bytes[1000..], true));
+        } else {
+            assert!(!books.message(peer, &write, &bytes));
+        }
+        assert!(books.request(peer, &write, LONG as u64, 5).is_none(), "nor is what was announced");
+        assert!(memory.iter().all(|byte| *byte == 0), "neither was done");
+        let mut answers = Vec::new();
+        let mut fetched = 0;
+        while let Some(reply) = books.target.replies.pop_front() {
+            let mut first = [0; 8];
+            reply.content.read(0, &mut first);
+            answers.push((reply.operation, first));
+            let whose = Whose::Answer(reply.peer, reply.refund);
+            let token = books.begin_send(Sending { whose, content: reply.content });
+            books.end_send(token, Outcome::Done);
+            while let Some((_, send_id, _)) = books.resume() {
+                fetched += send_id;
+            }
+        }
+        assert_eq!(fetched, 5);
+        assert!(answers.contains(&(77, [0; 8])), "the addition came before the write");
+        assert!(memory[..LONG].iter().all(|byte| *byte == 9), "and is gone");
+    }
 }

@@ -149,6 +149,8 @@ impl Endpoint {
         {
             self.books.remote.put_back(id, own(content));
         }
+        // Whoever sleeps here knows nothing of its timers.
+        self.tell_sleepers();
         Ok(())
     }
 

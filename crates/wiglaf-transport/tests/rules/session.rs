@@ -254,28 +254,33 @@ fn a_forged_report_ends_nothing() {
         a.transport.handle_unreachable(net.now, at, Some(quoted), &mut a.app);
         (a.app.gone.len(), a.transport.stats().drop_report)
     };
-    let changed = |at: usize| {
-        let mut front = under_way[0][..HEADER_LEN].to_vec();
-        front[at] ^= 1;
+    // As somebody with the key could make it.
+    let made = |change: &dyn Fn(&mut Header)| {
+        let (mut header, mut front) = (header_of(&under_way[0]), under_way[0].clone());
+        change(&mut header);
+        seal(&header, &KEY, &mut front);
         front
     };
     assert_eq!(report(address(1), &[]), (0, 1));
     assert_eq!(report(address(1), &old[0]), (0, 2)); // acknowledged
-    assert_eq!(report(address(1), &changed(16)), (0, 3)); // not ours
-    assert_eq!(report(address(1), &changed(24)), (0, 4)); // not to it
-    assert_eq!(report(address(1), &changed(32)), (0, 5)); // not sent yet
-    assert_eq!(report(address(1), &changed(3)), (0, 6));
+    assert_eq!(report(address(1), &made(&|header| header.source = Epoch(99))), (0, 3)); // not ours
+    assert_eq!(report(address(1), &made(&|header| header.destination = Epoch(98))), (0, 4)); // not to it
+    assert_eq!(report(address(1), &made(&|header| header.sequence += 1)), (0, 5)); // not sent yet
+    assert_eq!(report(address(1), &made(&|header| header.sequence += 1 << 32)), (0, 6));
     assert_eq!(report(address(1), &under_way[0][..HEADER_LEN - 1]), (0, 7));
     assert_eq!(report("10.0.0.9:7000".parse().unwrap(), &under_way[0]), (0, 8));
     // Its port was damaged on the way there.
     assert_eq!(report("10.0.0.2:7008".parse().unwrap(), &under_way[0]), (0, 9));
     // Of that number nothing is under way on the bulk lane, and control datagrams are not answered.
-    for (kind, refused) in [(2, 10), (3, 11)] {
-        let mut front = under_way[0][..HEADER_LEN].to_vec();
-        front[2] = kind;
-        assert_eq!(report(address(1), &front), (0, refused), "kind {kind}");
+    for (kind, refused) in [(Kind::Bulk, 10), (Kind::Control, 11)] {
+        let front = made(&|header| header.kind = kind);
+        assert_eq!(report(address(1), &front), (0, refused), "{kind:?}");
     }
-    assert_eq!(report(address(1), &under_way[0][..HEADER_LEN]), (1, 11));
+    // Whoever has seen others knows all of this one but its proof.
+    let mut guessed = under_way[0][..HEADER_LEN].to_vec();
+    guessed[8..16].copy_from_slice(&old[0][8..16]);
+    assert_eq!(report(address(1), &guessed), (0, 12));
+    assert_eq!(report(address(1), &under_way[0][..HEADER_LEN]), (1, 12));
 }
 
 /// Who repeats a peer's first datagram from elsewhere does not get what is meant for it.
