@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wiglaf_cluster::tap::{self, Tap};
-use wiglaf_cluster::{Error, HostList, Node, Record, Result, StateDir, launch, signals};
+use wiglaf_cluster::{Error, HostList, Node, Record, Result, StateDir, launch, signals, up};
 
 use crate::run::parse_hosts;
 use crate::stats;
@@ -35,6 +35,8 @@ processor time from the job. The dissector is in share/wireshark/wiglaf.lua.
 
 Needs root. Comments name the ranks, as far as `wiglaf stats` sees them.";
 
+/// What waits when the end is asked for is taken for so long at most.
+const DRAIN_MAX: Duration = Duration::from_secs(1);
 /// How every datagram of Wiglaf begins: magic and version.
 const FIRST: [u8; 2] = [0x57, 1];
 /// Where the IP addresses and the epochs are in a frame.
@@ -101,12 +103,14 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
 
     let (began, count_max) = (Instant::now(), args.count.unwrap_or(u64::MAX));
     eprintln!("wiglaf: recording; Ctrl-C ends it");
-    let mut written = 0;
+    let (mut written, mut ended) = (0, None);
     loop {
         // What waits when the end is asked for is still taken.
         let last = stop.load(Ordering::Relaxed) || limit.is_some_and(|l| began.elapsed() >= l);
         picker.ask_for_names();
-        for (tap, at, frame) in wait(&mut taps) {
+        let seen = wait(&mut taps);
+        let is_empty = seen.is_empty();
+        for (tap, at, frame) in seen {
             if written < count_max && picker.wants(&frame) {
                 let comment = picker.comment(&frame);
                 writer.frame(tap, at, &frame, comment.as_deref()).map_err(|e| failed(args, &e))?;
@@ -114,7 +118,13 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
             }
         }
         writer.flush().map_err(|error| failed(args, &error))?;
-        if last || written == count_max {
+        // Who sends without end keeps nobody here.
+        let is_over = last && ended.get_or_insert_with(Instant::now).elapsed() >= DRAIN_MAX;
+        if written == count_max || is_over || last && is_empty {
+            break;
+        }
+        if !up::is_whole(&record) {
+            eprintln!("wiglaf: the cluster went down; what was recorded until then is written");
             break;
         }
     }
@@ -145,6 +155,10 @@ fn wait(taps: &mut [Tap]) -> Vec<(u32, u64, Vec<u8>)> {
     let mut fds: Vec<_> = taps.iter().map(|tap| PollFd::new(tap, PollFlags::IN)).collect();
     // A failed or interrupted poll only means to look.
     let _ = poll(&mut fds, Some(&POLL));
+    for fd in fds.iter().filter(|fd| fd.revents().contains(PollFlags::ERR)) {
+        // An interface that went down says so until it is asked, and each poll would return at once.
+        let _ = rustix::net::sockopt::socket_error(fd);
+    }
     let mut seen = Vec::new();
     for (number, tap) in taps.iter_mut().enumerate() {
         let full = seen.len() + BATCH_MAX;

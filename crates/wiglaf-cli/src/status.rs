@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use wiglaf_cluster::rate::Rate;
-use wiglaf_cluster::{Node, Record, Result, StateDir};
+use wiglaf_cluster::{Node, Record, Result, StateDir, up};
 
 use crate::output;
 
@@ -54,7 +54,12 @@ struct NodeStatus {
 pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let record = state.record()?;
     let cluster = record.as_ref().map(|record| look(state, record));
-    let up = cluster.as_ref().is_some_and(|c| c.nodes.iter().all(|n| n.up));
+    let nodes_up = cluster.as_ref().is_some_and(|c| c.nodes.iter().all(|n| n.up));
+    // Without its switch nobody reaches another.
+    let up = nodes_up && record.as_ref().is_some_and(up::is_whole);
+    if nodes_up && !up {
+        eprintln!("wiglaf: the cluster's switch is gone; run `wiglaf down`, then `wiglaf up`");
+    }
     let status = Status { up, state_dir: state.path().display().to_string(), cluster };
     match (args.json, record) {
         (true, _) => output::print_json(&status)?,

@@ -211,6 +211,57 @@ fn down_leaves_nothing() {
     });
 }
 
+/// The process of a node's init, or the switch's.
+fn init_of(site: &Site, which: &str) -> String {
+    let record = fs::read_to_string(site.state().join("cluster.json")).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let init = if which == "switch" { &record["switch"] } else { &record["nodes"][0] };
+    init["pid"].to_string()
+}
+
+#[test]
+fn what_is_left_of_a_cluster_is_not_replaced_by_one_of_another_shape() {
+    let Some(site) = Site::up(&["--nodes", "3"]) else { return };
+    let kill = |which: &str| {
+        assert!(
+            Command::new("kill").args(["-9", &init_of(&site, which)]).status().unwrap().success()
+        );
+    };
+    kill("node1");
+    eventually("it is seen", || site.wiglaf(&["status"]).status == Some(3));
+    let refused = site.wiglaf(&["up"]);
+    refused.expect_sentence(1, "a part of a cluster of another shape is up");
+    assert_eq!(site.sh("node3", "hostname"), "node3\n", "it lives");
+    site.wiglaf(&["up", "--nodes", "3"]).expect_success();
+    assert_eq!(site.sh("node1", "hostname"), "node1\n");
+
+    // Without its switch it is not up, either.
+    site.wiglaf(&["status"]).expect_success();
+    kill("switch");
+    eventually("it is seen", || site.wiglaf(&["status"]).status == Some(3));
+    assert!(site.wiglaf(&["status"]).stderr.contains("the cluster's switch is gone"));
+}
+
+/// What a background job of a shell script ignores is not to be ignored by all later commands.
+#[test]
+fn a_cluster_does_not_ignore_what_whoever_brought_it_up_did() {
+    let site = Site::new();
+    if let Some(reason) = why_not() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    let exe = env!("CARGO_BIN_EXE_wiglaf");
+    let script = format!("trap '' INT QUIT HUP TERM; exec {exe} up");
+    let mut up = site.started_by(Command::new("sh"), &["-c", &script]);
+    let said: common::Said = up.output().unwrap().into();
+    said.expect_success();
+    let ignored = site.sh("node1", "grep -E 'SigIgn|SigBlk' /proc/self/status | cut -f2");
+    for set in ignored.lines() {
+        // Further signals are the C library's own.
+        assert_eq!(u64::from_str_radix(set, 16).unwrap() & 0x7fff_ffff, 0, "{ignored}");
+    }
+}
+
 /// The namespaces that any process is in.
 fn open_namespaces() -> std::collections::BTreeSet<String> {
     let links = fs::read_dir("/proc").unwrap().flatten().flat_map(|e| {

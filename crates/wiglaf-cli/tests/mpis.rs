@@ -136,6 +136,19 @@ fn programs_run_unchanged_on_the_mpi_that_is_named() {
     }
 }
 
+/// The names that its programs know such an MPI by are made where that user may not write.
+#[test]
+fn a_user_runs_on_an_mpi_that_nobody_has_run_before() {
+    let Some((mut lab, mpis)) = Lab::up() else { return };
+    for (choice, compiler) in mpis {
+        let who = lab.build(compiler, "who");
+        let run = ["run", "--user", "61001", "--mpi", choice, "-n", "2", "--", &who];
+        let home = lab.site.work().join("home");
+        let said = lab.wiglaf(&run, &[("HOME", home.to_str().unwrap())]);
+        assert_ranks(&said.expect_success(), 2, choice);
+    }
+}
+
 #[test]
 fn the_environment_serves_the_mpis_own_launcher() {
     let Some((mut lab, mpis)) = Lab::up() else { return };

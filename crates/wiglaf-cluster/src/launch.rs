@@ -164,6 +164,8 @@ pub fn start(
     }
     launch.share_folders(mpi.as_ref())?;
     if let Some(user) = &job.user {
+        // That user could write in neither folder.
+        mpi.as_ref().map_or(Ok(()), |mpi| mpi.make_names(&launch.name_dirs))?;
         user.become_it()?;
     }
     let streams = Streams { stdin: keyboard::through_pipe(streams.stdin)?, ..streams };

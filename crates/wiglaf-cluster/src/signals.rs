@@ -53,6 +53,24 @@ impl Held {
     }
 }
 
+/// What whoever started this process has ignored or held is neither any longer: a process that outlives
+/// him would hand it on to all that it starts. Writing to nobody stays an error, and no signal.
+pub(crate) fn forget_inherited() {
+    /// The last of Linux (signal(7)).
+    const LAST: libc::c_int = 64;
+    for number in (1..=LAST).filter(|number| *number != libc::SIGPIPE) {
+        // SAFETY: no handler is set; of those that cannot be changed the call is refused.
+        unsafe { libc::signal(number, libc::SIG_DFL) };
+    }
+    // SAFETY: a zeroed set is valid to be initialised.
+    let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `none` is live; the calls touch nothing else but this thread's mask.
+    unsafe {
+        libc::sigemptyset(&raw mut none);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
 /// Whether whoever started this process wants it not to notice that signal.
 fn is_ignored(number: i32) -> bool {
     // SAFETY: a zeroed action is valid to be written to.

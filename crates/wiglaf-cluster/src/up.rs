@@ -78,6 +78,14 @@ pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
                     ))),
                 };
             }
+            if old.shape != shape && old.switch.iter().chain(&old.nodes).any(|init| init.is_alive())
+            {
+                return Err(Error::new(format!(
+                    "a part of a cluster of another shape is up ({}); run `wiglaf down` first, or `wiglaf \
+                     up` with what it was started with",
+                    old.shape.summary()
+                )));
+            }
             end(&old)?;
             true
         }

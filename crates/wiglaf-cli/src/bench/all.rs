@@ -66,7 +66,7 @@ const ROUNDS_MAX: u32 = 10;
 
 const STEPS: [Step; 12] = [
     Step {
-        args: &["pingpong"],
+        args: &["pingpong", "--wire", "bridge"],
         place: "",
         fixed_s: 14.0,
         round_s: 18.0,

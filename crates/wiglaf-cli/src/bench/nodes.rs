@@ -57,19 +57,19 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The same for several clusters at once: once signals are listened to,
-    /// none can be started any more.
+    /// The same for several clusters at once.
     pub(crate) fn find_or_start_all<const N: usize>(
         global: &Global,
         wishes: [&Wish; N],
     ) -> Result<[Self; N]> {
+        // Before anything is started: a cluster that is half up is to be taken down.
+        interrupt::listen()?;
         remove_orphans();
         let mut clusters = Vec::with_capacity(N);
         for (place, wish) in wishes.into_iter().enumerate() {
             clusters.push(Self::find_or_start_one(global, wish, place)?);
         }
-        // Only now: what an emulated node starts would inherit a blocked signal.
-        interrupt::listen()?;
+        interrupt::check()?;
         clusters.try_into().map_err(|_| Error::new("a cluster is missing"))
     }
 

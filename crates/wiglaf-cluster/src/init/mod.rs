@@ -41,6 +41,7 @@ pub fn main() -> Result<()> {
     if rustix::process::getpid().as_raw_nonzero().get() != 1 {
         return Err(Error::new("node-init is started by `wiglaf up`, not by hand"));
     }
+    crate::signals::forget_inherited();
     let mut lines = std::io::stdin().lock().lines();
     let mut line = || {
         let line = lines.next().unwrap_or_else(|| Err(std::io::ErrorKind::UnexpectedEof.into()));

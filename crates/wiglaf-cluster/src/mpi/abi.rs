@@ -66,6 +66,14 @@ fn names_any(bytes: &[u8], names: &[&str]) -> bool {
     bytes.iter().enumerate().any(|(at, byte)| *byte == 0 && is_here(&bytes[at + 1..]))
 }
 
+impl Installation {
+    /// Makes the names that programs know its libraries by, as far as they are missing; see
+    /// [`library_dirs`].
+    pub(crate) fn make_names(&self, bases: &[PathBuf]) -> Result<()> {
+        library_dirs(self, bases).map(drop)
+    }
+}
+
 /// What `LD_LIBRARY_PATH` must begin with for a program to take this MPI. Links
 /// are made in the first of `bases` that can be written to.
 pub(super) fn library_dirs(mpi: &Installation, bases: &[PathBuf]) -> Result<Vec<PathBuf>> {
