@@ -213,6 +213,11 @@ impl Endpoint {
         if self.waits_for_room() {
             limit = limit.min(STALL_RETRY);
         }
+        if self.sleepers.alarmed {
+            // Others have not got up yet, and may not for long: their alarm would wake this one, too,
+            // again and again.
+            self.leave_bed();
+        }
         let mut arrived = false;
         for link in self.whole_links() {
             arrived |= link.arm(true);
@@ -258,7 +263,8 @@ impl Endpoint {
         Ok(Bed { links: links.collect::<io::Result<_>>()?, alarm })
     }
 
-    /// A link has failed, and would wake sleepers for ever: those who come lie down without it.
+    /// What wakes sleepers would wake those who come, too, for ever: a link that has failed, or an alarm
+    /// that is the others'. They lie down without it.
     pub(crate) fn leave_bed(&mut self) {
         self.alarm();
         self.sleepers.bed = None;

@@ -414,6 +414,24 @@ fn a_link_that_has_failed_keeps_nobody_awake() {
     }
 }
 
+/// Whoever handles one descriptor after the other has others armed meanwhile.
+#[test]
+fn an_alarm_of_others_keeps_nobody_awake() {
+    let link = UdpLink::open(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let mut a = endpoint(fresh_epoch(), Box::new(link));
+    let first = a.lie_down(PATIENCE).expect("nothing has arrived");
+    a.alarm();
+    assert!(is_rung(&first));
+    let second = a.lie_down(PATIENCE).expect("nothing has arrived");
+    assert!(is_rung(&first) && !is_rung(&second));
+    a.alarm();
+    assert!(is_rung(&second));
+    a.get_up();
+    a.get_up();
+    assert!(!is_rung(&a.lie_down(PATIENCE).expect("nothing has arrived")));
+    a.get_up();
+}
+
 fn is_rung(nap: &Nap) -> bool {
     let fds = nap.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     let mut fds: Vec<PollFd<'_>> = fds.collect();

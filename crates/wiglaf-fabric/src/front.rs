@@ -27,6 +27,10 @@ use who::{Environment, Who};
 /// The interface that this one is: the last of those whose structures [`crate::bindings`] describe.
 const VERSION: u32 = (fi::FI_MAJOR_VERSION as u32) << 16 | fi::FI_MINOR_VERSION as u32;
 
+/// Programs ask for the interface that they were built with. That of 1.19 has the same functions and
+/// structures; those of 1.20 have versions of their own (`FABRIC_1.7`), which are not exported here.
+const ASKED_MAX: u32 = 1 << 16 | 19;
+
 /// `fi_getinfo(3)`, as of FABRIC_1.3.
 unsafe extern "C" fn getinfo(
     version: u32,
@@ -47,7 +51,7 @@ unsafe extern "C" fn getinfo(
     }
     guard(|| {
         not_null(answer)?;
-        if version > VERSION {
+        if version > ASKED_MAX {
             log::warning!("getinfo: interface {version:#x} is asked for, and this is {VERSION:#x}");
             return Err(ENOSYS);
         }

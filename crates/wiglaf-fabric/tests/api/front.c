@@ -42,6 +42,12 @@ static void answers_by_itself(void)
     CHECK(hints && hints->domain_attr && hints->fabric_attr && !hints->fabric_attr->prov_name);
     hints->caps = FI_TAGGED;
     CHECK(fi_getinfo(FI_VERSION(99, 0), NULL, NULL, 0, hints, &info) == -FI_ENOSYS);
+    CHECK(fi_getinfo(FI_VERSION(1, 20), NULL, NULL, 0, hints, &info) == -FI_ENOSYS);
+    for (unsigned minor = 18; minor <= 19; minor++) {
+        CHECK(fi_getinfo(FI_VERSION(1, minor), NULL, NULL, 0, hints, &info) == 0);
+        CHECK(info->fabric_attr->api_version == FI_VERSION(1, minor));
+        fi_freeinfo(info);
+    }
     CHECK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info) == 0);
     CHECK(!strcmp(info->fabric_attr->prov_name, "wiglaf") && !info->next);
     CHECK(info->fabric_attr->api_version == FI_VERSION(1, 17));
