@@ -1,6 +1,7 @@
 //! Operations in progress: the [`Sink`] and [`Source`] of the transport.
 
 mod multi;
+mod remote;
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
@@ -12,7 +13,6 @@ use wiglaf_wire::{Class, Envelope};
 use crate::active::{Actives, Announcement};
 use crate::content::Content;
 use crate::matching::{Matching, Payload, Posted, Unexpected};
-use crate::owed::Waiting;
 use crate::remote::Initiator;
 use crate::table::{ByPeer, Table};
 use crate::target::{Arriving, Target};
@@ -272,30 +272,6 @@ impl Books {
         Wanted { len, token }
     }
 
-    /// The same for a peer's operation.
-    fn begin_remote(&mut self, peer: PeerId, arriving: Arriving) -> Wanted {
-        let len = arriving.wanted();
-        let token = self.pulling.insert(Pulling::Remote(peer, arriving)) as u64;
-        Wanted { len, token }
-    }
-
-    /// Carries out operations of peers that waited for room, until one is to be fetched: from whom,
-    /// which, and what of it.
-    pub(crate) fn resume(&mut self) -> Option<(PeerId, u32, Wanted)> {
-        loop {
-            match self.target.owed.next()? {
-                (peer, Waiting::Here { envelope, payload, refund }) => {
-                    let event = self.target.perform(peer, &envelope, &payload, Some(refund));
-                    self.recvs_done.extend(event);
-                }
-                (peer, Waiting::Announced { envelope, total, send_id }) => {
-                    let arriving = self.target.fetch(peer, &envelope, total);
-                    return Some((peer, send_id, self.begin_remote(peer, arriving)));
-                }
-            }
-        }
-    }
-
     /// A pull of nothing ends at once.
     pub(crate) fn end_pull(&mut self, token: u64, complete: bool) {
         match self.pulling.remove(token as usize) {
@@ -315,23 +291,6 @@ impl Books {
             }
             Some(Pulling::Answer(None)) | None => {}
         }
-    }
-
-    /// A one-sided operation or an answer that is here as a whole. True when
-    /// its credit may be given back at once.
-    fn remote_message(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> bool {
-        let len = payload.len() as u64;
-        if envelope.class == Class::Answer {
-            if let Some(id) = self.remote.answer_begins(peer, envelope, len) {
-                self.remote.answer_part(id, 0, payload);
-                let ended = self.remote.answer_ends(id, true);
-                self.sends_done.extend(ended);
-            }
-            return true;
-        }
-        let event = self.target.take(peer, envelope, payload);
-        self.recvs_done.extend(event);
-        false
     }
 
     /// Keeps a message for which nothing was posted; answers its number.
