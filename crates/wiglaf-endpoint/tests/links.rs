@@ -351,6 +351,24 @@ fn a_link_that_fails_ends_what_waits_for_it() {
     assert_eq!(recv(&mut a, 6, &mut into), Err(PostError::PeerGone));
 }
 
+/// Else they went again and again, and nobody would be told.
+#[test]
+fn frames_that_no_longer_fit_end_the_link() {
+    let Some(pair) = Pair::or_skip(9000) else { return };
+    let mut a = endpoint(fresh_epoch(), packet_link(&pair.a));
+    let mut b = endpoint(fresh_epoch(), packet_link(&pair.b));
+    let to_b = a.insert(b.name());
+    let (mut short, mut long) = (vec![1; 8], vec![2; 8000]);
+    send(&mut a, to_b, 1, &mut short).expect("not too much");
+    assert_eq!(completion(&mut a, Side::Send, &mut [&mut b]).outcome, Outcome::Done);
+    pair.a.ip(&["link", "set", INTERFACE, "mtu", "1500"]).expect("it is there");
+    send(&mut a, to_b, 2, &mut long).expect("nobody has noticed yet");
+    let lost = completion(&mut a, Side::Send, &mut [&mut b]);
+    assert_eq!((lost.context, lost.outcome), (2, Outcome::PeerGone));
+    let (link, why) = a.take_failure().expect("the failure is reported");
+    assert_eq!((link, why.raw_os_error()), ("packet", Some(libc::EMSGSIZE)));
+}
+
 /// Nothing that it sends tells it.
 #[test]
 fn a_link_that_fails_ends_what_is_only_received() {

@@ -9,7 +9,7 @@ use wiglaf_gate::admits_guests;
 use crate::bindings as fi;
 use crate::eq::{Eq, EqState};
 use crate::fabric::{Fabric, FabricState};
-use crate::guard::{guard, lock, no_flags, not_busy, unsupported};
+use crate::guard::{ENOSYS, guard, lock, no_flags, not_busy, refuse, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::watched::Watched;
 use crate::{atomic, av, cntr, collective, cq, ep, mr, poll};
@@ -127,8 +127,12 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
 }
 
 /// An event queue may be bound, though nothing here ever completes late.
-unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, _flags: u64) -> libc::c_int {
+unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, flags: u64) -> libc::c_int {
     guard(|| {
+        if flags & fi::FI_REG_MR != 0 {
+            // Who waited for the event of a registration would do so for ever.
+            return refuse!(ENOSYS, "domain_bind: registrations are not told of later (FI_REG_MR)");
+        }
         // SAFETY: fi_domain_bind(3) demands live handles.
         let (domain, eq) = unsafe { (object::<Domain, _>(fid)?, object::<Eq, _>(other)?) };
         lock(&domain.events)?.push(Arc::clone(&eq.state));

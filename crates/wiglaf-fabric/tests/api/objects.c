@@ -116,6 +116,7 @@ static void descriptors(void)
     GIVES(0, fi_close(&cq->fid));
 
     GIVES(0, fi_eq_open(fabric, &eq_attr, &eq, NULL));
+    GIVES(-FI_ENOSYS, fi_domain_bind(domain, &eq->fid, FI_REG_MR));
     GIVES(0, fi_control(&eq->fid, FI_GETWAIT, &fd));
     fid = &eq->fid;
     GIVES(0, fi_trywait(fabric, &fid, 1));
