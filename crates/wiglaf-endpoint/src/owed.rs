@@ -18,8 +18,8 @@ const UNCOUNTED_LEN: usize = CREDIT_PER_MESSAGE as usize;
 /// An operation that waits until there is room for what it makes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// It is here; with the credit that its message holds.
-    Here { envelope: Envelope, payload: Vec<u8>, refund: u64 },
+    /// It is here, and its message holds credit.
+    Here { envelope: Envelope, payload: Vec<u8> },
     /// It was announced.
     Announced { envelope: Envelope, total: u64, send_id: u32 },
 }
@@ -54,19 +54,12 @@ impl Owed {
         self.waiting == 0
     }
 
-    /// Whether an operation of `peer` may be begun at once: there is room, and none waits before it.
-    pub(crate) fn may_begin(&self, peer: PeerId) -> bool {
-        self.shares.is_empty()
-            || self
-                .shares
-                .get(&peer)
-                .is_none_or(|share| share.has_room() && share.waiting.is_empty())
-    }
-
-    /// Whether something of `peer` waits: what comes behind it, and would find room, waits too. Initiators
-    /// that keep an order count on it that what they sent first is done first.
-    pub(crate) fn has_waiting(&self, peer: PeerId) -> bool {
-        self.waiting > 0 && self.shares.get(&peer).is_some_and(|share| !share.waiting.is_empty())
+    /// Whether an operation of `peer` may be begun at once: there is room, if it needs any here, and none
+    /// waits before it. Initiators that keep an order count on it that what they sent first is done
+    /// first.
+    pub(crate) fn may_begin(&self, peer: PeerId, needs_room: bool) -> bool {
+        let may = |share: &Share| share.waiting.is_empty() && (share.has_room() || !needs_room);
+        self.shares.is_empty() || self.shares.get(&peer).is_none_or(may)
     }
 
     /// So many bytes are kept for `peer` from now on.
@@ -148,16 +141,16 @@ mod tests {
     fn what_is_above_the_measure_waits_in_its_order_and_for_its_own_peer_only() {
         let (greedy, modest) = (PeerId(1), PeerId(2));
         let mut owed = Owed::default();
-        assert!(owed.may_begin(greedy));
+        assert!(owed.may_begin(greedy, true));
         owed.keep(greedy, FULL);
-        assert!(!owed.may_begin(greedy) && owed.may_begin(modest));
+        assert!(!owed.may_begin(greedy, true) && owed.may_begin(modest, true));
         for id in 0..3 {
             owed.wait(greedy, announced(id));
         }
         assert_eq!(owed.next(), None);
         owed.release(greedy, 1000);
         // Who comes now stays behind those that wait.
-        assert!(!owed.may_begin(greedy));
+        assert!(!owed.may_begin(greedy, true));
         assert_eq!(owed.next(), Some((greedy, announced(0))));
         owed.keep(greedy, 1000);
         assert_eq!(owed.next(), None);
@@ -165,7 +158,7 @@ mod tests {
         assert_eq!(owed.next(), Some((greedy, announced(1))));
         assert_eq!(owed.next(), Some((greedy, announced(2))));
         assert_eq!(owed.next(), None);
-        assert!(owed.is_idle() && owed.may_begin(greedy));
+        assert!(owed.is_idle() && owed.may_begin(greedy, true));
         owed.release(greedy, FULL - 1000);
         assert!(owed.shares.is_empty(), "nothing is left of a peer");
     }

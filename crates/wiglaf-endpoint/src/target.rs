@@ -74,11 +74,6 @@ impl Target {
         self.replies.is_empty() && self.refunds.is_empty() && self.owed.is_idle()
     }
 
-    /// Whether an operation, which `needs_room` here, is not for now.
-    fn must_wait(&self, peer: PeerId, needs_room: bool) -> bool {
-        self.owed.has_waiting(peer) || needs_room && !self.owed.may_begin(peer)
-    }
-
     /// Takes an operation that is here as a whole, whose message is charged: carries it out, now or
     /// once there is room for its answer.
     pub(crate) fn take(
@@ -87,13 +82,12 @@ impl Target {
         envelope: &Envelope,
         payload: &[u8],
     ) -> Option<Completion> {
-        let refund = payload.len() as u64;
-        if self.must_wait(peer, envelope.class == Class::Fetch) {
+        if !self.owed.may_begin(peer, envelope.class == Class::Fetch) {
             let (envelope, payload) = (*envelope, payload.to_vec());
-            self.owed.wait(peer, Waiting::Here { envelope, payload, refund });
+            self.owed.wait(peer, Waiting::Here { envelope, payload });
             return None;
         }
-        self.perform(peer, envelope, payload, Some(refund))
+        self.perform(peer, envelope, payload, Some(payload.len() as u64))
     }
 
     /// An operation was announced: its first part, if it may be fetched now. Else it waits with its
@@ -107,7 +101,7 @@ impl Target {
     ) -> Option<Arriving> {
         // The bytes of a write need no other room than the exposed memory.
         let needs_room = envelope.class != Class::Write;
-        if self.must_wait(peer, needs_room) {
+        if !self.owed.may_begin(peer, needs_room) {
             self.owed.wait(peer, Waiting::Announced { envelope: *envelope, total, send_id });
             return None;
         }
@@ -182,7 +176,7 @@ impl Target {
     /// The first part of an operation whose message is charged and comes in several; its bytes follow
     /// through [`Target::part`].
     pub(crate) fn first(&self, peer: PeerId, envelope: &Envelope, total: u64) -> Arriving {
-        if envelope.class == Class::Write && self.must_wait(peer, false) {
+        if envelope.class == Class::Write && !self.owed.may_begin(peer, false) {
             let bytes = vec![0; total.min(UNASKED_LEN_MAX) as usize];
             return Arriving::Whole { envelope: *envelope, total, bytes };
         }

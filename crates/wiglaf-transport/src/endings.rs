@@ -55,10 +55,8 @@ impl Transport {
 
     /// The session of a datagram that was refused at `at`, if it is still unanswered.
     fn refused_by(&self, at: SocketAddrV4, front: &[u8]) -> Option<u32> {
-        let header = read_quoted(&self.config.key, front)?;
-        if header.source != self.config.epoch {
-            return None;
-        }
+        let header = read_quoted(&self.config.key, front)
+            .filter(|header| header.source == self.config.epoch)?;
         let by_epoch = self.by_epoch.get(&header.destination);
         let index = by_epoch.or_else(|| self.by_address.get(&at)).copied()?;
         let session = &self.sessions[index as usize];

@@ -20,8 +20,9 @@ impl Books {
     pub(crate) fn resume(&mut self) -> Option<(PeerId, u32, Wanted)> {
         loop {
             match self.target.owed.next()? {
-                (peer, Waiting::Here { envelope, payload, refund }) => {
-                    let event = self.target.perform(peer, &envelope, &payload, Some(refund));
+                (peer, Waiting::Here { envelope, payload }) => {
+                    let refund = Some(payload.len() as u64);
+                    let event = self.target.perform(peer, &envelope, &payload, refund);
                     self.recvs_done.extend(event);
                 }
                 (peer, Waiting::Announced { envelope, total, send_id }) => {

@@ -107,7 +107,7 @@ fn operations_that_were_announced_wait_with_their_initiator() {
     }
     books.gone(peer, Gone::Silent);
     assert!(books.resume().is_none());
-    assert!(books.target.owed.may_begin(peer));
+    assert!(books.target.owed.may_begin(peer, true));
 }
 
 /// Initiators that keep an order send what is not announced one behind the other.
@@ -119,7 +119,7 @@ fn what_comes_behind_an_operation_that_waits_is_not_carried_out_before_it() {
         let mut books = exposing(&mut memory);
         let peer = PeerId(1);
         let (read, payload) = reads(ATOMIC_LEN_MAX);
-        while books.target.owed.may_begin(peer) {
+        while books.target.owed.may_begin(peer, true) {
             books.message(peer, &read, &payload);
         }
         // Adds 1 to the first element, and is to find what was there before the write.

@@ -229,10 +229,7 @@ impl Endpoint {
     fn answer(&mut self) {
         loop {
             while let Some((peer, send_id, wanted)) = self.books.resume() {
-                let asked = self.transport.pull(peer, send_id, wanted.len, wanted.token);
-                if !asked || wanted.len == 0 {
-                    self.books.end_pull(wanted.token, asked);
-                }
+                self.pull(peer, send_id, wanted);
             }
             let waited = self.books.target.replies.len();
             self.send_replies();

@@ -105,13 +105,18 @@ impl Endpoint {
         match payload {
             Payload::Here(_) => {}
             Payload::Remote { send_id } => {
-                let asked = self.transport.pull(peer, *send_id, wanted.len, wanted.token);
-                if !asked || wanted.len == 0 {
-                    self.books.end_pull(wanted.token, asked);
-                }
+                self.pull(peer, *send_id, wanted);
                 self.flush(self.now());
             }
             Payload::Near(message) => self.fetch_near(message, wanted),
+        }
+    }
+
+    /// Asks a peer for what is wanted of what it announced.
+    pub(super) fn pull(&mut self, peer: PeerId, send_id: u32, wanted: Wanted) {
+        let asked = self.transport.pull(peer, send_id, wanted.len, wanted.token);
+        if !asked || wanted.len == 0 {
+            self.books.end_pull(wanted.token, asked); // no segment will come to say so
         }
     }
 

@@ -6,7 +6,7 @@ use wiglaf_transport::limits::ACK_DELAY_MAX;
 use wiglaf_transport::{Gone, PeerId, SendError};
 use wiglaf_wire::Kind;
 
-use crate::net::{LONG, Net, address, header_of, messages_of, pull_announced, pull_in};
+use crate::net::{LONG, Net, address, announced, header_of, messages_of, pull_announced, pull_in};
 use crate::unasked::with_wide_windows;
 
 #[test]
@@ -102,9 +102,7 @@ fn who_awaits_a_grant_bytes_or_the_rest_of_a_message_asks_when_there_is_silence(
 fn a_late_answer_that_asks_for_nothing_goes_by_itself() {
     let mut net = with_wide_windows();
     net.sides[1].app.pull = false;
-    net.send(0, 2, LONG).unwrap();
-    let (request, _lost): (Vec<_>, Vec<_>) =
-        net.outgoing(0).into_iter().partition(|d| header_of(d).kind == Kind::Ordered);
+    let (request, _lost) = announced(&mut net);
     net.deliver(1, &request);
     net.advance(ACK_DELAY_MAX);
     assert_eq!(net.outgoing(1).len(), 1, "it is acknowledged");
