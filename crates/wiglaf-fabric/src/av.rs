@@ -219,6 +219,33 @@ fn insert_one(state: &AvState, address: Fi<Address>) -> Fi<fi::fi_addr_t> {
     Ok(state.change(|table| table.insert(address)))
 }
 
+/// Where the caller is told of each address that it inserts; null: not at all.
+struct Told {
+    indices: *mut fi::fi_addr_t,
+    errors: *mut libc::c_int,
+}
+
+impl Told {
+    fn new(indices: *mut fi::fi_addr_t, flags: u64, context: *mut libc::c_void) -> Self {
+        let wants_errors = flags & fi::FI_SYNC_ERR != 0;
+        Self { indices, errors: if wants_errors { context.cast() } else { ptr::null_mut() } }
+    }
+
+    /// # Safety
+    /// Both have room for the `i`-th address, or are null.
+    unsafe fn tell(&self, i: usize, outcome: Fi<fi::fi_addr_t>) {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            if !self.indices.is_null() {
+                self.indices.add(i).write(outcome.unwrap_or(UNSPEC));
+            }
+            if !self.errors.is_null() {
+                self.errors.add(i).write(outcome.map_or_else(|Errno(number)| number, |_| 0));
+            }
+        }
+    }
+}
+
 unsafe extern "C" fn insert(
     av: *mut fi::fid_av,
     addr: *const libc::c_void,
@@ -236,18 +263,12 @@ unsafe extern "C" fn insert(
             if count > 0 {
                 not_null(addr)?;
             }
-            let errors = context.cast::<libc::c_int>();
-            let wants_errors = flags & fi::FI_SYNC_ERR != 0 && !errors.is_null();
+            let told = Told::new(fi_addr, flags, context);
             for i in 0..count {
                 let address =
                     addr::read(addr.cast::<u8>().add(i * ADDRESS_LEN).cast(), ADDRESS_LEN);
                 let outcome = insert_one(&av.state, address);
-                if !fi_addr.is_null() {
-                    fi_addr.add(i).write(outcome.unwrap_or(UNSPEC));
-                }
-                if wants_errors {
-                    errors.add(i).write(outcome.map_or_else(|Errno(number)| number, |_| 0));
-                }
+                told.tell(i, outcome);
                 inserted += libc::c_int::from(outcome.is_ok());
             }
         }
@@ -274,13 +295,7 @@ unsafe extern "C" fn insertsvc(
             let text = |pointer| CStr::from_ptr(pointer).to_str().map_err(|_| EINVAL);
             let address = addr::resolve(Some(text(node)?), Some(text(service)?), false);
             let outcome = insert_one(&av.state, address);
-            if !fi_addr.is_null() {
-                fi_addr.write(outcome.unwrap_or(UNSPEC));
-            }
-            let errors = context.cast::<libc::c_int>();
-            if flags & fi::FI_SYNC_ERR != 0 && !errors.is_null() {
-                errors.write(outcome.map_or_else(|Errno(number)| number, |_| 0));
-            }
+            Told::new(fi_addr, flags, context).tell(0, outcome);
             outcome.map(|_| ())
         }
     });

@@ -186,6 +186,13 @@ unsafe fn vector<'a>(
     Ok((pieces, len))
 }
 
+/// Memory for the bytes of all pieces, of which a caller may name more than there is.
+fn empty_with_room(len: usize) -> Result<Vec<u8>> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(len).map_err(|_| Errno::NOMEM)?;
+    Ok(all)
+}
+
 /// See `wiglaf_files.h`.
 ///
 /// # Safety
@@ -201,8 +208,7 @@ pub unsafe extern "C" fn rreadv(handle: c_int, pieces: *const libc::iovec, n: c_
         let rooms = || pieces.iter().map(|p| unsafe { room(p.iov_base.cast(), p.iov_len) });
         rooms().try_for_each(|room| room.map(drop))?;
         // One read, so that no writer comes between the pieces.
-        let mut all = Vec::new();
-        all.try_reserve_exact(len).map_err(|_| Errno::NOMEM)?;
+        let mut all = empty_with_room(len)?;
         all.resize(len, 0);
         let got = file(handle)?.read(&mut all)?;
         let mut rest = &all[..got];
@@ -226,8 +232,7 @@ pub unsafe extern "C" fn rwritev(handle: c_int, pieces: *const libc::iovec, n: c
     answer(|| {
         // SAFETY: handed on from our caller.
         let (pieces, len) = unsafe { vector(pieces, n) }?;
-        let mut all = Vec::new();
-        all.try_reserve_exact(len).map_err(|_| Errno::NOMEM)?;
+        let mut all = empty_with_room(len)?;
         for piece in pieces {
             // SAFETY: handed on from our caller.
             all.extend_from_slice(unsafe { bytes(piece.iov_base.cast(), piece.iov_len) }?);
