@@ -78,8 +78,7 @@ pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
                     ))),
                 };
             }
-            if old.shape != shape && old.switch.iter().chain(&old.nodes).any(|init| init.is_alive())
-            {
+            if old.shape != shape && inits(&old).any(|init| init.is_alive()) {
                 return Err(Error::new(format!(
                     "a part of a cluster of another shape is up ({}); run `wiglaf down` first, or `wiglaf \
                      up` with what it was started with",
@@ -125,10 +124,14 @@ pub fn down(state: &StateDir) -> Result<bool> {
     Ok(found)
 }
 
+fn inits(record: &Record) -> impl Iterator<Item = &Process> {
+    record.switch.iter().chain(&record.nodes)
+}
+
 /// Whether all inits of the cluster run.
 #[must_use]
 pub fn is_whole(record: &Record) -> bool {
-    record.switch.iter().chain(&record.nodes).all(|init| init.is_alive())
+    inits(record).all(|init| init.is_alive())
 }
 
 fn end(record: &Record) -> Result<()> {

@@ -53,7 +53,7 @@ impl Jobs {
         take: &dyn Fn(usize) -> bool,
     ) -> io::Result<bool> {
         let mut before = BTreeSet::new();
-        for file in shm_files(uid) {
+        for file in shm_files(uid)? {
             let file = file?;
             if !take(file.len() + NAME_COST) {
                 return Ok(false);
@@ -80,7 +80,8 @@ impl Jobs {
             other.before.retain(|file| before.contains(file));
         }
         if leased.is_empty() && process_count().is_ok_and(|count| count == 0) {
-            for file in shm_files(uid).flatten().filter(|file| !before.contains(file)) {
+            let files = shm_files(uid).into_iter().flatten().flatten();
+            for file in files.filter(|file| !before.contains(file)) {
                 let _ = fs::remove_file(Path::new(SHM).join(file));
             }
         }
@@ -89,20 +90,12 @@ impl Jobs {
 
 /// Names of that user's files in /dev/shm. Another's file may be all that is to be found of a program
 /// that comes back.
-fn shm_files(uid: u32) -> impl Iterator<Item = io::Result<OsString>> {
-    let (entries, error) = match fs::read_dir(SHM) {
-        Ok(entries) => (Some(entries), None),
-        Err(error) => (None, Some(Err(error))),
+fn shm_files(uid: u32) -> io::Result<impl Iterator<Item = io::Result<OsString>>> {
+    let theirs = move |entry: fs::DirEntry| {
+        let is_theirs = entry.metadata().is_ok_and(|meta| meta.uid() == uid);
+        is_theirs.then(|| entry.file_name())
     };
-    let entries = entries.into_iter().flatten();
-    let files = entries.filter_map(move |entry| match entry {
-        Ok(entry) => {
-            let is_theirs = entry.metadata().is_ok_and(|meta| meta.uid() == uid);
-            is_theirs.then(|| Ok(entry.file_name()))
-        }
-        Err(error) => Some(Err(error)),
-    });
-    error.into_iter().chain(files)
+    Ok(fs::read_dir(SHM)?.filter_map(move |entry| entry.map(theirs).transpose()))
 }
 
 /// Kills everything that carries the job's mark and belongs to `uid`, and waits
@@ -298,7 +291,7 @@ mod tests {
         setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(4096) }).unwrap();
         let seen = look(pid, &mark("alone"), 0);
         let (clean, jobs) = (pass(&mark("alone"), 0), Jobs::default());
-        let files: io::Result<Vec<_>> = shm_files(0).collect();
+        let files: io::Result<Vec<_>> = shm_files(0).and_then(Iterator::collect);
         let (count, leased) = (process_count(), jobs.lease("alone", 0, &|_| true));
         setrlimit(Resource::Nofile, Rlimit { current: Some(4096), maximum: Some(4096) }).unwrap();
         marked.kill().unwrap();

@@ -69,20 +69,6 @@ pub(crate) fn clone_tree(path: &Path, recursive: bool) -> Result<OwnedFd> {
     open_tree(CWD, path, flags).cannot(|| format!("copy the mount of {}", path.display()))
 }
 
-fn make_mount_point(at: &Path, file: bool) -> Result<()> {
-    if at.exists() {
-        return Ok(());
-    }
-    let shown = || format!("make the mount point {}", at.display());
-    match (file, at.parent()) {
-        (true, Some(folder)) => {
-            fs::create_dir_all(folder).cannot(shown)?;
-            fs::write(at, "").cannot(shown)
-        }
-        _ => fs::create_dir_all(at).cannot(shown),
-    }
-}
-
 /// Attaches a tree to a path of the root that is being built, making the mount point if there is none.
 /// A link there, an absolute one too, leads to somewhere in that root, and not to the machine's folder.
 fn attach_below(root: &Path, tree: &OwnedFd, path: &Path) -> Result<()> {
@@ -265,7 +251,7 @@ fn overlay(base: &Path, layer: &str, lower: &Path, at: &Path) -> Result<()> {
 
 /// Mounts a new instance of a file system.
 fn fresh(kind: &str, at: &Path, options: &str) -> Result<()> {
-    make_mount_point(at, false)?;
+    fs::create_dir_all(at).cannot(|| format!("make the mount point {}", at.display()))?;
     let options = std::ffi::CString::new(options).cannot(|| format!("mount {kind}"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount(kind, at, kind, flags, Some(options.as_c_str()))
