@@ -279,14 +279,25 @@ fn across_a_wire() {
 fn a_race_that_must_be_found() {
     let mut number = 0u64;
     let place = AtomicUsize::new((&raw mut number).expose_provenance());
+    // On a busy machine the first would have ended before the second begins, and what the sanitizer keeps of a thread is
+    // the next one's then. Relaxed, as anything stronger would order what is to race.
+    let steps = AtomicUsize::new(0);
+    let both_are_at = |step: usize| {
+        steps.fetch_add(1, Ordering::Relaxed);
+        while steps.load(Ordering::Relaxed) < 2 * step {
+            std::thread::yield_now();
+        }
+    };
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
+                both_are_at(1);
                 let place = ptr::with_exposed_provenance_mut::<u64>(place.load(Ordering::Relaxed));
                 for _ in 0..1000 {
                     // SAFETY: none; `number` lives, but the threads do not take turns.
                     unsafe { place.write_volatile(place.read_volatile() + 1) };
                 }
+                both_are_at(2);
             });
         }
     });
