@@ -45,8 +45,9 @@ release: linker
 	cargo build --release --package wiglaf-cli --package wiglaf-fabric --package wiglaf-logical \
 		--package wiglaf-am --package wiglaf-files --package wiglaf-helper
 
-# Where `release` leaves it, and where it goes.
+# Where `release` leaves it, under which names, and where it goes.
 BUILT ?= target/release
+ARTIFACTS = wiglaf wiglaf-helper libwiglaf_fabric.so libwiglaf_logical.so libwiglaf.so libwiglaf_files.so
 ROOT = $(DESTDIR)$(PREFIX)
 UNIT = $(ROOT)/lib/systemd/system/wiglaf-helper.service
 BASH = $(ROOT)/share/bash-completion/completions/wiglaf
@@ -54,8 +55,10 @@ ZSH = $(ROOT)/share/zsh/site-functions/_wiglaf
 FISH = $(ROOT)/share/fish/vendor_completions.d/wiglaf.fish
 
 # Everything under PREFIX; it builds nothing, so `sudo make install` leaves no file of root's in this folder.
+# Nor does it install half: `demo` and `bench` build some of it only.
 install:
-	@test -e $(BUILT)/wiglaf || { echo "Nothing is built yet; run: make release" >&2; exit 1; }
+	@for file in $(ARTIFACTS); do test -e $(BUILT)/$$file || { \
+		echo "$(BUILT)/$$file is not built yet; run: make release" >&2; exit 1; }; done
 	install -D -m 755 $(BUILT)/wiglaf $(ROOT)/bin/wiglaf
 	install -D -m 644 $(BUILT)/libwiglaf_fabric.so $(ROOT)/lib/wiglaf/libwiglaf-fi.so
 	install -d $(ROOT)/lib/wiglaf/wiglaf-libfabric

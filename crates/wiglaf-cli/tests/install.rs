@@ -6,11 +6,11 @@ use std::process::{Command, Output};
 
 /// What `make release` builds besides the command. `install` only copies them.
 const BUILT: [&str; 5] = [
+    "wiglaf-helper",
     "libwiglaf_fabric.so",
     "libwiglaf_logical.so",
     "libwiglaf.so",
     "libwiglaf_files.so",
-    "wiglaf-helper",
 ];
 
 fn make(target: &str, built: &Path, stage: &Path) -> Output {
@@ -47,7 +47,13 @@ fn what_is_installed_works_and_is_uninstalled() {
     assert!(String::from_utf8_lossy(&early.stderr).contains("make release"), "{early:?}");
 
     std::fs::copy(env!("CARGO_BIN_EXE_wiglaf"), built.join("wiglaf")).unwrap();
+    // Of what `make demo` builds, and of more, nothing is installed until all is there.
     for name in BUILT {
+        let early = make("install", &built, &stage);
+        assert!(!early.status.success(), "{name} is not built yet");
+        let said = String::from_utf8_lossy(&early.stderr);
+        assert!(said.contains(name) && said.contains("make release"), "{said}");
+        assert!(!stage.exists(), "half is installed");
         std::fs::write(built.join(name), name).unwrap();
     }
     let said = make("install", &built, &stage);

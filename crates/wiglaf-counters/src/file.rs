@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, open, unlink};
-use rustix::process::geteuid;
+use rustix::io::Errno;
+use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::layout::{self, LEN_MAX};
 use crate::{Identity, Peer, Snapshot};
@@ -36,8 +37,13 @@ impl Publisher {
     /// dead processes.
     ///
     /// # Errors
-    /// When there is no shared memory, or no room in it.
+    /// When there is no shared memory, no room in it, or a limit of file sizes (`ulimit -f`) below that
+    /// of the longest snapshot.
     pub fn create(folder: &Path, identity: Identity) -> io::Result<Self> {
+        // To write beyond the limit would be a signal.
+        if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < LEN_MAX as u64) {
+            return Err(Errno::FBIG.into());
+        }
         sweep(folder);
         let name = format!("{PREFIX}{}-{:016x}", geteuid().as_raw(), identity.epoch);
         let path = folder.join(name);
@@ -182,6 +188,59 @@ mod tests {
         let publisher = Publisher::create(folder.path(), identity(2)).unwrap();
         let mode = std::fs::metadata(&publisher.path).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o600);
+    }
+
+    #[test]
+    fn a_limit_of_file_sizes_is_an_error_and_no_signal() {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "file::tests::nothing_is_published_beyond_the_limit", "--ignored"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{}: {said}", output.status);
+    }
+
+    #[test]
+    #[ignore = "limits the process: in one of its own only"]
+    fn nothing_is_published_beyond_the_limit() {
+        use rustix::process::{Rlimit, setrlimit};
+        let maximum = getrlimit(Resource::Fsize).maximum;
+        let limit_to = |bytes: usize| {
+            let limit = Rlimit { current: Some(bytes as u64), maximum };
+            setrlimit(Resource::Fsize, limit).unwrap();
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let counters = || (0..crate::COUNTERS_MAX).map(|_| ("probes", 1));
+        limit_to(LEN_MAX - 1);
+        match Publisher::create(folder.path(), identity(8)) {
+            Ok(mut publisher) => publisher.publish(counters(), &peers()),
+            Err(refused) => assert_eq!(refused.raw_os_error(), Some(Errno::FBIG.raw_os_error())),
+        }
+        assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing is left");
+        limit_to(LEN_MAX);
+        let mut publisher = Publisher::create(folder.path(), identity(8)).unwrap();
+        publisher.publish(counters(), &peers());
+        assert_eq!(read_all(folder.path())[0].peers.len(), crate::PEERS_MAX);
+    }
+
+    /// As many as a snapshot holds.
+    fn peers() -> Vec<Peer> {
+        let peer = Peer {
+            at: NOWHERE,
+            epoch: 0,
+            via: String::new(),
+            is_gone: false,
+            messages_sent: 0,
+            bytes_sent: 0,
+            messages_received: 0,
+            bytes_received: 0,
+            retransmitted: 0,
+            credit_stalls: 0,
+            credit_left: 0,
+            rtt_ns: 0,
+            in_flight: 0,
+        };
+        vec![peer; crate::PEERS_MAX]
     }
 
     #[test]

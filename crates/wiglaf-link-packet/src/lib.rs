@@ -44,8 +44,8 @@ const IDLE_STRIDE: u32 = 64;
 /// Which poll looks at an idle bulk socket: trains of eager messages come unannounced.
 const BULK_IDLE_STRIDE: u32 = 32;
 
-/// First kernel that knows trains of UDP in what stands before a frame. Earlier ones would leave
-/// a place of the ring for good to a train that they cannot describe.
+/// First kernel that knows trains of UDP in what stands before a frame. Earlier ones would get stuck
+/// in the ring with each, as all do with frames that they cannot describe ([`Ring::mend`]).
 const TRAINS_KERNEL_MIN: (u32, u32) = (6, 2);
 
 /// Room that is asked of the kernel for frames that the interface has not sent yet.
@@ -218,7 +218,7 @@ impl PacketLink {
         self.malformed + self.ring.truncated()
     }
 
-    /// Frames that were lost to a full ring.
+    /// Frames that were lost to a full ring, or to one that the kernel had got stuck in.
     #[must_use]
     pub fn overflows(&self) -> u64 {
         self.ring.overflows()
@@ -442,6 +442,9 @@ impl Link for PacketLink {
         if self.report_polls == 0 {
             self.report_polls = REPORT_STRIDE;
             self.plain.collect_refused();
+            if let Err(error) = self.ring.mend() {
+                self.failed = Some(error);
+            }
             self.check();
         }
         self.report_polls -= 1;

@@ -9,18 +9,30 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use wiglaf_link::frame::ETHERNET_LEN;
+
 use crate::offload::{self, OFFLOAD_LEN};
 
 /// Bytes of a place that the kernel's own headers may take.
 const PLACE_HEADERS_LEN: usize = 128;
 
-/// Of one frame, or of as many standard ones as IPv4 lets come as one.
-const PLACE_LEN: usize = 1 << 16;
+/// Longest train that is sent: others' rings may have places of 64 KiB.
+pub(crate) const TRAIN_FRAME_LEN_MAX: usize = (1 << 16) - PLACE_HEADERS_LEN;
 
-/// Longest frame that each ring takes, whatever the length of single ones is.
-pub(crate) const TRAIN_FRAME_LEN_MAX: usize = PLACE_LEN - PLACE_HEADERS_LEN;
+/// Longest frame that arrives: the kernel joins datagrams to the longest packet of IPv4.
+const FRAME_LEN_MAX: usize = ETHERNET_LEN + u16::MAX as usize;
 
-const PLACE_COUNT: usize = 256;
+const PAGE_LEN: usize = 4096;
+
+/// Room for the longest frame, in whole pages.
+const PLACE_LEN: usize = (PLACE_HEADERS_LEN + FRAME_LEN_MAX).next_multiple_of(PAGE_LEN);
+
+/// The kernel takes a power of two of pages for each block: this many places leave one of 256 pages unused.
+const BLOCK_PLACES: usize = 15;
+const BLOCK_LEN: usize = BLOCK_PLACES * PLACE_LEN;
+const BLOCK_COUNT: usize = 17;
+
+pub(crate) const PLACE_COUNT: usize = BLOCK_COUNT * BLOCK_PLACES;
 
 const RING_LEN: usize = PLACE_COUNT * PLACE_LEN;
 
@@ -55,6 +67,18 @@ struct Geometry {
     place_count: libc::c_uint,
 }
 
+/// Without gaps: each block ends where its last place does.
+const GEOMETRY: Geometry = Geometry {
+    block_len: BLOCK_LEN as libc::c_uint,
+    block_count: BLOCK_COUNT as libc::c_uint,
+    place_len: PLACE_LEN as libc::c_uint,
+    place_count: PLACE_COUNT as libc::c_uint,
+};
+
+/// Of no ring.
+const NO_GEOMETRY: Geometry =
+    Geometry { block_len: 0, block_count: 0, place_len: 0, place_count: 0 };
+
 /// A packet socket with its receive ring.
 #[derive(Debug)]
 pub(crate) struct Ring {
@@ -63,6 +87,10 @@ pub(crate) struct Ring {
     /// What tells of trains stands before each frame.
     takes_trains: bool,
     next: usize,
+    /// How often `next` has begun anew.
+    turns: u64,
+    /// Where `turns` and `next` stood when frames were found lost and the next place free.
+    lost_at: Option<(u64, usize)>,
     truncated: u64,
     overflows: u64,
 }
@@ -75,33 +103,15 @@ impl Ring {
     /// Sets up the ring of a packet socket that is filtered and bound, for
     /// frames that are datagrams; with `takes_trains`, also for those of many.
     pub(crate) fn new(socket: OwnedFd, takes_trains: bool) -> io::Result<Self> {
-        // The kernel allocates blocks whole; each is one place.
-        let geometry = Geometry {
-            block_len: PLACE_LEN as libc::c_uint,
-            block_count: PLACE_COUNT as libc::c_uint,
-            place_len: PLACE_LEN as libc::c_uint,
-            place_count: PLACE_COUNT as libc::c_uint,
-        };
         set_option(socket.as_fd(), libc::PACKET_VNET_HDR, &libc::c_int::from(takes_trains))?;
         set_option(socket.as_fd(), libc::PACKET_VERSION, &TPACKET_V2)?;
-        set_option(socket.as_fd(), libc::PACKET_RX_RING, &geometry)?;
-        // SAFETY: a fresh shared mapping of the ring that was just set up;
-        // nothing else is mapped over.
-        let area = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                RING_LEN,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                socket.as_raw_fd(),
-                0,
-            )
-        };
-        if area == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        set_option(socket.as_fd(), libc::PACKET_RX_RING, &GEOMETRY)?;
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        // SAFETY: with no address given nothing else is mapped over.
+        let area = unsafe { map(std::ptr::null_mut(), flags, socket.as_raw_fd()) }?;
         let area = NonNull::new(area.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { socket, area, takes_trains, next: 0, truncated: 0, overflows: 0 })
+        let (next, turns, lost_at) = (0, 0, None);
+        Ok(Self { socket, area, takes_trains, next, turns, lost_at, truncated: 0, overflows: 0 })
     }
 
     /// Shows up to `count_max` frames, each with what tells of trains, one after the other, and
@@ -115,8 +125,7 @@ impl Ring {
         for count in 0..count_max {
             let offset = self.next * PLACE_LEN;
             // SAFETY: `next < PLACE_COUNT`, so the place lies within the
-            // mapping, which lives as long as `self`; places are aligned to
-            // their power-of-two length.
+            // mapping, which lives as long as `self`; places begin with a page.
             let place = unsafe { self.area.add(offset) };
             // SAFETY: as above; the kernel changes the status only atomically.
             let status = unsafe { &(*place.cast::<PlaceHead>().as_ptr()).status };
@@ -137,7 +146,11 @@ impl Ring {
                 None => self.truncated += 1,
             }
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            self.next = if self.next + 1 == PLACE_COUNT { 0 } else { self.next + 1 };
+            self.next += 1;
+            if self.next == PLACE_COUNT {
+                self.next = 0;
+                self.turns += 1;
+            }
         }
         count_max
     }
@@ -193,12 +206,55 @@ impl Ring {
         if is_gone { Err(io::Error::from_raw_os_error(libc::ENODEV)) } else { Ok(()) }
     }
 
+    /// Makes the ring anew if the kernel has got stuck in it. It leaves the next place for good to a
+    /// frame that it then cannot describe, such as one that a virtual machine wants to have cut into
+    /// fragments (UFO), and drops all later ones.
+    pub(crate) fn mend(&mut self) -> io::Result<()> {
+        if !self.is_stuck() {
+            return Ok(());
+        }
+        self.renew().map_err(|error| {
+            let text =
+                format!("a frame has blocked the receive ring, and a new one fails: {error}");
+            io::Error::new(error.kind(), text)
+        })
+    }
+
+    /// Whether frames were lost although the next place was free all the time. Those that found the
+    /// ring full are lost, too; but then frames are taken before it is seen free.
+    fn is_stuck(&mut self) -> bool {
+        let before = self.overflows;
+        self.count_lost();
+        if self.overflows == before || self.has_frame() {
+            return false;
+        }
+        let at = Some((self.turns, self.next));
+        mem::replace(&mut self.lost_at, at) == at
+    }
+
+    /// On the same socket: to open another may take a privilege that is no longer there.
+    fn renew(&mut self) -> io::Result<()> {
+        let at = self.area.as_ptr().cast();
+        // The kernel ends no ring that is mapped. Until the next one is, `area` is memory without frames.
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        // SAFETY: what it replaces is the mapping of this ring, to which nobody else has a reference.
+        unsafe { map(at, flags, -1) }?;
+        set_option(self.socket.as_fd(), libc::PACKET_RX_RING, &NO_GEOMETRY)?;
+        set_option(self.socket.as_fd(), libc::PACKET_RX_RING, &GEOMETRY)?;
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE | libc::MAP_FIXED;
+        // SAFETY: as above.
+        unsafe { map(at, flags, self.socket.as_raw_fd()) }?;
+        self.next = 0;
+        self.turns += 1;
+        Ok(())
+    }
+
     /// Frames that were longer than a place.
     pub(crate) fn truncated(&self) -> u64 {
         self.truncated
     }
 
-    /// Frames that found the ring full, as far as a later one has told of them.
+    /// Frames that found the ring full or stuck, as far as a later one or [`Ring::mend`] has told of them.
     pub(crate) fn overflows(&self) -> u64 {
         self.overflows
     }
@@ -260,6 +316,21 @@ impl AsRawFd for Ring {
     }
 }
 
+/// Maps memory of the ring's length.
+///
+/// # Safety
+/// With `MAP_FIXED` in `flags` nothing may have a reference into what is at `at`.
+unsafe fn map(
+    at: *mut libc::c_void,
+    flags: libc::c_int,
+    from: RawFd,
+) -> io::Result<*mut libc::c_void> {
+    // SAFETY: as promised by the caller.
+    let area =
+        unsafe { libc::mmap(at, RING_LEN, libc::PROT_READ | libc::PROT_WRITE, flags, from, 0) };
+    if area == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(area) }
+}
+
 /// Has the front of a place, which another core has just written, brought here all at once, not
 /// line by line as it is read.
 #[inline]
@@ -312,4 +383,31 @@ pub(crate) fn set_option<T>(
         )
     };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel checks (packet_set_ring), and how a place is divided (tpacket_rcv).
+    #[test]
+    fn places_fill_their_blocks_and_take_the_longest_frame() {
+        const ALIGNMENT: usize = 16; // TPACKET_ALIGNMENT
+        assert_eq!(BLOCK_LEN % PAGE_LEN, 0);
+        assert_eq!(PLACE_LEN % ALIGNMENT, 0);
+        assert_eq!(BLOCK_LEN / PLACE_LEN * BLOCK_COUNT, PLACE_COUNT);
+        assert_eq!(BLOCK_COUNT * BLOCK_LEN, RING_LEN, "no gaps between blocks");
+        let taken = BLOCK_COUNT * (BLOCK_LEN / PAGE_LEN).next_power_of_two() * PAGE_LEN;
+        assert_eq!(taken, 17 << 20, "ADR 0029 says how much");
+        let heads = mem::size_of::<PlaceHead>().next_multiple_of(ALIGNMENT)
+            + mem::size_of::<libc::sockaddr_ll>()
+            + 16;
+        assert!(heads.next_multiple_of(ALIGNMENT) + OFFLOAD_LEN <= PLACE_HEADERS_LEN);
+        // The kernel joins datagrams as long as the packet has less than 64 KiB.
+        for mtu in 576..=9000 {
+            let (headers, payload) = (28, mtu - 28);
+            let joined = headers + (u16::MAX as usize - headers) / payload * payload;
+            assert!(PLACE_HEADERS_LEN + ETHERNET_LEN + joined <= PLACE_LEN, "MTU {mtu}");
+        }
+    }
 }

@@ -130,6 +130,18 @@ fn index_of(probe: BorrowedFd<'_>, name: &str) -> Option<u32> {
     u32::try_from(unsafe { request.ifr_ifru.ifru_ifindex }).ok()
 }
 
+/// The name that the interface of that number has now; `None` when there is none.
+pub(crate) fn name_of(probe: BorrowedFd<'_>, index: u32) -> Option<String> {
+    let mut request = request("")?;
+    request.ifr_ifru.ifru_ifindex = i32::try_from(index).ok()?;
+    // SAFETY: the request is live, and SIOCGIFNAME writes its name.
+    let status =
+        unsafe { libc::ioctl(probe.as_raw_fd(), libc::SIOCGIFNAME as _, &raw mut request) };
+    let name = request.ifr_name.map(|byte| byte as u8);
+    let name = CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
+    (status == 0).then(|| name.to_owned())
+}
+
 fn mtu_of(probe: BorrowedFd<'_>, name: &str) -> Option<usize> {
     let request = ask(probe, libc::SIOCGIFMTU as _, name)?;
     // SAFETY: SIOCGIFMTU fills this member.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use wiglaf_link::frame::{Ends, HEADERS_LEN, headers, headers_of_train};
 
-use crate::{Interface, neighbour};
+use crate::{Interface, interface, neighbour};
 
 /// How long an Ethernet address is used before the kernel is asked again.
 const TRUST: Duration = Duration::from_secs(2);
@@ -81,10 +81,7 @@ impl Routes {
                 return Way::Ring(mac);
             }
         }
-        let mac = match neighbour::look_up(socket, &self.interface.name, ip) {
-            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Way::Gone,
-            found => found.ok().flatten(),
-        };
+        let Some(mac) = self.ask(socket, ip) else { return Way::Gone };
         let route = Route { mac, asked_at: now };
         if self.known.len() >= ROUTES_MAX {
             self.known.clear();
@@ -95,6 +92,17 @@ impl Routes {
             (Some(mac), None | Some(Route { mac: None, .. })) => Way::Ring(mac),
             _ => Way::Stack,
         }
+    }
+
+    /// What the kernel knows of a neighbour; `None` when the interface has been removed. Its name may
+    /// have changed, its number cannot.
+    fn ask(&mut self, socket: BorrowedFd<'_>, ip: Ipv4Addr) -> Option<Option<[u8; 6]>> {
+        let mut found = neighbour::look_up(socket, &self.interface.name, ip);
+        if found.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV)) {
+            self.interface.name = interface::name_of(socket, self.interface.index)?;
+            found = neighbour::look_up(socket, &self.interface.name, ip);
+        }
+        Some(found.ok().flatten())
     }
 
     /// The headers of a datagram; `None` when the payload is too long for one.

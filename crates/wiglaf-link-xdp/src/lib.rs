@@ -161,10 +161,7 @@ impl XdpLink {
         let frame_len_max = frame_len.min(socket::frame_len_max(frame_len));
         let open = |mode| open_socket(&interface, mac, plain.local(), frame_len_max, mode);
         let (gate, socket, mode) = match mode {
-            Mode::Best if features::has_zero_copy(interface.index) => {
-                open(Mode::ZeroCopy).or_else(|_| open(Mode::Generic))
-            }
-            Mode::Best => open(Mode::Generic),
+            Mode::Best => open_best(features::has_zero_copy(interface.index), open),
             mode => open(mode),
         }?;
         let limits = Limits {
@@ -237,6 +234,21 @@ impl XdpLink {
         });
         Ok(if self.socket.send(count, frames)? { Sent::All } else { Sent::Full })
     }
+}
+
+/// Opens in [`Mode::Best`]. Where no queue is free the program runs in the driver already, and would
+/// refuse the generic mode: that there is no queue is what the caller must know.
+fn open_best<T>(
+    has_zero_copy: bool,
+    mut open: impl FnMut(Mode) -> Result<T, OpenError>,
+) -> Result<T, OpenError> {
+    if has_zero_copy {
+        let opened = open(Mode::ZeroCopy);
+        if matches!(opened, Ok(_) | Err(OpenError::NoQueue { .. })) {
+            return opened;
+        }
+    }
+    open(Mode::Generic)
 }
 
 /// A hold on the program, and a socket on the first free queue.

@@ -488,6 +488,23 @@ fn refusals_say_why() {
     assert!(matches!(error, OpenError::NotPermitted), "{error}");
 }
 
+/// No card with zero-copy is at hand: what each mode answers is given.
+#[test]
+fn ranks_beyond_the_last_zero_copy_queue_are_told_that_there_is_none() {
+    let full = |mode| match mode {
+        Mode::ZeroCopy => Err(OpenError::NoQueue { queues: 4 }),
+        _ => Err(OpenError::OtherMode),
+    };
+    assert!(matches!(open_best::<Mode>(true, full), Err(OpenError::NoQueue { queues: 4 })));
+    let copies = |mode| match mode {
+        Mode::ZeroCopy => Err(OpenError::NoZeroCopy(io::ErrorKind::Unsupported.into())),
+        mode => Ok(mode),
+    };
+    assert!(matches!(open_best(true, copies), Ok(Mode::Generic)));
+    assert!(matches!(open_best(true, Ok), Ok(Mode::ZeroCopy)));
+    assert!(matches!(open_best(false, Ok), Ok(Mode::Generic)));
+}
+
 #[test]
 fn modes_do_not_mix_on_one_interface() {
     let Some(pair) = with_two_queues() else { return };

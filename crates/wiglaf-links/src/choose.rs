@@ -131,11 +131,12 @@ pub fn open_links(
     let interface = interface_for(ip)?;
     let ip = if ip.is_unspecified() { interface.ip } else { ip };
     let at = SocketAddrV4::new(ip, port);
+    let alone = alone(&interface);
     let mut note = None;
     let net: Box<dyn Link> = match choice {
         LinkChoice::Shm => return open_shm_only(at, epoch),
         LinkChoice::Udp => {
-            return Ok(Opened { net: Some(Box::new(open_udp(at)?)), shm: None, note });
+            return Ok(Opened { net: Some(Box::new(open_udp(at)?)), shm: None, note: alone });
         }
         LinkChoice::Packet => Box::new(open_packet(interface, at)?),
         LinkChoice::Xdp => open_xdp(interface, at, Mode::Best, &mut note)?,
@@ -147,7 +148,18 @@ pub fn open_links(
     // Without shared memory the ranks of a node talk over the other link.
     let shm = ShmLink::open(net.local(), epoch).ok();
     let shm = shm.map(|link| Box::new(link) as Box<dyn Link>);
-    Ok(Opened { net: Some(net), shm, note })
+    Ok(Opened { net: Some(net), shm, note: alone.or(note) })
+}
+
+/// What to say of an interface on which no other machine is reached, where there is no better one. The
+/// provider names the address that it was told of before, so who asked for loopback is told, too.
+fn alone(interface: &Interface) -> Option<String> {
+    let best = || interface_for(Ipv4Addr::UNSPECIFIED).is_ok_and(|best| best.is_loopback);
+    (interface.is_loopback && best()).then(|| {
+        "only ranks on this machine are reached: no interface but loopback is up and has an IPv4 \
+         address; give one an address, or bring it up"
+            .to_owned()
+    })
 }
 
 /// The address that links are going to be opened at for `ip`, which may be

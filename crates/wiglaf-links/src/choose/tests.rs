@@ -103,8 +103,24 @@ fn what_was_measured_decides_and_what_fails_is_passed_over() {
 fn a_machine_with_loopback_only_gets_that() {
     let Some(pair) = Pair::or_skip(1500) else { return };
     pair.a.ip(&["link", "del", wiglaf_testnet::INTERFACE]).expect("deleted");
-    let opened = pair.a.run(|| open(Ipv4Addr::UNSPECIFIED, 0, LinkChoice::Auto));
-    assert_eq!(*opened.expect("loopback").net.expect("udp").local().ip(), Ipv4Addr::LOCALHOST);
+    let open = |ip, choice| pair.a.run(|| open(ip, 0, choice)).expect("loopback");
+    // The provider is asked for the address first, and then opens at it.
+    for ip in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST] {
+        for choice in [LinkChoice::Auto, LinkChoice::Udp] {
+            let opened = open(ip, choice);
+            let note = opened.note.as_deref().unwrap_or_default();
+            assert!(note.starts_with("only ranks on this machine are reached"), "{note}");
+            assert_eq!(*opened.net.expect("udp").local().ip(), Ipv4Addr::LOCALHOST);
+        }
+        assert_eq!(open(ip, LinkChoice::Shm).note, None, "which reaches no other anyway");
+    }
+}
+
+#[test]
+fn who_chooses_loopback_where_there_is_more_is_told_nothing() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let opened = pair.a.run(|| open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Auto));
+    assert_eq!(opened.expect("loopback").note, None);
 }
 
 #[test]
