@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use crate::error::{Context, Error, Result};
 use crate::fault::{PortFaults, PortReport};
+use crate::inherited::Inherited;
 use crate::init::{SOCKET, clone_tree};
+use crate::keyboard;
 use crate::proto::{
     self, End, FDS_MAX, Hello, NODE_VAR, Remains, Reply, Request, Spawn, StuckDaemon,
 };
@@ -38,13 +40,15 @@ pub struct NodeCommand {
 }
 
 impl NodeCommand {
-    /// A program and its arguments, in the folder and environment of this process.
+    /// A program and its arguments, in the folder and environment of this process, with its umask and
+    /// resource limits.
     pub fn new<S: Into<OsString>>(argv: impl IntoIterator<Item = S>) -> Self {
         let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let argv = argv.into_iter().map(Into::into).collect();
         let folder = identity(&cwd);
         let env = std::env::vars_os().collect();
-        Self { spawn: Spawn { argv, env, cwd, folder, ..Spawn::default() } }
+        let inherited = Inherited::own();
+        Self { spawn: Spawn { argv, env, cwd, folder, inherited, ..Spawn::default() } }
     }
 
     /// Sets a variable.
@@ -65,10 +69,10 @@ impl NodeCommand {
         vars.into_iter().fold(self, |command, (name, value)| command.env(name, value))
     }
 
-    /// Keeps only the variables that `keep` wants.
+    /// Keeps only the variables that `keep` wants, and none whose name is no UTF-8.
     #[must_use]
     pub fn retain_env(mut self, keep: impl Fn(&str) -> bool) -> Self {
-        self.spawn.env.retain(|(name, _)| name.to_str().is_none_or(&keep));
+        self.spawn.env.retain(|(name, _)| name.to_str().is_some_and(&keep));
         self
     }
 
@@ -107,7 +111,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Those of this process.
+    /// Those of this process; from a terminal, what is typed while this process is in its foreground.
     ///
     /// # Errors
     /// When one of them is closed.
@@ -116,7 +120,7 @@ impl Streams {
             fd.try_clone_to_owned().cannot(|| "pass the standard streams on".to_owned())
         };
         Ok(Self {
-            stdin: copy(io::stdin().as_fd())?,
+            stdin: keyboard::through_pipe(copy(io::stdin().as_fd())?)?,
             stdout: copy(io::stdout().as_fd())?,
             stderr: copy(io::stderr().as_fd())?,
         })

@@ -191,6 +191,14 @@ pub fn set(state: &StateDir, record: &Record, nodes: &[String], wish: &Wish) -> 
     if wish.faults.is_some_and(PortFaults::reorders) {
         wire::add_detour(switch)?;
     }
+    let offload = |sums: bool| {
+        let mut living = record.nodes.iter().filter(|node| node.is_alive());
+        living.try_for_each(|node| wire::set_checksum_offload(*node, sums))
+    };
+    // Before: a frame that is damaged while its sum is still to be made counts as sound.
+    if wish.faults.is_some_and(PortFaults::corrupts) {
+        offload(false)?;
+    }
     let wishes = ports.iter().map(|port| (*port, wish.faults)).collect();
     let node = Node::new(state, SWITCH);
     node.set_faults(wishes, wish.hold)?;
@@ -198,8 +206,7 @@ pub fn set(state: &StateDir, record: &Record, nodes: &[String], wish: &Wish) -> 
     wire::set_ports(switch, &ports, !wish.is_down)?;
     let all = node.faults((0..record.nodes.len()).filter(is_there).collect())?;
     let corrupts = all.iter().filter_map(|report| report.faults).any(PortFaults::corrupts);
-    let mut living = record.nodes.iter().filter(|node| node.is_alive());
-    living.try_for_each(|node| wire::set_checksum_offload(*node, !corrupts))
+    offload(!corrupts)
 }
 
 /// What the ports of these nodes do and did.

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::client::{Lease, Node, NodeCommand, Running, Streams, is_private, null};
@@ -16,11 +15,12 @@ use crate::mpi::{
     self, Choice, Family, Front, Installation, LibfabricChoice, Link, Placement, Settings,
     Transport,
 };
+use crate::passing::Passing;
 use crate::proto::{End, JOB_VAR, NODE_VAR, StuckDaemon};
 use crate::shape::{INTERFACE, NodeShape};
 use crate::state::{Record, StateDir};
-use crate::user::User;
-use crate::{keyboard, provider, quiet, random, signals};
+use crate::user::{self, User};
+use crate::{provider, quiet, random, signals};
 
 /// First UDP port of ranks that run without an MPI.
 pub const PORT_FIRST: u16 = 7701;
@@ -85,7 +85,7 @@ pub struct RunningJob {
     commands: Vec<Running>,
     leases: Vec<Lease>,
     stop: Stop,
-    complaints: Option<JoinHandle<()>>,
+    passing: Vec<Passing>,
 }
 
 /// A handle that signals a job while another thread waits for it.
@@ -168,18 +168,19 @@ pub fn start(
         mpi.as_ref().map_or(Ok(()), |mpi| mpi.make_names(&launch.name_dirs))?;
         user.become_it()?;
     }
-    let streams = Streams { stdin: keyboard::through_pipe(streams.stdin)?, ..streams };
+    let (streams, mut passing) = launch.guarded(streams)?;
     let leases = launch.nodes.iter().map(|n| n.lease(&launch.id)).collect::<Result<Vec<_>>>()?;
-    let (commands, complaints) = match &mpi {
+    let commands = match &mpi {
         Some(mpi) => {
             let (stderr, complaints) = quiet::filter(streams.stderr)?;
-            (vec![launch.under(mpi, Streams { stderr, ..streams })?], Some(complaints))
+            passing.push(complaints);
+            vec![launch.under(mpi, Streams { stderr, ..streams })?]
         }
-        None => (launch.ranks(&streams)?, None),
+        None => launch.ranks(&streams)?,
     };
     let handles = commands.iter().map(Running::try_clone).collect::<Result<Vec<_>>>()?;
     let stop = Stop(Arc::new(Mutex::new(handles)));
-    Ok(RunningJob { commands, leases, stop, complaints })
+    Ok(RunningJob { commands, leases, stop, passing })
 }
 
 /// Fails in a folder that each node has for itself, such as /tmp: what ranks write there is not to be
@@ -255,6 +256,27 @@ impl Launch<'_> {
         self.nodes.iter().try_for_each(|node| node.share(&folders))
     }
 
+    /// The job's streams. Another user gets no terminal of ours, which can be read from as well.
+    fn guarded(&self, streams: Streams) -> Result<(Streams, Vec<Passing>)> {
+        if self.job.user.is_none() {
+            return Ok((streams, Vec::new()));
+        }
+        let (stdout, printed) = Passing::of_terminal(streams.stdout)?;
+        let (stderr, complained) = Passing::of_terminal(streams.stderr)?;
+        let passing = printed.into_iter().chain(complained).collect();
+        Ok((Streams { stdout, stderr, ..streams }, passing))
+    }
+
+    /// A command with the caller's environment; with what other nodes' ranks have of it, too, where it
+    /// is another user's.
+    fn command<S: Into<OsString>>(&self, argv: impl IntoIterator<Item = S>) -> NodeCommand {
+        let command = NodeCommand::new(argv);
+        match self.job.user {
+            Some(_) => command.retain_env(user::is_passed_on),
+            None => command,
+        }
+    }
+
     fn user_vars(&self) -> impl Iterator<Item = (String, String)> {
         let vars = self.job.user.iter().flat_map(User::vars);
         vars.map(|(name, value)| (name.to_owned(), value))
@@ -312,6 +334,7 @@ impl Launch<'_> {
         vars.push((JOB_VAR.to_owned(), self.id.clone()));
         vars.extend(self.user_vars());
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let names = names.filter(|name| self.job.user.is_none() || user::is_passed_on(name));
         vars.extend(mpi::forwarding(mpi.family, true, &vars, names, &user));
 
         let slots = self.slots();
@@ -325,7 +348,7 @@ impl Launch<'_> {
         let mut argv = mpi.command_line(&placement, &vars);
         argv.extend(self.job.launcher_args.iter().cloned());
         argv.extend(self.job.argv.iter().cloned());
-        self.nodes[0].spawn(&NodeCommand::new(argv).envs(vars), streams)
+        self.nodes[0].spawn(&self.command(argv).envs(vars), streams)
     }
 
     /// Node and index on the node of every rank.
@@ -352,7 +375,8 @@ impl Launch<'_> {
         let peers = peers.join(",");
         let mut running = Vec::new();
         for (rank, (node, index)) in places.iter().enumerate() {
-            let command = NodeCommand::new(self.job.argv.iter().cloned())
+            let command = self
+                .command(self.job.argv.iter().cloned())
                 .envs(self.job.env.iter().map(|(n, v)| (n.as_str(), v.as_str())))
                 .envs(self.preload.iter().flat_map(|preload| preload.vars.clone()))
                 .env("WIGLAF_RANK", rank.to_string())
@@ -388,7 +412,7 @@ impl RunningJob {
     /// # Errors
     /// When a node goes down first, or a daemon of the MPI had to be ended.
     pub fn wait(self) -> Result<End> {
-        let Self { commands, leases, stop, complaints } = self;
+        let Self { commands, leases, stop, passing } = self;
         let (ended, ends) = mpsc::channel();
         let count = commands.len();
         for command in commands {
@@ -411,9 +435,7 @@ impl RunningJob {
         let released: Vec<Result<Vec<StuckDaemon>>> =
             leases.into_iter().map(Lease::release).collect();
         // Now that nobody is left to complain.
-        if let Some(Err(_)) = complaints.map(JoinHandle::join) {
-            return Err(Error::new("a thread panicked"));
-        }
+        passing.into_iter().try_for_each(Passing::end)?;
         let stuck = released.into_iter().collect::<Result<Vec<_>>>()?.concat();
         match (worst, stuck.first()) {
             (Ok(end), Some(daemon)) if end != End::Status(0) => Err(Error::new(format!(

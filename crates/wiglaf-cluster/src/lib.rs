@@ -14,11 +14,13 @@ pub mod fortran;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod hostlist;
+mod inherited;
 pub mod init;
 mod keyboard;
 pub mod launch;
 pub mod mounts;
 pub mod mpi;
+mod passing;
 pub mod process;
 pub mod proto;
 pub mod provider;

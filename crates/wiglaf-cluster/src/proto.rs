@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{PortFaults, PortReport};
+use crate::inherited::Inherited;
 
 /// Most descriptors in one message.
 pub(crate) const FDS_MAX: usize = 16;
@@ -96,6 +97,8 @@ pub(crate) struct Spawn {
     pub(crate) udp_ports: Vec<u16>,
     /// Whether its standard input is to be its controlling terminal.
     pub(crate) terminal: bool,
+    /// Whatever else it takes over.
+    pub(crate) inherited: Inherited,
 }
 
 /// What an init answers.

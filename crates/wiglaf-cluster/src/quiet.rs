@@ -5,34 +5,22 @@
 //! often comes first, and mpirun then warns that the parent came second. Four
 //! nodes on two busy cores show the warning in every other run.
 
-use std::fs::File;
-use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
-use std::thread::JoinHandle;
 
-use rustix::pipe::{PipeFlags, pipe_with};
-
-use crate::error::{Context, Result};
+use crate::error::Result;
+use crate::passing::Passing;
 
 const WARNING: [&[u8]; 2] = [b"plm:rsh: Warning: setpgid(", b"failed in parent with errno="];
 /// Longer lines of Open MPI's own do not exist.
 const HELD_LEN_MAX: usize = 4096;
 
-/// A stream for mpirun to complain to, and the thread that passes all but the
-/// warning on to `to` until the stream is closed.
-pub(crate) fn filter(to: OwnedFd) -> Result<(OwnedFd, JoinHandle<()>)> {
-    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).cannot(|| "make a pipe".to_owned())?;
-    let (mut reader, mut to) = (File::from(reader), File::from(to));
-    let thread = std::thread::Builder::new().spawn(move || {
-        let mut filter = Filter::default();
-        let mut chunk = [0; 4096];
-        while let Ok(count @ 1..) = reader.read(&mut chunk) {
-            // A reader of errors that has gone must not stop the program.
-            let _ = to.write_all(&filter.feed(&chunk[..count]));
-        }
-        let _ = to.write_all(&filter.held);
-    });
-    Ok((writer, thread.cannot(|| "start a thread".to_owned())?))
+/// A stream for mpirun to complain to, which passes all but the warning on to `to`.
+pub(crate) fn filter(to: OwnedFd) -> Result<(OwnedFd, Passing)> {
+    let mut filter = Filter::default();
+    Passing::begin(to, move |bytes| match bytes {
+        Some(bytes) => filter.feed(bytes),
+        None => std::mem::take(&mut filter.held),
+    })
 }
 
 /// Holds back a line only while it may still become the warning.

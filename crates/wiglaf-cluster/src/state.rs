@@ -15,7 +15,7 @@ use crate::shape::Shape;
 /// Where clusters live unless told otherwise.
 const RUN_DIR: &str = "/run/wiglaf";
 /// Version of the record and of the messages to the nodes' inits.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// What a state folder may hold; anything else is not ours to remove.
 const ENTRIES: [&str; 7] = [
     "lock",

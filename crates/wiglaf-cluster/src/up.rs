@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::fs::Mode;
 use rustix::thread::{UnshareFlags, sched_getaffinity};
 
 use crate::client::{Node, may_be_shared};
@@ -64,6 +65,8 @@ pub fn cores() -> Vec<usize> {
 pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
     let shape = draft.shape(&cores())?;
     check_privilege("bring a cluster up")?;
+    // Users read the record, and go through the nodes' folders.
+    rustix::process::umask(Mode::from_raw_mode(0o022));
     let lock = state.lock()?;
     let old = state.record()?;
     let stale = match old {

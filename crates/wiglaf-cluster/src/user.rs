@@ -18,6 +18,20 @@ pub struct User {
     pub home: String,
 }
 
+/// Prefixes and names of variables that a job of another user takes over: what programs, MPIs and we
+/// are told by. Whatever else root has in its environment is not for others.
+const PASSED_ON_PREFIXES: [&str; 14] = [
+    "WIGLAF_", "FI_", "UCX_", "OMPI_", "OPAL_", "PMIX_", "PRTE_", "MPIR_", "MPICH_", "HYDRA_",
+    "I_MPI_", "OMP_", "LC_", "MPIEXEC_",
+];
+const PASSED_ON: [&str; 8] =
+    ["PATH", "LANG", "LANGUAGE", "TERM", "TZ", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH"];
+
+/// Whether a job that root starts as another user has this variable of root's.
+pub(crate) fn is_passed_on(name: &str) -> bool {
+    PASSED_ON.contains(&name) || PASSED_ON_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 impl User {
     /// The user with that name or number. Numbers need no entry anywhere.
     ///

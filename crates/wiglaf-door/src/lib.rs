@@ -75,8 +75,9 @@ impl Door {
         Arc::new(Self { limits, subordinates, users: Mutex::default() })
     }
 
-    /// Whom a uid counts as.
-    fn person(&self, uid: u32) -> u32 {
+    /// Whom a uid counts as: that uid, or the first of a range of subordinate ones.
+    #[must_use]
+    pub fn person(&self, uid: u32) -> u32 {
         let range = self.subordinates.iter().find(|range| range.contains(&uid));
         range.map_or(uid, |range| *range.start())
     }

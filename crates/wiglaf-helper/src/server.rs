@@ -137,6 +137,8 @@ pub fn serve(places: &Places) -> Result<(), String> {
 fn listen(places: &Places) -> Result<UnixListener, String> {
     let shown = places.socket.display();
     let fail = |error: io::Error| format!("cannot listen at {shown}: {error}");
+    // Users go through the folder, whatever root's shell has for a umask.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     if let Some(folder) = places.socket.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o755).create(folder).map_err(fail)?;
     }

@@ -25,6 +25,7 @@ const START_PATIENCE: Duration = Duration::from_secs(20);
 ///
 /// Invariant: a pid in the table has not been reaped, so it and its process
 /// group are still those of the command. Each child is in it from its fork on.
+/// Pids come round while clients are still connected: a client's command is told by its serial.
 #[derive(Debug, Default)]
 pub(super) struct Children {
     table: Mutex<Table>,
@@ -33,9 +34,26 @@ pub(super) struct Children {
 
 #[derive(Debug, Default)]
 struct Table {
-    running: HashMap<i32, Stage>,
-    /// Those that ended before it was known whether they had started.
-    ended: HashMap<i32, End>,
+    running: HashMap<i32, (u64, Stage)>,
+    /// Those that ended before it was known whether they had started, by serial.
+    ended: HashMap<u64, End>,
+    /// Of the next child.
+    serial: u64,
+}
+
+/// A command, for good: its pid may be another's when it has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Child {
+    pid: i32,
+    serial: u64,
+}
+
+impl Table {
+    /// How far that command is, if it has not been reaped.
+    fn stage(&mut self, child: Child) -> Option<&mut Stage> {
+        let (serial, stage) = self.running.get_mut(&child.pid)?;
+        (*serial == child.serial).then_some(stage)
+    }
 }
 
 /// How far a command is.
@@ -63,25 +81,24 @@ impl Children {
         command: &mut Command,
         streams: [RawFd; 3],
         client: Arc<UnixStream>,
-    ) -> io::Result<i32> {
-        let (pid, refusal) = self.fork(command, streams)?;
+    ) -> io::Result<Child> {
+        let (child, refusal) = self.fork(command, streams)?;
         match wait_for_program(refusal) {
             Ok(()) => {
                 // Said before the reaper can say that it has ended.
                 let _ = proto::send(&client, &Reply::Started, &[]);
                 let mut table = self.table();
-                match table.ended.remove(&pid) {
-                    Some(end) => {
-                        drop(table);
-                        let _ = proto::send(&client, &Reply::Ended(end), &[]);
-                    }
-                    None => drop(table.running.insert(pid, Stage::Running(client))),
+                if let Some(end) = table.ended.remove(&child.serial) {
+                    drop(table);
+                    let _ = proto::send(&client, &Reply::Ended(end), &[]);
+                } else if let Some(stage) = table.stage(child) {
+                    *stage = Stage::Running(client);
                 }
-                Ok(pid)
+                Ok(child)
             }
             Err(error) => {
-                self.abandon(pid);
-                self.table().ended.remove(&pid);
+                self.abandon(child);
+                self.table().ended.remove(&child.serial);
                 Err(error)
             }
         }
@@ -91,7 +108,7 @@ impl Children {
     ///
     /// Not by `Command::spawn`, which says the pid only when the child is the program, and reaps
     /// it itself when it never is.
-    fn fork(&self, command: &mut Command, streams: [RawFd; 3]) -> io::Result<(i32, PipeReader)> {
+    fn fork(&self, command: &mut Command, streams: [RawFd; 3]) -> io::Result<(Child, PipeReader)> {
         let mut table = self.table();
         // Made and closed under the lock: no other child has it.
         let (refusal, mut refuse) = io::pipe()?;
@@ -110,16 +127,18 @@ impl Children {
         if pid < 0 {
             return Err(io::Error::last_os_error());
         }
-        table.running.insert(pid, Stage::Starting);
+        let serial = table.serial;
+        table.serial += 1;
+        table.running.insert(pid, (serial, Stage::Starting));
         self.started.notify_all();
-        Ok((pid, refusal))
+        Ok((Child { pid, serial }, refusal))
     }
 
     /// Signals the command's process group, if it has not ended.
-    pub(super) fn signal(&self, pid: i32, number: i32) {
-        let table = self.table();
-        if let (true, Some(group), Some(signal)) =
-            (table.running.contains_key(&pid), Pid::from_raw(pid), Signal::from_named_raw(number))
+    pub(super) fn signal(&self, child: Child, number: i32) {
+        let mut table = self.table();
+        if let (Some(_), Some(group), Some(signal)) =
+            (table.stage(child), Pid::from_raw(child.pid), Signal::from_named_raw(number))
         {
             let _ = kill_process_group(group, signal);
         }
@@ -132,11 +151,11 @@ impl Children {
 
     /// Kills a command whose client has gone, if it still runs. The client's connection is not
     /// the reaper's any more.
-    pub(super) fn abandon(&self, pid: i32) {
+    pub(super) fn abandon(&self, child: Child) {
         let mut table = self.table();
-        let Some(stage) = table.running.get_mut(&pid) else { return };
+        let Some(stage) = table.stage(child) else { return };
         let client = std::mem::replace(stage, Stage::Abandoned);
-        if let Some(pid) = Pid::from_raw(pid) {
+        if let Some(pid) = Pid::from_raw(child.pid) {
             // One that starts may have no group yet.
             let _ = kill_process_group(pid, Signal::KILL);
             let _ = kill_process(pid, Signal::KILL);
@@ -162,13 +181,15 @@ impl Children {
             let pid = pid.as_raw_nonzero().get();
             helper::has_ended(pid);
             match table.running.remove(&pid) {
-                Some(Stage::Running(client)) => {
+                Some((_, Stage::Running(client))) => {
                     drop(table);
                     let _ = proto::send(&client, &Reply::Ended(end_of(status)), &[]);
                 }
                 // Taken out by who waits for it.
-                Some(Stage::Starting) => drop(table.ended.insert(pid, end_of(status))),
-                Some(Stage::Abandoned) | None => {}
+                Some((serial, Stage::Starting)) => {
+                    table.ended.insert(serial, end_of(status));
+                }
+                Some((_, Stage::Abandoned)) | None => {}
             }
         }
     }
@@ -229,5 +250,30 @@ fn next_zombie() -> Option<Pid> {
         if std::io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
             return None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_had_a_pid_before_does_not_signal_who_has_it_now() {
+        let children = Children::default();
+        let streams = [0, 1, 2];
+        let mut command = Command::new("sleep");
+        let (child, refusal) = children.fork(command.arg("60").process_group(0), streams).unwrap();
+        wait_for_program(refusal).unwrap();
+        let (client, _peer) = UnixStream::pair().unwrap();
+        *children.table().stage(child).unwrap() = Stage::Running(Arc::new(client));
+        let pid = Pid::from_raw(child.pid).unwrap();
+
+        let before = Child { serial: child.serial.wrapping_sub(1), ..child };
+        children.signal(before, libc::SIGKILL);
+        children.abandon(before);
+        assert!(matches!(children.table().stage(child), Some(Stage::Running(_))));
+        children.signal(child, libc::SIGTERM);
+        let (_, status) = waitpid(Some(pid), WaitOptions::empty()).unwrap().unwrap();
+        assert_eq!(status.terminating_signal(), Some(libc::SIGTERM), "it was signalled before");
     }
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::EXE;
@@ -31,10 +32,22 @@ pub(super) fn pid() -> i32 {
     PID.load(Ordering::Relaxed)
 }
 
-/// That process has ended, and its number may be another's soon.
+/// That process has ended, and its number may be another's soon. Where it was the helper, which any
+/// job of its uid (`nobody`'s) can end, there is another soon.
 pub(super) fn has_ended(pid: i32) {
-    let _ = PID.compare_exchange(pid, 0, Ordering::Relaxed, Ordering::Relaxed);
+    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if PID.compare_exchange(pid, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        let _ = std::thread::Builder::new().spawn(|| {
+            std::thread::sleep(RESTART_PAUSE);
+            start();
+        });
+    }
 }
+
+/// Held while its pid is not known yet, so that its end is not missed.
+static STARTING: Mutex<()> = Mutex::new(());
+/// A helper that ends at once is not started all the time.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long it may take to listen.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -48,14 +61,16 @@ pub(super) fn start() {
             fs::write(POLICY, ADMIT_ALL)?;
         }
         fs::DirBuilder::new().recursive(true).mode(0o755).create("/run/wiglaf-helper")?;
-        let log = fs::File::create(LOG)?;
+        let log = fs::File::options().create(true).append(true).open(LOG)?;
         let mut command = Command::new(EXE);
         command.arg("helper").env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         // Reaped along with everything else.
         Ok(command.spawn()?.id() as i32)
     };
+    let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let pid = started().unwrap_or(0);
     PID.store(pid, Ordering::Relaxed);
+    drop(starting);
     let asked = Instant::now();
     while pid != 0 && !Path::new(SOCKET).exists() && asked.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(1));

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::proto::JOB_VAR;
+use super::environment::{Patience, is_anothers, job_of};
 
 pub(super) const SHM: &str = "/dev/shm";
 /// A process that forks while it is hunted needs another pass.
@@ -101,10 +101,10 @@ fn shm_files(uid: u32) -> io::Result<impl Iterator<Item = io::Result<OsString>>>
 /// Kills everything that carries the job's mark and belongs to `uid`, and waits
 /// until it has ended.
 fn sweep(job: &str, uid: u32) {
-    let mark = mark(job);
+    let mut patience = Patience::default();
     for _ in 0..PASSES_MAX {
         // What cannot be looked at, for want of descriptors, is not clean.
-        if pass(&mark, uid).unwrap_or(false) {
+        if pass(job, uid, &mut patience).unwrap_or(false) {
             return;
         }
         std::thread::sleep(PASS_PAUSE);
@@ -112,10 +112,15 @@ fn sweep(job: &str, uid: u32) {
 }
 
 /// One look at all processes, killing the job's. Says whether there was none.
-fn pass(mark: &str, uid: u32) -> io::Result<bool> {
+fn pass(job: &str, uid: u32, patience: &mut Patience) -> io::Result<bool> {
     let mut is_clean = true;
-    for pid in pids()? {
-        match look(pid, mark, uid) {
+    // A job of root's may have processes of others, and others' processes let readers wait.
+    let (others, own) = pids()?.into_iter().partition(|pid| uid == 0 && is_anothers(*pid, uid));
+    let wanted = job.to_owned();
+    let others: Vec<(Pid, Look)> = patience.look_at(others, move |pid| look(*pid, &wanted, uid));
+    let own: Vec<Pid> = own;
+    for (pid, seen) in own.into_iter().map(|pid| (pid, look(pid, job, uid))).chain(others) {
+        match seen {
             Look::Other => {}
             Look::Unclear => is_clean = false,
             Look::Marked => {
@@ -125,11 +130,6 @@ fn pass(mark: &str, uid: u32) -> io::Result<bool> {
         }
     }
     Ok(is_clean)
-}
-
-/// What stands in the environment of all processes of a job.
-pub(super) fn mark(job: &str) -> String {
-    format!("{JOB_VAR}={job}")
 }
 
 /// What a process turns out to be.
@@ -143,7 +143,8 @@ pub(super) enum Look {
     Other,
 }
 
-pub(super) fn look(pid: Pid, mark: &str, uid: u32) -> Look {
+/// Whether a process carries the mark of that job in its environment.
+pub(super) fn look(pid: Pid, job: &str, uid: u32) -> Look {
     let dir = format!("/proc/{}", pid.as_raw_nonzero());
     let owned = uid == 0 || fs::metadata(&dir).is_ok_and(|meta| meta.uid() == uid);
     let stat = match Stat::read(pid) {
@@ -154,8 +155,8 @@ pub(super) fn look(pid: Pid, mark: &str, uid: u32) -> Look {
     if !stat.has_environment {
         return Look::Unclear;
     }
-    let Ok(environ) = read(&format!("{}/environ", stat.folder)) else { return Look::Unclear };
-    match environ.split(|b| *b == 0).any(|var| var == mark.as_bytes()) {
+    let Ok(found) = job_of(&stat.folder) else { return Look::Unclear };
+    match found.as_deref() == Some(job) {
         true => Look::Marked,
         // It may have lost its memory between the two readings.
         false => match Stat::read(pid) {
@@ -167,7 +168,7 @@ pub(super) fn look(pid: Pid, mark: &str, uid: u32) -> Look {
 }
 
 /// A file of a process; empty when the process has gone, or is not ours to look at.
-pub(super) fn read(file: &str) -> io::Result<Vec<u8>> {
+fn read(file: &str) -> io::Result<Vec<u8>> {
     match fs::read(file) {
         Err(error) if is_gone(&error) => Ok(Vec::new()),
         outcome => outcome,
@@ -270,6 +271,7 @@ mod tests {
     use rustix::process::{Resource, Rlimit, setrlimit};
 
     use super::*;
+    use crate::proto::JOB_VAR;
 
     /// The limit is the whole process's, so this is one of its own.
     const ALONE: &str = "WIGLAF_TEST_WITHOUT_DESCRIPTORS";
@@ -286,11 +288,11 @@ mod tests {
         }
         let mut marked = Command::new("sleep").arg("60").env(JOB_VAR, "alone").spawn().unwrap();
         let pid = Pid::from_child(&marked);
-        while look(pid, &mark("alone"), 0) == Look::Unclear {}
-        assert_eq!(look(pid, &mark("alone"), 0), Look::Marked);
+        while look(pid, "alone", 0) == Look::Unclear {}
+        assert_eq!(look(pid, "alone", 0), Look::Marked);
         setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(4096) }).unwrap();
-        let seen = look(pid, &mark("alone"), 0);
-        let (clean, jobs) = (pass(&mark("alone"), 0), Jobs::default());
+        let seen = look(pid, "alone", 0);
+        let (clean, jobs) = (pass("alone", 0, &mut Patience::default()), Jobs::default());
         let files: io::Result<Vec<_>> = shm_files(0).and_then(Iterator::collect);
         let (count, leased) = (process_count(), jobs.lease("alone", 0, &|_| true));
         setrlimit(Resource::Nofile, Rlimit { current: Some(4096), maximum: Some(4096) }).unwrap();

@@ -11,6 +11,7 @@ pub(crate) use root::{AGENT, clone_tree};
 pub(crate) use server::SOCKET;
 
 mod children;
+mod environment;
 mod faults;
 mod helper;
 mod jobs;

@@ -3,17 +3,18 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::children::Children;
+use super::environment::{Patience, is_anothers, job_of};
 use super::helper;
-use super::jobs::{Jobs, PASS_PAUSE, PASSES_MAX, SHM, Stat, is_gone, pids, read};
+use super::jobs::{Jobs, PASS_PAUSE, PASSES_MAX, SHM, Stat, is_gone, pids};
 use crate::mounts;
-use crate::proto::{JOB_VAR, RemainingProcess, Remains};
+use crate::proto::{RemainingProcess, Remains};
 
 /// As much of a command line is told, in bytes.
 const COMMAND_LEN_MAX: u64 = 4096;
@@ -24,9 +25,10 @@ const COMMAND_LEN_MAX: u64 = 4096;
 /// When it cannot be seen what there is.
 pub(super) fn remove(children: &Children, jobs: &Jobs, uid: u32) -> io::Result<Remains> {
     let mut remains = Remains::default();
+    let mut patience = Patience::default();
     let mut outcome = Ok(false);
     for _ in 0..PASSES_MAX {
-        outcome = pass(children, jobs, uid, &mut remains);
+        outcome = pass(children, jobs, uid, &mut patience, &mut remains);
         if matches!(outcome, Ok(true)) {
             break;
         }
@@ -35,7 +37,7 @@ pub(super) fn remove(children: &Children, jobs: &Jobs, uid: u32) -> io::Result<R
     outcome?;
     // A running job may have made a file that it has not opened yet.
     if jobs.names().is_empty() {
-        remains.shared_memory = remove_unused_files(uid);
+        remains.shared_memory = remove_unused_files(uid, &mut patience);
     }
     if uid == 0 {
         remains.mounts = mounts::remove_dead();
@@ -44,27 +46,43 @@ pub(super) fn remove(children: &Children, jobs: &Jobs, uid: u32) -> io::Result<R
 }
 
 /// Kills what is left, and says whether there was nothing.
-fn pass(children: &Children, jobs: &Jobs, uid: u32, remains: &mut Remains) -> io::Result<bool> {
+fn pass(
+    children: &Children,
+    jobs: &Jobs,
+    uid: u32,
+    patience: &mut Patience,
+    remains: &mut Remains,
+) -> io::Result<bool> {
     // Looked at first: a command that starts later is not among them, and so not taken for one
     // that was left. Not looked at with the commands held: a process can make its readers wait.
     let seen = pids()?;
     let awaited: BTreeSet<i32> = children.running().into_iter().chain([helper::pid()]).collect();
     let leased = jobs.names();
     let mut is_clean = true;
+    let mut left = Vec::new();
     for pid in seen {
         if descends(pid, &awaited)? {
             continue;
         }
         let dir = format!("/proc/{}", pid.as_raw_nonzero());
         let owned = uid == 0 || fs::metadata(&dir).is_ok_and(|meta| meta.uid() == uid);
-        let stat = Stat::read(pid)?.filter(|stat| owned && !stat.has_ended);
-        let Some(stat) = stat else { continue };
-        if !stat.has_environment {
-            is_clean = false;
-            continue;
+        match Stat::read(pid)?.filter(|stat| owned && !stat.has_ended) {
+            Some(stat) if stat.has_environment => left.push((pid, stat)),
+            Some(_) => is_clean = false,
+            None => {}
         }
-        let environ = read(&format!("{}/environ", stat.folder))?;
-        if job_of(&environ).is_some_and(|job| leased.contains(job)) {
+    }
+    // One that lets root wait stays: nobody knows whose it is.
+    let (others, own) = left.into_iter().partition(|(pid, _)| uid == 0 && is_anothers(*pid, uid));
+    let look = |(_, stat): &(Pid, Stat)| job_of(&stat.folder);
+    let others = patience.look_at(others, look);
+    let own: Vec<(Pid, Stat)> = own;
+    let own = own.into_iter().map(|own| {
+        let job = look(&own);
+        (own, job)
+    });
+    for ((pid, stat), job) in own.chain(others) {
+        if job?.is_some_and(|job| leased.contains(&job)) {
             continue;
         }
         is_clean = false;
@@ -99,33 +117,32 @@ fn descends(pid: Pid, ancestors: &BTreeSet<i32>) -> io::Result<bool> {
     Ok(false)
 }
 
-fn job_of(environ: &[u8]) -> Option<&str> {
-    let mut variables = environ.split(|b| *b == 0).filter_map(|v| std::str::from_utf8(v).ok());
-    variables.find_map(|v| v.strip_prefix(JOB_VAR)?.strip_prefix('='))
-}
-
-/// Removes the files in /dev/shm that no process has open or mapped.
-fn remove_unused_files(uid: u32) -> Vec<String> {
-    let mut removed = Vec::new();
+/// Removes the files in /dev/shm that no process has open or mapped. Where others let us wait for that,
+/// the files stay.
+fn remove_unused_files(uid: u32, patience: &mut Patience) -> Vec<String> {
+    let mut files = Vec::new();
     for entry in fs::read_dir(SHM).into_iter().flatten().flatten() {
-        let path = entry.path();
         let owned =
             entry.metadata().is_ok_and(|meta| !meta.is_dir() && (uid == 0 || meta.uid() == uid));
-        if owned && !is_in_use(&path) && fs::remove_file(&path).is_ok() {
-            removed.push(entry.file_name().to_string_lossy().into_owned());
+        if owned {
+            files.push(entry.path());
         }
     }
-    removed.sort();
-    removed
+    let looked = patience.look_at(files, |path| is_in_use(path));
+    let unused = looked.into_iter().filter(|(_, is_in_use)| !is_in_use).map(|(path, _)| path);
+    let removed = unused.filter(|path| fs::remove_file(path).is_ok());
+    let name = |path: PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut names: Vec<String> = removed.map(name).collect();
+    names.sort();
+    names
 }
 
 /// Also when that cannot be known.
 fn is_in_use(file: &Path) -> bool {
-    let shown = file.display().to_string();
+    let shown = file.as_os_str().as_encoded_bytes();
     let is_in_use_by = |pid: Pid| -> io::Result<bool> {
         let Some(Stat { folder: dir, .. }) = Stat::read(pid)? else { return Ok(false) };
-        let maps = read(&format!("{dir}/maps"))?;
-        if String::from_utf8_lossy(&maps).lines().any(|line| line.ends_with(&shown)) {
+        if is_mapped(shown, &format!("{dir}/maps"))? {
             return Ok(true);
         }
         let open = match fs::read_dir(format!("{dir}/fd")) {
@@ -138,16 +155,28 @@ fn is_in_use(file: &Path) -> bool {
     pids().map_or(true, |pids| pids.into_iter().any(|pid| is_in_use_by(pid).unwrap_or(true)))
 }
 
+/// Whether a list of mappings has one of that file. Line by line: a list may have as many mappings as
+/// its process likes, each with a path of 4 KiB.
+fn is_mapped(file: &[u8], maps: &str) -> io::Result<bool> {
+    let search = |maps: fs::File| -> io::Result<bool> {
+        let (mut maps, mut line) = (BufReader::new(maps), Vec::new());
+        while maps.read_until(b'\n', &mut line)? > 0 {
+            if line.trim_ascii_end().ends_with(file) {
+                return Ok(true);
+            }
+            line.clear();
+        }
+        Ok(false)
+    };
+    match fs::File::open(maps).and_then(search) {
+        Err(error) if is_gone(&error) => Ok(false),
+        outcome => outcome,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_mark_of_a_job_is_found() {
-        assert_eq!(job_of(b"A=1\0WIGLAF_JOB=00ff\0B=2\0"), Some("00ff"));
-        assert_eq!(job_of(b"A=1\0WIGLAF_JOBS=00ff\0"), None);
-        assert_eq!(job_of(b""), None);
-    }
 
     #[test]
     fn a_file_is_in_use_while_it_is_open() {

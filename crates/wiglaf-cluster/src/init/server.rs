@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -13,10 +13,12 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wiglaf_door::{Door, Limits};
 
-use super::children::Children;
+use super::children::{Child, Children};
+use super::environment::JOB_LEN_MAX;
 use super::faults::Ports;
 use super::jobs::{self, Jobs};
 use super::remains;
@@ -46,11 +48,13 @@ const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 const DESCRIPTORS: u64 = 1 << 18;
 /// More than a job of the most ranks has on one node, and its lease.
 const CONNECTIONS_OF_USER_MAX: usize = 4608;
-/// Longer marks of jobs are none of ours.
-const JOB_LEN_MAX: usize = 64;
 /// Lines of the log in a minute.
 const LINES_PER_MINUTE: u32 = 120;
 const STACK: usize = 2 << 20;
+/// What a child says beside the kernel's own numbers, which end at 4095: it could not enter its folder,
+/// plus why; or the folder is another.
+const NOT_ENTERED: i32 = 10_000;
+const OTHER_FOLDER: i32 = 5000;
 /// Most supplementary groups that Linux knows.
 const GROUPS_MAX: usize = 65_536;
 
@@ -68,6 +72,7 @@ struct Node {
     children: Children,
     jobs: Jobs,
     rooms: Rooms,
+    door: Arc<Door>,
     /// Where the wire is at fault; the switch's to carry out.
     ports: Mutex<Ports>,
     /// Folders that all nodes see.
@@ -79,7 +84,6 @@ struct Node {
 pub(super) struct Server {
     listener: UnixListener,
     node: Arc<Node>,
-    door: Arc<Door>,
 }
 
 /// Who is on the other side.
@@ -112,11 +116,11 @@ impl Server {
             children: Children::default(),
             jobs: Jobs::default(),
             rooms: Rooms::default(),
+            door: Door::new(limits(getrlimit(Resource::Nofile).current)),
             ports: Mutex::new(Ports::new(config)),
             shared: Mutex::new(shared),
         };
-        let door = Door::new(limits(getrlimit(Resource::Nofile).current));
-        Ok(Self { listener, node: Arc::new(node), door })
+        Ok(Self { listener, node: Arc::new(node) })
     }
 
     /// Serves for ever.
@@ -137,13 +141,13 @@ impl Server {
     fn accept(&self, stream: UnixStream) {
         let _ = stream.set_write_timeout(Some(SEND_PATIENCE));
         let _ = stream.set_read_timeout(Some(REQUEST_PATIENCE));
-        let Ok(caller) = Caller::of(&stream) else { return self.door.close(u32::MAX, stream) };
+        let Ok(caller) = Caller::of(&stream) else { return self.node.door.close(u32::MAX, stream) };
         let (uid, node) = (caller.uid, Arc::clone(&self.node));
-        if let Err(stream) = self.door.admit(uid, stream, move |stream| node.serve(stream, &caller))
-        {
+        let serve = move |stream| node.serve(stream, &caller);
+        if let Err(stream) = self.node.door.admit(uid, stream, serve) {
             let why = format!("{} has too many connections; end some jobs", self.node.name);
             let _ = reply(&stream, Err(Error::new(why)));
-            self.door.close(uid, stream);
+            self.node.door.close(uid, stream);
         }
     }
 }
@@ -176,7 +180,7 @@ impl Node {
     /// One connection. Its errors are the client's to notice: it goes away.
     fn serve(&self, stream: UnixStream, caller: &Caller) {
         let stream = Arc::new(stream);
-        let room = self.rooms.of(caller.uid);
+        let room = self.rooms.of(self.door.person(caller.uid));
         let until = Some(Instant::now() + REQUEST_PATIENCE);
         let take = |len: usize| room.take(len);
         let allowed = Allowed { len_max: MESSAGE_LEN_MAX, until, take: &take };
@@ -278,16 +282,16 @@ impl Node {
             .and_then(|mut command| self.start(&mut command, raw, stream, &spawn));
         // Not held while the command runs.
         drop((spawn, room));
-        let pid = match started {
-            Ok(pid) => pid,
+        let child = match started {
+            Ok(child) => child,
             Err(error) => return reply(stream, Err(error)),
         };
         while let Ok((request, _)) = proto::recv_short::<Request>(stream) {
             if let Request::Signal(number) = request {
-                self.children.signal(pid, number);
+                self.children.signal(child, number);
             }
         }
-        self.children.abandon(pid);
+        self.children.abandon(child);
         Ok(())
     }
 
@@ -297,10 +301,13 @@ impl Node {
         streams: [RawFd; 3],
         stream: &Arc<UnixStream>,
         spawn: &Spawn,
-    ) -> Result<i32> {
+    ) -> Result<Child> {
         let program = spawn.argv[0].display();
         let started = self.children.spawn(command, streams, Arc::clone(stream));
+        let no_folder =
+            |error: &io::Error| error.raw_os_error().and_then(|said| self.no_folder(spawn, said));
         started.map_err(|error| match error.kind() {
+            _ if let Some(no_folder) = no_folder(&error) => no_folder,
             io::ErrorKind::NotFound => Error::not_found(format!(
                 "{}: there is no program `{program}`; check its name and the PATH",
                 self.name
@@ -314,19 +321,24 @@ impl Node {
         })
     }
 
-    /// Fails where the node's folder of that name is not the client's.
-    fn check_folder(&self, spawn: &Spawn) -> Result<()> {
+    /// Why the command cannot start where its client is, if that is what the child said.
+    fn no_folder(&self, spawn: &Spawn, said: i32) -> Option<Error> {
         let (node, shown) = (&self.name, spawn.cwd.display());
         let advice = "run the command from your home or a folder below it";
-        let about = fs::metadata(&spawn.cwd).ok().filter(fs::Metadata::is_dir);
-        let about =
-            about.ok_or_else(|| Error::new(format!("{node} has no folder {shown}; {advice}")))?;
-        match spawn.folder {
-            Some(folder) if folder != (about.dev(), about.ino()) => Err(Error::new(format!(
-                "{node} has a folder {shown} of its own, which is not yours; {advice}"
-            ))),
-            _ => Ok(()),
-        }
+        let sentence = match said {
+            OTHER_FOLDER => {
+                format!("{node} has a folder {shown} of its own, which is not yours; {advice}")
+            }
+            _ => match said.checked_sub(NOT_ENTERED)? {
+                libc::ENOENT | libc::ENOTDIR => format!("{node} has no folder {shown}; {advice}"),
+                number @ 0.. => {
+                    let why = io::Error::from_raw_os_error(number);
+                    format!("{node}: the folder {shown} cannot be entered: {why}; {advice}")
+                }
+                _ => return None,
+            },
+        };
+        Some(Error::new(sentence))
     }
 
     fn command(&self, caller: &Caller, spawn: &Spawn, streams: [OwnedFd; 3]) -> Result<Command> {
@@ -334,7 +346,6 @@ impl Node {
         let Some((program, arguments)) = spawn.argv.split_first() else {
             return Err(Error::new("there is no command to run"));
         };
-        self.check_folder(spawn)?;
         for port in &spawn.udp_ports {
             let address = self.address.unwrap_or(Ipv4Addr::LOCALHOST);
             UdpSocket::bind((address, *port)).map_err(|error| {
@@ -362,8 +373,14 @@ impl Node {
             command.env(LIBDIR_VAR, libdir);
         }
         let (caller, terminal, descriptors) = (caller.clone(), spawn.terminal, self.descriptors);
-        // SAFETY: `become_caller` makes system calls only and does not allocate.
-        unsafe { command.pre_exec(move || caller.become_caller(&cwd, terminal, &descriptors)) };
+        let (inherited, folder) = (spawn.inherited.clone(), spawn.folder);
+        let become_caller = move || {
+            inherited.apply(&descriptors)?;
+            caller.become_caller(terminal)?;
+            enter(&cwd, folder)
+        };
+        // SAFETY: it makes system calls only and does not allocate.
+        unsafe { command.pre_exec(become_caller) };
         Ok(command)
     }
 
@@ -455,21 +472,14 @@ impl Caller {
     }
 
     /// In the new process, before it becomes the command: a session of its
-    /// own, the caller's identity, and the folder to start in.
-    fn become_caller(
-        &self,
-        cwd: &std::ffi::CStr,
-        terminal: bool,
-        descriptors: &Rlimit,
-    ) -> io::Result<()> {
-        setrlimit(Resource::Nofile, *descriptors)?;
+    /// own, and the caller's identity.
+    fn become_caller(&self, terminal: bool) -> io::Result<()> {
         let check = |outcome: libc::c_int| match outcome {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(()),
         };
-        // SAFETY: plain system calls; `groups` and `cwd` are borrowed for their
-        // whole duration. The order matters: the identity goes last but for
-        // the folder, which is entered with the caller's rights.
+        // SAFETY: plain system calls; `groups` is borrowed for their whole duration.
+        // The order matters: the identity goes last.
         unsafe {
             check(libc::setsid())?;
             if terminal {
@@ -478,9 +488,22 @@ impl Caller {
             check(libc::setgroups(self.groups.len(), self.groups.as_ptr()))?;
             check(libc::setgid(self.gid))?;
             check(libc::setuid(self.uid))?;
-            leave_keys()?;
-            check(libc::chdir(cwd.as_ptr()))
         }
+        leave_keys()
+    }
+}
+
+/// In the new process, with its user's rights: enters the folder to start in, which must be that
+/// device's and inode's, if there is one to be. Makes system calls only.
+fn enter(cwd: &std::ffi::CStr, folder: Option<(u64, u64)>) -> io::Result<()> {
+    let not_entered =
+        |errno: Errno| io::Error::from_raw_os_error(NOT_ENTERED + errno.raw_os_error());
+    rustix::process::chdir(cwd).map_err(not_entered)?;
+    let Some(folder) = folder else { return Ok(()) };
+    let about = rustix::fs::stat(c".").map_err(not_entered)?;
+    match folder == (about.st_dev, about.st_ino) {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(OTHER_FOLDER)),
     }
 }
 

@@ -14,7 +14,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::jobs::{Look, Stat, look, mark, pids};
+use super::environment::is_anothers;
+use super::jobs::{Look, Stat, look, pids};
 use crate::proto::StuckDaemon;
 
 /// Pause between two looks.
@@ -82,7 +83,9 @@ fn find(job: &str, uid: u32) -> Vec<(Pid, String)> {
         children.peek().is_some()
             && children.all(|child| child.has_ended)
             && waits_for_lock(pid)
-            && look(pid, &mark(job), uid) == Look::Marked
+            // Another's daemon is none of the job's, and may let its readers wait.
+            && !is_anothers(pid, uid)
+            && look(pid, job, uid) == Look::Marked
     };
     daemons.into_iter().filter(|(pid, _)| is_stuck(*pid)).collect()
 }
