@@ -92,7 +92,9 @@ files that are open fail from then on.";
 const S_IFMT: u32 = 0o170_000;
 const S_IFDIR: u32 = 0o040_000;
 /// The exit status of the process on the node when the file server has died.
-const LOST: u8 = 3;
+const LOST: i32 = 3;
+/// The same when the mount has never worked: that of any error that [`run`] returns.
+const NEVER_WORKED: i32 = 1;
 
 pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let (name, path) = args
@@ -177,9 +179,9 @@ fn on_this_node(
 ) -> Result<ExitCode> {
     let fuse = connect(&args.from, dir).map_err(Error::new)?;
     let watched = whole(dir)?;
-    end_with_signals(held, dir.to_owned())?;
+    end_with_signals(held, watched.clone())?;
     let has_ended = Arc::new(AtomicBool::new(false));
-    let knows = Arc::clone(&has_ended);
+    let (knows, mounted) = (Arc::clone(&has_ended), watched.clone());
     std::thread::spawn(move || {
         // A copy of the mount in another namespace would keep it alive.
         if watched.wait_until_gone().is_ok() && !knows.load(Ordering::Relaxed) {
@@ -188,8 +190,42 @@ fn on_this_node(
     });
     let outcome = here(args, from, fuse);
     has_ended.store(true, Ordering::Relaxed);
-    let _ = unmount(dir, true);
-    outcome
+    match outcome {
+        Ok(code) => Ok(ended_well(&mounted, code)),
+        // It never worked.
+        Err(error) => {
+            let _ = take_away(&mounted);
+            Err(error)
+        }
+    }
+}
+
+/// Its process has ended as if the mount had been taken away. If that is not so, somebody has cut its
+/// connection: it stays, as what lies below it must not be taken for it.
+fn ended_well(mounted: &Mounted, code: ExitCode) -> ExitCode {
+    if !matches!(mounted.is_there(), Ok(true)) {
+        return code;
+    }
+    complain("its connection to the kernel was cut", &mounted.dir);
+    ExitCode::FAILURE
+}
+
+/// Says that a mount that has worked does so no longer.
+fn complain(why: &str, dir: &Path) {
+    let dir = dir.display();
+    eprintln!(
+        "wiglaf: {why}; {dir} gives ENOTCONN until it is mounted again or taken away with `wiglaf \
+         umount {dir}`"
+    );
+}
+
+/// Takes our mount away, and nothing that others have mounted at the same place, before or after.
+fn take_away(mounted: &Mounted) -> io::Result<Unmounted> {
+    match mounted.seen_at()? {
+        Some(dir) => unmount(&dir, true),
+        None if mounted.is_there()? => Err(io::Error::other("something else is mounted over it")),
+        None => Ok(Unmounted::Wholly),
+    }
 }
 
 fn whole(dir: &Path) -> Result<Mounted> {
@@ -210,23 +246,29 @@ fn here(args: &Args, (name, path): (&str, &str), fuse: OwnedFd) -> Result<ExitCo
         root => root,
     };
     let options = Options { local_locks: args.local_locks };
+    let works = AtomicBool::new(false);
     let ready = || {
+        works.store(true, Ordering::Relaxed);
         let mut out = io::stdout().lock();
         // Who does not listen may use it all the same.
         let _ = writeln!(out, "{} is mounted on {}", args.from, args.dir.display());
         let _ = out.flush();
     };
-    let connected = args.connected;
-    let (what, dir) = (name.to_owned(), args.dir.display().to_string());
+    // It stays, dead. Only the process on the machine must know why.
+    let end = if args.connected { LOST } else { 1 };
+    let (what, dir) = (name.to_owned(), args.dir.clone());
     let lost = move || {
-        eprintln!(
-            "wiglaf: the file server on {what} has ended; {dir} gives ENOTCONN until it is mounted \
-             again or taken away with `wiglaf umount {dir}`"
-        );
-        std::process::exit(if connected { LOST.into() } else { 1 });
+        complain(&format!("the file server on {what} has ended"), &dir);
+        std::process::exit(end);
     };
-    serve(node, OsStr::new(root), fuse, options, ready, lost).map_err(|error| cannot(&error))?;
-    Ok(ExitCode::SUCCESS)
+    match serve(node, OsStr::new(root), fuse, options, ready, lost) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) if works.load(Ordering::Relaxed) => {
+            complain(&format!("cannot serve it any longer: {error}"), &args.dir);
+            std::process::exit(end);
+        }
+        Err(error) => Err(cannot(&error)),
+    }
 }
 
 /// This machine has no wire to the nodes: it mounts, and the requests go to a
@@ -256,11 +298,12 @@ fn through_node(
     let running = match started {
         Ok(running) => running,
         Err(error) => {
-            let _ = unmount(dir, true);
+            let _ = take_away(&watched);
             return Err(error);
         }
     };
-    end_with_signals(held, dir.to_owned())?;
+    end_with_signals(held, watched.clone())?;
+    let mounted = watched.clone();
     let (server, taken) = (running.try_clone()?, Arc::new(AtomicBool::new(false)));
     let noted = Arc::clone(&taken);
     std::thread::spawn(move || {
@@ -269,26 +312,33 @@ fn through_node(
             server.signal(signals::KILL);
         }
     });
-    let ended = running.wait().map(End::code);
-    // Also when somebody has taken away meanwhile what was left of the mount.
-    if matches!(ended, Ok(LOST)) {
-        return Ok(ExitCode::FAILURE);
+    match running.wait() {
+        // Also when somebody has taken away meanwhile what was left of the mount.
+        Ok(End::Status(LOST)) => Ok(ExitCode::FAILURE),
+        _ if taken.load(Ordering::Relaxed) => Ok(ExitCode::SUCCESS),
+        Ok(End::Status(0)) => Ok(ended_well(&mounted, ExitCode::SUCCESS)),
+        Ok(End::Status(NEVER_WORKED)) => {
+            let _ = take_away(&mounted);
+            Ok(ExitCode::FAILURE)
+        }
+        Ok(end) => {
+            complain(&format!("the process on {name} that serves it has ended"), dir);
+            Ok(ExitCode::from(end.code()))
+        }
+        Err(error) => Err(error),
     }
-    if taken.load(Ordering::Relaxed) {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let code = ended?;
-    // It never worked, or has been taken away.
-    let _ = unmount(dir, true);
-    Ok(ExitCode::from(code))
 }
 
 /// A signal takes the mount away; that ends who serves it.
-fn end_with_signals(held: signals::Held, dir: PathBuf) -> Result<()> {
+fn end_with_signals(held: signals::Held, mounted: Mounted) -> Result<()> {
     held.pass_on(move |_| {
-        if let Ok(Unmounted::WhenUnused) = unmount(&dir, true) {
-            let shown = dir.display();
-            eprintln!("wiglaf: {shown} was in use; files that are open in it fail from now on");
+        let shown = mounted.dir.display();
+        match take_away(&mounted) {
+            Ok(Unmounted::Wholly) => {}
+            Ok(Unmounted::WhenUnused) => {
+                eprintln!("wiglaf: {shown} was in use; files that are open in it fail from now on");
+            }
+            Err(error) => eprintln!("wiglaf: cannot take {shown} away: {error}"),
         }
     })
 }

@@ -183,6 +183,31 @@ fn a_file_is_copied_between_nodes_and_a_copy_goes_on_where_it_was() {
     assert_eq!(site.strays(), 0);
 }
 
+#[test]
+fn a_copy_is_masked_as_its_caller_masks_files() {
+    let Some(site) = Site::up(&[]) else { return };
+    site.sh("node1", "echo a > /scratch/a; chmod 666 /scratch/a");
+    for (mask, wanted) in [("077", "600"), ("027", "640"), ("002", "664")] {
+        for to in ["node2:/scratch/b", "node1:/scratch/b", "b"] {
+            let masked = r#"umask "$0"; exec "$@""#;
+            let mut sh = Command::new("sh");
+            sh.args(["-c", masked, mask, env!("CARGO_BIN_EXE_wiglaf")]);
+            let said: Said =
+                site.started_by(sh, &["cp", "node1:/scratch/a", to]).output().unwrap().into();
+            said.expect_success();
+            let mode = match to.split_once(':') {
+                Some((node, path)) => site.sh(node, &format!("stat -c %a {path}")),
+                None => {
+                    let about = std::fs::metadata(site.work().join(to)).unwrap();
+                    let mode = std::os::unix::fs::PermissionsExt::mode(&about.permissions());
+                    format!("{:o}\n", mode & 0o7777)
+                }
+            };
+            assert_eq!(mode, format!("{wanted}\n"), "{mask} {to}");
+        }
+    }
+}
+
 /// Where it is on this machine, and not in a node's folder of the same name.
 #[test]
 fn a_path_of_this_machine_is_this_machines() {

@@ -1,5 +1,7 @@
 //! A node's folder, mounted: programs that know nothing of Wiglaf work on it.
 
+#[path = "mount/calls.rs"]
+mod calls;
 mod common;
 #[path = "mount/endings.rs"]
 mod endings;
@@ -25,7 +27,15 @@ struct Mount<'a> {
 
 impl<'a> Mount<'a> {
     fn new(site: &'a Site, what: &str, args: &[&str]) -> Self {
-        let dir = site.work().join(format!("mnt-{}", what.replace([':', '/'], "-")));
+        Self::on(
+            site,
+            what,
+            site.work().join(format!("mnt-{}", what.replace([':', '/'], "-"))),
+            args,
+        )
+    }
+
+    fn on(site: &'a Site, what: &str, dir: PathBuf, args: &[&str]) -> Self {
         // A dead mount may be there.
         let _ = fs::create_dir(&dir);
         let args = [&["mount", what, dir.to_str().unwrap()], args].concat();

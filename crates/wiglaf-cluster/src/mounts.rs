@@ -13,6 +13,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
@@ -28,7 +29,9 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 pub struct Mounted {
     /// Where.
     pub dir: PathBuf,
-    /// Its number, which no later mount has while this one is used.
+    /// The mount's own number.
+    id: u64,
+    /// Its number as a device, which no later mount has while this one is used.
     device: Vec<u8>,
 }
 
@@ -73,6 +76,38 @@ impl Mounted {
         Ok(unmount(&self.dir, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?)
     }
 
+    /// Whether it is in this process's mount namespace, wherever by now: a folder
+    /// above it may have another name, and something may be mounted over it.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub fn is_there(&self) -> io::Result<bool> {
+        Ok(self.now()?.is_some())
+    }
+
+    /// Where it is by now; nothing if it is gone, or something else is seen there.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub fn seen_at(&self) -> io::Result<Option<PathBuf>> {
+        let is_seen = |dir: &PathBuf| {
+            // What serves it may hang or be gone: nothing is asked of it.
+            let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
+            let found = statx(CWD, dir, flags, StatxFlags::MNT_ID);
+            // Before Linux 5.8 the kernel does not say.
+            let is_told =
+                |mask: u32| StatxFlags::from_bits_retain(mask).contains(StatxFlags::MNT_ID);
+            found.is_ok_and(|found| !is_told(found.stx_mask) || found.stx_mnt_id == self.id)
+        };
+        Ok(self.now()?.filter(is_seen))
+    }
+
+    fn now(&self) -> io::Result<Option<PathBuf>> {
+        let table = fs::read(TABLE)?;
+        let same = |line: &Line<'_>| (line.id, line.device) == (self.id, &self.device[..]);
+        Ok(lines(&table).find(same).map(|line| line.dir))
+    }
+
     /// Returns when it is no longer in this process's mount namespace.
     ///
     /// # Errors
@@ -82,7 +117,7 @@ impl Mounted {
         // The kernel says when the table has changed; the limit is for a change
         // between reading it and waiting.
         let limit = Timespec { tv_sec: 1, tv_nsec: 0 };
-        while Self::all()?.contains(self) {
+        while self.is_there()? {
             let _ = poll(&mut [PollFd::new(&table, PollFlags::PRI)], Some(&limit));
         }
         Ok(())
@@ -109,16 +144,40 @@ pub(crate) fn detach_copies(dir: &Path) {
     }
 }
 
+/// Whether the device of a file, as stat(2) has it, is a mount of Wiglaf's.
+///
+/// # Errors
+/// When the table cannot be read.
+pub fn is_device(dev: u64) -> io::Result<bool> {
+    let device = format!("{}:{}", rustix::fs::major(dev), rustix::fs::minor(dev)).into_bytes();
+    Ok(lines(&fs::read(TABLE)?).any(|line| line.is_ours && line.device == device))
+}
+
+/// A line of the table.
+struct Line<'a> {
+    id: u64,
+    device: &'a [u8],
+    dir: PathBuf,
+    is_ours: bool,
+}
+
+fn lines(table: &[u8]) -> impl Iterator<Item = Line<'_>> {
+    table.split(|b| *b == b'\n').filter_map(|line| {
+        let mut fields = line.split(|b| *b == b' ');
+        let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+        let (device, dir) = (fields.nth(1)?, unescape(fields.nth(1)?));
+        let is_ours = fields.skip_while(|field| *field != b"-").nth(1) == Some(KIND.as_bytes());
+        Some(Line { id, device, dir, is_ours })
+    })
+}
+
 fn parse(table: &[u8]) -> Vec<Mounted> {
     let mut found: Vec<Mounted> = Vec::new();
-    for line in table.split(|b| *b == b'\n') {
-        let mut fields = line.split(|b| *b == b' ');
-        let (Some(device), Some(dir)) = (fields.nth(2), fields.nth(1)) else { continue };
-        let dir = unescape(dir);
+    for Line { id, device, dir, is_ours } in lines(table) {
         // The last of several mounts at one place is the one that is seen.
         found.retain(|earlier| earlier.dir != dir);
-        if fields.skip_while(|field| *field != b"-").nth(1) == Some(KIND.as_bytes()) {
-            found.push(Mounted { dir, device: device.to_vec() });
+        if is_ours {
+            found.push(Mounted { dir, id, device: device.to_vec() });
         }
     }
     found
@@ -166,7 +225,7 @@ mod tests {
     #[test]
     fn ours_are_found_in_the_table_and_hidden_ones_are_not() {
         let found = parse(SAMPLE);
-        let expected = Mounted { dir: "/mnt/a b".into(), device: b"0:55".to_vec() };
+        let expected = Mounted { dir: "/mnt/a b".into(), id: 44, device: b"0:55".to_vec() };
         assert_eq!(found, [expected]);
     }
 

@@ -6,13 +6,14 @@
 //! refused, and links of /proc are not followed. Nothing depends on a check
 //! that could be outrun by a rename.
 
-use std::ffi::{CString, OsStr};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2, readlink,
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, StatxFlags, fstat, makedev, open, openat,
+    openat2, readlink, statx,
 };
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
@@ -181,19 +182,105 @@ fn beneath(root: &Root, rest: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedF
     let rest = c_string(if rest.is_empty() { b"." } else { rest })?;
     //= docs/files-protocol.md#5-what-a-server-may-touch
     //# A server MUST look up what lies in the folder of a ROOT from the folder that was there then, and refuse a path that goes through a symbolic link with ELOOP.
-    let resolve = match root.is_without_links {
-        true => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
-        false => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
-    };
-    for _ in 0..TRIES {
-        match openat2(root.folder.as_fd(), &rest, flags | OFlags::CLOEXEC, mode, resolve) {
-            Ok(found) => return Ok(found),
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(Errno::XDEV) => return Err(Error::new(Errno::ACCESS, Reason::Escape)),
-            Err(errno) => return Err(errno.into()),
+    match root.is_without_links {
+        true => without_mounts_of_ours(root.folder.as_fd(), &rest, flags, mode),
+        false => {
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+            look(root.folder.as_fd(), &rest, flags, mode, resolve).map_err(refused)
         }
     }
-    Err(Errno::AGAIN.into())
+}
+
+/// The kernel's lookup, tried again where a rename disturbed it.
+fn look(
+    folder: BorrowedFd<'_>,
+    path: &CStr,
+    flags: OFlags,
+    mode: Mode,
+    resolve: ResolveFlags,
+) -> rustix::io::Result<OwnedFd> {
+    for _ in 0..TRIES {
+        match openat2(folder, path, flags | OFlags::CLOEXEC, mode, resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            outcome => return outcome,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+fn refused(errno: Errno) -> Error {
+    match errno {
+        Errno::XDEV => Error::new(Errno::ACCESS, Reason::Escape),
+        errno => errno.into(),
+    }
+}
+
+/// A lookup that follows no link and enters no mount of Wiglaf's: who asks is such a mount itself, and
+/// two that lie in each other would wait for each other's answers. Other file systems are entered.
+fn without_mounts_of_ours(
+    root: BorrowedFd<'_>,
+    path: &CStr,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd> {
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let within = beneath | ResolveFlags::NO_XDEV;
+    match look(root, path, flags, mode, within) {
+        Err(Errno::XDEV) => {}
+        outcome => return outcome.map_err(refused),
+    }
+    // It leaves the file system, or the root: step by step, as each mount is to be known before it is entered.
+    let mut at: Option<OwnedFd> = None;
+    let mut rest = path.to_bytes();
+    loop {
+        let start = rest.iter().take_while(|b| **b == b'/').count();
+        let len = rest[start..].iter().position(|b| *b == b'/').unwrap_or(rest.len() - start);
+        let (name, behind) = rest[start..].split_at(len);
+        let is_last = behind.iter().all(|b| *b == b'/');
+        let step = if is_last { &rest[start..] } else { name };
+        let step = c_string(if step.is_empty() { b"." } else { step })?;
+        let folder = at.as_ref().map_or(root, AsFd::as_fd);
+        let (flags, mode) = match is_last {
+            true => (flags, mode),
+            false => (OFlags::PATH | OFlags::DIRECTORY, Mode::empty()),
+        };
+        let found = match look(folder, &step, flags, mode, within) {
+            Err(Errno::XDEV) => into_mount(folder, &step, flags, mode)?,
+            outcome => outcome.map_err(refused)?,
+        };
+        if is_last {
+            return Ok(found);
+        }
+        (at, rest) = (Some(found), behind);
+    }
+}
+
+/// Opens what is mounted at a name in a folder, if that is no mount of Wiglaf's.
+fn into_mount(folder: BorrowedFd<'_>, name: &CStr, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let path = OFlags::PATH | OFlags::NOFOLLOW | flags & OFlags::DIRECTORY;
+    let found = look(folder, name, path, Mode::empty(), resolve).map_err(refused)?;
+    // Answered by the kernel alone: asking the mount itself is what must not be.
+    let ask = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let about = statx(&found, "", ask, StatxFlags::TYPE)?;
+    let dev = makedev(about.stx_dev_major, about.stx_dev_minor);
+    if wiglaf_cluster::mounts::is_device(dev).map_err(|_| Errno::IO)? {
+        return Err(Errno::XDEV.into());
+    }
+    if flags.contains(OFlags::PATH) {
+        return Ok(found);
+    }
+    if flags.contains(OFlags::CREATE | OFlags::EXCL) {
+        return Err(Errno::EXIST.into());
+    }
+    // A mount of Wiglaf's is a folder, so nothing but a folder may have become one meanwhile.
+    let outcome = match FileType::from_raw_mode(about.stx_mode.into()) {
+        FileType::Directory => {
+            look(found.as_fd(), c".", flags, mode, resolve | ResolveFlags::NO_XDEV)
+        }
+        _ => look(folder, name, flags, mode, resolve),
+    };
+    outcome.map_err(refused)
 }
 
 /// Devices, pipes and sockets are refused.

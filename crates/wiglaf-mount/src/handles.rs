@@ -9,7 +9,8 @@ use wiglaf_files::{Entry, File};
 /// Something open.
 #[derive(Debug, Clone)]
 pub(crate) enum Open {
-    File(Arc<File>),
+    /// With the flags O_SYNC and O_DSYNC that it was opened with.
+    File(Arc<File>, i32),
     /// Its names, and whether they have been read already.
     Folder(Arc<Vec<Entry>>, bool),
 }
@@ -26,7 +27,7 @@ pub(crate) struct Handles {
 impl Handles {
     pub(crate) fn add(&mut self, ino: u64, open: Open) -> u64 {
         self.last += 1;
-        if matches!(open, Open::File(_)) {
+        if matches!(open, Open::File(..)) {
             self.by_ino.entry(ino).or_default().push(self.last);
         }
         self.open.insert(self.last, open);
@@ -38,8 +39,12 @@ impl Handles {
     }
 
     pub(crate) fn file(&self, handle: u64) -> Option<Arc<File>> {
+        self.file_and_sync(handle).map(|(file, _)| file)
+    }
+
+    pub(crate) fn file_and_sync(&self, handle: u64) -> Option<(Arc<File>, i32)> {
         match self.open.get(&handle)? {
-            Open::File(file) => Some(Arc::clone(file)),
+            Open::File(file, sync) => Some((Arc::clone(file), *sync)),
             Open::Folder(..) => None,
         }
     }

@@ -71,7 +71,8 @@ impl Filesystem for Mounted {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // Who asks for more than the kernel has is told the most that it has.
         let _ = config.set_max_write(DATA_LEN_MAX);
-        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+        // Not FUSE_ASYNC_DIO: the parts of a call that does not wait would come all at once, and what it
+        // appends would be there in any order.
         let _ = config.add_capabilities(InitFlags::FUSE_ATOMIC_O_TRUNC);
         let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
         self.is_direct = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
@@ -302,10 +303,8 @@ impl Filesystem for Mounted {
         // As it is now: fcntl(2) changes it. The end that the kernel knows may be older than another
         // node's writes.
         let appends = flags.0 & libc::O_APPEND != 0 && !is_mapped;
-        let count = self.file(fh).and_then(|file| match appends {
-            true => file.append(data),
-            false => file.write_over(data, offset),
-        });
+        let offset = (!appends).then_some(offset);
+        let count = Self::write(self, fh, data, offset, flags.0);
         answer!(reply, count, |count| reply.written(count as u32));
     }
 
@@ -399,8 +398,7 @@ impl Filesystem for Mounted {
     }
 
     fn statfs(&self, _req: &Request, ino: INodeNo, reply: ReplyStatfs) {
-        let space = self.at(ino, |path| self.node.space(path));
-        answer!(reply, space, |space| {
+        answer!(reply, self.space(ino), |space| {
             let len = space.block_len as u32;
             let name_len = space.name_len_max as u32;
             reply.statfs(

@@ -21,11 +21,11 @@ use std::time::{Duration, Instant};
 
 use fuser::{FileAttr, FileHandle, FileType, INodeNo};
 use rustix::io::Errno;
-use wiglaf_files::{Attributes, Entry, File, NewTime, Node, Result};
+use wiglaf_files::{Attributes, Entry, File, NewTime, Node, Result, Space};
 
 use crate::convert::{attr, kind, shown_ino};
 use crate::handles::{Handles, Open};
-use crate::inodes::{Identity, Inodes};
+use crate::inodes::{Identity, Inodes, ROOT};
 use crate::serve::Options;
 
 /// How long the kernel may believe the name of a folder. Names of files are
@@ -302,6 +302,37 @@ impl Mounted {
         self.handles().file(handle.0).ok_or_else(|| Errno::BADF.into())
     }
 
+    /// Writes at an offset, or else behind the end; `flags` are those of open(2) that hold for this call.
+    pub(crate) fn write(
+        &self,
+        handle: FileHandle,
+        data: &[u8],
+        offset: Option<u64>,
+        flags: i32,
+    ) -> Result<usize> {
+        let open = self.handles().file_and_sync(handle.0);
+        let (file, opened) = open.ok_or(Errno::BADF)?;
+        let count = match offset {
+            Some(offset) => file.write_over(data, offset)?,
+            None => file.append(data)?,
+        };
+        // A file that was opened so is written so by its server; pwritev2(2) asks for a single call.
+        let wanted = flags & libc::O_SYNC;
+        if wanted & !opened != 0 {
+            file.sync(wanted == libc::O_DSYNC)?;
+        }
+        Ok(count)
+    }
+
+    /// The space of the file system that a file lies on; of the folder's if it has no name.
+    pub(crate) fn space(&self, ino: INodeNo) -> Result<Space> {
+        let space = |ino| self.at(ino, |path| self.node.space(path));
+        space(ino).or_else(|error| match error.errno() {
+            libc::ESTALE | libc::ENOENT => space(INodeNo(ROOT)),
+            _ => Err(error),
+        })
+    }
+
     /// Opens the file of a number.
     pub(crate) fn open_file(&self, ino: INodeNo, flags: i32) -> Result<FileHandle> {
         let empties = flags & libc::O_TRUNC != 0;
@@ -322,7 +353,8 @@ impl Mounted {
                 }
             }
         })?;
-        Ok(FileHandle(self.handles().add(ino.0, Open::File(Arc::new(file)))))
+        let open = Open::File(Arc::new(file), flags & libc::O_SYNC);
+        Ok(FileHandle(self.handles().add(ino.0, open)))
     }
 
     /// Makes a file, or opens it if it is there and may be, and tells its number.
@@ -336,14 +368,15 @@ impl Mounted {
         let flags = flags & OPEN_FLAGS | libc::O_CREAT | libc::O_NOFOLLOW;
         let (ino, found, file) =
             self.make_known(parent, name, |path| self.node.open_known(path, flags, mode & 0o7777))?;
-        let handle = self.handles().add(ino, Open::File(Arc::new(file)));
+        let open = Open::File(Arc::new(file), flags & libc::O_SYNC);
+        let handle = self.handles().add(ino, open);
         Ok((ino, found, FileHandle(handle)))
     }
 
     /// Whoever reads or writes it still keeps it open.
     pub(crate) fn close_file(&self, ino: INodeNo, handle: FileHandle) {
         let closed = self.handles().remove(ino.0, handle.0);
-        if let Some(Open::File(file)) = closed
+        if let Some(Open::File(file, _)) = closed
             && let Some(file) = Arc::into_inner(file)
         {
             file.close_soon();

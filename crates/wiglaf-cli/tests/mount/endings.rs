@@ -1,11 +1,11 @@
 //! Servers that die, and every way to end a mount.
 
 use std::fs;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::common::{eventually, processes_with};
+use crate::common::{Guarded, eventually, processes_with};
 use crate::{Mount, sh, site};
 
 /// Ends the file servers of a node.
@@ -34,7 +34,9 @@ fn a_dead_server_is_an_error_and_the_mount_ends() {
 
     // Its own death, and the broom.
     site.sh("node2", "kill -9 $(pgrep -f '[w]iglaf mount --connected')");
-    again.process.wait().unwrap();
+    assert!(!again.process.wait().unwrap().success());
+    is_over(fs::read_dir(&again.dir).map(drop).unwrap_err());
+    is_over(fs::write(again.path("g"), "lost").unwrap_err());
     let said = site.wiglaf(&["reset"]).expect_success().stdout;
     let _ = said;
     assert_eq!(fs::read_dir(&again.dir).unwrap().count(), 0);
@@ -140,4 +142,53 @@ fn two_writers_and_a_server_that_dies_under_one() {
     assert_eq!(mount.process.wait().unwrap().code(), Some(1));
     let kept = site.sh("node2", "head -c 3145728 /scratch/big | tr -d a | wc -c; tail -c +3145729 /scratch/big | tr -d b | wc -c");
     assert_eq!(kept, "0\n0\n");
+}
+
+/// How to come there may change, and what is seen there.
+#[test]
+fn a_mount_that_is_moved_or_covered_goes_on() {
+    let Some(site) = site() else { return };
+    let above = |name: &str| site.work().join(name);
+    fs::create_dir(above("a")).unwrap();
+    let mut mount = Mount::on(&site, "node2:/scratch", above("a/m"), &[]);
+    fs::write(mount.path("f"), "kept").unwrap();
+    fs::rename(above("a"), above("b")).unwrap();
+    mount.dir = above("b/m");
+    let dir = mount.dir.display();
+    sh(&site.work(), &format!("mount -t tmpfs none {dir}; touch {dir}/cover"));
+    // The table of mounts is looked at each second at the latest.
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    // A signal takes nothing of others away.
+    sh(
+        &site.work(),
+        &format!("kill -INT {}; sleep 0.5; ls {dir}/cover; umount {dir}", mount.process.id()),
+    );
+    assert_eq!(mount.process.try_wait().unwrap(), None);
+    assert_eq!(fs::read_to_string(mount.path("f")).unwrap(), "kept");
+    sh(&site.work(), &format!("kill -INT {}", mount.process.id()));
+    assert!(mount.process.wait().unwrap().success());
+    assert_eq!(fs::read_dir(&mount.dir).unwrap().count(), 0);
+}
+
+/// On a node, where who serves a mount has it in sight.
+#[test]
+fn what_was_mounted_before_stays() {
+    let Some(site) = site() else { return };
+    site.sh("node1", "mkdir /tmp/m; mount -t tmpfs none /tmp/m; touch /tmp/m/before");
+    for way in [
+        "umount /tmp/m",
+        "wiglaf umount /tmp/m",
+        "pkill -INT -x -f 'wiglaf mount node2:/scratch /tmp/m'",
+    ]
+    .repeat(4)
+    {
+        let args = ["exec", "-w", "node1", "--", "wiglaf", "mount", "node2:/scratch", "/tmp/m"];
+        let mut serving = Guarded(site.command(&args).stdout(Stdio::piped()).spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(serving.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "node2:/scratch is mounted on /tmp/m\n");
+        site.sh("node1", way);
+        assert!(serving.0.wait().unwrap().success());
+        assert_eq!(site.sh("node1", "ls /tmp/m"), "before\n", "{way}");
+    }
 }
