@@ -47,6 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("wiglaf-am", &["wiglaf-endpoint", "wiglaf-links"]),
     ("wiglaf-counters", &[]),
+    ("wiglaf-gate", &[]),
     ("wiglaf-files", &["wiglaf-cluster", "wiglaf-endpoint", "wiglaf-links"]),
     ("wiglaf-mount", &["wiglaf-cluster", "wiglaf-files"]),
     ("wiglaf-door", &[]),
@@ -170,6 +171,9 @@ fn arrows(root: &Path, wrong: &mut Vec<String>) {
     }
     for entry in fs::read_dir(root.join("crates")).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
+        if !FINAL.contains(&name.as_str()) && ARROWS.iter().all(|(known, _)| *known != name) {
+            wrong.push(format!("tidy knows no arrows of {name}: say what it may depend on"));
+        }
         for dependency in dependencies(root, &name) {
             if FINAL.contains(&dependency.as_str()) {
                 wrong.push(format!("{name} depends on {dependency}, which is a final artifact"));
@@ -277,16 +281,27 @@ fn check_promises(document: &str, sources: &BTreeMap<PathBuf, String>, wrong: &m
     }
 }
 
-/// What is wrong with a test of that name; nothing if one of the sources has it and `cargo test` runs
-/// it, or it is to be run by hand.
+/// What is wrong with a test of that name, or `crate::name`; nothing if one of the sources has it and
+/// `cargo test` runs it, or it is to be run by hand. Of one name in several crates nobody could tell
+/// which one keeps the promise.
 fn untested(
     name: &str,
     by_hand: bool,
     sources: &BTreeMap<PathBuf, String>,
 ) -> Option<&'static str> {
-    let found = sources.values().flat_map(|text| tests_named(name, text));
-    match found.min() {
+    let (wanted, name) = name.split_once("::").map_or((None, name), |(of, name)| (Some(of), name));
+    let mut crates = BTreeMap::new();
+    for (path, text) in sources {
+        let of = path.iter().nth(1).unwrap_or_default();
+        if wanted.is_none_or(|wanted| of == wanted) {
+            crates.entry(of).or_insert_with(Vec::new).extend(tests_named(name, text));
+        }
+    }
+    crates.retain(|_, tests| !tests.is_empty());
+    let is_ambiguous = crates.len() > 1;
+    match crates.into_values().flatten().min() {
         None => Some("nowhere a test"),
+        Some(_) if is_ambiguous => Some("in several crates: write crate::name"),
         Some(true) if !by_hand => Some("ignored by `cargo test`"),
         Some(_) => None,
     }
@@ -317,7 +332,12 @@ mod tests {
         let text = "#[test]\nfn it_holds() {}\n#[test]\n/// Long.\n#[ignore = \"long\"]\nfn \
                     it_lasts() {}\nlet text = \"\nfn it_helps() {}"
             .to_owned();
-        let sources = BTreeMap::from([(PathBuf::from("a.rs"), text)]);
+        let twice = "#[test]\nfn it_is_here_and_there() {}".to_owned();
+        let sources = BTreeMap::from([
+            (PathBuf::from("crates/a/src/lib.rs"), text),
+            (PathBuf::from("crates/a/src/twice.rs"), twice.clone()),
+            (PathBuf::from("crates/b/src/lib.rs"), twice),
+        ]);
         let wrong = |document: &str| {
             let mut wrong = Vec::new();
             check_promises(document, &sources, &mut wrong);
@@ -325,8 +345,11 @@ mod tests {
         };
         assert_eq!(wrong("| S1 | It holds. | `it_holds` |\n| S2 | More. | pending: later |"), "");
         assert_eq!(wrong("| S1 | It lasts. | `it_lasts`, by hand |"), "");
+        assert_eq!(wrong("| S1 | It holds. | `a::it_is_here_and_there` |"), "");
         for (document, words) in [
             ("", "promises nothing"),
+            ("| S1 | It holds. | `it_is_here_and_there` |", "which is in several crates"),
+            ("| S1 | It holds. | `b::it_holds` |", "which is nowhere a test"),
             ("| S1 | It holds. | `it_holded` |", "it_holded, which is nowhere a test"),
             ("| S1 | It helps. | `it_helps` |", "it_helps, which is nowhere a test"),
             ("| S1 | It lasts. | `it_lasts` |", "it_lasts, which is ignored"),

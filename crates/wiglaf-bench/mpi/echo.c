@@ -6,18 +6,22 @@
  * loses frames the long ones are those that a loss struck. With a pause it shows what waiting costs
  * rank 1, and how soon it wakes up. A thread of rank 1, asleep otherwise, reads what processor time
  * its process has used at two instants of each pause that is long enough for both: 10 ms after its
- * beginning, when the polling of the first 5 ms is over, and half a second later. With WIGLAF_BENCH_SOCKETS in the environment the messages go over a plain TCP
- * connection whose ends block in read(2), and MPI only tells rank 0 the port.
+ * beginning, when the polling of the first 5 ms is over, and half a second later.
  *
- * One JSON line for each COUNT and PAUSE_US from rank 0: every round trip in nanoseconds, the
- * processor time of rank 1 from its first wait to its last answer, and that between the two instants
- * of all pauses together, with the time between them. */
+ * With WIGLAF_BENCH_SOCKETS in the environment the messages go over a plain TCP connection, and MPI
+ * only tells rank 0 the port. Rank 1 blocks in read(2). Rank 0 polls, as an MPI does that has just
+ * sent: its answer comes at once, and to block for it would add a second wake-up to the round trip.
+ *
+ * One JSON line for each COUNT and PAUSE_US from rank 0: every round trip in nanoseconds, how often
+ * rank 0 slept in one (after a pause only), the processor time of rank 1 from its first wait to its
+ * last answer, and that between the two instants of all pauses together, with the time between them. */
 #include "common.h"
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -29,11 +33,19 @@ static int rank, len, peer_socket = -1;
 static unsigned char *buffer;
 static sem_t pause_begins, pause_is_read;
 static int64_t pause_began_ns, quiet_wall_ns, quiet_cpu_ns;
+static long sleeps;
 
 static int64_t cpu_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* How often this thread has given its core away because it waited. */
+static long sleeps_so_far(void) {
+    struct rusage used;
+    if (getrusage(RUSAGE_THREAD, &used)) fail("cannot count switches");
+    return used.ru_nvcsw;
 }
 
 static void sleep_until(int64_t ns) {
@@ -104,8 +116,12 @@ static void get(void) {
         MPI_Recv(buffer, len, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         return;
     }
-    for (ssize_t at = 0, more; at < len; at += more)
-        if ((more = read(peer_socket, buffer + at, (size_t)(len - at))) <= 0) fail("cannot read");
+    for (ssize_t at = 0; at < len;) {
+        int flags = rank == 0 ? MSG_DONTWAIT : 0;
+        ssize_t more = recv(peer_socket, buffer + at, (size_t)(len - at), flags);
+        if (more > 0) at += more;
+        else if (more == 0 || (errno != EAGAIN && errno != EINTR)) fail("cannot read");
+    }
 }
 
 static void step(int64_t token, long pause_us, int64_t *round_trip_ns) {
@@ -114,10 +130,12 @@ static void step(int64_t token, long pause_us, int64_t *round_trip_ns) {
         struct timespec pause = {pause_us / 1000000, pause_us % 1000000 * 1000};
         if (pause_us) nanosleep(&pause, NULL);
         memcpy(buffer, &token, sizeof token);
+        long slept = pause_us ? sleeps_so_far() : 0;
         int64_t before = now_ns();
         put();
         get();
         *round_trip_ns = now_ns() - before;
+        if (pause_us) sleeps += sleeps_so_far() - slept;
         memcpy(&got, buffer, sizeof got);
         if (got != token + 1) fail("the echo is a wrong one");
     } else {
@@ -137,6 +155,7 @@ static void step(int64_t token, long pause_us, int64_t *round_trip_ns) {
 static void measure(int count, long pause_us, int64_t *round_trip_ns) {
     for (int i = 0; i < WARM_UP; i++) step(i, 0, round_trip_ns);
     quiet_wall_ns = quiet_cpu_ns = 0;
+    sleeps = 0;
     int64_t wall = now_ns(), cpu = cpu_ns();
     for (int i = 0; i < count; i++) step(i, pause_us, &round_trip_ns[i]);
     wall = now_ns() - wall;
@@ -147,9 +166,9 @@ static void measure(int count, long pause_us, int64_t *round_trip_ns) {
     }
     MPI_Recv(spent, 3, MPI_INT64_T, 1, TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     printf("{\"count\":%d,\"pause_us\":%ld,\"wall_ns\":%lld,\"waiter_cpu_ns\":%lld,"
-           "\"quiet_cpu_ns\":%lld,\"quiet_wall_ns\":%lld,\"round_trip_ns\":",
+           "\"quiet_cpu_ns\":%lld,\"quiet_wall_ns\":%lld,\"asker_sleeps\":%ld,\"round_trip_ns\":",
            count, pause_us, (long long)wall, (long long)spent[0], (long long)spent[1],
-           (long long)spent[2]);
+           (long long)spent[2], sleeps);
     print_histogram(round_trip_ns, count);
     puts("}");
     fflush(stdout);

@@ -147,7 +147,7 @@ pub struct Comparison {
     pub len: u64,
     /// One way or both.
     pub ways: Ways,
-    /// The rival with the smallest median time of a window.
+    /// The rival that did best in the rounds, see [`best_rival`].
     pub best_rival: Transport,
     /// Wiglaf's rate by that rival's in the same round, the median of the rounds: above one, Wiglaf is
     /// faster.
@@ -255,11 +255,19 @@ impl Contender {
     }
 }
 
-/// The rival with the smallest median, and what it did.
+/// The rival by which Wiglaf looks worst, and what it did: that of the smallest median of the rounds'
+/// ratios of rates, as in the ping-pong. Without Wiglaf it is the rival with the smallest median.
 pub fn best_rival(contenders: &[Contender], len: u64, ways: Ways) -> Option<(Transport, &Point)> {
+    let ours = contenders.iter().find(|c| c.transport == Transport::Wiglaf);
+    let ours = ours.and_then(|c| c.at(len, ways));
     let rivals = contenders.iter().filter(|c| c.transport != Transport::Wiglaf);
     let points = rivals.filter_map(|c| Some((c.transport, c.at(len, ways)?)));
-    points.min_by(|a, b| a.1.window_time.p50_us.total_cmp(&b.1.window_time.p50_us))
+    let rank = |point: &Point| match ours {
+        Some(ours) => ratio_of_rounds(&point.round_p50_us, &ours.round_p50_us),
+        None => Some(point.window_time.p50_us),
+    };
+    let ranked = points.filter_map(|(who, point)| Some((rank(point)?, (who, point))));
+    Some(ranked.min_by(|a, b| a.0.total_cmp(&b.0))?.1)
 }
 
 /// Wiglaf's points against the best rival's of each length and way.
@@ -364,6 +372,26 @@ mod tests {
         let few = of(Transport::Tcp, [(4000, 900), (10_000, 60), (24_000, 200)]);
         let ours = of(Transport::Wiglaf, [(2000, 900), (10_000, 300), (12_000, 200)]);
         assert_eq!(compare(&[ours, few])[0].p99_rate_ratio, None);
+    }
+
+    #[test]
+    fn the_rival_is_the_one_that_does_best_in_the_same_rounds() {
+        let of = |transport, rounds: [u64; 3]| {
+            let (settings, evidence) = (Settings::new(), None);
+            let mut entry = Entry::new(Admitted { transport, settings, evidence });
+            for ns in rounds {
+                let samples = Samples::from_pairs([(ns, 300)]);
+                entry.take(BTreeMap::from([((1000, Ways::One), samples)]));
+            }
+            entry.finish(64)
+        };
+        let ours = of(Transport::Wiglaf, [2000, 2000, 6000]);
+        let by_median = of(Transport::Tcp, [4000, 4000, 3000]);
+        let in_rounds = of(Transport::Ucx, [1000, 9000, 6000]);
+        let all = [ours, by_median, in_rounds];
+        assert_eq!(compare(&all)[0].best_rival, Transport::Ucx);
+        assert_eq!(compare(&all)[0].rate_ratio, 1.0);
+        assert_eq!(best_rival(&all[1..], 1000, Ways::One).unwrap().0, Transport::Tcp);
     }
 
     #[test]

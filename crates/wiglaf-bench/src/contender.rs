@@ -4,6 +4,8 @@
 //! another transport and says nothing. So each contender's first run is asked
 //! to tell what it chose.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::launch::{Settings, Transport};
@@ -60,6 +62,12 @@ pub struct Absent {
     pub transport: Transport,
     /// Why.
     pub reason: String,
+}
+
+impl fmt::Display for Absent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} did not take part: {}", self.transport.label(), self.reason)
+    }
 }
 
 #[cfg(test)]

@@ -51,6 +51,20 @@ impl Facts {
     }
 }
 
+impl Facts {
+    /// The nodes in a few words: what they looked like, and the core of each; nothing where the
+    /// launcher did not say.
+    pub fn place(&self) -> Option<String> {
+        let fact = |name: &str| self.nodes.get(name);
+        let shape = fact("cluster")?;
+        let cores = fact("core of each node").map(|cores| match cores.contains("any") {
+            true => ", nodes keep to no core".to_owned(),
+            false => format!(", nodes on cores {cores}"),
+        });
+        Some(format!("{shape}{}", cores.unwrap_or_default()))
+    }
+}
+
 fn unknown() -> String {
     "unknown".to_owned()
 }
@@ -138,6 +152,22 @@ mod tests {
         assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(at(1_767_225_599), "2025-12-31T23:59:59Z");
         assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00Z");
+    }
+
+    #[test]
+    fn the_place_says_what_the_nodes_looked_like() {
+        let of = |nodes: &[(&str, &str)]| Facts {
+            nodes: nodes.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+            ..Facts::gather(BTreeMap::new())
+        };
+        let cluster = ("cluster", "node[1-2], wire bridge, rate unlimited, mtu 9000");
+        assert_eq!(
+            of(&[cluster, ("core of each node", "0, 1")]).place().as_deref(),
+            Some("node[1-2], wire bridge, rate unlimited, mtu 9000, nodes on cores 0, 1")
+        );
+        let free = of(&[cluster, ("core of each node", "any, any")]).place().unwrap();
+        assert!(free.ends_with("nodes keep to no core"), "{free}");
+        assert_eq!(of(&[]).place(), None);
     }
 
     #[test]

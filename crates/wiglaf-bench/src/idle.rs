@@ -1,9 +1,13 @@
 //! A rank that waits for long: what it takes of its core meanwhile, and how
 //! soon it is awake when the message comes.
 //!
-//! Both against TCP sockets that block in read(2). What waiting costs is the
-//! processor time of the waiting process between two instants of one silence:
-//! what a transport does at its beginning, or at its end, is not in it.
+//! Both against a TCP socket whose waiting end blocks in read(2). What waiting
+//! costs is the processor time of the waiting process between two instants of
+//! one silence: what a transport does at its beginning, or at its end, is not
+//! in it.
+//!
+//! A message and its answer take one wake-up, whatever carries them: the end
+//! that asks polls. How often it slept all the same is counted.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,7 +34,10 @@ const WOKEN: (u64, Duration) = (10, Duration::from_millis(105));
 const QUIET: (u64, Duration) = (3, Duration::from_millis(560));
 /// The polling at the beginning of a silence, which is not looked at; the program leaves out 10 ms.
 const BEGINNING: Duration = Duration::from_millis(5);
+/// The end that waits blocks, the end that asks polls.
 const SOCKETS: &str = "blocking sockets";
+/// A counter: sleeps of the rank that asks, in all round trips of a round.
+pub const ASKER_SLEEPS: &str = "asker_sleeps";
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -54,6 +61,7 @@ impl Plan {
 struct Line {
     quiet_cpu_ns: u64,
     quiet_wall_ns: u64,
+    asker_sleeps: u64,
     round_trip_ns: Vec<(u64, u64)>,
 }
 
@@ -86,7 +94,8 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
         grid.at(0, runner).push(100.0 * share);
         let samples = Samples::from_pairs(woken.round_trip_ns.iter().copied());
         let p50 = samples.summary(1.0).map_or(f64::NAN, |s| s.p50_us);
-        grid.at(1, runner).push(p50).merge(&samples);
+        let cell = grid.at(1, runner).push(p50).merge(&samples);
+        cell.count(ASKER_SLEEPS, woken.asker_sleeps as f64);
         Ok(())
     })?;
     let after = format!("after {} ms of silence", BEGINNING.as_millis());
@@ -116,7 +125,7 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
             "wake-up after silence",
             Wanted::AtMost(1.2),
             wake.ratio_to_limit(),
-            "of the round trip of sockets that block".to_owned(),
+            "of the round trip over sockets, where the waiting end blocks".to_owned(),
         ),
     ];
     outcome.cases = vec![busy, wake];

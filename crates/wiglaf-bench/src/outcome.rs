@@ -6,6 +6,7 @@
 //! reader serve them all.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +71,13 @@ pub struct Missing {
     pub case: Option<String>,
     /// Why.
     pub reason: String,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = self.case.as_ref().map(|case| format!(" in \"{case}\"")).unwrap_or_default();
+        write!(f, "{} did not take part{place}: {}", self.who, self.reason)
+    }
 }
 
 /// One situation.

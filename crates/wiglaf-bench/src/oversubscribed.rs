@@ -125,6 +125,24 @@ fn figure(case: &Case, most: f64) -> Figure {
     Figure::ratio(&case.name, Wanted::AtMost(most), case.ratio_to_best(), detail)
 }
 
+/// The same of the application: where only one rival has run, it is not called the best.
+fn espresso_figure(
+    case: &Case,
+    rival: Option<Transport>,
+    rounds: usize,
+    transports: &[Transport],
+) -> Figure {
+    let mut figure = figure(case, 1.0);
+    if let (Some(rival), 1) = (rival, transports.iter().filter(|t| t.is_tcp_rival()).count()) {
+        let rounds = if rounds == 1 { "1 round".to_owned() } else { format!("{rounds} rounds") };
+        figure.detail = format!(
+            "of the time of {}, the only rival that was run, {rounds}: the best without strangers",
+            rival.label()
+        );
+    }
+    figure
+}
+
 /// The application, unless it is not installed; answers which rival was the best.
 fn espresso(
     launcher: &dyn Launcher,
@@ -138,11 +156,12 @@ fn espresso(
     if plan.application_rounds == 0 || launcher.is_interrupted() {
         return None;
     }
+    let rounds = if company == COMPANY[0] { plan.rounds } else { plan.application_rounds };
     let of_application = applications::Plan {
         applications: vec![ApplicationId::Espresso],
         transports: transports.to_vec(),
         ranks,
-        rounds: if company == COMPANY[0] { plan.rounds } else { plan.application_rounds },
+        rounds,
         work: plan.cache.clone(),
     };
     match applications::measure(launcher, &of_application, progress) {
@@ -156,8 +175,13 @@ fn espresso(
                 })
                 .collect();
             let best = case.best_rival().and_then(|rival| rival.transport);
-            outcome.figures.push(figure(&case, 1.0));
+            outcome.figures.push(espresso_figure(&case, best, rounds, transports));
             outcome.cases.push(case);
+            outcome.absent.extend(report.absent.iter().map(|one| Missing {
+                who: one.transport.label().to_owned(),
+                case: Some(name.clone()),
+                reason: one.reason.clone(),
+            }));
             best
         }
         Err(error) => {
@@ -165,5 +189,27 @@ fn espresso(
             outcome.absent.push(Missing { who, case: Some(name), reason });
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_only_rival_is_not_called_the_best() {
+        let entry = |who: Transport, s| Entry::of_rounds(who.label(), Some(who), vec![s]);
+        let mut case = Case::new("a case", "wall time", "s", Better::Less);
+        case.entries = vec![entry(Transport::Wiglaf, 1.0), entry(Transport::Tcp, 4.0)];
+        let rival = Some(Transport::Tcp);
+        let one = [Transport::Wiglaf, Transport::Tcp];
+        let figure = espresso_figure(&case, rival, 2, &one);
+        assert_eq!(figure.reached, Some(0.25));
+        let words = "of the time of Open MPI TCP, the only rival that was run, 2 rounds: the best \
+                     without strangers";
+        assert_eq!(figure.detail, words);
+        let all = [Transport::Wiglaf, Transport::Tcp, Transport::Ucx];
+        let figure = espresso_figure(&case, rival, 10, &all);
+        assert_eq!(figure.detail, "of the time of the best over TCP, Open MPI TCP");
     }
 }

@@ -6,6 +6,7 @@
 //! Ethernet header and neither preamble, check sequence nor gap. The ceiling
 //! is Wiglaf's for everybody: TCP's headers are shorter, and it may pass it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -98,7 +99,7 @@ pub fn measure(
         }
         Ok(())
     })?;
-    let mut outcome = Outcome::new("shaped", TITLE, Facts::gather(first.facts()), plan.rounds);
+    let mut outcome = Outcome::new("shaped", TITLE, Facts::gather(facts_of(wires)), plan.rounds);
     for (number, (mtu, _)) in wires.iter().enumerate() {
         for (place, ways) in ways.into_iter().enumerate() {
             let one = ceiling_megabytes_per_s(plan.bits_per_s, *mtu);
@@ -122,6 +123,19 @@ pub fn measure(
          Wiglaf's bulk datagrams leave MTU - {HEADERS_LEN}; those of TCP are 40 bytes shorter"
     ));
     Ok(outcome)
+}
+
+/// What is the same of all wires, and both of what is not.
+fn facts_of(wires: &[(u32, &dyn Launcher)]) -> BTreeMap<String, String> {
+    let mut all: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in wires.iter().flat_map(|(_, launcher)| launcher.facts()) {
+        let known = all.entry(name).or_insert_with(|| value.clone());
+        if *known != value {
+            known.push_str(" and ");
+            known.push_str(&value);
+        }
+    }
+    all
 }
 
 fn in_words(ways: Ways) -> &'static str {

@@ -1,4 +1,6 @@
-//! Does something grow? Samples of a long run, and a test of their slope.
+//! Does something grow? Samples of a long run, and two tests: of their slope, and of what the end of
+//! the run has more than the beginning of its second half, which a jump or a leak that begins late
+//! changes and the slope does not tell.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +12,8 @@ const POINTS_MAX: usize = 400;
 const Z_99: f64 = 2.576;
 /// Fewer samples than this say nothing about a slope.
 const POINTS_MIN: usize = 8;
+/// Begin and end are a tenth of the points each, and no less than this: one outlier is no rise.
+const GROUP_MIN: usize = 3;
 
 /// What was seen at one time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -30,15 +34,42 @@ pub struct Sample {
     pub shm_files: u64,
 }
 
-/// The series of samples: name, unit, value, and how much is not yet growth.
-type Series = (&'static str, &'static str, fn(&Sample) -> u64, f64);
+/// A series of samples.
+struct Series {
+    name: &'static str,
+    unit: &'static str,
+    value: fn(&Sample) -> u64,
+    /// A slope that has made no more of it is none.
+    slope_max: f64,
+    /// What the end may have more than the beginning: what comes once and is no leak.
+    rise_max: f64,
+}
+
+/// The kernel may put a huge page of 2 MiB in place of small ones at any time, for either of the two
+/// ranks or nodes. The allocator's own steps are smaller.
+const RSS_RISE_MAX: f64 = 4096.0;
+/// One for either, as of a connection or a read that goes on in just these samples.
+const COUNT_RISE_MAX: f64 = 2.0;
+/// As much as two ranks' files are.
+const SHM_RISE_MAX: f64 = 1024.0;
+
+const fn series(
+    name: &'static str,
+    unit: &'static str,
+    value: fn(&Sample) -> u64,
+    slope_max: f64,
+    rise_max: f64,
+) -> Series {
+    Series { name, unit, value, slope_max, rise_max }
+}
+
 const SERIES: [Series; 6] = [
-    ("memory of the job", "KiB", |s| s.job_rss_kib, 256.0),
-    ("descriptors of the job", "", |s| s.job_fds, 0.5),
-    ("memory of the nodes", "KiB", |s| s.nodes_rss_kib, 256.0),
-    ("descriptors of the nodes", "", |s| s.nodes_fds, 0.5),
-    ("/dev/shm", "KiB", |s| s.shm_kib, 16.0),
-    ("files in /dev/shm", "", |s| s.shm_files, 0.5),
+    series("memory of the job", "KiB", |s| s.job_rss_kib, 256.0, RSS_RISE_MAX),
+    series("descriptors of the job", "", |s| s.job_fds, 0.5, COUNT_RISE_MAX),
+    series("memory of the nodes", "KiB", |s| s.nodes_rss_kib, 256.0, RSS_RISE_MAX),
+    series("descriptors of the nodes", "", |s| s.nodes_fds, 0.5, COUNT_RISE_MAX),
+    series("/dev/shm", "KiB", |s| s.shm_kib, 16.0, SHM_RISE_MAX),
+    series("files in /dev/shm", "", |s| s.shm_files, 0.5, COUNT_RISE_MAX),
 ];
 
 /// What became of one series.
@@ -52,6 +83,9 @@ pub struct Trend {
     pub range: [f64; 3],
     /// Slope in the second half, a hour, with its 99 % interval.
     pub per_hour: Slope,
+    /// What the last tenth of that half has more than its first tenth, see [`trends`]; not below 0.
+    #[serde(default)]
+    pub rise: f64,
     /// Whether it grows, or whether there is too little to tell.
     pub verdict: Verdict,
 }
@@ -102,30 +136,47 @@ pub fn slope(points: &[(f64, f64)]) -> Option<Slope> {
     })
 }
 
-/// Judges every series by its second half; the first one fills caches and pools.
+/// Judges every series by its second half; the first one fills caches and pools. It grows if its
+/// slope is above 0 for certain, or if its last tenth has clearly more than its first one.
 #[must_use]
 pub fn trends(samples: &[Sample]) -> Vec<Trend> {
     let half = &samples[samples.len() / 2..];
     SERIES.iter().map(|series| trend(series, half)).collect()
 }
 
-fn trend(&(what, unit, value, resolution): &Series, half: &[Sample]) -> Trend {
-    let points: Vec<(f64, f64)> = half.iter().map(|s| (s.at_s / 3600.0, value(s) as f64)).collect();
-    let points = gather(&points);
-    let mut values: Vec<f64> = points.iter().map(|p| p.1).collect();
-    values.sort_unstable_by(f64::total_cmp);
-    let at = |i: usize| values.get(i).copied().unwrap_or(0.0);
-    let range = [at(0), at(values.len() / 2), at(values.len().saturating_sub(1))];
+fn trend(series: &Series, half: &[Sample]) -> Trend {
+    let point = |s: &Sample| (s.at_s / 3600.0, (series.value)(s) as f64);
+    let points = gather(&half.iter().map(point).collect::<Vec<_>>());
+    let values: Vec<f64> = points.iter().map(|p| p.1).collect();
+    let range = [0, values.len() / 2, values.len().saturating_sub(1)].map(|i| nth(&values, i));
     let per_hour = slope(&points).unwrap_or(Slope { median: 0.0, low: 0.0, high: 0.0 });
     let hours = points.last().map_or(0.0, |last| last.0 - points[0].0);
+    let rise = rise(&values);
     // A slope that is there for certain, and has made more of it than a page here and there.
-    let grown = per_hour.low > 0.0 && per_hour.median * hours > resolution;
+    let slopes = per_hour.low > 0.0 && per_hour.median * hours > series.slope_max;
     let verdict = match points.len() {
         0..POINTS_MIN => Verdict::TooShort,
-        _ if grown => Verdict::Grows,
+        _ if slopes || rise > series.rise_max => Verdict::Grows,
         _ => Verdict::Steady,
     };
-    Trend { what: what.to_owned(), unit: unit.to_owned(), range, per_hour, verdict }
+    let (what, unit) = (series.name.to_owned(), series.unit.to_owned());
+    Trend { what, unit, range, per_hour, rise, verdict }
+}
+
+/// What the last tenth has more than the first: by its median and by its lower quartile, whichever
+/// says less. Of what jumps between two levels all the time either may change by chance, but hardly both.
+fn rise(values: &[f64]) -> f64 {
+    let group = (values.len() / 10).max(GROUP_MIN).min(values.len());
+    let (first, last) = (&values[..group], &values[values.len() - group..]);
+    let by = |part: usize| nth(last, group / part) - nth(first, group / part);
+    by(2).min(by(4)).max(0.0)
+}
+
+/// The `n`-th value by size, counted from 0; 0 where there is none.
+fn nth(values: &[f64], n: usize) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(n).copied().unwrap_or(0.0)
 }
 
 /// The medians of neighbours, if there are many.
@@ -146,7 +197,7 @@ pub fn curves(
     let points = |value: fn(&Sample) -> u64| {
         gather(&samples.iter().map(|s| (s.at_s, value(s) as f64)).collect::<Vec<_>>())
     };
-    SERIES.iter().map(move |(what, unit, value, _)| (*what, *unit, points(*value)))
+    SERIES.iter().map(move |series| (series.name, series.unit, points(series.value)))
 }
 
 #[cfg(test)]
@@ -186,6 +237,69 @@ mod tests {
         assert_eq!(filled[0].verdict, Verdict::Steady);
         assert_eq!(trends(&samples(6, |i| i as u64))[0].verdict, Verdict::TooShort);
         assert_eq!(trends(&[])[0].verdict, Verdict::TooShort);
+    }
+
+    fn verdicts(change: impl Fn(usize, &mut Sample)) -> Vec<Verdict> {
+        let mut samples = samples(1800, |i| 50_000 + 40 * noise(i));
+        samples.iter_mut().enumerate().for_each(|(i, sample)| change(i, sample));
+        trends(&samples).iter().map(|trend| trend.verdict).collect()
+    }
+
+    const STEADY: [Verdict; 6] = [Verdict::Steady; 6];
+
+    #[test]
+    fn a_jump_is_growth() {
+        let jump = |i: usize, size: u64| if i >= 1350 { size } else { 0 };
+        let found = verdicts(|i, sample| sample.job_fds += jump(i, 1000));
+        assert_eq!((found[0], found[1]), (Verdict::Steady, Verdict::Grows));
+        let found = verdicts(|i, sample| sample.job_fds += jump(i, 3));
+        assert_eq!(found[1], Verdict::Grows);
+        let found = verdicts(|i, sample| sample.job_rss_kib += jump(i, 1 << 20));
+        assert_eq!((found[0], found[1]), (Verdict::Grows, Verdict::Steady));
+        let found = verdicts(|i, sample| sample.shm_files += jump(i, 40));
+        assert_eq!(found[5], Verdict::Grows);
+        // Shortly after the beginning of what is judged, and shortly before the end.
+        for at in [1000, 1700] {
+            let found = verdicts(|i, sample| sample.nodes_fds += u64::from(i >= at) * 9);
+            assert_eq!(found[3], Verdict::Grows, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_leak_that_begins_late_is_growth() {
+        let found = verdicts(|i, sample| {
+            sample.job_rss_kib += i.saturating_sub(1620) as u64 * 8192 / 180;
+        });
+        assert_eq!(found[0], Verdict::Grows);
+        let found = verdicts(|i, sample| sample.nodes_fds += i.saturating_sub(1620) as u64 / 10);
+        assert_eq!(found[3], Verdict::Grows);
+    }
+
+    #[test]
+    fn steps_of_an_allocator_and_levels_that_change_are_no_growth() {
+        for kib in [4, 132, 2048, 4096] {
+            let found = verdicts(|i, sample| {
+                sample.nodes_rss_kib = 28_000 + u64::from(i >= 1350) * kib;
+            });
+            assert_eq!(found, STEADY, "{kib} KiB");
+        }
+        // Two levels by lot, each half of the time.
+        let found = verdicts(|i, sample| {
+            let is_high = noise(i) % 2 == 1;
+            sample.shm_kib = if is_high { 3248 } else { 16 };
+            sample.shm_files = if is_high { 12 } else { 4 };
+        });
+        assert_eq!(found, STEADY);
+        // What is there in the last sample only, of many and of few.
+        assert_eq!(verdicts(|i, sample| sample.nodes_fds += u64::from(i == 1799) * 99), STEADY);
+        let mut few = samples(20, |_| 50_000);
+        few[19].job_fds += 99;
+        assert_eq!(trends(&few)[1].verdict, Verdict::Steady);
+        // What goes down is no growth, and neither is what came and went.
+        assert_eq!(verdicts(|i, sample| sample.shm_files = 1800 - i as u64), STEADY);
+        let found =
+            verdicts(|i, sample| sample.job_fds += u64::from((1200..1500).contains(&i)) * 99);
+        assert_eq!(found, STEADY);
     }
 
     /// Nine points of a line with one outlier: the line's own slope.

@@ -11,7 +11,7 @@ use wiglaf_bench::local::LocalMpirun;
 use wiglaf_bench::outcome::Outcome;
 use wiglaf_bench::turns::Guard;
 use wiglaf_bench::{
-    BenchError, Launcher, Transport, bandwidth, incast, loss, memory, pingpong, report, ring,
+    BenchError, Launcher, Transport, bandwidth, idle, incast, loss, memory, pingpong, report, ring,
     shaped,
 };
 
@@ -138,7 +138,7 @@ fn shaped_ports_and_lossy_wires_are_cases() {
     };
     let Some(found) = or_skip(loss::measure(&launcher, &lose, &plan, &mut |_| ())) else { return };
     assert_eq!((begun.get(), ended.get()), (2, 2));
-    assert_eq!(found.cases.len(), 5);
+    assert_eq!(found.cases.len(), 6);
     let recovery = found.case("recovery of a lost last packet").unwrap();
     assert_eq!(recovery.entries[0].who, "Open MPI TCP");
     let written = report::write_outcome(&found, dir.path()).unwrap();
@@ -176,6 +176,22 @@ fn many_senders_and_many_messages_are_cases() {
     };
     assert!(found.cases[0].entries[0].counters["resident_KiB"] > 0.0);
     assert_eq!(found.figures[0].is_met(), Some(true));
+}
+
+/// Else sockets would have two wake-ups in a round trip, and an MPI that polls for its answer one.
+#[test]
+fn who_asks_over_sockets_does_not_sleep() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(launcher) = or_skip(LocalMpirun::new()) else { return };
+    let plan = idle::Plan {
+        rounds: 1,
+        contestants: vec![Transport::Tcp.into()],
+        ..idle::Plan::new(dir.path().to_owned())
+    };
+    let Some(found) = or_skip(idle::measure(&launcher, &plan, &mut |_| ())) else { return };
+    let sockets = found.cases[1].who("blocking sockets").unwrap();
+    assert!(sockets.times.is_some_and(|times| times.samples == 10), "{sockets:?}");
+    assert_eq!(sockets.counters[idle::ASKER_SLEEPS], 0.0);
 }
 
 struct Ends(Rc<Cell<u32>>);

@@ -204,7 +204,8 @@ struct ApplicationsArgs {
 
 #[derive(Debug, clap::Args)]
 struct Common {
-    /// How often each contender runs [default: 5; 1 for applications; 3 for files and transformation]
+    /// How often each contender runs [default: 5; 10 for shaped, loss, incast, flow-control,
+    /// oversubscribed and idle; 3 for files and transformation; 1 for applications and memory]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     repeats: Option<u16>,
 
@@ -228,6 +229,10 @@ struct Common {
     /// MTU of every interface [default: as it is, else 1500; 1500 and 9000 for shaped]
     #[arg(long, value_name = "BYTES")]
     mtu: Option<u32>,
+
+    /// Uses a cluster that is up only if it is like one that would be started
+    #[arg(long, hide = true)]
+    as_usual: bool,
 
     /// Folder for the results
     #[arg(long, short, value_name = "DIR", default_value = "wiglaf-bench")]
@@ -286,7 +291,8 @@ impl Common {
             WireArg::Bridge => Wire::Bridge,
             WireArg::Direct => Wire::Direct,
         });
-        Wish { nodes, wire, rate: self.rate, mtu: self.mtu, free_cores: false }
+        let (rate, mtu, as_usual) = (self.rate, self.mtu, self.as_usual);
+        Wish { nodes, wire, rate, mtu, as_usual, free_cores: false }
     }
 
     fn rounds(&self, usual: usize, quick: usize) -> usize {

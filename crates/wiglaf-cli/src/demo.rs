@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     check_needed()?;
     provider::find(&this_exe()?)?;
     let work = work_folder(Path::new("."))?;
-    let wish = Wish { nodes: 2, wire: None, rate: None, mtu: None, free_cores: false };
+    let wish = Wish { nodes: 2, ..Wish::default() };
     let cluster = Cluster::find_or_start(global, &wish)?;
     let launcher = Emulated::new(&cluster, 2, 2, Link::Auto, &work)?;
 

@@ -24,8 +24,9 @@ Examples:
 `--link auto` takes packet, or else udp, until the links have been measured.
 Then it takes the link that comes closest to the best one for frames of every
 length and for streams, and the next best where that cannot be had. The
-measurement is kept in the cluster's state folder. It holds for the kernel, the
-driver and the MTU that it was made with, and until `wiglaf down`.
+measurement is kept in the cluster's state folder, so `measure` takes root where
+root has brought the cluster up. It holds for the kernel, the driver and the MTU
+that it was made with, and until `wiglaf down`.
 
 `behind` says by how much a link's worst figure is worse than the best link's.";
 
@@ -108,7 +109,8 @@ fn measure(global: &Global, state: &StateDir, rounds: u16) -> Result<()> {
     if record.shape.nodes.len() < 2 {
         return Err(Error::new("links are measured between two nodes; the cluster has one"));
     }
-    let wish = Wish { nodes: 2, wire: None, rate: None, mtu: None, free_cores: false };
+    check_writable(state)?;
+    let wish = Wish { nodes: 2, ..Wish::default() };
     let cluster = Cluster::find_or_start(global, &wish)?;
     let launcher = Emulated::new(&cluster, 2, 2, Link::Auto, state.path())?;
     let mut floors: BTreeMap<&str, Vec<Floor>> = BTreeMap::new();
@@ -143,6 +145,18 @@ fn measure(global: &Global, state: &StateDir, rounds: u16) -> Result<()> {
     let links = floors.iter().map(|(name, floors)| medians(name, floors)).collect();
     remembered::write(state.path(), Remembered::new(place, links, absent))
         .cannot(|| format!("write {}", state.path().join(remembered::FILE).display()))
+}
+
+/// Before minutes are spent on what could not be kept.
+fn check_writable(state: &StateDir) -> Result<()> {
+    let folder = state.path();
+    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).map_err(|error| {
+        Error::new(format!(
+            "what is measured is kept in {}, which this user cannot write to ({error}); run the \
+             command as the user who brought the cluster up, as a rule with sudo",
+            folder.display()
+        ))
+    })
 }
 
 fn medians(name: &str, floors: &[Floor]) -> Measured {

@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     std::fs::create_dir_all(&args.output)
         .cannot(|| format!("make the folder {}", args.output.display()))?;
     let work = work_folder(&args.output)?;
-    let wish = Wish { nodes: 2, wire: None, rate: None, mtu: None, free_cores: false };
+    let wish = Wish { nodes: 2, ..Wish::default() };
     let cluster = Cluster::find_or_start(global, &wish)?;
     let seed = args.seed.unwrap_or_else(|| std::process::id().into());
     let report = course::run(args, &cluster, &work, seed);

@@ -133,10 +133,13 @@ fn status_input_and_environment_are_the_programs() {
 #[test]
 fn a_crashed_rank_leaves_nothing() {
     let Some(site) = Site::with_program(&[]) else { return };
-    let said = site.run_tcp(&["-n", "4", "--", "./sum", "crash"]);
-    assert_eq!(said.status, Some(139), "{said:?}");
-    site.assert_clean();
-    site.run_tcp(&["--", "./sum"]).expect_success();
+    for transport in ["wiglaf", "tcp"] {
+        let run = |args: &[&str]| site.wiglaf(&[&["run", "--transport", transport], args].concat());
+        let said = run(&["-n", "4", "--", "./sum", "crash"]);
+        assert_eq!(said.status, Some(139), "{transport}: {said:?}");
+        site.assert_clean();
+        run(&["--", "./sum"]).expect_success();
+    }
 }
 
 #[test]
@@ -324,9 +327,13 @@ fn run_brings_the_default_cluster_up_and_says_so() {
 #[test]
 fn ones_own_mpirun_works_with_the_environment() {
     let Some(site) = Site::with_program(&[]) else { return };
-    let script = "eval \"$(wiglaf env --transport tcp)\" && mpirun -n 2 --host node1,node2 ./sum";
-    let said = site.sh("node1", script);
-    assert_eq!(sorted(&said), ["rank 0 of 2 on node1: sum 1", "rank 1 of 2 on node2: sum 1"]);
+    for transport in ["", "--transport tcp"] {
+        let script =
+            format!("eval \"$(wiglaf env {transport})\" && mpirun -n 2 --host node1,node2 ./sum");
+        let said = site.sh("node1", &script);
+        let ranks = ["rank 0 of 2 on node1: sum 1", "rank 1 of 2 on node2: sum 1"];
+        assert_eq!(sorted(&said), ranks, "wiglaf env {transport}");
+    }
 }
 
 #[test]

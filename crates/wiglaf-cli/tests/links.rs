@@ -3,8 +3,9 @@
 mod common;
 
 use std::fs;
+use std::process::Command;
 
-use common::Site;
+use common::{Said, Site};
 use serde_json::Value;
 
 impl Site {
@@ -32,6 +33,14 @@ fn auto_goes_by_what_was_measured_on_this_interface() {
     let nothing = Site::new();
     nothing.wiglaf(&["links", "measure"]).expect_sentence(1, "run `wiglaf up` first");
     let Some(site) = Site::up(&[]) else { return };
+    // Told before the rounds, not after them.
+    let exe = site.work().join("wiglaf");
+    fs::copy(env!("CARGO_BIN_EXE_wiglaf"), &exe).unwrap();
+    let mut nobody = Command::new("setpriv");
+    nobody.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&exe);
+    nobody.args(["links", "measure"]).env("WIGLAF_STATE", site.state()).current_dir("/tmp");
+    let said: Said = nobody.output().unwrap().into();
+    said.expect_sentence(1, "cannot write to");
     let said = site.wiglaf(&["links"]).expect_success();
     assert!(said.stdout.starts_with("Nothing has been measured"), "{said:?}");
     assert_eq!(site.auto(), "packet");

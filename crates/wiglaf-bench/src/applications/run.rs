@@ -135,6 +135,11 @@ impl Runner<'_> {
         self.id.parse(&String::from_utf8_lossy(&output.stdout))
     }
 
+    /// All that a run gets: what the program needs besides goes before what the transport says.
+    fn settings(&self, of_transport: &Settings) -> Settings {
+        of_transport.clone().into_iter().chain(self.id.env()).collect()
+    }
+
     fn gather(&self, transport: Transport, settings: &Settings, outcomes: &[Outcome]) -> Run {
         let all = |of: fn(&Outcome) -> f64| outcomes.iter().map(of).collect::<Vec<f64>>();
         let (round_wall_s, round_cpu_s) = (all(|o| o.wall_s), all(|o| o.cpu_s));
@@ -142,7 +147,7 @@ impl Runner<'_> {
             transport,
             label: transport.label().to_owned(),
             ranks: self.ranks(transport),
-            settings: settings.clone(),
+            settings: self.settings(settings),
             energies: all(|o| o.energy),
             wall_s: median(&round_wall_s).unwrap_or(f64::NAN),
             cpu_s: median(&round_cpu_s).unwrap_or(f64::NAN),
@@ -167,5 +172,24 @@ impl RunDir {
 impl Drop for RunDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::LocalMpirun;
+
+    /// The last of two settings of one name is what a run gets.
+    #[test]
+    fn the_result_has_what_the_program_was_given_besides() {
+        let Ok(launcher) = LocalMpirun::new() else { return };
+        let plan = Plan::new(PathBuf::new());
+        let of = |id| Runner { launcher: &launcher, plan: &plan, id };
+        let osc = |value: &str| Settings::from([("OMPI_MCA_osc".to_owned(), value.to_owned())]);
+        let run = of(ApplicationId::Nwchem).gather(Transport::Tcp, &osc("rdma,sm,pt2pt"), &[]);
+        assert_eq!(run.settings, osc("pt2pt"));
+        let run = of(ApplicationId::Espresso).gather(Transport::Tcp, &osc("rdma"), &[]);
+        assert_eq!(run.settings, osc("rdma"));
     }
 }

@@ -76,6 +76,18 @@ fn ratios_are_those_of_the_rounds_and_not_of_two_medians() {
     assert_eq!(compare(&[ours, theirs])[0].time_ratio, 0.5);
 }
 
+/// By its median TCP is the best, but in two of three rounds Wiglaf is slower than UCX.
+#[test]
+fn no_rival_does_better_than_the_best_one() {
+    let ours = of_rounds(Transport::Wiglaf, &[(4_000, 9), (4_000, 9), (12_000, 9)]);
+    let by_median = of_rounds(Transport::Tcp, &[(5_000, 9), (5_000, 9), (5_000, 9)]);
+    let in_rounds = of_rounds(Transport::Ucx, &[(2_000, 9), (8_000, 9), (9_000, 9)]);
+    let all = [ours, by_median, in_rounds];
+    let found = &compare(&all)[0];
+    assert_eq!((found.best_rival, found.time_ratio), (Transport::Ucx, 12.0 / 9.0));
+    assert_eq!(best_rival(&all[1..], 8).unwrap().0, Transport::Tcp);
+}
+
 #[test]
 fn output_is_read_and_garbage_refused() {
     let text = "a banner\n{\"len\":8,\"round_trip_ns\":[[6000,2],[7000,1]]}\n";

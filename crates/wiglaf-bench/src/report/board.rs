@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::table::{figure, fold, or_dash};
-use crate::outcome::{Case, Entry, Figure, Missing, Outcome, Wanted};
+use super::table::{figure, fold, one_line, or_dash};
+use crate::outcome::{Case, Entry, Figure, Outcome, Wanted};
 
 /// Longer names of figures get a line of their own.
 const NAME_WIDTH: usize = 46;
@@ -23,7 +23,7 @@ pub fn outcome_table(outcome: &Outcome) -> String {
     if !outcome.absent.is_empty() || !outcome.notes.is_empty() {
         text.push('\n');
     }
-    let absent = outcome.absent.iter().map(absent_words);
+    let absent = outcome.absent.iter().map(|missing| fold(&missing.to_string()));
     for line in absent.chain(outcome.notes.iter().map(|note| fold(note))) {
         text.push_str(&line);
         text.push('\n');
@@ -153,11 +153,6 @@ fn words(one: &Figure) -> (String, String, &'static str) {
     (wanted, reached, met)
 }
 
-fn absent_words(missing: &Missing) -> String {
-    let place = missing.case.as_ref().map(|case| format!(" in \"{case}\"")).unwrap_or_default();
-    fold(&format!("{} did not take part{place}: {}", missing.who, missing.reason))
-}
-
 /// The cases for a document.
 pub fn outcome_markdown(outcome: &Outcome) -> String {
     let mut text = format!("## {}\n\n", outcome.title);
@@ -186,13 +181,15 @@ pub fn outcome_markdown(outcome: &Outcome) -> String {
     }
     text.push('\n');
     text.push_str(&figures_markdown(&outcome.figures));
-    if !outcome.absent.is_empty() || !outcome.notes.is_empty() {
+    let absent = outcome.absent.iter().map(ToString::to_string);
+    let place = outcome.facts.place().map(|place| format!("measured on {place}"));
+    let remarks: Vec<String> = absent.chain(outcome.notes.iter().cloned()).chain(place).collect();
+    if !remarks.is_empty() {
         text.push('\n');
     }
-    let absent = outcome.absent.iter().map(absent_words);
-    for line in absent.chain(outcome.notes.iter().cloned()) {
+    for line in remarks {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "- {}", line.replace('\n', " ").replace('|', "/"));
+        let _ = writeln!(text, "- {}", one_line(&line));
     }
     text
 }

@@ -82,9 +82,9 @@ pub fn soak_table(samples: &[Sample], trends: &[Trend]) -> String {
         let [low, _, high] = trend.range;
         let slope = trend.per_hour;
         let verdict = match trend.verdict {
-            Verdict::Steady => "steady",
-            Verdict::Grows => "GROWS",
-            Verdict::TooShort => "too short to tell",
+            Verdict::Steady => "steady".to_owned(),
+            Verdict::Grows => format!("GROWS, {:.0} more in its last tenth", trend.rise),
+            Verdict::TooShort => "too short to tell".to_owned(),
         };
         let name = format!("{what} {unit}");
         let range = format!("{low:.0} to {high:.0}");

@@ -6,6 +6,7 @@ use crate::active::{self, ActiveMessages};
 use crate::applications;
 use crate::bandwidth::{self, Ways};
 use crate::contender::Absent;
+use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::launch::Transport;
 use crate::pingpong::{self, Comparison, Point, Report};
@@ -36,8 +37,8 @@ pub(super) fn or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), figure)
 }
 
-/// A result with more lengths than this shows its powers of two only; the
-/// JSON and the picture have them all.
+/// In a terminal a result with more lengths than this shows its powers of two
+/// only, and says so; documents have them all.
 const ROWS_MAX: usize = 26;
 
 /// One line of the comparison: ours, the best rival's, and the ratio.
@@ -53,15 +54,17 @@ fn figures(point: &Point) -> [String; 3] {
     [figure(point.half_round_trip.p50_us), or_dash(point.half_round_trip.p99_us), bandwidth]
 }
 
-fn rows(report: &Report) -> Vec<Row> {
-    let ours = report.contenders.iter().find(|c| c.transport == Transport::Wiglaf);
-    let mut lens: Vec<u64> =
-        report.contenders.iter().flat_map(|c| c.points.iter().map(|p| p.len)).collect();
+/// All lengths of a result, in order.
+fn lens(report: &Report) -> Vec<u64> {
+    let points = report.contenders.iter().flat_map(|c| &c.points);
+    let mut lens: Vec<u64> = points.map(|p| p.len).collect();
     lens.sort_unstable();
     lens.dedup();
-    if lens.len() > ROWS_MAX {
-        lens.retain(|len| *len == 0 || len.is_power_of_two());
-    }
+    lens
+}
+
+fn rows(report: &Report, lens: Vec<u64>) -> Vec<Row> {
+    let ours = report.contenders.iter().find(|c| c.transport == Transport::Wiglaf);
     let row = |len| {
         let rival = pingpong::best_rival(&report.contenders, len);
         Row {
@@ -96,7 +99,12 @@ pub fn pingpong_table(report: &Report) -> String {
         "size", "p50", "p99", "MB/s", "", "p50", "p99", "MB/s", "ratio"
     ));
     let nothing = || ["-"; 3].map(str::to_owned);
-    for row in rows(report) {
+    let (all, mut shown) = (lens(report), lens(report));
+    if all.len() > ROWS_MAX {
+        shown.retain(|len| *len == 0 || len.is_power_of_two());
+    }
+    let left_out = all.len() - shown.len();
+    for row in rows(report, shown) {
         let [p50, p99, rate] = row.ours.unwrap_or_else(nothing);
         let (name, theirs) = match row.rival {
             Some((transport, figures)) => (transport.label(), figures),
@@ -110,7 +118,13 @@ pub fn pingpong_table(report: &Report) -> String {
             row.ratio.unwrap_or_else(|| "-".into()),
         ));
     }
-    report.absent.iter().for_each(|a| line(absent_words(a)));
+    if left_out > 0 {
+        line(fold(&format!(
+            "{left_out} of {} sizes are left out here; the files have them all",
+            all.len()
+        )));
+    }
+    report.absent.iter().for_each(|a| line(fold(&a.to_string())));
     report.active_messages.iter().for_each(|one| line(fold(&active_words(one))));
     for floor in &report.floors {
         line(fold(&floor_words(floor)));
@@ -148,15 +162,25 @@ fn floor_words(floor: &Floor) -> String {
     format!("bare link {}{place}: {}", floor.link, parts.join("; "))
 }
 
-fn absent_words(absent: &Absent) -> String {
-    fold(&format!("{} did not take part: {}", absent.transport.label(), absent.reason))
-}
-
 fn push_absent(text: &mut String, absent: &[Absent]) {
     for one in absent {
-        text.push_str(&absent_words(one));
+        text.push_str(&fold(&one.to_string()));
         text.push('\n');
     }
+}
+
+/// Who is in no row of a document, and where everything was measured.
+fn push_remarks(text: &mut String, absent: &[Absent], facts: &Facts) {
+    let place = facts.place().map(|place| format!("measured on {place}"));
+    for line in absent.iter().map(ToString::to_string).chain(place) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\n{}", one_line(&line));
+    }
+}
+
+/// What others have said, on one line and without what would be a table's.
+pub(super) fn one_line(text: &str) -> String {
+    text.replace('\n', " ").replace('|', "/")
 }
 
 /// Breaks a sentence so that it fits a terminal.
@@ -190,7 +214,7 @@ pub fn pingpong_markdown(report: &Report) -> String {
          | time ratio |\n|---:|---:|---:|---:|---|---:|---:|---:|---:|\n",
     );
     let nothing = || ["-"; 3].map(str::to_owned);
-    for row in rows(report) {
+    for row in rows(report, lens(report)) {
         let ours = row.ours.unwrap_or_else(nothing).join(" | ");
         let (name, theirs) = match row.rival {
             Some((transport, figures)) => (transport.label(), figures),
@@ -208,6 +232,7 @@ pub fn pingpong_markdown(report: &Report) -> String {
     for one in &report.active_messages {
         let _ = writeln!(text, "\n{}", active_words(one));
     }
+    push_remarks(&mut text, &report.absent, &report.facts);
     text
 }
 
@@ -271,6 +296,7 @@ pub fn bandwidth_markdown(report: &bandwidth::Report) -> String {
     if report.is_of_single_frames() {
         let _ = write!(text, "\n{SINGLE_FRAMES}");
     }
+    push_remarks(&mut text, &report.absent, &report.facts);
     text
 }
 

@@ -27,7 +27,8 @@ Examples:
 
 The time is shared out: where it is short, there are fewer repeats, and what
 does not fit is left out and said to be not measured. Results of an earlier run
-in the folder are replaced one by one.";
+in the folder are replaced one by one. A cluster that is up is used only if it
+is like one that would be started: no rate, MTU 1500, each node on its core.";
 
 /// The whole set, within a given time
 #[derive(Debug, clap::Args)]
@@ -58,7 +59,23 @@ struct Step {
     round_s: f64,
     /// How many rounds it has where there is time: of an hour [`ROUNDS_MAX`].
     rounds: u32,
-    figures: fn(&Path) -> Result<Vec<Figure>>,
+    found: fn(&Path) -> Result<Found>,
+}
+
+/// What a step has to say in the table of all.
+struct Found {
+    figures: Vec<Figure>,
+    /// The nodes that it ran on.
+    place: Option<String>,
+    /// Who could not take part, and why.
+    absent: Vec<String>,
+}
+
+impl Found {
+    fn new(figures: Vec<Figure>, facts: &Facts, absent: &[impl ToString]) -> Self {
+        let absent = absent.iter().map(ToString::to_string).collect();
+        Self { figures, place: facts.place(), absent }
+    }
 }
 
 /// More say nothing new.
@@ -71,7 +88,7 @@ const STEPS: [Step; 12] = [
         fixed_s: 14.0,
         round_s: 18.0,
         rounds: 10,
-        figures: |dir| of_pingpong(dir, false),
+        found: |dir| of_pingpong(dir, false),
     },
     Step {
         args: &["pingpong", "--wire", "direct", "--sizes", "8"],
@@ -79,15 +96,19 @@ const STEPS: [Step; 12] = [
         fixed_s: 14.0,
         round_s: 6.0,
         rounds: 10,
-        figures: |dir| of_pingpong(dir, true),
+        found: |dir| of_pingpong(dir, true),
     },
     Step {
-        args: &["bandwidth", "--sizes", "8,64,1K,64K,1M"],
+        args: &["bandwidth", "--sizes", "8,64,1K,16K,64K,1M"],
         place: "",
         fixed_s: 7.0,
-        round_s: 13.0,
+        round_s: 14.0,
         rounds: 10,
-        figures: |dir| Ok(figures::of_bandwidth(&read::<bandwidth::Report>(dir, "bandwidth")?, "")),
+        found: |dir| {
+            let report: bandwidth::Report = read(dir, "bandwidth")?;
+            let figures = figures::of_bandwidth(&report, "");
+            Ok(Found::new(figures, &report.facts, &report.absent))
+        },
     },
     Step {
         // Reported, and nothing is wanted of it.
@@ -96,18 +117,14 @@ const STEPS: [Step; 12] = [
         fixed_s: 7.0,
         round_s: 9.0,
         rounds: 3,
-        figures: |_| Ok(Vec::new()),
+        found: |dir| {
+            let report: bandwidth::Report = read(dir, "bandwidth")?;
+            Ok(Found::new(Vec::new(), &report.facts, &report.absent))
+        },
     },
-    Step { args: &["shaped"], place: "", fixed_s: 8.0, round_s: 26.0, rounds: 5, figures: of::<0> },
-    Step { args: &["loss"], place: "", fixed_s: 8.0, round_s: 70.0, rounds: 2, figures: of::<1> },
-    Step {
-        args: &["incast"],
-        place: "",
-        fixed_s: 10.0,
-        round_s: 24.0,
-        rounds: 4,
-        figures: of::<2>,
-    },
+    Step { args: &["shaped"], place: "", fixed_s: 8.0, round_s: 26.0, rounds: 5, found: of::<0> },
+    Step { args: &["loss"], place: "", fixed_s: 8.0, round_s: 70.0, rounds: 2, found: of::<1> },
+    Step { args: &["incast"], place: "", fixed_s: 10.0, round_s: 24.0, rounds: 4, found: of::<2> },
     Step {
         args: &["flow-control"],
         place: "",
@@ -115,7 +132,7 @@ const STEPS: [Step; 12] = [
         // 4, and 22 where the run without is cut off.
         round_s: 10.0,
         rounds: 5,
-        figures: of::<3>,
+        found: of::<3>,
     },
     Step {
         args: &["oversubscribed"],
@@ -124,25 +141,19 @@ const STEPS: [Step; 12] = [
         fixed_s: 130.0,
         round_s: 46.0,
         rounds: 3,
-        figures: of::<4>,
+        found: of::<4>,
     },
-    Step { args: &["idle"], place: "", fixed_s: 6.0, round_s: 18.0, rounds: 5, figures: of::<5> },
-    Step {
-        args: &["memory"],
-        place: "",
-        fixed_s: 10.0,
-        round_s: 30.0,
-        rounds: 1,
-        figures: of::<6>,
-    },
+    Step { args: &["idle"], place: "", fixed_s: 6.0, round_s: 18.0, rounds: 5, found: of::<5> },
+    Step { args: &["memory"], place: "", fixed_s: 10.0, round_s: 30.0, rounds: 1, found: of::<6> },
     Step {
         args: &["applications"],
         place: "",
         fixed_s: 3.0,
         round_s: 10.0,
         rounds: 5,
-        figures: |dir| {
-            Ok(figures::of_applications(&read::<applications::Report>(dir, "applications")?))
+        found: |dir| {
+            let report: applications::Report = read(dir, "applications")?;
+            Ok(Found::new(figures::of_applications(&report), &report.facts, &report.absent))
         },
     },
 ];
@@ -151,12 +162,16 @@ const STEPS: [Step; 12] = [
 const OUTCOMES: [&str; 7] =
     ["shaped", "loss", "incast", "flow-control", "oversubscribed", "idle", "memory"];
 
-fn of<const N: usize>(dir: &Path) -> Result<Vec<Figure>> {
-    Ok(read::<Outcome>(dir, OUTCOMES[N])?.figures)
+fn of<const N: usize>(dir: &Path) -> Result<Found> {
+    let outcome: Outcome = read(dir, OUTCOMES[N])?;
+    let (facts, absent) = (&outcome.facts, &outcome.absent);
+    Ok(Found::new(outcome.figures.clone(), facts, absent))
 }
 
-fn of_pingpong(dir: &Path, direct: bool) -> Result<Vec<Figure>> {
-    Ok(figures::of_pingpong(&read::<pingpong::Report>(dir, "pingpong")?, direct))
+fn of_pingpong(dir: &Path, direct: bool) -> Result<Found> {
+    let report: pingpong::Report = read(dir, "pingpong")?;
+    let figures = figures::of_pingpong(&report, direct);
+    Ok(Found::new(figures, &report.facts, &report.absent))
 }
 
 fn read<R: serde::de::DeserializeOwned>(dir: &Path, name: &str) -> Result<R> {
@@ -170,8 +185,12 @@ struct All {
     facts: Facts,
     seconds: f64,
     figures: Vec<Figure>,
+    /// What each benchmark ran on, in words.
+    places: Vec<String>,
     /// Benchmarks without a result, and why.
     absent: Vec<String>,
+    /// Contenders without a result in a benchmark, and why.
+    contenders_absent: Vec<String>,
 }
 
 pub(super) fn run(args: &AllArgs, global: &Global) -> Result<()> {
@@ -179,7 +198,8 @@ pub(super) fn run(args: &AllArgs, global: &Global) -> Result<()> {
     make_folder(&args.output)?;
     let began = Instant::now();
     let deadline = began + Duration::from_secs(60 * args.minutes);
-    let (mut found, mut absent) = (Vec::new(), Vec::new());
+    let (mut figures, mut absent) = (Vec::new(), Vec::new());
+    let (mut places, mut contenders_absent) = (Vec::new(), Vec::new());
     for (number, step) in STEPS.iter().enumerate() {
         let name = step.args.join(" ");
         let dir = args.output.join(step.place);
@@ -194,18 +214,24 @@ pub(super) fn run(args: &AllArgs, global: &Global) -> Result<()> {
             STEPS.len(),
             left.as_secs_f64() / 60.0
         ));
-        let made = one(step, rounds, &dir, global).and_then(|()| (step.figures)(&dir));
+        let made = one(step, rounds, &dir, global).and_then(|()| (step.found)(&dir));
         match made {
-            Ok(figures) => found.extend(figures),
+            Ok(found) => {
+                figures.extend(found.figures);
+                places.extend(found.place.map(|place| format!("{name}: {place}")));
+                let named = found.absent.iter().map(|line| format!("{name}: {line}"));
+                contenders_absent.extend(named);
+            }
             Err(error) if error.exit_status() > 128 => return Err(error),
             Err(error) => absent.push(format!("{name}: {error}")),
         }
     }
     progress("simulating 10,000 peers");
-    found.extend(scale().map_err(|why| absent.push(format!("10,000 peers: {why}"))).ok());
+    figures.extend(scale().map_err(|why| absent.push(format!("10,000 peers: {why}"))).ok());
     let seconds = began.elapsed().as_secs_f64();
     let facts = Facts::gather(std::collections::BTreeMap::new());
-    let all = All { schema: "wiglaf-bench/figures/1", facts, seconds, figures: found, absent };
+    let schema = "wiglaf-bench/figures/1";
+    let all = All { schema, facts, seconds, figures, places, absent, contenders_absent };
     write(&all, args)
 }
 
@@ -230,7 +256,7 @@ fn one(step: &Step, rounds: u32, dir: &Path, global: &Global) -> Result<()> {
     let mut command = Command::new(this_exe()?);
     command.arg("--state").arg(global.state_dir().path()).arg("bench");
     command.args(["--parent", &std::process::id().to_string()]).args(step.args);
-    command.args(["--repeats", &rounds.to_string(), "--output"]).arg(dir);
+    command.args(["--as-usual", "--repeats", &rounds.to_string(), "--output"]).arg(dir);
     let status = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -284,6 +310,19 @@ fn scale() -> std::result::Result<Figure, String> {
 fn write(all: &All, args: &AllArgs) -> Result<()> {
     let folder = &args.output;
     report::write(all, &folder.join("figures.json")).map_err(plain)?;
+    let file = folder.join("figures.md");
+    std::fs::write(&file, markdown(all)).cannot(|| format!("write {}", file.display()))?;
+    match args.json {
+        true => output::print_json(all)?,
+        false => output::print(&report::figures_table(&all.figures))?,
+    }
+    all.absent.iter().for_each(|line| eprintln!("wiglaf: not measured: {line}"));
+    all.contenders_absent.iter().for_each(|line| eprintln!("wiglaf: {line}"));
+    eprintln!("wiglaf: written {}", file.display());
+    Ok(())
+}
+
+fn markdown(all: &All) -> String {
     let met = all.figures.iter().filter(|figure| figure.is_met() == Some(true)).count();
     let heading = format!(
         "{} in {:.1} minutes: {met} of {} figures reached. Medians of interleaved rounds, {} cores, {}.\n\n",
@@ -294,23 +333,50 @@ fn write(all: &All, args: &AllArgs) -> Result<()> {
         all.facts.kernel
     );
     let mut text = heading + &report::figures_markdown(&all.figures);
-    for line in &all.absent {
-        text.push_str(&format!("\nNot measured: {}\n", line.replace('|', "/")));
+    let absent = all.absent.iter().map(|one| format!("Not measured: {one}"));
+    let places = all.places.iter().map(|one| format!("Nodes of {one}"));
+    for line in absent.chain(all.contenders_absent.iter().cloned()).chain(places) {
+        text.push_str(&format!("\n{}\n", line.replace('\n', " ").replace('|', "/")));
     }
-    let file = folder.join("figures.md");
-    std::fs::write(&file, text).cannot(|| format!("write {}", file.display()))?;
-    match args.json {
-        true => output::print_json(all)?,
-        false => output::print(&report::figures_table(&all.figures))?,
-    }
-    all.absent.iter().for_each(|line| eprintln!("wiglaf: not measured: {line}"));
-    eprintln!("wiglaf: written {}", file.display());
-    Ok(())
+    text
 }
 
 #[cfg(test)]
 mod tests {
+    use wiglaf_bench::outcome::Missing;
+
     use super::*;
+
+    #[test]
+    fn the_table_names_who_was_absent_and_what_the_nodes_were() {
+        let facts = Facts {
+            nodes: [("cluster".to_owned(), "node[1-2], mtu 9000".to_owned())].into(),
+            ..Facts::gather(std::collections::BTreeMap::new())
+        };
+        let absent = Missing {
+            who: "UCX TCP".to_owned(),
+            case: Some("lossy wire".to_owned()),
+            reason: "not done | after 60 s".to_owned(),
+        };
+        let found = Found::new(Vec::new(), &facts, &[absent]);
+        let all = All {
+            schema: "",
+            facts,
+            seconds: 60.0,
+            figures: found.figures,
+            places: found.place.map(|place| format!("loss: {place}")).into_iter().collect(),
+            absent: vec!["idle: there was no time left".to_owned()],
+            contenders_absent: found.absent,
+        };
+        let text = markdown(&all);
+        for line in [
+            "Not measured: idle: there was no time left",
+            "UCX TCP did not take part in \"lossy wire\": not done / after 60 s",
+            "Nodes of loss: node[1-2], mtu 9000",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
 
     #[test]
     fn twenty_minutes_are_enough_and_little_time_means_few_rounds() {

@@ -15,7 +15,7 @@ use crate::up::this_exe;
 const OWN_PREFIX: &str = "bench-";
 
 /// What the nodes must be like; what is left open may be anything.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wish {
     /// So many, or more.
     pub(crate) nodes: usize,
@@ -27,11 +27,36 @@ pub(crate) struct Wish {
     pub(crate) mtu: Option<u32>,
     /// Nodes that keep to no core, for several ranks on each.
     pub(crate) free_cores: bool,
+    /// What is left open must be as in a cluster of our own: figures of one name are to be
+    /// comparable, whatever is up.
+    pub(crate) as_usual: bool,
 }
 
 impl Wish {
-    fn is_met_by(&self, shape: &Shape) -> bool {
-        shape.nodes.len() >= self.nodes
+    /// A cluster as wished of so many nodes; what is left open is as usual.
+    fn draft(&self, nodes: usize) -> Draft {
+        Draft {
+            nodes: Some(Nodes::Count(nodes)),
+            mtu: self.mtu,
+            rate: self.rate,
+            wire: self.wire,
+            pin: self.free_cores.then_some(false),
+            ..Draft::default()
+        }
+    }
+
+    /// Whether a cluster of our own on these cores would look the same, whatever its nodes' names.
+    fn is_usual(&self, shape: &Shape, cores: &[usize]) -> bool {
+        self.draft(shape.nodes.len()).shape(cores).is_ok_and(|usual| {
+            let mut nodes = shape.nodes.iter().zip(&usual.nodes);
+            (shape.wire, shape.mtu) == (usual.wire, usual.mtu)
+                && nodes.all(|(a, b)| (a.core, a.rate) == (b.core, b.rate))
+        })
+    }
+
+    fn is_met_by(&self, shape: &Shape, cores: &[usize]) -> bool {
+        (!self.as_usual || self.is_usual(shape, cores))
+            && shape.nodes.len() >= self.nodes
             && (!self.free_cores || shape.nodes.iter().all(|node| node.core.is_none()))
             && self.wire.is_none_or(|wire| wire == shape.wire)
             && self.mtu.is_none_or(|mtu| mtu == shape.mtu)
@@ -77,7 +102,7 @@ impl Cluster {
         let state = global.state_dir();
         let users = state.record()?.filter(up::is_whole);
         let cluster = match users {
-            Some(record) if wish.is_met_by(&record.shape) => {
+            Some(record) if wish.is_met_by(&record.shape, &up::cores()) => {
                 refuse_faults(&state, &record)?;
                 Self { state, record, is_own: false }
             }
@@ -96,7 +121,10 @@ impl Cluster {
             Node::new(&cluster.state, &node.name).hello()?;
         }
         let how = if cluster.is_own { "a cluster of its own" } else { "the cluster that is up" };
-        eprintln!("wiglaf: using {how}: {}", cluster.record.shape.summary());
+        let shape = &cluster.record.shape;
+        let is_pinned = shape.nodes.iter().all(|node| node.core.is_some());
+        let cores = if is_pinned { "" } else { ", nodes that keep to no core" };
+        eprintln!("wiglaf: using {how}: {}{cores}", shape.summary());
         Ok(cluster)
     }
 
@@ -106,15 +134,7 @@ impl Cluster {
             name = format!("{name}-{place}");
         }
         let state = StateDir::new(None, &name);
-        let draft = Draft {
-            name: Some(name),
-            nodes: Some(Nodes::Count(wish.nodes)),
-            mtu: wish.mtu,
-            rate: wish.rate,
-            wire: wish.wire,
-            pin: wish.free_cores.then_some(false),
-            ..Draft::default()
-        };
+        let draft = Draft { name: Some(name), ..wish.draft(wish.nodes) };
         let record = up::up(&state, draft, &this_exe()?)?.record().clone();
         Ok(Self { state, record, is_own: true })
     }
@@ -168,18 +188,39 @@ mod tests {
     #[test]
     fn a_cluster_that_is_up_must_be_as_wished() {
         let shape = |text: &str| Draft::parse(text, "f").unwrap().shape(&[0, 1]).unwrap();
-        let any = Wish { nodes: 2, wire: None, rate: None, mtu: None, free_cores: false };
-        assert!(any.is_met_by(&shape("nodes = 3\nmtu = 9000\nrate = '1gbit'")));
-        assert!(!any.is_met_by(&shape("nodes = 1")));
-        assert!(!Wish { free_cores: true, ..any }.is_met_by(&shape("")));
-        assert!(Wish { free_cores: true, ..any }.is_met_by(&shape("pin = false")));
-        assert!(Wish { wire: Some(Wire::Bridge), ..any }.is_met_by(&shape("")));
-        assert!(!Wish { wire: Some(Wire::Direct), ..any }.is_met_by(&shape("")));
-        assert!(!Wish { mtu: Some(9000), ..any }.is_met_by(&shape("")));
+        let met = |wish: Wish, text: &str| wish.is_met_by(&shape(text), &[0, 1]);
+        let any = Wish { nodes: 2, ..Wish::default() };
+        assert!(met(any, "nodes = 3\nmtu = 9000\nrate = '1gbit'"));
+        assert!(!met(any, "nodes = 1"));
+        assert!(!met(Wish { free_cores: true, ..any }, ""));
+        assert!(met(Wish { free_cores: true, ..any }, "pin = false"));
+        assert!(met(Wish { wire: Some(Wire::Bridge), ..any }, ""));
+        assert!(!met(Wish { wire: Some(Wire::Direct), ..any }, ""));
+        assert!(!met(Wish { mtu: Some(9000), ..any }, ""));
         let rate = Some(Rate::parse("1gbit").unwrap());
-        assert!(Wish { rate, ..any }.is_met_by(&shape("rate = '1gbit'")));
-        assert!(
-            !Wish { rate, ..any }.is_met_by(&shape("rate = '1gbit'\n[node.node2]\nrate='2gbit'"))
-        );
+        assert!(met(Wish { rate, ..any }, "rate = '1gbit'"));
+        assert!(!met(Wish { rate, ..any }, "rate = '1gbit'\n[node.node2]\nrate='2gbit'"));
+    }
+
+    #[test]
+    fn the_set_measures_on_no_cluster_that_is_unlike_its_own() {
+        let shape = |text: &str| Draft::parse(text, "f").unwrap().shape(&[0, 1]).unwrap();
+        let met = |wish: Wish, text: &str| wish.is_met_by(&shape(text), &[0, 1]);
+        let usual = Wish { nodes: 2, as_usual: true, ..Wish::default() };
+        assert!(met(usual, "") && met(usual, "nodes = 4") && met(usual, "nodes = 'pc[7-9]'"));
+        for other in [
+            "mtu = 9000",
+            "rate = '1gbit'",
+            "pin = false",
+            "wire = 'direct'",
+            "[node.node2]\nrate = '1gbit'",
+            "[node.node2]\ncore = 0",
+        ] {
+            assert!(!met(usual, other), "{other}");
+        }
+        // What was asked for is no less usual.
+        assert!(met(Wish { mtu: Some(9000), ..usual }, "mtu = 9000"));
+        assert!(met(Wish { free_cores: true, ..usual }, "pin = false"));
+        assert!(met(Wish { wire: Some(Wire::Direct), ..usual }, "wire = 'direct'"));
     }
 }

@@ -71,7 +71,7 @@ impl Common {
         }
         let rate = self.rate.map_or_else(|| Rate::parse(RATE), Ok)?;
         let (wire, mtu) = (Some(Wire::Bridge), Some(mtu));
-        Ok((Wish { nodes, wire, rate: Some(rate), mtu, free_cores: false }, rate))
+        Ok((Wish { wire, rate: Some(rate), mtu, ..self.wish(nodes) }, rate))
     }
 
     /// Before a cluster is started for nothing; gives the working folder.
@@ -291,7 +291,8 @@ Examples:
 
 What a rank that waits in MPI_Recv takes of its core after 5 ms of silence (its
 processor time from 10 ms on, over half a second), and the time of a message and
-its answer after 105 ms, against TCP sockets that block.";
+its answer after 105 ms, against a TCP socket: the rank that waits blocks, the
+rank that asks polls, so that there is one wake-up in it as over an MPI.";
 
 /// What waiting for long costs, and how soon it ends
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::launch::Transport;
-use crate::outcome::{Better, Limit};
+use crate::outcome::{Better, Limit, Missing};
 use crate::report::table::tests::{assert_golden, assert_narrow, sample_facts};
 use crate::stats::Samples;
 

@@ -74,7 +74,13 @@ pub(in crate::report) fn sample_facts() -> Facts {
         kernel: "Linux 6.1".to_owned(),
         system: "Debian".to_owned(),
         versions: BTreeMap::from([("mpi".to_owned(), Some("4.1.4".to_owned()))]),
-        nodes: BTreeMap::from([("mtu".to_owned(), "1500".to_owned())]),
+        nodes: [
+            ("mtu", "1500"),
+            ("cluster", "node[1-2], wire bridge, rate unlimited, mtu 1500"),
+            ("core of each node", "0, 1"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
     }
 }
 
@@ -134,6 +140,31 @@ fn pingpong_for_a_document() {
     let bars: Vec<usize> = rows.map(|l| l.matches('|').count()).collect();
     assert!(bars.iter().all(|b| *b == bars[0]), "{bars:?}");
     assert_golden("pingpong.md", &text);
+}
+
+#[test]
+fn a_document_has_all_sizes_and_a_terminal_says_what_it_leaves_out() {
+    let mut report = sample_report();
+    let point = report.contenders[0].points[1].clone();
+    let points = pingpong::all_lens().into_iter().map(|len| Point { len, ..point.clone() });
+    report.contenders[0].points = points.collect();
+    let rows = pingpong_markdown(&report);
+    assert_eq!(rows.lines().filter(|line| line.starts_with("| ")).count(), 1 + 40);
+    assert!(rows.contains("| 1.5 KiB |"), "{rows}");
+    let text = pingpong_table(&report);
+    assert_narrow(&text);
+    assert!(!text.contains("1.5 KiB") && text.contains("16 of 40 sizes are left out"), "{text}");
+    assert!(!pingpong_table(&sample_report()).contains("left out"));
+}
+
+#[test]
+fn who_is_absent_is_named_in_every_document() {
+    let absent = sample_report().absent;
+    let words = "libfabric TCP did not take part: pingpong over libfabric TCP failed";
+    assert!(pingpong_markdown(&sample_report()).contains(words));
+    assert!(
+        bandwidth_markdown(&bandwidth::Report { absent, ..sample_bandwidth() }).contains(words)
+    );
 }
 
 #[test]
