@@ -30,7 +30,8 @@ typedef void (*wiglaf_handler)(wiglaf *w, int source, uint64_t data,
 /* Joins the job that the environment describes; NULL on failure. */
 wiglaf *wiglaf_open(void);
 
-/* Waits until what was sent has arrived, says good-bye and frees `w`. */
+/* Waits until what was sent has arrived, or its receivers have ended, says
+ * good-bye and frees `w`. */
 void wiglaf_close(wiglaf *w);
 
 int wiglaf_rank(const wiglaf *w);

@@ -4,7 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use wiglaf_endpoint::{
-    Address, Class, CompleteWhen, Endpoint, Outcome, PeerId, PostError, Region, SendOp, Side,
+    ActiveMessage, Address, Class, CompleteWhen, Endpoint, Outcome, PeerId, PostError, Region,
+    SendOp, Side,
 };
 use wiglaf_links::{config_from_env, open};
 
@@ -31,12 +32,20 @@ pub struct Sender {
     /// The other ranks' places; a rank's own message needs no wire.
     peers: Vec<PeerId>,
     to_self: VecDeque<(u64, Message)>,
+    /// What was taken in while a send waited, to be handled first.
+    kept: VecDeque<(u64, Message)>,
+    /// Bytes of payload in it.
+    kept_len: usize,
 }
+
+/// As much is taken in while a send waits, in bytes.
+const KEPT_LEN_MAX: usize = 64 << 20;
 
 /// How many messages are still to be handled.
 #[derive(Debug)]
 pub(crate) struct Due {
     to_self: usize,
+    kept: usize,
     active: usize,
 }
 
@@ -63,7 +72,8 @@ impl Sender {
         let peers =
             job.members.iter().map(|m| endpoint.insert(Address { at: m.at, epoch: m.epoch }));
         let peers = peers.collect();
-        Ok(Self { endpoint, rank: job.rank, peers, to_self: VecDeque::new() })
+        let (to_self, kept) = (VecDeque::new(), VecDeque::new());
+        Ok(Self { endpoint, rank: job.rank, peers, to_self, kept, kept_len: 0 })
     }
 
     /// This process's rank.
@@ -81,6 +91,9 @@ impl Sender {
     /// Sends `payload` and the number `data` to handler `handler` of rank
     /// `to`. When the call returns, the payload may be used again; messages
     /// between two ranks arrive in the order in which they were sent.
+    ///
+    /// It may have to wait until `to` polls. What arrives meanwhile is kept, 64 MiB of it: ranks that
+    /// send each other more than that without polling wait for each other for ever.
     ///
     /// # Errors
     /// [`Error::NoSuchRank`] or [`Error::RankGone`].
@@ -113,6 +126,7 @@ impl Sender {
             // send has completed, which is awaited below.
             match unsafe { self.endpoint.post_send(&op, &[region]) } {
                 Ok(()) => break,
+                Err(PostError::Again) if self.make_room() => {}
                 Err(PostError::Again) => self.endpoint.wait(Duration::from_millis(1)),
                 Err(PostError::TooLong) => return Err(Error::TooLong(payload.len())),
                 Err(_) => return Err(Error::RankGone(to)),
@@ -122,15 +136,31 @@ impl Sender {
             match self.endpoint.pop_completion(Side::Send) {
                 Some(done) if done.outcome == Outcome::Done => return Ok(()),
                 Some(_) => return Err(Error::RankGone(to)),
-                None if self.endpoint.progress() => {}
+                None if self.endpoint.progress() || self.make_room() => {}
                 None => self.endpoint.idle(),
             }
         }
     }
 
+    /// Takes in what has arrived, if its senders wait for that: they may be those that a send of ours
+    /// waits for. True when there was something.
+    fn make_room(&mut self) -> bool {
+        if self.kept_len >= KEPT_LEN_MAX || self.endpoint.has_room_for_active() {
+            return false;
+        }
+        let before = self.endpoint.active_len();
+        if let Some(message) = self.endpoint.pop_active() {
+            let message = self.of_rank(message);
+            self.kept_len += message.as_ref().map_or(0, |(_, message)| message.payload.len());
+            self.kept.extend(message);
+        }
+        self.endpoint.active_len() < before
+    }
+
     /// What is here now: what handlers make come is for the next time, or they could keep us for ever.
     pub(crate) fn due(&self) -> Due {
-        Due { to_self: self.to_self.len(), active: self.endpoint.active_len() }
+        let (to_self, kept) = (self.to_self.len(), self.kept.len());
+        Due { to_self, kept, active: self.endpoint.active_len() }
     }
 
     /// The next message of those, with its handler's number.
@@ -139,16 +169,27 @@ impl Sender {
             due.to_self -= 1;
             return self.to_self.pop_front();
         }
+        if due.kept > 0 {
+            due.kept -= 1;
+            let (handler, message) = self.kept.pop_front()?;
+            self.kept_len -= message.payload.len();
+            return Some((handler, message));
+        }
         while due.active > 0 {
             due.active -= 1;
-            let m = self.endpoint.pop_active()?;
-            // Who is not in the job has its key all the same; it has no rank to answer to.
-            if let Some(source) = self.peers.iter().position(|peer| *peer == m.source) {
-                let data = m.data.unwrap_or(0);
-                return Some((m.handler, Message { source, data, payload: m.payload }));
+            let message = self.endpoint.pop_active()?;
+            if let Some(message) = self.of_rank(message) {
+                return Some(message);
             }
         }
         None
+    }
+
+    /// A message for a handler. Who is not in the job has its key all the same; it has no rank to answer to.
+    fn of_rank(&self, message: ActiveMessage) -> Option<(u64, Message)> {
+        let source = self.peers.iter().position(|peer| *peer == message.source)?;
+        let data = message.data.unwrap_or(0);
+        Some((message.handler, Message { source, data, payload: message.payload }))
     }
 
     /// The next rank that was found to have ended, each once.
@@ -166,13 +207,14 @@ impl Sender {
     }
 
     pub(crate) fn wait(&mut self, timeout: Duration) {
-        if self.to_self.is_empty() {
+        if self.to_self.is_empty() && self.kept.is_empty() {
             self.endpoint.wait(timeout);
         }
     }
 
+    /// Waits as long as receivers may take, however long they compute.
     pub(crate) fn close(&mut self) {
-        self.endpoint.close();
+        self.endpoint.close_within(Duration::MAX);
     }
 }
 
@@ -259,7 +301,7 @@ impl Messages {
 }
 
 impl Drop for Messages {
-    /// Waits until what was sent has arrived, then says good-bye.
+    /// Waits until what was sent has arrived, or its receivers have ended, then says good-bye.
     fn drop(&mut self) {
         self.sender.close();
     }
@@ -280,11 +322,45 @@ mod tests {
     const HELLO: u64 = 2;
 
     fn two_ranks() -> [Messages; 2] {
+        two_jobs().map(|job| Messages::join(&job).unwrap())
+    }
+
+    fn two_jobs() -> [Job; 2] {
         let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         let ports = sockets.map(|socket| socket.local_addr().unwrap().port());
         let at = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
         let members = ports.map(|port| Member { at: at(port), epoch: Epoch::UNKNOWN }).to_vec();
-        [0, 1].map(|rank| Messages::join(&Job { rank, members: members.clone() }).unwrap())
+        [0, 1].map(|rank| Job { rank, members: members.clone() })
+    }
+
+    /// Neither polls before it has sent everything: each takes in what the other sends meanwhile.
+    #[test]
+    fn ranks_that_send_to_each_other_do_not_wait_for_each_other() {
+        for (count, len) in [(3, 1 << 20), (2000, 1 << 10), (20_000, 8)] {
+            let each = |job: Job| {
+                let (mut rank, other) = (Messages::join(&job).unwrap(), 1 - job.rank);
+                let sum = Rc::new(Cell::new((0, 0)));
+                let seen = Rc::clone(&sum);
+                rank.on(HELLO, move |_, message| {
+                    let (next, total) = seen.get();
+                    assert_eq!(message.data, next, "in their order");
+                    seen.set((next + 1, total + message.payload.len()));
+                });
+                for number in 0..count {
+                    rank.send(other, HELLO, number, &vec![1; len]).unwrap();
+                }
+                while sum.get().0 < count {
+                    rank.wait(Duration::from_millis(100));
+                }
+                assert_eq!(sum.get(), (count, count as usize * len));
+                assert_eq!(rank.sender.kept_len, 0);
+            };
+            std::thread::scope(|scope| {
+                for job in two_jobs() {
+                    scope.spawn(move || each(job));
+                }
+            });
+        }
     }
 
     #[test]

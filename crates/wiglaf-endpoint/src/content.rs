@@ -30,6 +30,11 @@ impl Content {
     }
 
     /// How much memory it takes here.
+    /// Whether it is memory that has been withdrawn from peers.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        matches!(self, Self::Exposed(exposed, grant) if !exposed.is_granted(grant))
+    }
+
     pub(crate) fn kept_len(&self) -> usize {
         match self {
             Self::Owned(bytes) => bytes.len(),

@@ -173,7 +173,11 @@ impl Endpoint {
 
     /// Makes `address` known; the same address gives the same peer again. One
     /// that no link reaches is gone from the beginning.
-    pub fn insert(&mut self, address: Address) -> PeerId {
+    pub fn insert(&mut self, mut address: Address) -> PeerId {
+        // Who is at its own address is known: nobody else is to be taken for it, nor it for another.
+        if address.at == self.address.at && !address.epoch.is_known() {
+            address.epoch = self.address.epoch;
+        }
         self.introduce_strangers();
         for link in &mut self.links {
             link.add_peer(address.at, address.epoch.0);

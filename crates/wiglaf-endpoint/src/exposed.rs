@@ -40,6 +40,19 @@ pub enum Refusal {
     Room,
 }
 
+impl Refusal {
+    /// As an answer says it; 0 would be success.
+    pub(crate) fn status(self) -> u64 {
+        match self {
+            Self::Key => 1,
+            Self::Access => 2,
+            Self::Bounds => 3,
+            Self::Malformed => 4,
+            Self::Room => 5,
+        }
+    }
+}
+
 /// Why memory was not exposed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExposeError {
@@ -116,6 +129,11 @@ impl Exposed {
     /// any more once this returns.
     pub fn withdraw(&self, key: u64) -> bool {
         self.table().by_key.remove(&key).is_some()
+    }
+
+    /// Whether what was granted has not been withdrawn.
+    pub(crate) fn is_granted(&self, grant: &Grant) -> bool {
+        self.table().by_key.get(&grant.key).is_some_and(|region| region.serial == grant.serial)
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

@@ -113,6 +113,15 @@ impl NearPeer {
         self.consumed + CREDIT_INITIAL - self.told >= CREDIT_INITIAL / 4
     }
 
+    /// Reports what the peer has taken, which has taken so many records. True when it was anything.
+    fn deliver(&mut self, taken: u64, books: &mut Books) -> bool {
+        let before = self.delivering.len();
+        while let Some((_, token)) = self.delivering.pop_front_if(|(number, _)| *number <= taken) {
+            books.end_send(token, Outcome::Done);
+        }
+        self.delivering.len() < before
+    }
+
     fn owes(&self) -> bool {
         !self.replies.is_empty() || !self.jobs.is_empty() || !self.delivering.is_empty()
     }
@@ -133,6 +142,8 @@ pub(crate) struct NearSide {
     wanted: Vec<(Announced, Wanted)>,
     /// Peers that may send more, and are to be told so.
     raised: Vec<NearId>,
+    /// Peers that have said good-bye.
+    closed: Vec<NearId>,
     /// Whether some peer is owed something.
     owing: bool,
     flow_control: bool,
@@ -327,6 +338,11 @@ impl NearSide {
     ) -> bool {
         let found = lane.poll(&mut Arrivals { side: self, books, transport, path });
         if found > 0 {
+            for id in std::mem::take(&mut self.closed) {
+                let (_, taken) = lane.progress_of(id);
+                self.peer(id).map(|peer| peer.deliver(taken, books));
+                self.fail(id, Gone::Closed, books, transport);
+            }
             for (message, wanted) in std::mem::take(&mut self.wanted) {
                 self.fetch(lane, books, &message, wanted);
             }
@@ -425,13 +441,7 @@ impl NearSide {
                 }
             }
             let (_, taken) = lane.progress_of(id);
-            while let Some(&(number, token)) = peer.delivering.front()
-                && number <= taken
-            {
-                peer.delivering.pop_front();
-                books.end_send(token, Outcome::Done);
-                paid = true;
-            }
+            paid |= peer.deliver(taken, books);
             owing |= peer.owes();
         }
         self.owing = owing;
@@ -494,10 +504,9 @@ impl NearSide {
         near.replies.clear();
         near.jobs.clear();
         let peer = near.peer;
-        // An orderly good-bye is no failure of what was on its way.
-        let delivered = if why == Gone::Closed { Outcome::Done } else { Outcome::PeerGone };
+        // Also after a good-bye: the peer has not taken it, and does not any more.
         for (_, token) in std::mem::take(&mut near.delivering) {
-            books.end_send(token, delivered);
+            books.end_send(token, Outcome::PeerGone);
         }
         for send in self.sends.remove_where(|send| send.to == id) {
             books.end_send(send.token, Outcome::PeerGone);

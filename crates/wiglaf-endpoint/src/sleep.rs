@@ -329,16 +329,24 @@ impl Endpoint {
         }
     }
 
-    /// Waits until what was sent is acknowledged (bounded), then says good-bye.
-    pub fn close(&mut self) {
+    /// Waits until what was sent is acknowledged, for 5 s at most, then says good-bye. False when something
+    /// was not, and is lost: its receiver was not there all the time.
+    pub fn close(&mut self) -> bool {
+        self.close_within(DRAIN_LIMIT)
+    }
+
+    /// The same for so long at most.
+    pub fn close_within(&mut self, limit: Duration) -> bool {
         if std::mem::replace(&mut self.closed, true) {
-            return;
+            return true;
         }
-        self.drain(DRAIN_LIMIT);
+        self.drain(limit);
+        let is_drained = self.is_drained();
         self.close_near();
         let near = &self.near;
         self.transport.close(|peer| near.says_goodbye(peer));
         self.drain(CLOSE_LIMIT);
+        is_drained
     }
 
     fn drain(&mut self, limit: Duration) {

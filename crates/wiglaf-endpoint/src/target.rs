@@ -254,15 +254,16 @@ impl Target {
     ) -> Option<Completion> {
         //= docs/protocol.md#10-one-sided-operations
         //# A target MUST carry out an operation at most once, and answer once each that has wholly arrived.
-        let (status, counter) = match &outcome {
-            Ok(_) => (0, &mut self.stats.performed),
-            Err(Refusal::Key) => (1, &mut self.stats.refused_key),
-            Err(Refusal::Access) => (2, &mut self.stats.refused_access),
-            Err(Refusal::Bounds) => (3, &mut self.stats.refused_bounds),
-            Err(Refusal::Malformed) => (4, &mut self.stats.refused_malformed),
-            Err(Refusal::Room) => (5, &mut self.stats.refused_room),
+        let counter = match &outcome {
+            Ok(_) => &mut self.stats.performed,
+            Err(Refusal::Key) => &mut self.stats.refused_key,
+            Err(Refusal::Access) => &mut self.stats.refused_access,
+            Err(Refusal::Bounds) => &mut self.stats.refused_bounds,
+            Err(Refusal::Malformed) => &mut self.stats.refused_malformed,
+            Err(Refusal::Room) => &mut self.stats.refused_room,
         };
         *counter += 1;
+        let status = outcome.as_ref().err().map_or(0, |refusal| refusal.status());
         let is_done = outcome.is_ok();
         let content = outcome.unwrap_or(Content::EMPTY);
         self.owed.keep(peer, content.kept_len());

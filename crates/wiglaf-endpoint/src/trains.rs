@@ -62,11 +62,12 @@ impl Trains {
         }
         let train = as_train(transmit, &self[..transmit.len]);
         let (Some(mark), Some(&next)) = (mark, self.free.front()) else {
-            let sent = link.send(&train);
-            if mark.is_some() && self.rooms.is_none() {
+            let sent = link.send(&train)?;
+            // Not when it was not sent: it is still to be read here.
+            if mark.is_some() && self.rooms.is_none() && sent == Sent::All {
                 self.map();
             }
-            return sent;
+            return Ok(sent);
         };
         let sent = link.lend(&train)?;
         if sent == Sent::Lent {
@@ -147,6 +148,7 @@ mod tests {
     struct Taker {
         lent: Vec<usize>,
         copied: usize,
+        is_full: bool,
     }
 
     impl Link for Taker {
@@ -172,7 +174,7 @@ mod tests {
 
         fn send(&mut self, _: &Train<'_>) -> io::Result<Sent> {
             self.copied += 1;
-            Ok(Sent::All)
+            Ok(if self.is_full { Sent::Full } else { Sent::All })
         }
 
         fn lend(&mut self, train: &Train<'_>) -> io::Result<Sent> {
@@ -200,6 +202,15 @@ mod tests {
             segment_len: 1000,
             mark,
         }
+    }
+
+    #[test]
+    fn a_train_that_its_link_has_no_room_for_is_still_there() {
+        let (mut trains, mut link) = (Trains::new(60_000), Taker::default());
+        trains.fill(7);
+        link.is_full = true;
+        assert_eq!(trains.send(&mut link, &train(0), |_| false).expect("no error"), Sent::Full);
+        assert!(trains[..LENT_LEN_MIN].iter().all(|byte| *byte == 7));
     }
 
     #[test]

@@ -179,7 +179,10 @@ impl Engine {
         }
         let shown = call.flags != Flags::Inject && self.tx.shows(flags);
         let counted = !self.tx.counters.is_empty();
-        let context = self.stand_in(call.context, shown, counted);
+        let context = match call.flags {
+            Flags::Inject => self.nobodys(counted),
+            _ => self.stand_in(call.context, shown, counted),
+        };
         let complete = if flags & UNTIL_DELIVERED != 0 {
             CompleteWhen::Delivery
         } else {
@@ -202,12 +205,15 @@ impl Engine {
 
     /// What a send carries in place of the application's context.
     pub(crate) fn stand_in(&mut self, context: usize, shown: bool, counted: bool) -> usize {
-        match (shown, context) {
-            (true, context) => context,
-            (false, 0) if !counted => nobody(),
-            (false, context) if !counted => context,
-            (false, context) => self.tokens.issue(context, Meaning::Silent),
+        match shown || !counted {
+            true => context,
+            false => self.tokens.issue(context, Meaning::Silent),
         }
+    }
+
+    /// The same where the application has given no context, and may follow one that is null.
+    pub(crate) fn nobodys(&mut self, counted: bool) -> usize {
+        if counted { self.tokens.issue(0, Meaning::Nobodys) } else { nobody() }
     }
 
     #[inline]
@@ -420,10 +426,10 @@ impl Engine {
         let mut anonymous = completion.context == nobody();
         if let Some((context, meaning)) = self.tokens.get(completion.context) {
             let key = std::mem::replace(&mut completion.context, context);
-            let silent = matches!(meaning, Meaning::Silent | Meaning::SilentRecv);
+            anonymous = meaning == Meaning::Nobodys;
+            let silent = anonymous || matches!(meaning, Meaning::Silent | Meaning::SilentRecv);
             shown = meaning != Meaning::Discard && (!silent || !done || completion.multi_released);
             counted = silent || meaning == Meaning::Claimed;
-            anonymous = meaning == Meaning::Silent && context == 0;
             match meaning {
                 Meaning::PeekClaim if done => self.tokens.turn(key, Meaning::Claimed),
                 Meaning::PeekDiscard if done => self.discard(key, &completion),

@@ -337,7 +337,11 @@ impl Drop for Ep {
             }
         }
         if let Ok(mut engine) = lock(&self.engine) {
-            engine.endpoint.close();
+            if !engine.endpoint.close() {
+                log::error!(
+                    "an endpoint was closed, and a peer did not take what was sent to it within 5 s: it is lost"
+                );
+            }
             engine.unbind();
             log::info!(
                 "endpoint closed: {:?} {:?} {:?}",

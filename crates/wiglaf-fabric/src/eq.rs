@@ -367,7 +367,8 @@ unsafe extern "C" fn write(
             return Err(EAGAIN);
         }
         events.push_back(Event { kind: event, bytes });
-        state.arrived.notify_one();
+        // Of those that wait, one may only look at it.
+        state.arrived.notify_all();
         state.raise();
         Ok(len)
     })

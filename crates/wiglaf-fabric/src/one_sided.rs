@@ -137,7 +137,10 @@ impl Engine {
         let shown = call.flags != Flags::Inject && self.tx.shows(flags);
         let counters = self.remote_counters.of(Side::Send, class);
         let counted = counters.is_some_and(|counters| !counters.is_empty());
-        let context = self.stand_in(call.context, shown, counted);
+        let context = match call.flags {
+            Flags::Inject => self.nobodys(counted),
+            _ => self.stand_in(call.context, shown, counted),
+        };
         let op = RemoteOp {
             peer,
             key: call.key,

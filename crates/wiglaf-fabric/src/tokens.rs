@@ -12,7 +12,9 @@ use std::collections::HashMap;
 pub(crate) enum Meaning {
     /// Counted, and shown only if it fails.
     Silent,
-    /// The same of a receive, which its user may cancel.
+    /// Counted, and never shown: what was injected has no context.
+    Nobodys,
+    /// Counted, and shown only if it fails: a receive, which its user may cancel.
     SilentRecv,
     /// Shown, not counted.
     Peek,

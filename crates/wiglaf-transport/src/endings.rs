@@ -55,7 +55,7 @@ impl Transport {
 
     /// The session of a datagram that was refused at `at`, if it is still unanswered.
     fn refused_by(&self, at: SocketAddrV4, front: &[u8]) -> Option<u32> {
-        let header = read_quoted(&self.config.key, front)
+        let header = read_quoted(&self.config.key, self.encryption.is_some(), front)
             .filter(|header| header.source == self.config.epoch)?;
         let by_epoch = self.by_epoch.get(&header.destination);
         let index = by_epoch.or_else(|| self.by_address.get(&at)).copied()?;
@@ -93,7 +93,7 @@ impl Transport {
     /// Ends a session and every operation on it.
     pub(crate) fn fail(&mut self, index: u32, why: Gone, sink: &mut dyn Sink) {
         self.settle(sink);
-        // An orderly good-bye is no failure of what was on its way.
+        // Who says good-bye has acknowledged what it had: nothing else has been delivered.
         let orderly = why == Gone::Closed;
         let session = &mut self.sessions[index as usize];
         session.state = if orderly { State::Closed } else { State::Gone };
@@ -116,7 +116,7 @@ impl Transport {
             tokens.extend(body.tokens);
         }
         for token in tokens {
-            sink.sent(token, orderly);
+            sink.sent(token, false);
         }
         self.sessions[index as usize].pending_sends = 0;
         self.sessions[index as usize].answers = 0;

@@ -186,6 +186,13 @@ impl Transport {
             return Some(*index);
         }
         //= docs/protocol.md#7-epochs
+        //# An endpoint that sends itself nothing MUST drop a datagram whose source epoch is its own.
+        // It knows its own epoch for that of a peer where it does.
+        if header.source == self.config.epoch {
+            self.stats.drop_no_session += 1;
+            return None;
+        }
+        //= docs/protocol.md#7-epochs
         //# An endpoint that knows a peer by address only MUST adopt the epoch of the first valid datagram from there.
         if let Some(index) = self.name(from, header.source) {
             return Some(index);

@@ -118,7 +118,9 @@ impl Transport {
             probes += u64::from(session.bulk.on_timeout(now, &session.rtt));
             wake = true;
         }
-        if probes > 0 && now.since(session.heard_at) > self.config.silence_limit {
+        // What its link never has room for is not even probed.
+        let is_due = probes > 0 || session.is_held && session.awaits();
+        if is_due && now.since(session.heard_at) > self.config.silence_limit {
             self.fail(index, Gone::Silent, sink);
             return;
         }

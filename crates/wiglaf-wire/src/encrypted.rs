@@ -175,7 +175,8 @@ mod tests {
         let datagram = sealed(b"hwaet", 9);
         assert_eq!(opened(&KEY, &datagram), Ok((header(), 9, b"hwaet".to_vec())));
         assert_eq!(opened(&JobKey([8; 16]), &datagram), Err(WireError::Proof));
-        assert_eq!(read_quoted(&KEY, &datagram[..HEADER_LEN]), Some(header()));
+        assert_eq!(read_quoted(&KEY, true, &datagram[..HEADER_LEN]), Some(header()));
+        assert_eq!(read_quoted(&KEY, false, &datagram[..HEADER_LEN]), None, "it would be proven");
         assert!(!datagram.windows(5).any(|part| part == b"hwaet"));
     }
 

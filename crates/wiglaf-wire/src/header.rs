@@ -185,13 +185,15 @@ pub(crate) fn open_by(
 }
 
 /// The header of a datagram of ours of which somebody quotes the front; `None` if nobody with the key
-/// has made it. Of one that is encrypted nothing is proven: what would do that stands at its end.
+/// has made it. Of one that is encrypted, as those of a job that `encrypts` are and no others, nothing
+/// is proven: what would do that stands at its end.
 #[must_use]
-pub fn read_quoted(key: &JobKey, front: &[u8]) -> Option<Header> {
+pub fn read_quoted(key: &JobKey, encrypts: bool, front: &[u8]) -> Option<Header> {
     let head = front.first_chunk()?;
     let (header, is_encrypted) = read_front(front).ok()?;
     let [_, claimed, ..] = words_of(head);
-    (is_encrypted || proof::of_one(key, covered(head)) == claimed).then_some(header)
+    let is_ours = encrypts || proof::of_one(key, covered(head)) == claimed;
+    (is_encrypted == encrypts && is_ours).then_some(header)
 }
 
 /// The header of a datagram, unproven, and whether its body is encrypted.
@@ -276,9 +278,10 @@ mod tests {
     fn what_was_sealed_opens() {
         let datagram = sealed(b"hwaet");
         assert_eq!(open(&KEY, &datagram), Ok((header(), &b"hwaet"[..])));
-        assert_eq!(read_quoted(&KEY, &datagram[..HEADER_LEN]), Some(header()));
-        assert_eq!(read_quoted(&KEY, &datagram[..HEADER_LEN - 1]), None);
-        assert_eq!(read_quoted(&JobKey([1; 16]), &datagram), None);
+        assert_eq!(read_quoted(&KEY, false, &datagram[..HEADER_LEN]), Some(header()));
+        assert_eq!(read_quoted(&KEY, false, &datagram[..HEADER_LEN - 1]), None);
+        assert_eq!(read_quoted(&JobKey([1; 16]), false, &datagram), None);
+        assert_eq!(read_quoted(&KEY, true, &datagram), None, "it would be encrypted");
     }
 
     /// Of several faults the first in this order is told: nothing behind one is looked at.

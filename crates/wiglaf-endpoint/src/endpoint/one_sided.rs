@@ -6,7 +6,7 @@ use wiglaf_wire::{Class, Envelope};
 use super::{Endpoint, refused};
 use crate::books::{Sending, Whose};
 use crate::content::Content;
-use crate::exposed::Exposed;
+use crate::exposed::{Exposed, Refusal};
 use crate::memory::{Region, Regions};
 use crate::remote::{ATOMIC_LEN_MAX, ATOMIC_PREFIX_LEN, AtomicOp, RemoteOp, RemoteStats};
 use crate::target::Reply;
@@ -244,7 +244,11 @@ impl Endpoint {
 
     fn send_replies(&mut self) {
         for _ in 0..self.books.target.replies.len() {
-            let Some(reply) = self.books.target.replies.pop_front() else { break };
+            let Some(mut reply) = self.books.target.replies.pop_front() else { break };
+            if reply.content.is_withdrawn() {
+                (reply.status, reply.content) = (Refusal::Key.status(), Content::EMPTY);
+                self.books.target.stats.refused_key += 1;
+            }
             let envelope = Envelope {
                 operation: reply.operation,
                 ..Envelope::new(Class::Answer, reply.status, None)

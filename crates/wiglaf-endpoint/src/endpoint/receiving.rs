@@ -144,6 +144,13 @@ impl Endpoint {
         self.books.active.len()
     }
 
+    /// Whether active messages are fetched as they are announced: not while many are here, or some have
+    /// stayed with their senders.
+    #[must_use]
+    pub fn has_room_for_active(&self) -> bool {
+        self.books.active.has_room()
+    }
+
     /// How many bytes of active messages are here, or on their way here.
     #[must_use]
     pub fn active_held(&self) -> u64 {

@@ -3,8 +3,8 @@
 use std::net::SocketAddrV4;
 
 use wiglaf_link::near::{Head, NearId, NearSink, Payload as Bytes};
+use wiglaf_transport::Transport;
 use wiglaf_transport::limits::CREDIT_PER_MESSAGE;
-use wiglaf_transport::{Gone, Transport};
 use wiglaf_wire::{Envelope, Epoch};
 
 use super::record::{self, Kind, Request, class_of};
@@ -91,7 +91,7 @@ impl Arrivals<'_> {
                 self.side.peer(from)?.jobs.retain(|job| job.send_id != id);
                 self.books.end_send(send.token, Outcome::Done);
             }
-            Kind::Close => self.side.fail(from, Gone::Closed, self.books, self.transport),
+            Kind::Close => self.side.closed.push(from),
         }
         Some(())
     }

@@ -280,7 +280,51 @@ fn a_forged_report_ends_nothing() {
     let mut guessed = under_way[0][..HEADER_LEN].to_vec();
     guessed[8..16].copy_from_slice(&old[0][8..16]);
     assert_eq!(report(address(1), &guessed), (0, 12));
-    assert_eq!(report(address(1), &under_way[0][..HEADER_LEN]), (1, 12));
+    // Nor does it help to say that it was encrypted.
+    guessed[2] |= 0x80;
+    assert_eq!(report(address(1), &guessed), (0, 13));
+    assert_eq!(report(address(1), &under_way[0][..HEADER_LEN]), (1, 13));
+}
+
+#[test]
+fn a_good_bye_delivers_nothing_that_was_not_acknowledged() {
+    let mut net = Net::new();
+    net.send(0, 1, 8).unwrap();
+    let first = net.outgoing(0);
+    net.deliver(1, &first);
+    net.send(0, 2, 8).unwrap();
+    let _lost = net.outgoing(0);
+    net.sides[1].transport.close(|_| false);
+    // More than a window: not all of it has been under way.
+    for tag in 3..=400 {
+        net.send(0, tag, 1_400).unwrap();
+    }
+    let bye = net.outgoing(1);
+    net.deliver(0, &bye);
+    let a = &net.sides[0].app;
+    assert_eq!(a.gone, [Gone::Closed]);
+    let told: Vec<(u64, bool)> = (1..=400).map(|tag| (tag, tag == 1)).collect();
+    assert_eq!(a.sent, told);
+}
+
+/// What a stranger sends back to its sender, as if from its receiver.
+#[test]
+fn nobody_takes_its_own_epoch_for_a_peers() {
+    let mut net = Net::new();
+    let a = &mut net.sides[0];
+    a.transport = transport(10, Duration::from_secs(60), false);
+    a.peer = a.transport.connect(address(1), Epoch::UNKNOWN, 0);
+    net.send(0, 1, 8).unwrap();
+    let first = net.outgoing(0);
+    net.deliver(0, &first);
+    let a = &net.sides[0];
+    assert_eq!((a.app.tags.len(), a.transport.stats().drop_no_session), (0, 1));
+    assert_eq!(a.transport.peer(a.peer).unwrap().epoch, Epoch::UNKNOWN);
+    net.deliver(1, &first);
+    net.send(1, 2, 8).unwrap();
+    net.settle();
+    let a = &net.sides[0];
+    assert_eq!((&a.app.tags[..], a.transport.peer(a.peer).unwrap().epoch), (&[2][..], Epoch(11)));
 }
 
 /// Who repeats a peer's first datagram from elsewhere does not get what is meant for it.

@@ -96,6 +96,18 @@ fn who_awaits_a_grant_bytes_or_the_rest_of_a_message_asks_when_there_is_silence(
     asks_and_gives_up(&mut net, 1);
 }
 
+/// A wire without carrier takes nothing, and says only that there is no room now.
+#[test]
+fn a_peer_that_its_link_never_has_room_for_is_given_up_in_time() {
+    let mut net = without_a_grant();
+    net.sides[0].transport.hold(PeerId(0));
+    for _ in 0..60 {
+        net.advance(Duration::from_millis(100));
+        assert!(net.outgoing(0).is_empty());
+    }
+    assert_eq!(net.sides[0].app.gone, [Gone::Silent]);
+}
+
 /// All of the message is under way, so nothing is asked for; but nothing is acknowledged any more,
 /// either.
 #[test]
