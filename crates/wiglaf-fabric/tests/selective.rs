@@ -35,16 +35,21 @@ fn recv(side: &Side, bytes: &mut [u8], context: *mut libc::c_void) {
 
 /// The error that the queue of receives shows next.
 fn next_error(side: &Side, other: &Side) -> (i32, *mut libc::c_void) {
+    error_of(side.rx, &|| other.progress())
+}
+
+/// The error that a queue shows next.
+fn error_of(cq: *mut fi::fid_cq, go_on: &dyn Fn()) -> (i32, *mut libc::c_void) {
     let began = Instant::now();
     let mut entry = ops::zeroed::<fi::fi_cq_tagged_entry>();
     let at = ptr::from_mut(&mut entry).cast();
-    while call!(side.rx, ops.read(side.rx, at, 1)) != -(fi::FI_EAVAIL as isize) {
-        other.progress();
+    while call!(cq, ops.read(cq, at, 1)) != -(fi::FI_EAVAIL as isize) {
+        go_on();
         assert!(began.elapsed() < PATIENCE, "no error is shown");
     }
     // Entries of this interface version end with a source.
     let mut error: [fi::fi_cq_err_entry; 2] = ops::zeroed();
-    assert_eq!(call!(side.rx, ops.readerr(side.rx, error.as_mut_ptr(), 0)), 1);
+    assert_eq!(call!(cq, ops.readerr(cq, error.as_mut_ptr(), 0)), 1);
     (error[0].err, error[0].op_context)
 }
 
@@ -85,6 +90,23 @@ fn a_truncated_receive_is_shown_also_without_a_context() {
     assert_eq!(call!(ep, tagged.inject(ep, [7u8; 2].as_ptr().cast(), 2, to_b, 1)), 0);
     assert_eq!(next_error(&b, &a), (fi::FI_ETRUNC, ptr::null_mut()));
     b.close();
+    a.close();
+    assert_eq!((ops::close(count_a), ops::close(count_b)), (0, 0));
+}
+
+#[test]
+fn a_send_that_fails_is_shown_also_without_a_context() {
+    let home = Home::open(Ipv4Addr::LOCALHOST);
+    let ((a, count_a), (b, count_b)) = (open(&home), open(&home));
+    let (to_b, ep, none) = (a.insert(&b.name()), a.ep, ptr::null_mut());
+    let bytes = vec![7u8; 1 << 20];
+    let posted =
+        call!(ep, tagged.send(ep, bytes.as_ptr().cast(), bytes.len(), none, to_b, 1, none));
+    assert_eq!(posted, 0);
+    // It is announced; nobody asks for it.
+    b.close();
+    let (error, context) = error_of(a.tx, &|| {});
+    assert!(error != 0 && context.is_null(), "{error}");
     a.close();
     assert_eq!((ops::close(count_a), ops::close(count_b)), (0, 0));
 }
