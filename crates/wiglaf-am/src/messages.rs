@@ -333,6 +333,30 @@ mod tests {
         [0, 1].map(|rank| Job { rank, members: members.clone() })
     }
 
+    /// More than goes unacknowledged, to a rank that computes for longer than links linger.
+    #[test]
+    fn who_closes_waits_for_a_receiver_that_computes() {
+        const COUNT: usize = 200;
+        std::thread::scope(|scope| {
+            let [sender, receiver] = two_jobs();
+            scope.spawn(move || {
+                let mut rank = Messages::join(&sender).unwrap();
+                for _ in 0..COUNT {
+                    rank.send(1, HELLO, 0, &[1; 1 << 10]).unwrap();
+                }
+            });
+            scope.spawn(move || {
+                let mut rank = Messages::join(&receiver).unwrap();
+                std::thread::sleep(Duration::from_millis(5500));
+                let mut count = 0;
+                while count < COUNT && rank.lost().is_none() {
+                    count += rank.wait(Duration::from_millis(100));
+                }
+                assert_eq!(count + rank.poll(), COUNT);
+            });
+        });
+    }
+
     /// Neither polls before it has sent everything: each takes in what the other sends meanwhile.
     #[test]
     fn ranks_that_send_to_each_other_do_not_wait_for_each_other() {
