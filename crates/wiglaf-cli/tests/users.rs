@@ -133,13 +133,18 @@ fn one_user_has_nothing_of_anothers_job() {
 
     // Its user sees and reads it all, so that the refusals below mean something.
     let key = format!("tr '\\0' '\\n' < /proc/{pid}/environ | grep -c WIGLAF_KEY=");
+    let file = format!("tr '\\0' '\\n' < /proc/{pid}/environ | sed -n s/WIGLAF_KEY=@//p");
+    let file = site.sh("node1", &file).trim().to_owned();
+    let secret = format!("wc -c < {file}");
     let shm = "cat /dev/shm/wiglaf-* > /dev/null && echo read";
     let stats = "wiglaf stats --json | grep -c '\"epoch\"'";
     assert_eq!(site.sh_as(ANN, &key).trim(), "1");
+    assert_eq!(site.sh_as(ANN, &secret).trim(), "32", "{file}");
     assert_eq!(site.sh_as(ANN, shm).trim(), "read");
     assert_ne!(site.sh_as(ANN, stats).trim(), "0");
 
     assert!(site.sh_as(BOB, &key).contains("Permission denied"));
+    assert!(site.sh_as(BOB, &secret).contains("Permission denied"));
     let theirs = site.sh_as(BOB, shm);
     assert!(theirs.contains("Permission denied") && !theirs.contains("read\n"), "{theirs}");
     assert_eq!(site.sh_as(BOB, stats).trim(), "0");
@@ -164,6 +169,7 @@ fn one_user_has_nothing_of_anothers_job() {
 
     fs::write(site.work().join("go"), "").unwrap();
     assert!(job.wait().unwrap().success());
+    assert_eq!(site.sh("node1", "ls -A /run/wiglaf-keys"), "", "it goes with the job");
 }
 
 #[test]

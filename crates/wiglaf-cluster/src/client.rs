@@ -260,12 +260,14 @@ impl Node {
         }
     }
 
-    /// Watches over a job until the lease is released or this process ends.
+    /// Watches over a job until the lease is released or this process ends, and keeps its secret, if it
+    /// has one, for its ranks.
     ///
     /// # Errors
     /// When the node is not up.
-    pub fn lease(&self, job: &str) -> Result<Lease> {
-        let (stream, reply) = self.ask(&Request::Lease(job.to_owned()), &[])?;
+    pub fn lease(&self, job: &str, key: Option<&str>) -> Result<Lease> {
+        let request = Request::Lease { job: job.to_owned(), key: key.map(str::to_owned) };
+        let (stream, reply) = self.ask(&request, &[])?;
         done(&self.name, reply)?;
         Ok(Lease { stream, node: self.name.clone() })
     }

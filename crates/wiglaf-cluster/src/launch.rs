@@ -169,7 +169,10 @@ pub fn start(
         user.become_it()?;
     }
     let (streams, mut passing) = launch.guarded(streams)?;
-    let leases = launch.nodes.iter().map(|n| n.lease(&launch.id)).collect::<Result<Vec<_>>>()?;
+    // Without an MPI there is no launcher that would send it along.
+    let key = launch.provider.as_ref().map(|_| launch.key.as_str());
+    let leases = launch.nodes.iter().map(|node| node.lease(&launch.id, key));
+    let leases = leases.collect::<Result<Vec<_>>>()?;
     let commands = match &mpi {
         Some(mpi) => {
             let (stderr, complaints) = quiet::filter(streams.stderr)?;
@@ -317,7 +320,7 @@ impl Launch<'_> {
             as_root: is_root(),
             leased: true,
             oversubscribed: self.oversubscribed(),
-            key: self.key.clone(),
+            key: format!("@{}", crate::init::keys::path(&self.id).display()),
             provider_dir: self.provider.as_ref().map(|p| p.dir.clone()),
             front: self
                 .provider

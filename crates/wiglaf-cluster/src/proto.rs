@@ -70,7 +70,12 @@ pub(crate) enum Request {
     /// Attach the mount trees that come with this at these paths.
     Share(Vec<PathBuf>),
     /// Watch over a job: when this connection ends, so do its processes.
-    Lease(String),
+    Lease {
+        /// Its mark.
+        job: String,
+        /// Its secret, in hexadecimal digits, which its ranks read from a file ([`crate::init`]).
+        key: Option<String>,
+    },
     /// End the leased job's processes now.
     Release,
     /// The switch's ports, by index, shall do this, and hold reordered frames

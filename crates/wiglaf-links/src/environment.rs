@@ -1,15 +1,21 @@
 //! The configuration that the environment asks for.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags, open};
 use wiglaf_endpoint::{Config, JobKey, LinkChoice};
 use wiglaf_link_udp::interface;
 
 /// How long a peer may be silent when the environment does not say: longer than
 /// any pause of a debugger or a stopped process that should be survived.
 const SILENCE_LIMIT: Duration = Duration::from_secs(600);
+
+/// More is in no file of a secret, in bytes.
+const KEY_FILE_LEN_MAX: u64 = 128;
 
 const LINKS: &str = "give auto, udp, packet, xdp, xdp-generic, xdp-native, xdp-zerocopy or shm";
 
@@ -35,7 +41,7 @@ impl std::error::Error for VariableError {}
 /// | variable | value | default |
 /// |---|---|---|
 /// | `WIGLAF_LINK` | `auto`, `udp`, `packet`, `xdp` (also with `-generic`, `-native` or `-zerocopy`) or `shm` | `auto` |
-/// | `WIGLAF_KEY` | 32 hexadecimal digits | all zero |
+/// | `WIGLAF_KEY` | 32 hexadecimal digits, or `@` and the path of a file with them | all zero |
 /// | `WIGLAF_IP` | an IPv4 address of this machine | the first that is up |
 /// | `WIGLAF_IF` | an interface of this machine, in place of `WIGLAF_IP` | |
 /// | `WIGLAF_PORT` | a UDP port | any |
@@ -67,7 +73,8 @@ pub fn config_from(look_up: impl Fn(&str) -> Option<OsString>) -> Result<Config,
         }
     };
     let read = Reader { value_of };
-    let key = read.parse("WIGLAF_KEY", "give 32 hexadecimal digits", JobKey::from_hex)?;
+    let advice = "give 32 hexadecimal digits, or @ and the path of a file with them";
+    let key = read.parse("WIGLAF_KEY", advice, key)?;
     let encrypt = read.parse("WIGLAF_ENCRYPT", "give on or off", switch)?.unwrap_or(false);
     if encrypt && key.unwrap_or_default() == JobKey::default() {
         let reason = "everybody knows the all-zero key; set WIGLAF_KEY for all ranks".to_owned();
@@ -115,7 +122,21 @@ impl<F: Fn(&'static str) -> Result<Option<String>, VariableError>> Reader<F> {
 
 /// A secret is not repeated in a message, not even a misspelt one.
 fn shown(name: &str, value: String) -> String {
-    if name == "WIGLAF_KEY" { format!("<{} characters>", value.chars().count()) } else { value }
+    let is_secret = name == "WIGLAF_KEY" && !value.trim().starts_with('@');
+    if is_secret { format!("<{} characters>", value.chars().count()) } else { value }
+}
+
+/// The secret, or what the file has that it names: nothing but a plain file, which keeps nobody waiting.
+fn key(value: &str) -> Option<JobKey> {
+    let Some(path) = value.strip_prefix('@') else { return JobKey::from_hex(value) };
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(KEY_FILE_LEN_MAX).read_to_string(&mut text).ok()?;
+    JobKey::from_hex(text.trim())
 }
 
 fn address<F: Fn(&'static str) -> Result<Option<String>, VariableError>>(
@@ -240,7 +261,12 @@ mod tests {
             (
                 "WIGLAF_KEY",
                 "s3cret",
-                r#"WIGLAF_KEY is "<6 characters>": give 32 hexadecimal digits"#,
+                r#"WIGLAF_KEY is "<6 characters>": give 32 hexadecimal digits, or @ and the path of a file with them"#,
+            ),
+            (
+                "WIGLAF_KEY",
+                "@/dev/null",
+                r#"WIGLAF_KEY is "@/dev/null": give 32 hexadecimal digits, or @ and the path of a file with them"#,
             ),
             (
                 "WIGLAF_SILENCE_LIMIT",
@@ -256,5 +282,19 @@ mod tests {
         let error =
             from(&[("WIGLAF_IF", "lo"), ("WIGLAF_IP", "192.0.2.1")]).expect_err("not there");
         assert!(error.contains("does not hold 192.0.2.1"), "{error}");
+    }
+
+    #[test]
+    fn a_secret_may_be_in_a_file() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("key");
+        let value = format!("@{}", path.display());
+        let key = || config_from(|name| (name == "WIGLAF_KEY").then(|| value.clone().into()));
+        assert!(key().is_err(), "there is none yet");
+        std::fs::write(&path, "000102030405060708090a0b0c0d0e0f\n").expect("written");
+        assert_eq!(key().expect("a secret").key, JobKey(std::array::from_fn(|i| i as u8)));
+        std::fs::write(&path, "0".repeat(1 << 20)).expect("written");
+        let error = key().expect_err("not a secret").to_string();
+        assert!(error.contains(&value) && !error.contains("000"), "{error}");
     }
 }

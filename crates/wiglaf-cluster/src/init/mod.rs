@@ -15,6 +15,7 @@ mod environment;
 mod faults;
 mod helper;
 mod jobs;
+pub(crate) mod keys;
 mod remains;
 mod room;
 mod root;

@@ -21,6 +21,7 @@ use super::children::{Child, Children};
 use super::environment::JOB_LEN_MAX;
 use super::faults::Ports;
 use super::jobs::{self, Jobs};
+use super::keys::KeyFile;
 use super::remains;
 use super::room::{Room, Rooms};
 use super::root;
@@ -232,7 +233,7 @@ impl Node {
             },
             Request::Spawn(spawn) => self.spawn(stream, caller, spawn, fds, room),
             Request::Share(paths) => reply(stream, self.share(caller, &paths, &fds)),
-            Request::Lease(job) => self.lease(stream, caller, &job, &room),
+            Request::Lease { job, key } => self.lease(stream, caller, (&job, key), &room),
             Request::SetFaults(ports, hold) => reply(stream, self.set_faults(caller, &ports, hold)),
             Request::Faults(ports) => {
                 let reports = self.ports().report(&ports);
@@ -421,12 +422,22 @@ impl Node {
         &self,
         stream: &UnixStream,
         caller: &Caller,
-        job: &str,
+        (job, key): (&str, Option<String>),
         room: &Room<'_>,
     ) -> io::Result<()> {
         if job.len() > JOB_LEN_MAX {
             return reply(stream, Err(Error::new("the job's mark is too long")));
         }
+        // Removed when the job has ended.
+        let keep = |key: String| KeyFile::here(job, &key, caller.uid, caller.gid);
+        let _kept = match key.map(keep).transpose() {
+            Ok(kept) => kept,
+            Err(error) => {
+                let name = &self.name;
+                let sentence = format!("{name} cannot keep the job's secret: {error}; try again");
+                return reply(stream, Err(Error::new(sentence)));
+            }
+        };
         match self.jobs.lease(job, caller.uid, &|len| room.take(len)) {
             Ok(true) => {}
             Ok(false) => {
