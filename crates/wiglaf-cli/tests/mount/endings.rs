@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{Guarded, eventually, processes_with};
+use crate::common::{Guarded, Said, eventually, processes_with};
 use crate::{Mount, sh, site};
 
 /// Ends the file servers of a node.
@@ -55,6 +55,25 @@ fn a_dead_server_is_an_error_and_the_mount_ends() {
     refused.expect_sentence(1, "nothing of Wiglaf's is mounted on");
     eventually("no server is left", || site.strays() == 0);
     assert!(processes_with(&again.dir).is_empty());
+}
+
+/// Who serves it must not look at it before.
+#[test]
+fn a_folder_that_one_is_in_is_mounted_on() {
+    let Some(site) = site() else { return };
+    let dir = site.work().join("here");
+    fs::create_dir(&dir).unwrap();
+    // Bounds how long a broken test hangs.
+    let mut bounded = Command::new("timeout");
+    bounded.args(["-s", "KILL", "60", env!("CARGO_BIN_EXE_wiglaf")]);
+    let mount = ["mount", "--background", "node2:/scratch", "."];
+    let output = site.started_by(bounded, &mount).current_dir(&dir).output().unwrap();
+    Said::from(output).expect_success();
+    fs::write(dir.join("f"), "f").unwrap();
+    assert_eq!(site.sh("node2", "cat /scratch/f"), "f");
+    site.wiglaf(&["umount", dir.to_str().unwrap()]).expect_success();
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    eventually("its process has ended", || processes_with(&dir).is_empty());
 }
 
 #[test]
