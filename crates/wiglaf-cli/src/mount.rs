@@ -353,10 +353,9 @@ fn failed(error: impl std::fmt::Display) -> Error {
 pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode> {
     let shown = args.dir.display();
     let cannot = |error: io::Error| Error::new(format!("cannot unmount {shown}: {error}"));
-    if Mounted::at(&args.dir).map_err(cannot)?.is_none() {
-        return Err(Error::new(format!("nothing of Wiglaf's is mounted on {shown}")));
-    }
-    match unmount(&args.dir, args.lazy) {
+    let nothing = || Error::new(format!("nothing of Wiglaf's is mounted on {shown}"));
+    let mounted = Mounted::at(&args.dir).map_err(cannot)?.ok_or_else(nothing)?;
+    match unmount(&mounted.dir, args.lazy) {
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
             Err(Error::new(format!(

@@ -32,6 +32,20 @@ fn a_command_has_its_callers_umask_and_limits() {
 }
 
 #[test]
+fn a_folder_that_was_made_again_is_the_new_one_on_nodes() {
+    let Some(site) = Site::up(&[]) else { return };
+    let build = site.work().join("build");
+    for text in ["old", "new"] {
+        let _ = std::fs::remove_dir_all(&build);
+        std::fs::create_dir(&build).unwrap();
+        std::fs::write(build.join("text"), text).unwrap();
+        let cat = ["exec", "-w", "node1", "--", "cat", "text"];
+        let said: Said = site.command(&cat).current_dir(&build).output().unwrap().into();
+        assert_eq!(said.expect_success().stdout, text);
+    }
+}
+
+#[test]
 fn every_user_may_enter_what_roots_umask_would_have_closed() {
     if let Some(reason) = common::why_not() {
         eprintln!("skipped: {reason}");

@@ -1,7 +1,7 @@
 //! One command on several nodes, side by side, its output kept apart.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -10,6 +10,10 @@ use crate::client::{Node, NodeCommand, Streams, null};
 use crate::error::{Context, Error, Result};
 use crate::hostlist::HostList;
 use crate::proto::End;
+use crate::signals;
+
+/// As much output of a node is kept, and a line that is not may be as long.
+const KEPT_LEN_MAX: u64 = 64 << 20;
 
 /// Which output a line was written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +52,7 @@ pub struct Group {
 /// What becomes of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// It comes back when the command has ended.
+    /// It comes back when the command has ended, which is ended when that is more than 64 MiB.
     All,
     /// Nothing but its lines as they come; there may be no end of them.
     Nothing,
@@ -90,13 +94,29 @@ fn run_on(node: &Node, command: &NodeCommand, keep: Keep, on_line: &OnLine<'_>) 
         Err(error) => return failed(node, error),
     };
     let name = node.name();
+    let drain = |pipe, stream| {
+        let drained = drain(pipe, keep, |line| on_line(name, stream, line));
+        if !drained.1 {
+            running.signal(signals::KILL);
+        }
+        drained
+    };
     std::thread::scope(|scope| {
-        let errors =
-            scope.spawn(|| drain(stderr, keep, |line| on_line(name, Stream::Stderr, line)));
-        let stdout = drain(stdout, keep, |line| on_line(name, Stream::Stdout, line));
-        let stderr = errors.join().unwrap_or_default();
-        NodeOutput { node: name.to_owned(), end: running.wait(), stdout, stderr }
+        let errors = scope.spawn(|| drain(stderr, Stream::Stderr));
+        let (stdout, is_all) = drain(stdout, Stream::Stdout);
+        let (stderr, are_all) = errors.join().unwrap_or((Vec::new(), true));
+        let end = running.wait();
+        let end = if is_all && are_all { end } else { Err(too_much(name)) };
+        NodeOutput { node: name.to_owned(), end, stdout, stderr }
     })
+}
+
+fn too_much(node: &str) -> Error {
+    Error::new(format!(
+        "{node}: the command has printed more than {} MiB, which are kept to compare them, and was \
+         ended; with -L each line is printed as it comes",
+        KEPT_LEN_MAX >> 20
+    ))
 }
 
 fn pipe() -> Result<(File, OwnedFd)> {
@@ -104,8 +124,8 @@ fn pipe() -> Result<(File, OwnedFd)> {
     Ok((File::from(reader), writer))
 }
 
-/// Reads all lines. A pipe that fails ends like one that is closed.
-fn drain(pipe: File, keep: Keep, on_line: impl Fn(&[u8])) -> Vec<u8> {
+/// Reads all lines. A pipe that fails ends like one that is closed. False when there is more than is kept.
+fn drain(pipe: File, keep: Keep, on_line: impl Fn(&[u8])) -> (Vec<u8>, bool) {
     let mut reader = BufReader::new(pipe);
     let mut all = Vec::new();
     loop {
@@ -113,8 +133,12 @@ fn drain(pipe: File, keep: Keep, on_line: impl Fn(&[u8])) -> Vec<u8> {
             all.clear();
         }
         let start = all.len();
-        match reader.read_until(b'\n', &mut all) {
-            Ok(0) | Err(_) => return all,
+        let room = KEPT_LEN_MAX - start as u64;
+        if room == 0 {
+            return (all, false);
+        }
+        match reader.by_ref().take(room).read_until(b'\n', &mut all) {
+            Ok(0) | Err(_) => return (all, true),
             Ok(_) => on_line(&all[start..]),
         }
     }
@@ -147,12 +171,33 @@ mod tests {
             let (reader, writer) = pipe().unwrap();
             std::io::Write::write_all(&mut File::from(writer), b"one\ntwo\nrest").unwrap();
             let lines = std::cell::RefCell::new(Vec::new());
-            let kept = drain(reader, keep, |line| lines.borrow_mut().push(line.to_vec()));
+            let (kept, is_all) = drain(reader, keep, |line| lines.borrow_mut().push(line.to_vec()));
+            assert!(is_all);
             (kept, lines.into_inner().concat())
         };
         let all = b"one\ntwo\nrest".to_vec();
         assert_eq!(drained(Keep::All), (all.clone(), all.clone()));
         assert_eq!(drained(Keep::Nothing), (Vec::new(), all));
+    }
+
+    #[test]
+    fn output_without_end_is_not_kept_for_ever() {
+        for (keep, line) in [(Keep::All, &b"y\n"[..]), (Keep::All, b"y"), (Keep::Nothing, b"y")] {
+            let (reader, writer) = pipe().unwrap();
+            let bytes = line.repeat(1 << 20);
+            let writing = std::thread::spawn(move || {
+                let mut writer = File::from(writer);
+                (0..100).all(|_| std::io::Write::write_all(&mut writer, &bytes).is_ok())
+            });
+            let longest = std::cell::Cell::new(0);
+            let (kept, is_all) =
+                drain(reader, keep, |line| longest.set(longest.get().max(line.len())));
+            assert!(kept.len() as u64 <= KEPT_LEN_MAX && longest.get() as u64 <= KEPT_LEN_MAX);
+            assert_eq!(
+                (is_all, writing.join().unwrap()),
+                (keep == Keep::Nothing, keep == Keep::Nothing)
+            );
+        }
     }
 
     #[test]

@@ -21,6 +21,8 @@ use rustix::mount::{UnmountFlags, unmount};
 pub const KIND: &str = "fuse.wiglaf";
 /// The table of this process's mount namespace; see proc_pid_mountinfo(5).
 const TABLE: &str = "/proc/self/mountinfo";
+/// As many links in a row are followed, as the kernel does.
+const LINKS_MAX: usize = 40;
 /// A mount that does not answer for so long lives, but is slow.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
@@ -185,7 +187,11 @@ fn parse(table: &[u8]) -> Vec<Mounted> {
 
 /// The path without links, which does not look at what it names.
 fn resolved(dir: &Path) -> io::Result<PathBuf> {
-    let path: PathBuf = std::path::absolute(dir)?.components().collect();
+    let mut path: PathBuf = std::path::absolute(dir)?.components().collect();
+    for _ in 0..LINKS_MAX {
+        let (Ok(target), Some(parent)) = (fs::read_link(&path), path.parent()) else { break };
+        path = parent.join(target).components().collect();
+    }
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) if name.as_bytes() != b".." => {
             Ok(parent.canonicalize()?.join(name))

@@ -71,7 +71,12 @@ fn a_folder_that_one_is_in_is_mounted_on() {
     Said::from(output).expect_success();
     fs::write(dir.join("f"), "f").unwrap();
     assert_eq!(site.sh("node2", "cat /scratch/f"), "f");
-    site.wiglaf(&["umount", dir.to_str().unwrap()]).expect_success();
+    // By another name.
+    let link = site.work().join("link");
+    std::os::unix::fs::symlink("here", &link).unwrap();
+    let again = site.wiglaf(&["mount", "node2:/scratch", link.to_str().unwrap()]);
+    again.expect_sentence(1, "something is mounted on");
+    site.wiglaf(&["umount", link.to_str().unwrap()]).expect_success();
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
     eventually("its process has ended", || processes_with(&dir).is_empty());
 }

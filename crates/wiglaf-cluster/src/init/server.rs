@@ -8,12 +8,13 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wiglaf_door::{Door, Limits};
 
@@ -392,6 +393,12 @@ impl Node {
         }
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         for (path, tree) in paths.iter().zip(trees) {
+            // What was there may have been removed and made again.
+            if shared.contains(path) && !is_shown(path, tree) {
+                unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
+                    .cannot(|| format!("take the old {} away", path.display()))?;
+                shared.retain(|s| s != path);
+            }
             if path.is_absolute() && !shared.iter().any(|s| path.starts_with(s)) {
                 root::attach_here(tree, path)?;
                 mounts::detach_copies(path);
@@ -502,6 +509,13 @@ impl Caller {
         }
         leave_keys()
     }
+}
+
+/// Whether that tree is what is seen at `path`.
+fn is_shown(path: &Path, tree: &OwnedFd) -> bool {
+    let there = rustix::fs::stat(path);
+    let wanted = rustix::fs::fstat(tree);
+    matches!((there, wanted), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
 }
 
 /// In the new process, with its user's rights: enters the folder to start in, which must be that
