@@ -118,9 +118,6 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
         rustix::process::setsid().map_err(failed)?;
     }
     let held = signals::Held::new(&signals::ENDING);
-    // Out of the folder that is mounted on: to look at it would wait for this process.
-    let state = &StateDir::new(Some(&std::path::absolute(state.path()).map_err(failed)?), "");
-    std::env::set_current_dir("/").map_err(failed)?;
     match std::env::var_os(NODE_VAR) {
         Some(_) => on_this_node(args, (name, path), &dir, held),
         None => through_node(args, state, name, &dir, held),

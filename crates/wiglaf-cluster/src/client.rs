@@ -37,6 +37,8 @@ pub struct Node {
 #[derive(Debug, Clone, Default)]
 pub struct NodeCommand {
     spawn: Spawn,
+    /// It starts where this process is, and so must the node's folder be this one.
+    is_here: bool,
 }
 
 impl NodeCommand {
@@ -45,10 +47,10 @@ impl NodeCommand {
     pub fn new<S: Into<OsString>>(argv: impl IntoIterator<Item = S>) -> Self {
         let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let argv = argv.into_iter().map(Into::into).collect();
-        let folder = identity(&cwd);
         let env = std::env::vars_os().collect();
         let inherited = Inherited::own();
-        Self { spawn: Spawn { argv, env, cwd, folder, inherited, ..Spawn::default() } }
+        let spawn = Spawn { argv, env, cwd, inherited, ..Spawn::default() };
+        Self { spawn, is_here: true }
     }
 
     /// Sets a variable.
@@ -80,7 +82,7 @@ impl NodeCommand {
     #[must_use]
     pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.spawn.cwd = cwd.into();
-        self.spawn.folder = None;
+        self.is_here = false;
         self
     }
 
@@ -208,7 +210,9 @@ impl Node {
     /// # Errors
     /// When the node is not up, or there is no such program.
     pub fn spawn(&self, command: &NodeCommand, streams: Streams) -> Result<Running> {
-        let request = Request::Spawn(command.spawn.clone());
+        // Not looked at where it starts elsewhere: it may be a mount that this process is to serve.
+        let folder = command.is_here.then(|| identity(&command.spawn.cwd)).flatten();
+        let request = Request::Spawn(Spawn { folder, ..command.spawn.clone() });
         let fds = [streams.stdin, streams.stdout, streams.stderr];
         match self.ask(&request, &fds)? {
             (stream, Reply::Started) => Ok(Running { stream, node: self.name.clone() }),

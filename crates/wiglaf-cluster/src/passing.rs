@@ -66,12 +66,11 @@ fn pass_on(
     let patience = Timespec::try_from(PATIENCE).ok();
     let (mut chunk, mut is_over) = ([0; 4096], false);
     loop {
-        let waits = [PollFlags::IN, if is_over { PollFlags::empty() } else { PollFlags::IN }];
-        let mut fds = [PollFd::new(&from, waits[0]), PollFd::new(over, waits[1])];
-        let fds = if is_over { &mut fds[..1] } else { &mut fds[..] };
-        let ready = poll(fds, patience.as_ref().filter(|_| is_over));
-        let (has_more, ended) =
-            (!fds[0].revents().is_empty(), fds.len() > 1 && !fds[1].revents().is_empty());
+        let mut fds = [PollFd::new(&from, PollFlags::IN), PollFd::new(over, PollFlags::IN)];
+        // Once it is over, that is no news any more.
+        let asked = if is_over { &mut fds[..1] } else { &mut fds[..] };
+        let ready = poll(asked, patience.as_ref().filter(|_| is_over));
+        let [has_more, ended] = fds.map(|fd| !fd.revents().is_empty());
         match ready {
             Ok(0) if is_over => break,
             Ok(_) if has_more => match from.read(&mut chunk) {

@@ -211,6 +211,7 @@ mod tests {
         };
         let folder = tempfile::tempdir().unwrap();
         let counters = || (0..crate::COUNTERS_MAX).map(|_| ("probes", 1));
+        let peers = || vec![Peer::unknown(); crate::PEERS_MAX];
         limit_to(LEN_MAX - 1);
         match Publisher::create(folder.path(), identity(8)) {
             Ok(mut publisher) => publisher.publish(counters(), &peers()),
@@ -221,26 +222,6 @@ mod tests {
         let mut publisher = Publisher::create(folder.path(), identity(8)).unwrap();
         publisher.publish(counters(), &peers());
         assert_eq!(read_all(folder.path())[0].peers.len(), crate::PEERS_MAX);
-    }
-
-    /// As many as a snapshot holds.
-    fn peers() -> Vec<Peer> {
-        let peer = Peer {
-            at: NOWHERE,
-            epoch: 0,
-            via: String::new(),
-            is_gone: false,
-            messages_sent: 0,
-            bytes_sent: 0,
-            messages_received: 0,
-            bytes_received: 0,
-            retransmitted: 0,
-            credit_stalls: 0,
-            credit_left: 0,
-            rtt_ns: 0,
-            in_flight: 0,
-        };
-        vec![peer; crate::PEERS_MAX]
     }
 
     #[test]

@@ -221,7 +221,8 @@ impl<'a> Reader<'a> {
 }
 
 impl Peer {
-    fn unknown() -> Self {
+    /// Of whom nothing is known yet.
+    pub(crate) fn unknown() -> Self {
         Self {
             at: NOWHERE,
             epoch: 0,

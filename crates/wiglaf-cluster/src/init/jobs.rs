@@ -115,10 +115,10 @@ fn sweep(job: &str, uid: u32) {
 fn pass(job: &str, uid: u32, patience: &mut Patience) -> io::Result<bool> {
     let mut is_clean = true;
     // A job of root's may have processes of others, and others' processes let readers wait.
-    let (others, own) = pids()?.into_iter().partition(|pid| uid == 0 && is_anothers(*pid, uid));
+    let (others, own): (Vec<_>, Vec<_>) =
+        pids()?.into_iter().partition(|pid| uid == 0 && is_anothers(*pid, uid));
     let wanted = job.to_owned();
-    let others: Vec<(Pid, Look)> = patience.look_at(others, move |pid| look(*pid, &wanted, uid));
-    let own: Vec<Pid> = own;
+    let others = patience.look_at(others, move |pid| look(*pid, &wanted, uid));
     for (pid, seen) in own.into_iter().map(|pid| (pid, look(pid, job, uid))).chain(others) {
         match seen {
             Look::Other => {}

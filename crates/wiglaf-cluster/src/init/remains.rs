@@ -73,10 +73,10 @@ fn pass(
         }
     }
     // One that lets root wait stays: nobody knows whose it is.
-    let (others, own) = left.into_iter().partition(|(pid, _)| uid == 0 && is_anothers(*pid, uid));
+    let (others, own): (Vec<_>, Vec<_>) =
+        left.into_iter().partition(|(pid, _)| uid == 0 && is_anothers(*pid, uid));
     let look = |(_, stat): &(Pid, Stat)| job_of(&stat.folder);
     let others = patience.look_at(others, look);
-    let own: Vec<(Pid, Stat)> = own;
     let own = own.into_iter().map(|own| {
         let job = look(&own);
         (own, job)
