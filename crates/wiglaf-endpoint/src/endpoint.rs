@@ -21,13 +21,14 @@ use wiglaf_wire::{Class, Envelope, Epoch};
 
 use crate::books::{Books, Sending, Whose};
 use crate::content::Content;
+use crate::lending::Lending;
 use crate::memory::{Region, Regions};
 use crate::near::{NearSide, NearStats};
 use crate::paces::Paces;
 use crate::seen::Watch;
 use crate::setup::{Setup, path_of};
 use crate::sleep::Sleepers;
-use crate::trains::{Trains, as_train};
+use crate::trains::{Trains, as_train, may_be_lent};
 use crate::waiting::Waiting;
 use crate::{ACTIVE_LEN_MAX, Address, CompleteWhen, Completion, Outcome, PostError, SendOp, Side};
 
@@ -48,6 +49,7 @@ pub struct Endpoint {
     pub(crate) waiting: Waiting,
     clock: Instant,
     trains: Trains,
+    lending: Lending,
     paces: Paces,
     /// Bytes of all trains that have gone.
     sent_len: u64,
@@ -111,6 +113,7 @@ impl Endpoint {
             waiting: Waiting::default(),
             clock: Instant::now(),
             trains,
+            lending: Lending::default(),
             paces: Paces::default(),
             sent_len: 0,
             stalled: VecDeque::new(),
@@ -376,6 +379,7 @@ impl Endpoint {
     /// Sends what is ready, up to a limit. True when anything was sent.
     pub(crate) fn flush(&mut self, now: Tick) -> bool {
         let mut sent = self.offer_stalled();
+        self.lending.pause();
         for _ in 0..TRAINS_PER_PROGRESS {
             if self.stalled.len() == STALLED_MAX {
                 break;
@@ -383,10 +387,15 @@ impl Endpoint {
             let next = self.transport.poll_transmit(now, &self.books, &mut self.trains);
             let Some(transmit) = next else { break };
             let (transport, link) = (&self.transport, self.links[transmit.path].as_mut());
-            match self.trains.send(link, &transmit, |mark| transport.has_arrived(mark)) {
+            let (may_be_lent, lends) = (may_be_lent(&transmit), self.lending.is_next());
+            match self.trains.send(link, &transmit, lends, |mark| transport.has_arrived(mark)) {
                 Ok(Sent::All | Sent::Lent) => {
                     sent = true;
                     self.sent_len += transmit.len as u64;
+                    match may_be_lent {
+                        true => self.lending.note(lends, transmit.len, tick(self.clock)),
+                        false => self.lending.pause(),
+                    }
                 }
                 Ok(Sent::Full) => {
                     // One peer's full ring is not to hold up the others.

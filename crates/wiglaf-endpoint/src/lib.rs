@@ -13,6 +13,7 @@ mod books;
 mod content;
 mod endpoint;
 mod exposed;
+mod lending;
 mod matching;
 mod memory;
 mod near;

@@ -15,19 +15,21 @@ const TRIED_FIRST: u8 = 8;
 
 /// The last times of one way, in nanoseconds.
 #[derive(Debug, Default)]
-struct Way {
+pub(crate) struct Way {
     last_ns: [u64; 3],
     seen: usize,
 }
 
 impl Way {
-    fn note(&mut self, took_ns: u64) {
+    /// So many bytes took so long.
+    pub(crate) fn note(&mut self, len: u64, took: Duration) {
+        let took_ns = took.as_nanos() as u64 * UNIT_LEN / len.max(1);
         self.last_ns[self.seen % self.last_ns.len()] = took_ns;
         self.seen += 1;
     }
 
     /// Their median, as one of three may have been interrupted.
-    fn takes_ns(&self) -> Option<u64> {
+    pub(crate) fn takes_ns(&self) -> Option<u64> {
         let mut last = self.last_ns;
         let seen = &mut last[..self.seen.min(self.last_ns.len())];
         seen.sort_unstable();
@@ -50,7 +52,7 @@ impl Paces {
         // What had to wait for something says nothing of its way.
         if sent_len >= len as u64 {
             let way = if is_eager { &mut self.eager } else { &mut self.unasked };
-            way.note(took.as_nanos() as u64 * UNIT_LEN / sent_len.max(1));
+            way.note(sent_len, took);
         }
     }
 

@@ -45,8 +45,8 @@ impl Trains {
         Self { first, rooms: None, current: 0, free: VecDeque::new(), lent: VecDeque::new() }
     }
 
-    /// Sends the train that was just written, without a copy if its room can be missed until it
-    /// has arrived.
+    /// Sends the train that was just written; if it `lends`, without a copy if its room can be missed
+    /// until it has arrived.
     ///
     /// # Errors
     /// When the link has failed.
@@ -54,9 +54,10 @@ impl Trains {
         &mut self,
         link: &mut dyn Link,
         transmit: &Transmit,
+        lends: bool,
         has_arrived: impl Fn(Mark) -> bool,
     ) -> io::Result<Sent> {
-        let mark = transmit.mark.filter(|_| transmit.len >= LENT_LEN_MIN);
+        let mark = transmit.mark.filter(|_| lends && may_be_lent(transmit));
         if mark.is_some() {
             self.reclaim(has_arrived);
         }
@@ -102,6 +103,11 @@ impl Trains {
             !arrived
         });
     }
+}
+
+/// Whether a train may be lent, and is long enough.
+pub(crate) fn may_be_lent(transmit: &Transmit) -> bool {
+    transmit.mark.is_some() && transmit.len >= LENT_LEN_MIN
 }
 
 /// As links take it.
@@ -209,7 +215,10 @@ mod tests {
         let (mut trains, mut link) = (Trains::new(60_000), Taker::default());
         trains.fill(7);
         link.is_full = true;
-        assert_eq!(trains.send(&mut link, &train(0), |_| false).expect("no error"), Sent::Full);
+        assert_eq!(
+            trains.send(&mut link, &train(0), true, |_| false).expect("no error"),
+            Sent::Full
+        );
         assert!(trains[..LENT_LEN_MIN].iter().all(|byte| *byte == 7));
     }
 
@@ -221,23 +230,23 @@ mod tests {
         let count = ROOMS_LEN / 61_440;
         for end in 0..count as u64 + 2 {
             trains.fill(1);
-            trains.send(&mut link, &train(end), has_arrived).expect("no error");
+            trains.send(&mut link, &train(end), true, has_arrived).expect("no error");
             assert!(!link.lent.contains(&trains.as_ptr().addr()), "after {end}");
         }
         // The first, before there are rooms, and the last two: one room is always written to.
         assert_eq!((link.copied, link.lent.len()), (3, count - 1));
         // In whichever order they arrive.
         arrived.borrow_mut().push(7);
-        trains.send(&mut link, &train(100), has_arrived).expect("no error");
+        trains.send(&mut link, &train(100), true, has_arrived).expect("no error");
         assert_eq!(trains.as_ptr().addr(), link.lent[6]);
-        trains.send(&mut link, &train(101), has_arrived).expect("no error");
+        trains.send(&mut link, &train(101), true, has_arrived).expect("no error");
         assert_eq!((link.copied, link.lent.len()), (4, count));
         // What was sent before is not lent, nor what is copied in no time.
         arrived.borrow_mut().push(8);
         let again = Transmit { mark: None, ..train(102) };
         let short = Transmit { len: LENT_LEN_MIN - 1, ..train(103) };
         for train in [again, short] {
-            trains.send(&mut link, &train, has_arrived).expect("no error");
+            trains.send(&mut link, &train, true, has_arrived).expect("no error");
         }
         assert_eq!((link.copied, link.lent.len()), (6, count));
     }
@@ -248,7 +257,7 @@ mod tests {
         let (mut trains, mut link) = (Trains::new(60_000), Taker::default());
         let count = ROOMS_LEN / 61_440;
         for end in 0..2 * count as u64 + 1 {
-            trains.send(&mut link, &train(end), |_| true).expect("no error");
+            trains.send(&mut link, &train(end), true, |_| true).expect("no error");
         }
         let (first, second) = link.lent.split_at(count);
         let mut different = first.to_vec();
