@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use wiglaf_cluster::StateDir;
 use wiglaf_cluster::proto::STATE_VAR;
+use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
     agent, bench, capture, cp, demo, doctor, down, env, exec, fault, floor, hostile, links, manual,
@@ -69,7 +70,7 @@ impl Global {
             (None, None) => by_env(),
         };
         let path = path.map(|p| std::path::absolute(&p).unwrap_or(p));
-        let name = self.name.as_deref().or(name_in_file).unwrap_or("default");
+        let name = self.name.as_deref().or(name_in_file).unwrap_or(NAME_DEFAULT);
         StateDir::new(path.as_deref(), name)
     }
 }

@@ -87,9 +87,7 @@ struct Picker {
 }
 
 pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
-    let record = state
-        .record()?
-        .ok_or_else(|| Error::new("no cluster is up; start one with `wiglaf up`"))?;
+    let record = state.running()?;
     // Known to be right before a file of the user's is emptied.
     let limit = args.seconds.map(Duration::try_from_secs_f64).transpose();
     let limit = limit.map_err(|_| Error::new("--for takes a number of seconds"))?;

@@ -146,9 +146,7 @@ fn local_folder(text: &str, is_source: bool) -> Result<(OwnedFd, PathBuf)> {
 
 /// This machine has no wire to the nodes: the same command, on one of them.
 fn on_node(args: &Args, state: &StateDir, name: &str) -> Result<ExitCode> {
-    let record = state
-        .record()?
-        .ok_or_else(|| Error::new("no cluster is up; start one with `wiglaf up`"))?;
+    let record = state.running()?;
     launch::select(&record, &std::iter::once(name).collect())?;
     let node = Node::new(state, name);
     let mut streams = Streams::inherit()?;

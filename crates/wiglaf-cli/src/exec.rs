@@ -7,8 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use wiglaf_cluster::fanout::{self, Keep, NodeOutput, Stream};
 use wiglaf_cluster::{
-    End, Error, HostList, Node, NodeCommand, Result, StateDir, Streams, launch, shape, signals,
-    terminal,
+    End, HostList, Node, NodeCommand, Result, StateDir, Streams, launch, shape, signals, terminal,
 };
 
 use crate::output;
@@ -92,9 +91,7 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
 
 /// The nodes asked for, the switch among them.
 fn nodes(state: &StateDir, names: Option<&HostList>) -> Result<Vec<Node>> {
-    let record = state
-        .record()?
-        .ok_or_else(|| Error::new("no cluster is up; start one with `wiglaf up`"))?;
+    let record = state.running()?;
     let names = names.cloned().unwrap_or_default();
     if names.names() == [shape::SWITCH] && record.switch.is_some() {
         return Ok(vec![Node::new(state, shape::SWITCH)]);

@@ -124,9 +124,7 @@ fn parse_probability(text: &str) -> Result<Probability> {
 }
 
 pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
-    let record = state
-        .record()?
-        .ok_or_else(|| Error::new("no cluster is up; start one with `wiglaf up`"))?;
+    let record = state.running()?;
     match &args.action {
         Action::Set(args) => set(args, state, &record)?,
         Action::Clear(args) => {

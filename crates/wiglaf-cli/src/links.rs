@@ -104,8 +104,7 @@ pub(crate) fn summary(state: &StateDir) -> String {
 }
 
 fn measure(global: &Global, state: &StateDir, rounds: u16) -> Result<()> {
-    let nothing_up = || Error::new("no cluster is up to be measured; run `wiglaf up` first");
-    let record = state.record()?.ok_or_else(nothing_up)?;
+    let record = state.running()?;
     if record.shape.nodes.len() < 2 {
         return Err(Error::new("links are measured between two nodes; the cluster has one"));
     }

@@ -45,7 +45,7 @@ pub(crate) struct ManArgs {
 
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "wiglaf", &mut script);
+    clap_complete::generate(args.shell, &mut visible(), "wiglaf", &mut script);
     output::print_bytes(&script)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -63,6 +63,16 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode> {
     };
     output::print_bytes(page)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command line without what only Wiglaf itself calls, which completions would offer.
+fn visible() -> clap::Command {
+    let all = Cli::command();
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    clap::Command::new("wiglaf")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(all.get_arguments().cloned())
+        .subcommands(shown)
 }
 
 /// Name and text of every page.

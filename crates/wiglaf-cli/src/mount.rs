@@ -280,9 +280,7 @@ fn through_node(
     dir: &Path,
     held: signals::Held,
 ) -> Result<ExitCode> {
-    let record = state
-        .record()?
-        .ok_or_else(|| Error::new("no cluster is up; start one with `wiglaf up`"))?;
+    let record = state.running()?;
     launch::select(&record, &std::iter::once(name).collect())?;
     let fuse = connect(&args.from, dir).map_err(Error::new)?;
     let watched = whole(dir)?;

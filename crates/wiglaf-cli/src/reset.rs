@@ -51,9 +51,7 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
-    let record = state
-        .record()?
-        .ok_or_else(|| Error::new("no cluster is up; start one with `wiglaf up`"))?;
+    let record = state.running()?;
     let shapes = launch::select(&record, &args.nodes.clone().unwrap_or_default())?;
     let reports: Vec<Report> = shapes
         .iter()
@@ -69,20 +67,22 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
         output::print_json(&reports)?;
     } else {
         let here = here.iter().map(|dir| format!("here: unmounted {}\n", dir.display()));
-        output::print(&reports.iter().map(show).chain(here).collect::<String>())?;
+        let start = state.command("up");
+        let shown = reports.iter().map(|report| show(report, &start));
+        output::print(&shown.chain(here).collect::<String>())?;
     }
     let failed = reports.iter().filter_map(|report| report.error.as_ref());
     let count = failed.inspect(|error| eprintln!("wiglaf: {error}")).count();
     Ok(if count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn show(report: &Report) -> String {
+fn show(report: &Report, start: &str) -> String {
     let Report { node, up, error, remains } = report;
     if error.is_some() {
         return String::new();
     }
     if !up {
-        return format!("{node}: is not up, so nothing runs on it; `wiglaf up` starts it\n");
+        return format!("{node}: is not up, so nothing runs on it; `{start}` starts it\n");
     }
     // Names are users', and root reads them.
     let ended = remains
@@ -115,7 +115,8 @@ mod tests {
             shared_memory: vec![evil.clone()],
             mounts: vec![evil.into()],
         };
-        let text = show(&Report { node: "node1".to_owned(), up: true, error: None, remains });
+        let report = Report { node: "node1".to_owned(), up: true, error: None, remains };
+        let text = show(&report, "wiglaf up");
         assert_eq!(text.lines().count(), 3);
         assert!(text.lines().all(|line| !line.contains(char::is_control)), "{text:?}");
     }

@@ -142,7 +142,7 @@ fn nodes(state: &StateDir, names: Option<&HostList>) -> Result<Vec<Node>> {
         (None, Some(_)) if on_node => {
             Err(Error::new("a node sees itself only; leave --nodes out, or run it outside"))
         }
-        (None, Some(_)) => Err(Error::new("no cluster is up; start one with `wiglaf up`")),
+        (None, Some(_)) => Err(state.not_up()),
         (None, None) => Ok(Vec::new()),
     }
 }

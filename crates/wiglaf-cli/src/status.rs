@@ -62,13 +62,14 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     };
     let up = nodes_up && record.as_ref().is_some_and(has_switch);
     if nodes_up && !up {
-        eprintln!("wiglaf: the cluster's switch is gone; run `wiglaf down`, then `wiglaf up`");
+        let (down, up) = (state.command("down"), state.command("up"));
+        eprintln!("wiglaf: the cluster's switch is gone; run `{down}`, then `{up}`");
     }
     let status = Status { up, state_dir: state.path().display().to_string(), cluster };
     match (args.json, record) {
         (true, _) => output::print_json(&status)?,
         (false, Some(record)) => output::print(&show(&status, &record))?,
-        (false, None) => output::print("no cluster is up; start one with `wiglaf up`\n")?,
+        (false, None) => output::print(&format!("{}\n", state.not_up()))?,
     }
     let nodes = status.cluster.iter().flat_map(|cluster| &cluster.nodes);
     nodes.filter_map(|node| node.error.as_ref()).for_each(|error| eprintln!("wiglaf: {error}"));

@@ -11,6 +11,9 @@ use wiglaf_cluster::{Error, Result};
 use crate::args::Global;
 use crate::output;
 
+/// What the provider promises to send in one frame, and its headers (docs/cluster-file.md).
+const MTU_FOR_MPI: u32 = 1436;
+
 const HELP: &str = "\
 Examples:
   wiglaf up                            two nodes on an unlimited wire
@@ -102,6 +105,13 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     };
     let shape = &up.record().shape;
     output::print(&format!("cluster {} {how}: {}\n", shape.name, shape.summary()))?;
+    if shape.mtu < MTU_FOR_MPI {
+        eprintln!(
+            "wiglaf: note: MPI over Wiglaf needs an MTU of {MTU_FOR_MPI} at least; with {} MPI \
+             programs run over TCP only",
+            shape.mtu
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 

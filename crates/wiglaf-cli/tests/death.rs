@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
-use common::{Said, Site, eventually, wheel_prefixes, wheels};
+use common::{Guarded, Said, Site, eventually, wheel_prefixes, wheels};
 
 const PROGRAM: &str = "rounds";
 /// A job that has not ended by then hangs.
@@ -348,6 +348,29 @@ fn a_daemon_whose_first_thread_has_ended_goes_with_its_job() {
     eventually("it runs", || count().trim() == "2");
     reset(&site);
     assert_eq!(count().trim(), "0");
+}
+
+#[test]
+fn what_ranks_left_beside_a_command_goes_and_what_that_made_stays() {
+    for transport in ["wiglaf", "tcp"] {
+        let options = ["--mpi", "openmpi@4", "--transport", transport];
+        let Some(lab) = Lab::up("mpicc.openmpi", &options, "mpirun.openmpi") else { return };
+        let list = || lab.site.sh("node1", "ls /dev/shm");
+        let mut beside = lab.site.command(&["exec", "-w", "node1", "--", "sleep", "1000"]);
+        let mut beside = Guarded(beside.spawn().unwrap());
+        let mut job = lab.command("node1", "0").stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(job.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "running");
+        let made = list();
+        assert!(made.lines().count() >= 2, "the ranks share memory: {made}");
+        lab.site.sh("node1", "touch /dev/shm/staged");
+        job.kill().unwrap();
+        job.wait().unwrap();
+        eventually("the ranks' memory is gone", || list() == "staged\n");
+        assert!(beside.0.try_wait().unwrap().is_none(), "the command was ended");
+        beside.0.kill().unwrap();
+        beside.0.wait().unwrap();
+    }
 }
 
 #[test]

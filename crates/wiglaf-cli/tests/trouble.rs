@@ -10,7 +10,7 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use common::{Guarded, Site, eventually};
+use common::{Guarded, Site, eventually, has_openmpi};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -60,6 +60,23 @@ fn a_node_that_does_not_answer_is_not_taken_for_one_that_is_down() {
     let said = site.wiglaf(&["status"]);
     assert!(said.stderr.contains("wiglaf: node1 went down"), "{said:?}");
     assert_eq!(said.status, Some(3));
+}
+
+#[test]
+fn an_mtu_that_is_too_short_for_mpi_is_told_with_the_one_that_is_not() {
+    if !has_openmpi() {
+        return;
+    }
+    for (mtu, is_enough) in [("1435", false), ("1436", true)] {
+        let Some(site) = Site::up(&["--mtu", mtu]) else { return };
+        site.compile("exchange");
+        let up = site.wiglaf(&["up", "--mtu", mtu]).expect_success();
+        assert_eq!(up.stderr.contains("needs an MTU of 1436"), !is_enough, "{up:?}");
+        let run = site.wiglaf(&["run", "--link", "packet", "-n", "2", "--", "./exchange"]);
+        assert_eq!(run.status == Some(0), is_enough, "{run:?}");
+        assert_eq!(run.stderr.contains("raise the interface's MTU by 1 at"), !is_enough, "{run:?}");
+        site.wiglaf(&["run", "--transport", "tcp", "--", "./exchange"]).expect_success();
+    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ const PRIVATE_TREES: [&str; 5] = ["/proc", "/sys", "/dev", "/etc", "/usr"];
 #[derive(Debug, Clone)]
 pub struct Node {
     name: String,
-    dir: PathBuf,
+    state: StateDir,
 }
 
 /// A command for a node.
@@ -156,7 +156,7 @@ impl Node {
     /// The node called `name`; it is not asked yet whether it exists.
     #[must_use]
     pub fn new(state: &StateDir, name: &str) -> Self {
-        Self { name: name.to_owned(), dir: state.node_dir(name) }
+        Self { name: name.to_owned(), state: state.clone() }
     }
 
     /// Its host name.
@@ -168,13 +168,15 @@ impl Node {
     fn connect(&self) -> Result<UnixStream> {
         let gone = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::not_up(format!(
-                "{} is not up; see `wiglaf status`, and start it with `wiglaf up`",
-                self.name
+                "{} is not up; see `{}`, and start it with `{}`",
+                self.name,
+                self.state.command("status"),
+                self.state.command("up")
             )),
             _ => Error::new(format!("cannot reach {}: {error}", self.name)),
         };
         // Through the folder's descriptor, as socket addresses hold 108 bytes only.
-        let dir = File::open(&self.dir).map_err(gone)?;
+        let dir = File::open(self.state.node_dir(&self.name)).map_err(gone)?;
         UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd())).map_err(gone)
     }
 
@@ -199,8 +201,10 @@ impl Node {
         match self.ask(&Request::Hello, &[])?.1 {
             Reply::Hello(hello) if hello.version == VERSION => Ok(hello),
             _ => Err(Error::new(format!(
-                "{} was started by another version of wiglaf; run `wiglaf down` and `wiglaf up`",
-                self.name
+                "{} was started by another version of wiglaf; run `{}` and `{}`",
+                self.name,
+                self.state.command("down"),
+                self.state.command("up")
             ))),
         }
     }

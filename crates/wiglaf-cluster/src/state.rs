@@ -14,6 +14,8 @@ use crate::shape::Shape;
 
 /// Where clusters live unless told otherwise.
 const RUN_DIR: &str = "/run/wiglaf";
+/// The cluster that is meant where none is named.
+pub const NAME_DEFAULT: &str = "default";
 /// Version of the record and of the messages to the nodes' inits.
 pub const VERSION: u32 = 6;
 /// What a state folder may hold; anything else is not ours to remove.
@@ -187,6 +189,46 @@ impl StateDir {
         Ok((record.boot_id == boot_id()).then_some(record))
     }
 
+    /// The record of a cluster that is there.
+    ///
+    /// # Errors
+    /// When there is none, and as [`Self::record`].
+    pub fn running(&self) -> Result<Record> {
+        self.record()?.ok_or_else(|| self.not_up())
+    }
+
+    /// That there is no cluster, how to start it, and which others could have been meant.
+    #[must_use]
+    pub fn not_up(&self) -> Error {
+        let (name, up) = (self.name(), self.command("up"));
+        let said = match name {
+            None | Some(NAME_DEFAULT) => format!("no cluster is up; start one with `{up}`"),
+            Some(name) => format!("no cluster `{name}` is up; start it with `{up}`"),
+        };
+        let others = if name.is_some() { others(Path::new(RUN_DIR)) } else { Vec::new() };
+        match others.is_empty() {
+            true => Error::new(said),
+            false => Error::new(format!(
+                "{said}, or take one that is: --name {}",
+                others.join(", --name ")
+            )),
+        }
+    }
+
+    /// How to call a command of `wiglaf` for this cluster.
+    #[must_use]
+    pub fn command(&self, command: &str) -> String {
+        match self.name().filter(|name| *name != NAME_DEFAULT) {
+            Some(name) => format!("wiglaf {command} --name {name}"),
+            None => format!("wiglaf {command}"),
+        }
+    }
+
+    /// Its name, if the folder is where clusters are found by name.
+    fn name(&self) -> Option<&str> {
+        self.path.strip_prefix(RUN_DIR).ok()?.to_str().filter(|name| !name.contains('/'))
+    }
+
     /// Writes the record, whole or not at all.
     ///
     /// # Errors
@@ -235,6 +277,19 @@ impl StateDir {
     }
 }
 
+/// The names of the clusters that are there, of those below a folder.
+fn others(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_there = |entry: &fs::DirEntry| {
+        let state = StateDir { path: entry.path() };
+        state.record().is_ok_and(|record| record.is_some())
+    };
+    let names = entries.filter(is_there).filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
 /// The identity of the running kernel.
 pub(crate) fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
@@ -256,6 +311,35 @@ mod tests {
         let state = StateDir::new(Some(dir.path()), "default");
         let error = state.lock().unwrap_err().to_string();
         assert!(error.contains("holds `thesis.tex`"), "{error}");
+    }
+
+    #[test]
+    fn a_command_for_a_cluster_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let command = |path: Option<&Path>, name| StateDir::new(path, name).command("up");
+        assert_eq!(command(None, NAME_DEFAULT), "wiglaf up");
+        assert_eq!(command(None, "lab"), "wiglaf up --name lab");
+        assert_eq!(command(Some(dir.path()), NAME_DEFAULT), "wiglaf up");
+        let missing = StateDir::new(None, "no-such-cluster").not_up().to_string();
+        let sentence = "no cluster `no-such-cluster` is up; start it with `wiglaf up --name ";
+        assert!(missing.starts_with(sentence), "{missing}");
+    }
+
+    #[test]
+    fn clusters_that_are_there_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, boot_id) in [("one", boot_id()), ("before", "another boot".to_owned())] {
+            let state = StateDir::new(Some(&dir.path().join(name)), NAME_DEFAULT);
+            fs::create_dir(state.path()).unwrap();
+            let shape = crate::shape::Draft::default().shape(&[]).unwrap();
+            let (pid_namespace, nodes) = (pid_namespace(), Vec::new());
+            let version = VERSION;
+            let record = Record { version, shape, boot_id, pid_namespace, switch: None, nodes };
+            state.write_record(&record).unwrap();
+        }
+        fs::write(dir.path().join("a-file"), "").unwrap();
+        assert_eq!(others(dir.path()), ["one"]);
+        assert!(others(&dir.path().join("missing")).is_empty());
     }
 
     #[test]

@@ -76,16 +76,19 @@ pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
                 return match old.shape == shape {
                     true => Ok(Up::Already(old)),
                     false => Err(Error::new(format!(
-                        "a cluster of another shape is up ({}); run `wiglaf down` first",
-                        old.shape.summary()
+                        "a cluster of another shape is up ({}); run `{}` first",
+                        old.shape.summary(),
+                        state.command("down")
                     ))),
                 };
             }
             if old.shape != shape && inits(&old).any(|init| init.is_alive()) {
                 return Err(Error::new(format!(
-                    "a part of a cluster of another shape is up ({}); run `wiglaf down` first, or `wiglaf \
-                     up` with what it was started with",
-                    old.shape.summary()
+                    "a part of a cluster of another shape is up ({}); run `{}` first, or `{}` with what \
+                     it was started with",
+                    old.shape.summary(),
+                    state.command("down"),
+                    state.command("up")
                 )));
             }
             end(&old)?;

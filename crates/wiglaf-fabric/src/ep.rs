@@ -97,7 +97,9 @@ pub(crate) fn open_engine(source: Option<Address>) -> Fi<Engine> {
     if endpoint.inject_len_max() < INJECT_LEN {
         let len = endpoint.inject_len_max();
         log::error!(
-            "the link's frames carry {len} bytes, {INJECT_LEN} are promised: raise its MTU"
+            "the link's frames carry {len} bytes, {INJECT_LEN} are promised: raise the interface's MTU by \
+             {} at least",
+            INJECT_LEN - len
         );
         return Err(Errno(fi::FI_EMSGSIZE));
     }

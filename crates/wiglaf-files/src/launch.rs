@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use wiglaf_cluster::client::Running;
 use wiglaf_cluster::proto::{NODE_VAR, STATE_VAR};
+use wiglaf_cluster::state::NAME_DEFAULT;
 use wiglaf_cluster::{Node, NodeCommand, StateDir, Streams};
 use wiglaf_endpoint::{Address, JobKey};
 
@@ -76,7 +77,7 @@ pub(crate) fn resolve(host: &str, even_own: bool) -> Result<Target> {
         return Ok(Target::Local);
     }
     let path = std::env::var_os(STATE_VAR).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let state = StateDir::new(path.as_deref(), "default");
+    let state = StateDir::new(path.as_deref(), NAME_DEFAULT);
     let no_node = |why: String| Error::with_detail(Errno::HOSTUNREACH, Reason::NoNode, why);
     let record = state.record().map_err(|error| no_node(error.to_string()))?;
     let record = record.ok_or_else(|| {

@@ -28,7 +28,11 @@ pub enum Unmounted {
 pub fn connect(source: &str, dir: &Path) -> Result<OwnedFd, String> {
     let device = "/dev/fuse";
     let fuse = File::options().read(true).write(true).open(device).map_err(|error| {
-        format!("cannot open {device}: {error}; load the kernel's module fuse (`modprobe fuse`)")
+        let mend = match error.kind() {
+            io::ErrorKind::PermissionDenied => "only root may mount (CAP_SYS_ADMIN)",
+            _ => "load the kernel's module fuse (`modprobe fuse`)",
+        };
+        format!("cannot open {device}: {error}; {mend}")
     })?;
     // Without `default_permissions` it is the server that grants or denies, as
     // the one user who can get at the mount: asking for a file's mode before

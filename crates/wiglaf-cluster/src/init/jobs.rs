@@ -3,7 +3,7 @@
 //! its daemons from whoever starts them; the mark still finds them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -14,11 +14,24 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::environment::{Patience, is_anothers, job_of};
+use super::remains;
 
 pub(super) const SHM: &str = "/dev/shm";
 /// A process that forks while it is hunted needs another pass.
 pub(super) const PASSES_MAX: usize = 400;
 pub(super) const PASS_PAUSE: Duration = Duration::from_millis(5);
+
+/// What ranks' shared memory is called: Wiglaf's and its statistics, Open MPI 4 and 5 and their windows,
+/// MPICH, UCX. Each has it open or mapped as long as it needs it.
+const OF_RANKS: [&str; 7] = [
+    "wiglaf-",
+    "vader_segment.",
+    "sm_segment.",
+    "osc_sm.",
+    "osc_rdma.",
+    "mpich_shar_tmp",
+    "ucx_shm_posix_",
+];
 
 /// What is kept of a file's name beyond its bytes.
 const NAME_COST: usize = 64;
@@ -69,8 +82,9 @@ impl Jobs {
         self.leased().keys().cloned().collect()
     }
 
-    /// Ends a job's processes and, when no other process is left on the node,
-    /// removes the shared memory of that user that they did not live to remove.
+    /// Ends a job's processes, and removes the shared memory of that user that they did not live to
+    /// remove: all that came while it ran when no other process is left on the node, else what only
+    /// ranks make and nobody uses.
     pub(super) fn end(&self, job: &str, uid: u32) {
         sweep(job, uid);
         let mut leased = self.leased();
@@ -79,13 +93,20 @@ impl Jobs {
         for other in leased.values_mut().filter(|other| other.uid == uid) {
             other.before.retain(|file| before.contains(file));
         }
+        let files = shm_files(uid).into_iter().flatten().flatten();
+        let new = files.filter(|file| !before.contains(file));
         if leased.is_empty() && process_count().is_ok_and(|count| count == 0) {
-            let files = shm_files(uid).into_iter().flatten().flatten();
-            for file in files.filter(|file| !before.contains(file)) {
-                let _ = fs::remove_file(Path::new(SHM).join(file));
-            }
+            new.for_each(|file| drop(fs::remove_file(Path::new(SHM).join(file))));
+            return;
         }
+        // Who reads others' mappings may have to wait.
+        drop(leased);
+        remains::remove_unused(new.filter(|file| is_of_ranks(file)), &mut Patience::default());
     }
+}
+
+fn is_of_ranks(file: &OsStr) -> bool {
+    OF_RANKS.iter().any(|name| file.as_encoded_bytes().starts_with(name.as_bytes()))
 }
 
 /// Names of that user's files in /dev/shm. Another's file may be all that is to be found of a program

@@ -2,6 +2,7 @@
 //! (see `jobs`) are there so that this finds nothing; it is for what escaped them.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
@@ -37,7 +38,7 @@ pub(super) fn remove(children: &Children, jobs: &Jobs, uid: u32) -> io::Result<R
     outcome?;
     // A running job may have made a file that it has not opened yet.
     if jobs.names().is_empty() {
-        remains.shared_memory = remove_unused_files(uid, &mut patience);
+        remains.shared_memory = remove_unused(files_of(uid), &mut patience);
     }
     if uid == 0 {
         remains.mounts = mounts::remove_dead();
@@ -117,18 +118,23 @@ fn descends(pid: Pid, ancestors: &BTreeSet<i32>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Removes the files in /dev/shm that no process has open or mapped. Where others let us wait for that,
-/// the files stay.
-fn remove_unused_files(uid: u32, patience: &mut Patience) -> Vec<String> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(SHM).into_iter().flatten().flatten() {
-        let owned =
-            entry.metadata().is_ok_and(|meta| !meta.is_dir() && (uid == 0 || meta.uid() == uid));
-        if owned {
-            files.push(entry.path());
-        }
-    }
-    let looked = patience.look_at(files, |path| is_in_use(path));
+/// The files of that user in /dev/shm; everybody's, for root.
+fn files_of(uid: u32) -> impl Iterator<Item = OsString> {
+    let owned = move |entry: &fs::DirEntry| {
+        entry.metadata().is_ok_and(|meta| !meta.is_dir() && (uid == 0 || meta.uid() == uid))
+    };
+    let entries = fs::read_dir(SHM).into_iter().flatten().flatten();
+    entries.filter(owned).map(|entry| entry.file_name())
+}
+
+/// Removes those of these files in /dev/shm that no process has open or mapped. Where others let us
+/// wait for that, the files stay.
+pub(super) fn remove_unused(
+    files: impl Iterator<Item = OsString>,
+    patience: &mut Patience,
+) -> Vec<String> {
+    let files = files.map(|file| Path::new(SHM).join(file)).collect();
+    let looked = patience.look_at(files, |path: &PathBuf| is_in_use(path));
     let unused = looked.into_iter().filter(|(_, is_in_use)| !is_in_use).map(|(path, _)| path);
     let removed = unused.filter(|path| fs::remove_file(path).is_ok());
     let name = |path: PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
