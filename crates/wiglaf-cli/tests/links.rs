@@ -31,7 +31,9 @@ impl Site {
 #[test]
 fn auto_goes_by_what_was_measured_on_this_interface() {
     let nothing = Site::new();
-    nothing.wiglaf(&["links", "measure"]).expect_sentence(1, "run `wiglaf up` first");
+    nothing
+        .wiglaf(&["links", "measure"])
+        .expect_sentence(1, "no cluster is up; start one with `wiglaf up`");
     let Some(site) = Site::up(&[]) else { return };
     // Told before the rounds, not after them.
     let exe = site.work().join("wiglaf");
