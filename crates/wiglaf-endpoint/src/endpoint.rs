@@ -387,7 +387,9 @@ impl Endpoint {
             let next = self.transport.poll_transmit(now, &self.books, &mut self.trains);
             let Some(transmit) = next else { break };
             let (transport, link) = (&self.transport, self.links[transmit.path].as_mut());
-            let (may_be_lent, lends) = (may_be_lent(&transmit), self.lending.is_next());
+            // Asked for long trains only: most are a message, which has no time for it.
+            let may_be_lent = may_be_lent(&transmit);
+            let lends = may_be_lent && self.lending.is_next();
             match self.trains.send(link, &transmit, lends, |mark| transport.has_arrived(mark)) {
                 Ok(Sent::All | Sent::Lent) => {
                     sent = true;

@@ -112,11 +112,17 @@ fn is_of_ranks(file: &OsStr) -> bool {
 /// Names of that user's files in /dev/shm. Another's file may be all that is to be found of a program
 /// that comes back.
 fn shm_files(uid: u32) -> io::Result<impl Iterator<Item = io::Result<OsString>>> {
-    let theirs = move |entry: fs::DirEntry| {
-        let is_theirs = entry.metadata().is_ok_and(|meta| meta.uid() == uid);
-        is_theirs.then(|| entry.file_name())
+    shm_files_that(move |meta| meta.uid() == uid)
+}
+
+/// Names of the files in /dev/shm that are wanted.
+pub(super) fn shm_files_that(
+    is_wanted: impl Fn(&fs::Metadata) -> bool,
+) -> io::Result<impl Iterator<Item = io::Result<OsString>>> {
+    let wanted = move |entry: fs::DirEntry| {
+        entry.metadata().is_ok_and(|meta| is_wanted(&meta)).then(|| entry.file_name())
     };
-    Ok(fs::read_dir(SHM)?.filter_map(move |entry| entry.map(theirs).transpose()))
+    Ok(fs::read_dir(SHM)?.filter_map(move |entry| entry.map(&wanted).transpose()))
 }
 
 /// Kills everything that carries the job's mark and belongs to `uid`, and waits

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::children::Children;
 use super::environment::{Patience, is_anothers, job_of};
 use super::helper;
-use super::jobs::{Jobs, PASS_PAUSE, PASSES_MAX, SHM, Stat, is_gone, pids};
+use super::jobs::{Jobs, PASS_PAUSE, PASSES_MAX, SHM, Stat, is_gone, pids, shm_files_that};
 use crate::mounts;
 use crate::proto::{RemainingProcess, Remains};
 
@@ -120,11 +120,8 @@ fn descends(pid: Pid, ancestors: &BTreeSet<i32>) -> io::Result<bool> {
 
 /// The files of that user in /dev/shm; everybody's, for root.
 fn files_of(uid: u32) -> impl Iterator<Item = OsString> {
-    let owned = move |entry: &fs::DirEntry| {
-        entry.metadata().is_ok_and(|meta| !meta.is_dir() && (uid == 0 || meta.uid() == uid))
-    };
-    let entries = fs::read_dir(SHM).into_iter().flatten().flatten();
-    entries.filter(owned).map(|entry| entry.file_name())
+    let owned = move |meta: &fs::Metadata| !meta.is_dir() && (uid == 0 || meta.uid() == uid);
+    shm_files_that(owned).into_iter().flatten().flatten()
 }
 
 /// Removes those of these files in /dev/shm that no process has open or mapped. Where others let us
