@@ -10,7 +10,7 @@ use wiglaf_wire::{
 
 use crate::limits::{
     ACK_DELAY_MAX, ACK_EVERY_BULK_DIVISOR, ACK_EVERY_BULK_MAX, ACK_EVERY_ORDERED, BULK_WINDOW,
-    ORDERED_WINDOW, POOL_MAX, SESSIONS_MAX,
+    CREDIT_INITIAL, ORDERED_WINDOW, POOL_MAX, SESSIONS_MAX,
 };
 use crate::receive_window::Arrival;
 use crate::rtt::{Held, Waited};
@@ -380,7 +380,10 @@ impl Transport {
                 }
                 Ok(Record::First { envelope, total, payload }) => {
                     let session = &mut self.sessions[index as usize];
-                    if session.partial.is_some() || total <= payload.len() as u64 {
+                    //= docs/protocol.md#3-records
+                    //# A receiver MUST refuse a FIRST of more than 524,288 bytes.
+                    let is_longer = total > payload.len() as u64;
+                    if session.partial.is_some() || !is_longer || total > CREDIT_INITIAL {
                         self.stats.drop_protocol += 1;
                         return;
                     }

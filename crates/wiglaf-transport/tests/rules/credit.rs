@@ -29,6 +29,21 @@ fn without_credit_a_message_is_announced() {
 }
 
 #[test]
+fn a_message_longer_than_any_credit_is_refused() {
+    for (total, refused) in [(CREDIT_INITIAL, 0), (CREDIT_INITIAL + 1, 2), (u64::MAX, 2)] {
+        let mut net = Net::new();
+        let envelope = Envelope::new(Class::Tagged, 7, None);
+        let first = Record::First { envelope, total, payload: b"" };
+        for (number, record) in (0..).zip([first, Record::Next(b"")]) {
+            let forged = net.ordered(1, number, &record);
+            net.deliver(1, &[forged]);
+        }
+        assert_eq!(net.sides[1].transport.stats().drop_protocol, refused, "{total}");
+        assert_eq!(net.sides[1].app.tags.len(), usize::from(refused == 0), "{total}");
+    }
+}
+
+#[test]
 fn a_raised_limit_is_told() {
     let mut net = Net::new();
     net.sides[1].app.hoard = true;
