@@ -15,7 +15,6 @@ use crate::matching::Payload;
 pub(crate) struct Announcement {
     pub(crate) peer: PeerId,
     pub(crate) envelope: Envelope,
-    pub(crate) total: u64,
     pub(crate) payload: Payload,
 }
 
@@ -158,9 +157,8 @@ mod tests {
         assert!(actives.has_room());
         actives.reserve(len);
         let envelope = Envelope::new(Class::Active, 2, None);
-        let payload = Payload::Remote { send_id: 1 };
-        let total = len as u64;
-        actives.park(Announcement { peer: PeerId(1), envelope, total, payload });
+        let payload = Payload::Remote { send_id: 1, total: len as u64 };
+        actives.park(Announcement { peer: PeerId(1), envelope, payload });
         assert!(matches!(actives.next(), Some(Next::Announced(_))));
         actives.reserve(len);
         actives

@@ -60,11 +60,23 @@ pub(crate) enum Pulling {
 /// An eager message whose parts are coming.
 #[derive(Debug)]
 pub(crate) enum Assembly {
-    ToUser { receiving: Receiving, got: usize },
-    Unexpected { serial: u64 },
+    ToUser {
+        receiving: Receiving,
+        got: usize,
+    },
+    /// And where it is kept.
+    Unexpected {
+        at: u32,
+    },
     Active(ActiveMessage),
-    Remote { arriving: Arriving, got: usize },
-    Answer { id: Option<u32>, got: usize },
+    Remote {
+        arriving: Arriving,
+        got: usize,
+    },
+    Answer {
+        id: Option<u32>,
+        got: usize,
+    },
 }
 
 /// A buffer that takes several messages.
@@ -86,7 +98,6 @@ pub(crate) struct Books {
     pub(crate) assembling: HashMap<PeerId, Assembly, ByPeer>,
     multi: Table<MultiBuffer>,
     pub(crate) active: Actives,
-    serial: u64,
     sends_done: VecDeque<Completion>,
     recvs_done: VecDeque<Completion>,
     /// Steps of collective operations, of either side.
@@ -293,12 +304,9 @@ impl Books {
         }
     }
 
-    /// Keeps a message for which nothing was posted; answers its number.
-    fn keep(&mut self, peer: PeerId, envelope: &Envelope, total: u64, payload: Payload) -> u64 {
-        self.serial += 1;
-        let serial = self.serial;
-        self.matching.keep(Unexpected::new(serial, peer, *envelope, total, payload));
-        serial
+    /// Keeps a message for which nothing was posted; says in which place.
+    fn keep(&mut self, peer: PeerId, envelope: &Envelope, payload: Payload) -> u32 {
+        self.matching.keep(Unexpected::new(peer, *envelope, payload))
     }
 
     fn receiving(&mut self, peer: PeerId, envelope: &Envelope, total: u64) -> Option<Receiving> {
@@ -320,7 +328,7 @@ impl Books {
         }
         let total = payload.len() as u64;
         let Some((at, posted)) = self.matching.find_posted(peer, envelope) else {
-            self.keep(peer, envelope, total, Payload::Here(copy_of(payload)));
+            self.keep(peer, envelope, Payload::whole(copy_of(payload)));
             return false;
         };
         if posted.multi.is_none() {
@@ -353,13 +361,13 @@ impl Books {
                 return Some(self.begin_active(peer, envelope, total, false));
             }
             let (envelope, payload) = (*envelope, elsewhere());
-            self.active.park(Announcement { peer, envelope, total, payload });
+            self.active.park(Announcement { peer, envelope, payload });
             return None;
         }
         if let Some(receiving) = self.receiving(peer, envelope, total) {
             return Some(self.begin_pull(receiving));
         }
-        self.keep(peer, envelope, total, elsewhere());
+        self.keep(peer, envelope, elsewhere());
         None
     }
 
@@ -443,10 +451,7 @@ impl Sink for Books {
             receiving.posted.regions.write(0, payload);
             Assembly::ToUser { receiving, got: payload.len() }
         } else {
-            // The peer's credit bounds what it can make us reserve.
-            let mut bytes = Vec::with_capacity(total.min(1 << 20) as usize);
-            bytes.extend_from_slice(payload);
-            Assembly::Unexpected { serial: self.keep(peer, envelope, total, Payload::Here(bytes)) }
+            Assembly::Unexpected { at: self.keep(peer, envelope, Payload::begun(payload, total)) }
         };
         self.assembling.insert(peer, assembly);
     }
@@ -469,10 +474,9 @@ impl Sink for Books {
                 }
                 *got += payload.len();
             }
-            Some(Assembly::Unexpected { serial }) => {
-                let message = self.matching.by_serial(*serial);
-                if let Some(Unexpected { payload: Payload::Here(bytes), .. }) = message {
-                    bytes.extend_from_slice(payload);
+            Some(Assembly::Unexpected { at }) => {
+                if let Some(message) = self.matching.coming(*at) {
+                    message.payload.add(payload);
                 }
             }
         }
@@ -520,7 +524,7 @@ impl Sink for Books {
             let arriving = self.target.announced(peer, envelope, total, send_id)?;
             return Some(self.begin_remote(peer, arriving));
         }
-        self.announced(peer, envelope, total, || Payload::Remote { send_id })
+        self.announced(peer, envelope, total, || Payload::Remote { send_id, total })
     }
 
     fn segment(&mut self, token: u64, offset: u64, payload: &[u8]) {

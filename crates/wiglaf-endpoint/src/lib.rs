@@ -14,6 +14,7 @@ mod content;
 mod endpoint;
 mod exposed;
 mod lending;
+mod lists;
 mod matching;
 mod memory;
 mod near;

@@ -5,13 +5,12 @@
 //! arrived first; among the receives that match, a message takes the one that
 //! was posted first.
 
-use std::collections::VecDeque;
-
 use wiglaf_transport::PeerId;
-use wiglaf_transport::limits::CREDIT_PER_MESSAGE;
+use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
 use wiglaf_wire::{Class, Envelope};
 
 use crate::RecvOp;
+use crate::lists::{FEW, Item, Key, Links, Lists};
 use crate::memory::Regions;
 use crate::near::Announced;
 
@@ -24,15 +23,76 @@ pub(crate) struct Posted {
     pub(crate) multi: Option<usize>,
 }
 
+/// A receive in the queue.
+#[derive(Debug)]
+struct Waiting {
+    posted: Posted,
+    /// Of two that match, the one with the smaller number was posted first.
+    number: u64,
+    links: Links,
+}
+
+impl Item for Waiting {
+    fn key(&self) -> Option<Key> {
+        key_of(&self.posted.op)
+    }
+
+    fn ignored(&self) -> u64 {
+        self.posted.op.ignore
+    }
+
+    fn links(&self) -> &Links {
+        &self.links
+    }
+
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
 /// Where the payload of an unexpected message is.
 #[derive(Debug)]
 pub(crate) enum Payload {
     /// Here, as far as it has come.
-    Here(Vec<u8>),
+    Here { bytes: Box<[u8]>, got: u32 },
     /// With its sender.
-    Remote { send_id: u32 },
+    Remote { send_id: u32, total: u64 },
     /// With its sender, on this node.
     Near(Box<Announced>),
+}
+
+impl Payload {
+    /// One that is here, the whole of it.
+    pub(crate) fn whole(bytes: Vec<u8>) -> Self {
+        let got = bytes.len() as u32; // credit keeps it far below
+        Self::Here { bytes: bytes.into(), got }
+    }
+
+    /// One of `total` bytes that begins to come. Its peer's credit bounds what it can make us reserve.
+    pub(crate) fn begun(first: &[u8], total: u64) -> Self {
+        let mut bytes = vec![0; total.min(CREDIT_INITIAL) as usize].into_boxed_slice();
+        let got = first.len().min(bytes.len());
+        bytes[..got].copy_from_slice(&first[..got]);
+        Self::Here { bytes, got: got as u32 }
+    }
+
+    /// Some more of it has come.
+    pub(crate) fn add(&mut self, more: &[u8]) {
+        let Self::Here { bytes, got } = self else { return };
+        let rest = &mut bytes[*got as usize..];
+        let len = more.len().min(rest.len());
+        rest[..len].copy_from_slice(&more[..len]);
+        *got += len as u32;
+    }
+
+    /// Its whole length, in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Here { bytes, .. } => bytes.len() as u64,
+            Self::Remote { total, .. } => *total,
+            Self::Near(announced) => announced.total,
+        }
+    }
 }
 
 /// A message that came before its receive.
@@ -41,13 +101,11 @@ pub(crate) enum Payload {
 /// envelope says of one-sided operations, 0 in what waits here, is left out.
 #[derive(Debug)]
 pub(crate) struct Unexpected {
-    /// Arrival number, to find a message whose parts are still coming.
-    pub(crate) serial: u64,
-    pub(crate) total: u64,
     pub(crate) payload: Payload,
     tag: u64,
     data: u64,
     pub(crate) peer: PeerId,
+    links: Links,
     class: Class,
     has_data: bool,
     /// The last late peek for it has passed over it.
@@ -55,7 +113,7 @@ pub(crate) struct Unexpected {
 }
 
 // It is what a message is charged beyond its payload.
-const _: () = assert!(size_of::<Unexpected>() as u64 <= CREDIT_PER_MESSAGE);
+const _: () = assert!(Lists::<Unexpected>::PLACE_LEN as u64 <= CREDIT_PER_MESSAGE);
 /// Places that the queue of unexpected messages keeps when it is empty.
 const KEPT_PLACES: usize = 256;
 /// A full queue gets an eighth of its places more: to double it would cost each message up to two.
@@ -67,16 +125,11 @@ const GROWTH_DIVISOR: usize = 8;
 const PLACES_MORE: usize = 8192;
 
 impl Unexpected {
-    pub(crate) fn new(
-        serial: u64,
-        peer: PeerId,
-        envelope: Envelope,
-        total: u64,
-        payload: Payload,
-    ) -> Self {
+    pub(crate) fn new(peer: PeerId, envelope: Envelope, payload: Payload) -> Self {
         let Envelope { class, tag, data, operation: _, address: _ } = envelope;
         let (has_data, data) = (data.is_some(), data.unwrap_or(0));
-        Self { serial, total, payload, tag, data, peer, class, has_data, overlooked: false }
+        let links = Links::default();
+        Self { payload, tag, data, peer, links, class, has_data, overlooked: false }
     }
 
     pub(crate) fn envelope(&self) -> Envelope {
@@ -91,11 +144,35 @@ impl Unexpected {
     /// Memory beyond its place in the queue, in bytes.
     fn payload_memory(&self) -> usize {
         match &self.payload {
-            Payload::Here(bytes) => bytes.capacity(),
+            Payload::Here { bytes, .. } => bytes.len(),
             Payload::Remote { .. } => 0,
             Payload::Near(_) => size_of::<Announced>(),
         }
     }
+}
+
+impl Item for Unexpected {
+    fn key(&self) -> Option<Key> {
+        Some(Key { peer: self.peer, class: self.class, tag: self.tag })
+    }
+
+    fn ignored(&self) -> u64 {
+        0
+    }
+
+    fn links(&self) -> &Links {
+        &self.links
+    }
+
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+/// Where to look for what a receive takes; `None`: any peer's.
+#[inline]
+fn key_of(op: &RecvOp) -> Option<Key> {
+    Some(Key { peer: op.from?, class: op.class, tag: op.tag })
 }
 
 /// What a receive or a peek looks for.
@@ -115,15 +192,22 @@ fn is_match(op: &RecvOp, peer: PeerId, class: Class, tag: u64) -> bool {
 /// Both queues.
 #[derive(Debug, Default)]
 pub(crate) struct Matching {
-    posted: VecDeque<Posted>,
-    unexpected: VecDeque<Unexpected>,
-    /// Messages set aside by a peek, by its context.
-    claimed: Vec<(usize, Unexpected)>,
+    posted: Lists<Waiting>,
+    /// How many receives have ever been posted.
+    posts: u64,
+    unexpected: Lists<Unexpected>,
+    /// Messages set aside by a peek: its context, and their places among the unexpected.
+    claimed: Vec<(usize, u32)>,
 }
 
 impl Matching {
     pub(crate) fn post(&mut self, posted: Posted) {
-        self.posted.push_back(posted);
+        self.posts += 1;
+        let waiting = Waiting { posted, number: self.posts, links: Links::default() };
+        self.posted.push(waiting);
+        if posted.op.from.is_some() && self.posted.loose_len() > FEW {
+            self.posted.chain_all(posted.op.ignore);
+        }
     }
 
     /// The receive for a message that arrives. A multi-receive stays posted.
@@ -136,125 +220,151 @@ impl Matching {
         Some(posted)
     }
 
-    /// The receive for a message that arrives, and where in the queue it is.
+    /// The receive for a message that arrives, and its place.
     #[inline]
-    pub(crate) fn find_posted(
-        &self,
-        peer: PeerId,
-        envelope: &Envelope,
-    ) -> Option<(usize, &Posted)> {
-        self.posted.iter().enumerate().find(|(_, p)| matches(&p.op, peer, envelope))
+    pub(crate) fn find_posted(&self, peer: PeerId, envelope: &Envelope) -> Option<(u32, &Posted)> {
+        let is_for_it = |(_, w): &(u32, &Waiting)| matches(&w.posted.op, peer, envelope);
+        let key = Key { peer, class: envelope.class, tag: envelope.tag };
+        let chained = self.posted.iter_chain(key).find(is_for_it);
+        let loose = self.posted.iter_loose().find(is_for_it);
+        let (at, waiting) = match (chained, loose) {
+            (Some(chained), Some(loose)) if loose.1.number < chained.1.number => loose,
+            (chained, loose) => chained.or(loose)?,
+        };
+        Some((at, &waiting.posted))
     }
 
-    /// The receive at that place has its message.
+    /// The receive in that place has its message.
     #[inline]
-    pub(crate) fn remove_posted(&mut self, at: usize) {
-        if at == 0 {
-            self.posted.pop_front(); // moves nothing
-        } else {
-            self.posted.remove(at);
-        }
+    pub(crate) fn remove_posted(&mut self, at: u32) {
+        self.posted.take(at);
     }
 
-    /// Takes the receive of a multi-receive buffer, or the first that was
-    /// posted under `context`, out of the queue.
+    /// Takes the first of the receives that `pick` picks out of the queue.
     pub(crate) fn withdraw(&mut self, pick: impl Fn(&Posted) -> bool) -> Option<Posted> {
-        let at = self.posted.iter().position(pick)?;
-        self.posted.remove(at)
+        let (at, _) = self.posted.iter().find(|(_, w)| pick(&w.posted))?;
+        self.posted.take(at).map(|waiting| waiting.posted)
     }
 
-    pub(crate) fn keep(&mut self, message: Unexpected) {
-        let len = self.unexpected.len();
-        if len == self.unexpected.capacity() {
+    /// Keeps a message until it is received; says in which place.
+    pub(crate) fn keep(&mut self, message: Unexpected) -> u32 {
+        if self.unexpected.is_full() {
+            let len = self.unexpected.len();
             let step = if len < KEPT_PLACES { KEPT_PLACES } else { PLACES_MORE };
             self.unexpected.reserve_exact((len / GROWTH_DIVISOR).max(step));
         }
-        self.unexpected.push_back(message);
+        self.unexpected.push(message)
+    }
+
+    /// The first message that `op` would receive, and its place.
+    #[inline]
+    fn first_for(&mut self, op: &RecvOp) -> Option<u32> {
+        let is_for_it = |(_, m): &(u32, &Unexpected)| m.is_for(op);
+        let Some(key) = key_of(op).filter(|_| self.unexpected.len() > FEW) else {
+            return self.unexpected.iter().find(is_for_it).map(|(at, _)| at);
+        };
+        // Receives that ignore what others do not are few, and one of the first is mostly theirs.
+        if !self.unexpected.is_chained_for(op.ignore)
+            && let Some((at, _)) = self.unexpected.iter().take(FEW).find(is_for_it)
+        {
+            return Some(at);
+        }
+        self.unexpected.chain_all(op.ignore);
+        self.unexpected.iter_chain(key).find(is_for_it).map(|(at, _)| at)
     }
 
     /// The first message that `op` would receive.
-    pub(crate) fn find(&self, op: &RecvOp) -> Option<&Unexpected> {
-        self.unexpected.iter().find(|m| m.is_for(op))
+    pub(crate) fn find(&mut self, op: &RecvOp) -> Option<&Unexpected> {
+        let at = self.first_for(op)?;
+        self.unexpected.get_mut(at).map(|message| &*message)
     }
 
     /// Whether any message of a peer waits.
     pub(crate) fn has_from(&self, peer: PeerId) -> bool {
-        self.unexpected.iter().any(|m| m.peer == peer)
+        self.unexpected.iter().any(|(_, message)| message.peer == peer)
     }
 
     /// The same as [`Matching::find`], every second time only: see [`crate::Endpoint::set_late_peeks`].
     pub(crate) fn find_late(&mut self, op: &RecvOp) -> Option<&Unexpected> {
-        let message = self.unexpected.iter_mut().find(|m| m.is_for(op))?;
+        let at = self.first_for(op)?;
+        let message = self.unexpected.get_mut(at)?;
         message.overlooked = !message.overlooked;
         (!message.overlooked).then_some(message)
     }
 
-    pub(crate) fn take_unexpected(&mut self, op: &RecvOp) -> Option<Unexpected> {
+    /// The first message that `op` would receive, out of the queue, and the place where it was.
+    pub(crate) fn take_unexpected(&mut self, op: &RecvOp) -> Option<(u32, Unexpected)> {
         if self.unexpected.is_empty() {
             return None;
         }
-        let at = self.unexpected.iter().position(|m| m.is_for(op))?;
-        let taken = self.unexpected.remove(at);
+        let at = self.first_for(op)?;
+        let taken = self.unexpected.take(at)?;
+        self.shrink();
+        Some((at, taken))
+    }
+
+    fn shrink(&mut self) {
         if self.unexpected.is_empty() && self.unexpected.capacity() > KEPT_PLACES {
             self.unexpected.shrink_to(KEPT_PLACES);
         }
-        taken
     }
 
-    /// Takes all messages that `pick` picks out of the queue.
+    /// Takes all messages that `pick` picks out of the queue, with the places where they were.
     pub(crate) fn take_unexpected_where(
         &mut self,
         mut pick: impl FnMut(&Unexpected) -> bool,
-    ) -> Vec<Unexpected> {
-        let (picked, kept) = self.unexpected.drain(..).partition(|message| pick(message));
-        self.unexpected = kept;
-        let picked: VecDeque<Unexpected> = picked;
-        picked.into()
+    ) -> Vec<(u32, Unexpected)> {
+        let picked = self.unexpected.iter().filter(|(_, message)| pick(message));
+        let picked: Vec<u32> = picked.map(|(at, _)| at).collect();
+        let take = |at: u32| Some((at, self.unexpected.take(at)?));
+        picked.into_iter().filter_map(take).collect()
     }
 
     /// Sets the message that `op` would receive aside under its context.
     pub(crate) fn claim(&mut self, op: &RecvOp) {
-        if let Some(message) = self.take_unexpected(op) {
-            self.claimed.push((op.context, message));
+        if let Some(at) = self.first_for(op) {
+            self.unexpected.set_aside(at);
+            self.claimed.push((op.context, at));
         }
     }
 
-    pub(crate) fn take_claimed(&mut self, context: usize) -> Option<Unexpected> {
-        let at = self.claimed.iter().position(|(c, _)| *c == context)?;
-        Some(self.claimed.swap_remove(at).1)
+    /// The message that was claimed under a context, and the place where it was.
+    pub(crate) fn take_claimed(&mut self, context: usize) -> Option<(u32, Unexpected)> {
+        let claim = self.claimed.iter().position(|(c, _)| *c == context)?;
+        let (_, at) = self.claimed.swap_remove(claim);
+        let taken = self.unexpected.take_aside(at)?;
+        self.shrink();
+        Some((at, taken))
     }
 
-    /// The message with that arrival number, whose parts are still coming.
-    pub(crate) fn by_serial(&mut self, serial: u64) -> Option<&mut Unexpected> {
-        // Recent arrivals are at the back.
-        let waiting = self.unexpected.iter_mut().rev();
-        waiting.chain(self.claimed.iter_mut().map(|(_, m)| m)).find(|m| m.serial == serial)
+    /// The message in that place, whose parts are still coming.
+    pub(crate) fn coming(&mut self, at: u32) -> Option<&mut Unexpected> {
+        self.unexpected.get_mut(at)
     }
 
     /// Takes the receives that can only come from `peer` out of the queue.
     pub(crate) fn withdraw_from(&mut self, peer: PeerId) -> Vec<Posted> {
-        let (gone, kept) = self.posted.drain(..).partition(|p| p.op.from == Some(peer));
-        self.posted = kept;
-        let gone: VecDeque<Posted> = gone;
-        gone.into()
+        let gone = self.posted.iter().filter(|(_, w)| w.posted.op.from == Some(peer));
+        let gone: Vec<u32> = gone.map(|(at, _)| at).collect();
+        let take = |at: u32| self.posted.take(at).map(|waiting| waiting.posted);
+        gone.into_iter().filter_map(take).collect()
     }
 
     /// Whether a receive of one message waits. A buffer for several waits all the time.
     pub(crate) fn has_single(&self) -> bool {
-        self.posted.iter().any(|p| p.multi.is_none())
+        self.posted.iter().any(|(_, waiting)| waiting.posted.multi.is_none())
     }
 
     /// What the messages that wait for a receive hold, in bytes.
     pub(crate) fn unexpected_memory(&self) -> usize {
-        let waiting = self.unexpected.iter().chain(self.claimed.iter().map(|(_, m)| m));
-        self.unexpected.capacity() * size_of::<Unexpected>()
-            + self.claimed.capacity() * size_of::<(usize, Unexpected)>()
-            + waiting.map(Unexpected::payload_memory).sum::<usize>()
+        self.unexpected.memory()
+            + self.claimed.capacity() * size_of::<(usize, u32)>()
+            + self.unexpected.everything().map(Unexpected::payload_memory).sum::<usize>()
     }
 
     /// How many messages wait for a receive.
     pub(crate) fn unexpected_len(&self) -> usize {
-        self.unexpected.len() + self.claimed.len()
+        self.unexpected.len()
     }
 }
 
@@ -278,9 +388,9 @@ mod tests {
         Envelope::new(Class::Tagged, tag, None)
     }
 
-    fn message(serial: u64, peer: u32, tag: u64) -> Unexpected {
-        let payload = Payload::Here(Vec::new());
-        Unexpected::new(serial, PeerId(peer), envelope(tag), 0, payload)
+    fn message(number: u64, peer: u32, tag: u64) -> Unexpected {
+        let envelope = Envelope::new(Class::Tagged, tag, Some(number));
+        Unexpected::new(PeerId(peer), envelope, Payload::whole(Vec::new()))
     }
 
     #[test]
@@ -320,9 +430,59 @@ mod tests {
         m.keep(message(1, 1, 7));
         m.keep(message(2, 2, 8));
         m.keep(message(3, 1, 8));
-        assert_eq!(m.take_unexpected(&op(Some(1), 8, 0, 0)).map(|u| u.serial), Some(3));
-        assert_eq!(m.take_unexpected(&op(None, 0, 0xf, 0)).map(|u| u.serial), Some(1));
-        assert_eq!(m.take_unexpected(&op(None, 7, 0, 0)).map(|u| u.serial), None);
+        assert_eq!(m.take_unexpected(&op(Some(1), 8, 0, 0)).map(|(_, u)| u.data), Some(3));
+        assert_eq!(m.take_unexpected(&op(None, 0, 0xf, 0)).map(|(_, u)| u.data), Some(1));
+        assert_eq!(m.take_unexpected(&op(None, 7, 0, 0)).map(|(_, u)| u.data), None);
+    }
+
+    /// More than are looked at one after the other, of several peers, in another order than they are
+    /// asked for, with receives of any tag and of any peer between them.
+    #[test]
+    fn among_thousands_each_finds_its_own() {
+        const PEERS: u32 = 7;
+        const TAGS: u64 = 300;
+        const SAME: u64 = 3 << 62; // what an MPI ignores in every receive
+        let any_tag = |peer, context| op(Some(peer), 0, SAME | 0xffff, context);
+        let numbers = || (0..PEERS).flat_map(|peer| (0..TAGS).map(move |tag| (peer, tag)));
+        let context = |peer: u32, tag: u64| peer as usize * TAGS as usize + tag as usize;
+
+        let mut m = Matching::default();
+        for (peer, tag) in numbers() {
+            m.post(Posted {
+                op: if tag == 7 {
+                    any_tag(peer, context(peer, tag))
+                } else {
+                    op(Some(peer), tag, SAME, context(peer, tag))
+                },
+                regions: Regions::EMPTY,
+                multi: None,
+            });
+        }
+        let any = op(None, 0, u64::MAX, usize::MAX);
+        m.post(Posted { op: any, regions: Regions::EMPTY, multi: None });
+        let mut take =
+            |peer, tag| m.take_posted(PeerId(peer), &envelope(tag | 1 << 63)).map(|p| p.op.context);
+        for peer in 0..PEERS {
+            assert_eq!(take(peer, TAGS - 1), Some(context(peer, 7)), "any tag was posted before");
+            for tag in (0..TAGS).rev().filter(|tag| *tag != 7) {
+                assert_eq!(take(peer, tag), Some(context(peer, tag)));
+            }
+        }
+        assert_eq!([take(0, 1), take(0, 1)], [Some(usize::MAX), None]);
+
+        for (peer, tag) in numbers() {
+            m.keep(message(context(peer, tag) as u64, peer, tag | 1 << 62));
+        }
+        let mut take = |op: &RecvOp| m.take_unexpected(op).map(|(_, u)| u.data as usize);
+        for peer in (0..PEERS).rev() {
+            for tag in (1..TAGS).rev() {
+                assert_eq!(take(&op(Some(peer), tag, SAME, 0)), Some(context(peer, tag)));
+            }
+            assert_eq!(take(&op(Some(peer), 9, SAME, 0)), None);
+        }
+        assert_eq!(take(&any_tag(3, 0)), Some(context(3, 0)));
+        assert_eq!(take(&any), Some(context(0, 0)));
+        assert_eq!(m.unexpected_len(), PEERS as usize - 2);
     }
 
     #[test]
@@ -330,7 +490,7 @@ mod tests {
         let mut m = Matching::default();
         m.keep(message(1, 1, 7));
         m.keep(message(2, 2, 8));
-        let mut late = |tag| m.find_late(&op(None, tag, 0, 0)).map(|u| u.serial);
+        let mut late = |tag| m.find_late(&op(None, tag, 0, 0)).map(|u| u.data);
         // Two that take turns do not hold each other up.
         assert_eq!([late(7), late(8), late(7), late(8)], [None, None, Some(1), Some(2)]);
         assert_eq!([late(7), late(7)], [None, Some(1)]);
@@ -340,12 +500,12 @@ mod tests {
     #[test]
     fn a_claimed_message_is_no_longer_found_but_still_grows() {
         let mut m = Matching::default();
-        m.keep(message(1, 1, 7));
+        let at = m.keep(message(1, 1, 7));
         m.claim(&op(None, 7, 0, 99));
         assert!(m.find(&op(None, 7, 0, 0)).is_none());
-        assert!(m.by_serial(1).is_some());
+        assert!(m.coming(at).is_some());
         assert!(m.take_claimed(98).is_none());
-        assert_eq!(m.take_claimed(99).map(|u| u.serial), Some(1));
+        assert_eq!(m.take_claimed(99).map(|(at, u)| (at, u.data)), Some((at, 1)));
         assert_eq!(m.unexpected_len(), 0);
     }
 }

@@ -53,6 +53,7 @@ pub struct NearStats {
 pub(crate) struct Announced {
     from: NearId,
     send_id: u32,
+    pub(crate) total: u64,
     pieces: [Remote; REGIONS_MAX],
     piece_count: usize,
 }
@@ -363,7 +364,7 @@ impl NearSide {
         message: &Announced,
         wanted: Wanted,
     ) {
-        let Announced { from, send_id, pieces, piece_count } = *message;
+        let Announced { from, send_id, total: _, pieces, piece_count } = *message;
         let Some(true) = self.peer(from).map(|peer| !peer.gone) else {
             books.end_pull(wanted.token, false);
             return;

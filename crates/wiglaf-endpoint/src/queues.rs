@@ -19,15 +19,16 @@ impl Queues {
         if message.is_none() {
             self.0.post(Posted { op, regions: Regions::EMPTY, multi: None });
         }
-        message.map(|message| message.serial)
+        message.and_then(|(_, message)| message.envelope().data)
     }
 
-    /// Message number `serial` arrives: the context of the receive that takes it, if there is one.
-    pub fn arrive(&mut self, peer: PeerId, envelope: Envelope, serial: u64) -> Option<usize> {
+    /// Message number `number` arrives: the context of the receive that takes it, if there is one.
+    pub fn arrive(&mut self, peer: PeerId, envelope: Envelope, number: u64) -> Option<usize> {
         let posted = self.0.take_posted(peer, &envelope);
         if posted.is_none() {
-            let payload = Payload::Here(Vec::new());
-            self.0.keep(Unexpected::new(serial, peer, envelope, 0, payload));
+            let payload = Payload::whole(Vec::new());
+            let envelope = Envelope { data: Some(number), ..envelope };
+            self.0.keep(Unexpected::new(peer, envelope, payload));
         }
         posted.map(|posted| posted.op.context)
     }

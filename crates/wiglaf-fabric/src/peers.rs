@@ -107,7 +107,7 @@ impl Peers {
         endpoint: &mut Endpoint,
     ) -> Fi<PeerId> {
         let peer = self.peer(index, endpoint)?;
-        let waits = |from: PeerId| endpoint.holds(&RecvOp { from: Some(from), ..*op });
+        let mut waits = |from: PeerId| endpoint.holds(&RecvOp { from: Some(from), ..*op });
         let former = self.former.get(&index).into_iter().flatten();
         Ok(former.copied().find(|&from| waits(from)).unwrap_or(peer))
     }

@@ -29,7 +29,7 @@ impl Endpoint {
         let matching = &mut self.books.matching;
         let message =
             if self.late_peeks && !claim { matching.find_late(op) } else { matching.find(op) };
-        let found = message.map(|m| (m.peer, m.envelope(), m.total));
+        let found = message.map(|m| (m.peer, m.envelope(), m.payload.len()));
         let nothing = Envelope::new(op.class, op.tag, None);
         let (source, envelope, len, outcome) = match found {
             Some((peer, envelope, total)) => (Some(peer), envelope, total, Outcome::Done),
@@ -68,8 +68,8 @@ impl Endpoint {
     ) -> Result<(), PostError> {
         // SAFETY: handed on from our caller.
         let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
-        let message = self.books.matching.take_claimed(op.context).ok_or(PostError::NotClaimed)?;
-        self.receive(Posted { op: *op, regions, multi: None }, message);
+        let claimed = self.books.matching.take_claimed(op.context).ok_or(PostError::NotClaimed)?;
+        self.receive(Posted { op: *op, regions, multi: None }, claimed);
         self.tell_sleepers();
         Ok(())
     }
@@ -79,19 +79,20 @@ impl Endpoint {
     /// # Errors
     /// [`PostError::NotClaimed`] when there is none.
     pub fn discard_claimed(&mut self, op: &RecvOp) -> Result<(), PostError> {
-        let message = self.books.matching.take_claimed(op.context).ok_or(PostError::NotClaimed)?;
+        let claimed = self.books.matching.take_claimed(op.context).ok_or(PostError::NotClaimed)?;
+        let (at, message) = claimed;
         match &message.payload {
-            Payload::Remote { send_id } => {
+            Payload::Remote { send_id, .. } => {
                 self.transport.pull(message.peer, *send_id, 0, 0);
                 self.flush(self.now());
             }
             Payload::Near(announced) => self.decline_near(announced),
-            Payload::Here(bytes) if bytes.len() as u64 == message.total => {
-                self.consume(message.peer, message.total);
+            Payload::Here { bytes, got } if bytes.len() == *got as usize => {
+                self.consume(message.peer, message.payload.len());
             }
-            Payload::Here(bytes) => {
+            Payload::Here { got, .. } => {
                 // Its rest is still coming and goes nowhere, too.
-                self.redirect(message.serial, discarded(op, &message), bytes.len());
+                self.redirect(at, discarded(op, &message), *got as usize);
                 self.tell_sleepers();
                 return Ok(());
             }

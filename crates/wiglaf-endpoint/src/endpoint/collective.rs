@@ -46,8 +46,8 @@ impl Endpoint {
             let envelope = message.envelope();
             envelope.class == Class::Collective && pick(message.peer, envelope.tag, envelope.data)
         });
-        for message in picked {
-            self.receive(Posted { op, regions: Regions::EMPTY, multi: None }, message);
+        for taken in picked {
+            self.receive(Posted { op, regions: Regions::EMPTY, multi: None }, taken);
         }
     }
 }

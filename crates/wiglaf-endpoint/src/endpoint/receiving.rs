@@ -28,7 +28,7 @@ impl Endpoint {
         let posted = Posted { op: *op, regions, multi };
         if multi.is_none() {
             match self.books.matching.take_unexpected(op) {
-                Some(message) => self.receive(posted, message),
+                Some(taken) => self.receive(posted, taken),
                 None if self.waits_in_vain(op) => {
                     self.books.end_unmatched(&posted, Outcome::PeerGone);
                 }
@@ -42,8 +42,8 @@ impl Endpoint {
         while let Some(message) = self.books.matching.find(op) {
             let (peer, envelope) = (message.peer, message.envelope());
             let Some(posted) = self.books.matching.take_posted(peer, &envelope) else { break };
-            let Some(message) = self.books.matching.take_unexpected(op) else { break };
-            self.receive(posted, message);
+            let Some(taken) = self.books.matching.take_unexpected(op) else { break };
+            self.receive(posted, taken);
             if posted.multi != multi {
                 continue; // an earlier buffer took it
             }
@@ -59,7 +59,7 @@ impl Endpoint {
 
     /// Whether a message waits that such a receive would take.
     #[must_use]
-    pub fn holds(&self, op: &RecvOp) -> bool {
+    pub fn holds(&mut self, op: &RecvOp) -> bool {
         self.books.matching.find(op).is_some()
     }
 
@@ -74,20 +74,21 @@ impl Endpoint {
         op.from.is_some_and(|from| self.transport.is_gone(from))
     }
 
-    /// Gives an unexpected message to its receive.
-    pub(super) fn receive(&mut self, posted: Posted, message: Unexpected) {
-        let envelope = message.envelope();
-        let Unexpected { serial, peer, total, payload, .. } = message;
+    /// Gives an unexpected message, and the place where it was, to its receive.
+    pub(super) fn receive(&mut self, posted: Posted, (at, message): (u32, Unexpected)) {
+        let (envelope, total) = (message.envelope(), message.payload.len());
+        let Unexpected { peer, payload, .. } = message;
         let posted = self.books.place(posted, total);
         let receiving = Receiving { posted, peer, envelope, total };
         match payload {
-            Payload::Here(bytes) => {
-                posted.regions.write(0, &bytes);
-                if bytes.len() as u64 == total {
+            Payload::Here { bytes, got } => {
+                let got = got as usize;
+                posted.regions.write(0, &bytes[..got]);
+                if got == bytes.len() {
                     self.books.end_recv(&receiving, true);
                     self.consume(peer, total);
                 } else {
-                    self.redirect(serial, receiving, bytes.len());
+                    self.redirect(at, receiving, got);
                 }
             }
             elsewhere => {
@@ -103,8 +104,8 @@ impl Endpoint {
     /// Asks for a message that is still with its sender.
     fn fetch(&mut self, peer: PeerId, payload: &Payload, wanted: Wanted) {
         match payload {
-            Payload::Here(_) => {}
-            Payload::Remote { send_id } => {
+            Payload::Here { .. } => {}
+            Payload::Remote { send_id, .. } => {
                 self.pull(peer, *send_id, wanted);
                 self.flush(self.now());
             }
@@ -131,7 +132,8 @@ impl Endpoint {
                     return Some(message);
                 }
                 Next::Announced(a) => {
-                    let wanted = self.books.begin_active(a.peer, &a.envelope, a.total, true);
+                    let wanted =
+                        self.books.begin_active(a.peer, &a.envelope, a.payload.len(), true);
                     self.fetch(a.peer, &a.payload, wanted);
                 }
             }
@@ -157,10 +159,11 @@ impl Endpoint {
         self.books.active.held()
     }
 
-    /// The rest of a message of which `got` bytes have come goes to its receive from now on.
-    pub(super) fn redirect(&mut self, serial: u64, receiving: Receiving, got: usize) {
+    /// The rest of a message of which `got` bytes have come, and which was in place `from`, goes to its
+    /// receive from now on.
+    pub(super) fn redirect(&mut self, from: u32, receiving: Receiving, got: usize) {
         if let Some(assembly) = self.books.assembling.get_mut(&receiving.peer)
-            && matches!(assembly, Assembly::Unexpected { serial: s } if *s == serial)
+            && matches!(assembly, Assembly::Unexpected { at } if *at == from)
         {
             *assembly = Assembly::ToUser { receiving, got };
         } else {

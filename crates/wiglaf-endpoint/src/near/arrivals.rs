@@ -69,7 +69,7 @@ impl Arrivals<'_> {
             Kind::Request => {
                 let envelope = envelope_of(head)?;
                 let (total, pieces, piece_count) = Request::parse(payload)?;
-                let message = Announced { from, send_id: id, pieces, piece_count };
+                let message = Announced { from, send_id: id, total, pieces, piece_count };
                 let wanted = self
                     .books
                     .announced(peer, &envelope, total, || Payload::Near(Box::new(message)));
