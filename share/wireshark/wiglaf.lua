@@ -185,7 +185,8 @@ content[0x05] = function(range, tree, flags)
 end
 
 -- Delays that are none.
-local meaning = { [65533] = " (or longer)", [65534] = " (it came twice)", [65535] = " (unknown)" }
+local meaning = { [65532] = " (unknown: frames were dropped)",
+   [65533] = " (or longer)", [65534] = " (it came twice)", [65535] = " (unknown)" }
 
 local function delay(field, range, tree)
    tree:add_le(field, range):append_text(meaning[range:le_uint()] or "")

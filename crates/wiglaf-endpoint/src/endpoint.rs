@@ -317,6 +317,9 @@ impl Endpoint {
                 let datagrams = (train.bytes, train.segment_len);
                 transport.handle_train(now, (train.from, path), datagrams, train.waited, books);
             });
+            if link.was_overrun() {
+                transport.overrun();
+            }
             if let Err(why) = received {
                 failed = Some((path, why));
             }
@@ -351,6 +354,7 @@ impl Endpoint {
         }
         let now = arrived_at.unwrap_or_else(|| tick(clock));
         self.transport.looked(now);
+        self.transport.tell_of_overrun(now);
         if self.watch.is_due(now) {
             self.show(now);
         }

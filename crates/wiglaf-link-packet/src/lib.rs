@@ -74,6 +74,8 @@ pub struct PacketLink {
     frame: Vec<u8>,
     malformed: u64,
     lost: u64,
+    /// How many overflows there were when it was asked last.
+    overflows_told: u64,
 }
 
 /// What went wrong on the way to a packet link.
@@ -209,6 +211,7 @@ impl PacketLink {
             frame: Vec::with_capacity(OFFLOAD_LEN + HEADERS_LEN + COPIED_LEN_MAX),
             malformed: 0,
             lost: 0,
+            overflows_told: 0,
         })
     }
 
@@ -453,6 +456,14 @@ impl Link for PacketLink {
 
     fn drops(&self) -> Drops {
         Drops { malformed: self.malformed(), unsent: self.lost(), overflows: self.overflows() }
+    }
+
+    fn was_overrun(&mut self) -> bool {
+        if !self.ring.is_drained() {
+            return false;
+        }
+        let overflows = self.overflows();
+        std::mem::replace(&mut self.overflows_told, overflows) != overflows
     }
 
     fn wait_fds(&self) -> Vec<RawFd> {

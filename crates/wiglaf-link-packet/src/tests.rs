@@ -72,7 +72,8 @@ fn both_lanes(a: &mut dyn Link, b: &mut dyn Link) {
     assert_carries(b, a, Lane::Latency, frame_len, frame_len);
     assert_carries(a, b, Lane::Latency, 100, 731);
     assert_carries(a, b, Lane::Latency, frame_len, frame_len * small);
-    assert_carries(a, b, Lane::Latency, 8, 8 * 3 * BATCH_MAX - 1);
+    // More than are sent or taken at once, and as many as there are places.
+    assert_carries(a, b, Lane::Latency, 8, 8 * PLACE_COUNT - 1);
     assert_carries(a, b, Lane::Bulk, frame_len, frame_len * train);
     assert_carries(b, a, Lane::Bulk, frame_len, frame_len * (train - 1) + 1);
 }
@@ -381,9 +382,14 @@ fn an_overflown_ring_loses_frames_and_goes_on() {
         assert_eq!(a.send(&train).expect("sent"), Sent::All);
     }
     let mut kept = 0;
+    assert_eq!(b.recv(&mut |_, _| kept += 1).expect("the link works"), 32);
+    assert!(!b.was_overrun(), "some wait here yet");
     while b.recv(&mut |_, _| kept += 1).expect("the link works") > 0 {}
     assert!((PLACE_COUNT as u64..200 * 32).contains(&kept), "{kept} frames kept");
-    // The next that arrives tells of those that were lost before it, and none of those behind it does.
+    assert!(b.was_overrun(), "who finds a whole ring full asks");
+    assert!(!b.was_overrun(), "that has been told");
+    assert_eq!(b.overflows(), 200 * 32 - kept);
+    // None of those that arrive later are counted again.
     for _ in 0..5000 {
         assert_carries(&mut a, &mut b, Lane::Latency, 8, 8);
         assert_eq!(b.overflows(), 200 * 32 - kept);

@@ -189,6 +189,12 @@ pub trait Link: Send {
         Drops::default()
     }
 
+    /// Whether frames were dropped on their way to this link for want of room since it was asked last, as
+    /// far as it knows; asked again while frames that came before wait here. To ask costs next to nothing.
+    fn was_overrun(&mut self) -> bool {
+        false
+    }
+
     /// Descriptors that turn readable when something arrives, to block on.
     fn wait_fds(&self) -> Vec<RawFd>;
 
@@ -254,6 +260,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn drops(&self) -> Drops {
         (**self).drops()
+    }
+
+    fn was_overrun(&mut self) -> bool {
+        (**self).was_overrun()
     }
 
     fn wait_fds(&self) -> Vec<RawFd> {

@@ -4,8 +4,8 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use wiglaf_wire::{
-    Ack, DELAY_LONG, DELAY_TWICE, DELAY_UNKNOWN, Header, Kind, Record, Records, Segment, lane,
-    open, open_train,
+    Ack, DELAY_LONG, DELAY_OVERRUN, DELAY_TWICE, DELAY_UNKNOWN, Header, Kind, Record, Records,
+    Segment, lane, open, open_train,
 };
 
 use crate::limits::{
@@ -241,7 +241,7 @@ impl Transport {
     ) {
         let session = &mut self.sessions[index as usize];
         let held = match ack.delay_us {
-            DELAY_UNKNOWN => Held::Unknown,
+            DELAY_UNKNOWN | DELAY_OVERRUN => Held::Unknown,
             DELAY_TWICE => Held::CameTwice,
             DELAY_LONG => Held::Long,
             us => Held::For(Waited {
@@ -267,6 +267,9 @@ impl Transport {
                 },
             );
             self.pool.truncate(POOL_MAX);
+            if ack.delay_us == DELAY_OVERRUN {
+                session.ordered.on_overrun(now, &session.rtt);
+            }
         } else {
             let cumulative = expand(ack.cumulative, session.bulk.base());
             let (sends, pending) = (&mut self.sends, &mut session.pending_sends);

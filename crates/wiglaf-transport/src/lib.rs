@@ -21,6 +21,7 @@ mod incoming;
 mod late_ack;
 pub mod limits;
 mod outgoing;
+mod overrun;
 mod preference;
 mod receive_window;
 mod rendezvous;

@@ -1,9 +1,9 @@
 //! What goes out: which session, which lane, which bytes.
 
 use wiglaf_wire::{
-    Ack, BITMAP_WORDS_MAX, Batch, Crc32c, DELAY_LONG, DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN,
-    Header, Kind, NUMBER_BITS, RECORD_PREFIX_LEN, Record, SEGMENT_PREFIX_LEN, Segment, Transfer,
-    lane, seal, seal_summed,
+    Ack, BITMAP_WORDS_MAX, Batch, Crc32c, DELAY_LONG, DELAY_OVERRUN, DELAY_TWICE, DELAY_UNKNOWN,
+    HEADER_LEN, Header, Kind, NUMBER_BITS, RECORD_PREFIX_LEN, Record, SEGMENT_PREFIX_LEN, Segment,
+    Transfer, lane, seal, seal_summed,
 };
 
 use crate::limits::{BURST_GAP, BURST_MIN, CLOCK_TOLD_AFTER, CLOCK_TOLD_FIRST, LATENCY_TRAINS_MAX};
@@ -448,7 +448,8 @@ impl Session {
     ) {
         self.used = true;
         self.credit_told = self.credit_to_tell();
-        if !self.ordered_in.has_gap() {
+        // What a header does not say is still owed.
+        if !self.ordered_in.has_gap() && !self.ordered_debt.overrun {
             self.ordered_debt.clear();
         }
         header.kind = kind;
@@ -485,17 +486,18 @@ impl Session {
             let is_in_header = lane == lane::ORDERED
                 && body_len > 0
                 && debt.packets < CLOCK_TOLD_AFTER
+                && !debt.overrun
                 && !window.has_gap();
             if !is_first && (!owed || is_in_header) {
                 continue;
             }
             let mut bitmap = [0; 8 * BITMAP_WORDS_MAX];
             let bitmap_len = window.bitmap(&mut bitmap);
-            let delay_us = held_us(debt, now);
+            let delay_us = if debt.overrun { DELAY_OVERRUN } else { held_us(debt, now) };
             let record = Record::Ack(Ack {
                 lane,
                 delay_us,
-                is_exact: debt.is_exact && delay_us < DELAY_LONG,
+                is_exact: debt.is_exact && delay_us < DELAY_OVERRUN,
                 //= docs/protocol.md#41-congestion
                 //# An ACK record MUST tell, as `sent at`, the low 32 bits of its sender's clock in microseconds.
                 sent_at_us: micros(now),
@@ -552,12 +554,12 @@ pub(crate) fn tapered_part(waiting: usize, max: usize) -> usize {
 fn held_us(debt: &AckDebt, now: Instant) -> u16 {
     //= docs/protocol.md#4-acknowledgement
     //# An acknowledgement that may have been told before MUST say that its delay is unknown, and MUST NOT give a sample of the round trip.
-    if debt.packets == 0 {
+    if debt.packets == 0 || debt.overrun {
         return DELAY_UNKNOWN;
     }
     if debt.twice {
         return DELAY_TWICE;
     }
-    let us = u16::try_from((now - debt.newest_after).as_micros());
-    us.map_or(DELAY_LONG, |us| us.min(DELAY_LONG))
+    let us = u16::try_from((now - debt.newest_after).as_micros()).ok();
+    us.filter(|us| *us < DELAY_OVERRUN).unwrap_or(DELAY_LONG)
 }

@@ -504,6 +504,17 @@ impl<T> SendLane<T> {
         true
     }
 
+    /// The peer has dropped frames for want of room.
+    pub(crate) fn on_overrun(&mut self, now: Instant, rtt: &Rtt) {
+        //= docs/protocol.md#4-acknowledgement
+        //# A sender MUST take for lost what an acknowledgement with the delay 65,532 us does not acknowledge and that went more than a round trip before.
+        let way = rtt.reordering_timeout();
+        self.lose(|packet| packet.sent_at + way <= now);
+        // It listens again.
+        (self.probes, self.probed, self.doubted) = (0, None, false);
+        self.progress_at = self.progress_at.max(now);
+    }
+
     /// Takes all packets for lost that others have overtaken long enough ago.
     fn lose_late(&mut self, now: Instant, rtt: &Rtt) {
         let (limit, late) = (self.newest_acked, rtt.reordering_timeout());

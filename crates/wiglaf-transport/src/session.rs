@@ -67,6 +67,8 @@ pub(crate) struct AckDebt {
     pub(crate) due_at: Option<Instant>,
     /// To be sent at the next opportunity.
     pub(crate) now: bool,
+    /// Frames were dropped for want of room.
+    pub(crate) overrun: bool,
     /// When a duplicate called for an answer at once.
     pub(crate) repeated_at: Option<Instant>,
     /// The newest packet came after this: when the endpoint had looked before.
@@ -90,6 +92,7 @@ impl AckDebt {
         self.twice = false;
         self.due_at = None;
         self.now = false;
+        self.overrun = false;
     }
 }
 

@@ -13,6 +13,7 @@ use crate::credit::charge;
 use crate::encryption::Encryption;
 use crate::late_ack::LateAck;
 use crate::limits::{EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX};
+use crate::overrun::Overrun;
 use crate::rendezvous::{PendingPull, PendingSend};
 use crate::session::{Body, Session, State};
 use crate::slab::Slab;
@@ -141,6 +142,7 @@ pub struct Transport {
     pub(crate) arrived_at: Option<Instant>,
     /// What a header acknowledged and has not been taken yet.
     pub(crate) late_ack: Option<LateAck>,
+    pub(crate) overrun: Overrun,
     /// Messages that have two ways go eagerly; and whose turn it is.
     pub(crate) prefers_eager: bool,
     pub(crate) turns: u8,
@@ -184,6 +186,7 @@ impl Transport {
             looked_before_at: Instant::ZERO,
             arrived_at: None,
             late_ack: None,
+            overrun: Overrun::default(),
             prefers_eager: false,
             turns: 0,
         }

@@ -25,6 +25,10 @@ pub const DELAY_TWICE: u16 = u16::MAX - 1;
 /// The longest delay of an acknowledgement that can be said: it was so long, or longer.
 pub const DELAY_LONG: u16 = u16::MAX - 2;
 
+/// Ack delay of an acknowledgement by who has dropped frames for want of room: it is not known, and
+/// what is not acknowledged did not arrive.
+pub const DELAY_OVERRUN: u16 = u16::MAX - 3;
+
 /// How many bits of a datagram's number travel.
 pub const NUMBER_BITS: u32 = 40;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wiglaf_transport::limits::ACK_DELAY_MAX;
 use wiglaf_transport::{Gone, PeerId, SendError};
-use wiglaf_wire::Kind;
+use wiglaf_wire::{Epoch, Kind};
 
 use crate::net::{LONG, Net, address, announced, header_of, messages_of, pull_announced, pull_in};
 use crate::unasked::with_wide_windows;
@@ -191,4 +191,71 @@ fn a_peer_that_has_not_started_yet_is_waited_for() {
     let a = &mut net.sides[0];
     a.transport.handle_unreachable(net.now, address(1), Some(&refused[0]), &mut a.app);
     assert_eq!(a.app.gone, [Gone::Unreachable]);
+}
+
+/// Its buffer was full of another's frames: all of the last three messages are dropped, and all probes
+/// for them, until it looks again.
+#[test]
+fn what_an_overrun_receiver_did_not_take_goes_again_at_once() {
+    for silent_ms in [2, 30, 1000] {
+        let mut net = Net::new();
+        for tag in 0..8 {
+            net.exchange(tag, Duration::from_micros(10));
+        }
+        net.settle();
+        let began = net.now;
+        for tag in 97..100 {
+            net.send(0, tag, 1400).unwrap();
+        }
+        while net.now.since(began) < Duration::from_millis(silent_ms) {
+            let _ = net.outgoing(0); // lost
+            net.advance(Duration::from_micros(100));
+        }
+        let _ = net.outgoing(0);
+        net.now = net.now + Duration::from_micros(50); // it went a round trip ago
+        net.sides[1].transport.overrun();
+        net.sides[1].transport.tell_of_overrun(net.now);
+        let told = net.outgoing(1);
+        net.deliver(0, &told);
+        let again = net.outgoing(0);
+        net.deliver(1, &again);
+        assert_eq!(net.sides[1].app.tags[8..], [97, 98, 99], "{silent_ms} ms");
+    }
+}
+
+/// What has just been sent may be there yet.
+#[test]
+fn what_went_less_than_a_round_trip_ago_does_not_go_again() {
+    let mut net = Net::new();
+    for tag in 0..8 {
+        net.exchange(tag, Duration::from_micros(10));
+    }
+    net.settle();
+    net.send(0, 9, 8).unwrap();
+    let _ = net.outgoing(0);
+    net.sides[1].transport.overrun();
+    net.sides[1].transport.tell_of_overrun(net.now);
+    let told = net.outgoing(1);
+    net.deliver(0, &told);
+    assert_eq!(net.outgoing(0).len(), 0);
+}
+
+#[test]
+fn who_has_lost_frames_tells_all_whom_it_has_heard() {
+    let mut net = Net::new();
+    net.exchange(0, Duration::from_micros(10));
+    net.settle();
+    let tell = |net: &mut Net| {
+        let side = &mut net.sides[1];
+        side.transport.overrun();
+        side.transport.tell_of_overrun(net.now);
+        net.outgoing(1).iter().map(|d| header_of(d).kind).collect::<Vec<_>>()
+    };
+    // Not heard yet: nothing can be said to it.
+    net.sides[1].transport.connect("10.0.0.9:7000".parse().unwrap(), Epoch(99), 0);
+    assert_eq!(tell(&mut net), [Kind::Control]);
+    assert_eq!(tell(&mut net), [], "not again at once");
+    net.now = net.now + Duration::from_millis(1);
+    net.sides[1].transport.tell_of_overrun(net.now);
+    assert_eq!(net.outgoing(1).len(), 1, "what was not told then is told now");
 }
