@@ -24,6 +24,8 @@ pub enum MeasuringProgram {
     Pingpong,
     /// Any number of ranks in a circle.
     Ring,
+    /// Everybody sends to rank 0, which is away meanwhile.
+    Backlog,
     /// Two ranks, windows of messages.
     Stream,
     /// Two ranks, messages after silence.
@@ -45,6 +47,7 @@ impl MeasuringProgram {
         match self {
             Self::Pingpong => "pingpong",
             Self::Ring => "ring",
+            Self::Backlog => "backlog",
             Self::Stream => "stream",
             Self::Soak => "soak",
             Self::Flow => "flow",
@@ -59,6 +62,7 @@ impl MeasuringProgram {
         match self {
             Self::Pingpong => include_str!("../mpi/pingpong.c"),
             Self::Ring => include_str!("../mpi/ring.c"),
+            Self::Backlog => include_str!("../mpi/backlog.c"),
             Self::Stream => include_str!("../mpi/stream.c"),
             Self::Soak => include_str!("../mpi/soak.c"),
             Self::Flow => include_str!("../mpi/flow.c"),

@@ -18,6 +18,7 @@
 
 pub mod active;
 pub mod applications;
+pub mod backlog;
 pub mod bandwidth;
 pub mod compile;
 pub mod contender;

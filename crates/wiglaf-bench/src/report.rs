@@ -1,5 +1,6 @@
 //! From measurements to what people read: JSON files, tables, pictures.
 
+mod backlog;
 mod board;
 mod files;
 mod json;
@@ -18,6 +19,7 @@ use crate::error::{Result, file_error};
 use crate::outcome::Outcome;
 use crate::{bandwidth, pingpong};
 
+pub use backlog::backlog_table;
 pub use board::{figures_markdown, figures_table, outcome_markdown, outcome_table};
 pub use files::{files_markdown, files_table};
 pub use json::{read, write};

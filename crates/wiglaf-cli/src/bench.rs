@@ -1,6 +1,7 @@
 //! `wiglaf bench`.
 
 mod all;
+mod backlog;
 mod files;
 mod hostile;
 pub(crate) mod interrupt;
@@ -51,6 +52,7 @@ Examples:
   wiglaf bench idle                      what waiting for long costs
   wiglaf bench memory                    of peers, and of unexpected messages
   wiglaf bench ring --ranks 4 --nodes 4  ranks that share cores
+  wiglaf bench backlog                   messages to a receiver that was away
   wiglaf bench hostile                   a stream under a stranger's flood
   wiglaf bench all --minutes 20          everything, and a table of all figures
   wiglaf bench applications              whole programs, serial, TCP, Wiglaf
@@ -96,6 +98,8 @@ enum What {
     Memory(set::MemoryArgs),
     /// Ranks in a circle: what becomes of a transport when ranks share cores
     Ring(RingArgs),
+    /// Thousands of messages to a receiver that was away while they were sent
+    Backlog(backlog::Args),
     /// A stream while a stranger on the network floods its receiver
     Hostile(hostile::Args),
     /// The whole set, within a given time
@@ -344,6 +348,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         What::Idle(args) => set::idle(args, global)?,
         What::Memory(args) => set::memory(args, global)?,
         What::Ring(args) => run_ring(args, global)?,
+        What::Backlog(args) => backlog::run(args, global)?,
         What::Hostile(args) => hostile::run(args, global)?,
         What::All(args) => all::run(args, global)?,
         What::Applications(args) => run_applications(args, global)?,

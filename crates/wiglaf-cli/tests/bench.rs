@@ -103,6 +103,29 @@ fn without_offloads_nodes_send_single_frames_and_have_them_back_afterwards() {
 }
 
 #[test]
+fn a_backlog_is_measured_beside_the_rivals() {
+    if !has_openmpi() {
+        return;
+    }
+    let Some(site) = Site::up(&[]) else { return };
+    let args = ["bench", "backlog", "--messages", "100", "--quick", "--repeats", "1"];
+    let said = site.wiglaf(&[&args[..], &["--output", "out"]].concat()).expect_success();
+    assert!(said.stdout.contains("as they come"), "{said:?}");
+    let report = report(&site, "backlog.json");
+    assert_eq!((&report["ranks"], &report["away_ms"]), (&4.into(), &20.into()));
+    let loads = report["loads"].as_array().unwrap();
+    assert_eq!(loads.len(), 1, "{report}");
+    let here = names(&loads[0]["until_all"], "transport");
+    for transport in ["wiglaf", "tcp"] {
+        assert!(here.iter().any(|t| t == transport), "{transport}: {}", report["absent"]);
+    }
+    for until_all in loads[0]["until_all"].as_array().unwrap() {
+        let median = until_all["round_p50_us"][0].as_f64().unwrap();
+        assert!(median > 0.0 && until_all["max_us"].as_f64().unwrap() >= median, "{until_all}");
+    }
+}
+
+#[test]
 fn streams_are_measured_both_ways() {
     if !has_openmpi() {
         return;

@@ -318,7 +318,7 @@ impl Endpoint {
                 transport.handle_train(now, (train.from, path), datagrams, train.waited, books);
             });
             if link.was_overrun() {
-                transport.overrun();
+                transport.overrun(path);
             }
             if let Err(why) = received {
                 failed = Some((path, why));
@@ -354,7 +354,6 @@ impl Endpoint {
         }
         let now = arrived_at.unwrap_or_else(|| tick(clock));
         self.transport.looked(now);
-        self.transport.tell_of_overrun(now);
         if self.watch.is_due(now) {
             self.show(now);
         }

@@ -107,7 +107,7 @@ pub(crate) struct Lists<T> {
     /// What is in no chain.
     loose: Ends,
     loose_len: usize,
-    /// Bits that hashes leave out.
+    /// Bits that hashes leave out, until there are none.
     ignored: u64,
 }
 
@@ -294,7 +294,7 @@ impl<T: Item> Lists<T> {
             None => self.ends_mut(chain).last = sides.prev,
         }
         if self.all.first == NONE {
-            self.chained = false;
+            (self.chained, self.ignored) = (false, 0);
         }
     }
 
@@ -452,6 +452,19 @@ mod tests {
 
     fn is_match(of: Option<Key>, ignored: u64, key: Key) -> bool {
         of.is_none_or(|of| of.peer == key.peer && (of.tag ^ key.tag) & !ignored == 0)
+    }
+
+    #[test]
+    fn what_is_ignored_counts_until_the_lists_are_empty() {
+        let mut lists = Lists::default();
+        for ignored in [0, u64::MAX, 0] {
+            let key = Some(Key { peer: PeerId(0), class: Class::Tagged, tag: 1 });
+            let at = lists.push(Numbered { number: 0, key, ignored, links: Links::default() });
+            lists.chain_all(ignored);
+            assert!(lists.is_chained_for(ignored));
+            assert_eq!(lists.is_chained_for(1), ignored != 0);
+            lists.take(at);
+        }
     }
 
     proptest! {

@@ -38,7 +38,7 @@ impl Item for Waiting {
     }
 
     fn ignored(&self) -> u64 {
-        self.posted.op.ignore
+        ignored(&self.posted.op)
     }
 
     fn links(&self) -> &Links {
@@ -175,6 +175,12 @@ fn key_of(op: &RecvOp) -> Option<Key> {
     Some(Key { peer: op.from?, class: op.class, tag: op.tag })
 }
 
+/// Bits of the tag that it does not look at, where it looks at the tag.
+#[inline]
+fn ignored(op: &RecvOp) -> u64 {
+    if op.class == Class::Untagged { 0 } else { op.ignore }
+}
+
 /// What a receive or a peek looks for.
 fn matches(op: &RecvOp, peer: PeerId, envelope: &Envelope) -> bool {
     is_match(op, peer, envelope.class, envelope.tag)
@@ -206,7 +212,7 @@ impl Matching {
         let waiting = Waiting { posted, number: self.posts, links: Links::default() };
         self.posted.push(waiting);
         if posted.op.from.is_some() && self.posted.loose_len() > FEW {
-            self.posted.chain_all(posted.op.ignore);
+            self.posted.chain_all(ignored(&posted.op));
         }
     }
 
@@ -226,11 +232,11 @@ impl Matching {
         let is_for_it = |(_, w): &(u32, &Waiting)| matches(&w.posted.op, peer, envelope);
         let key = Key { peer, class: envelope.class, tag: envelope.tag };
         let chained = self.posted.iter_chain(key).find(is_for_it);
-        let loose = self.posted.iter_loose().find(is_for_it);
-        let (at, waiting) = match (chained, loose) {
-            (Some(chained), Some(loose)) if loose.1.number < chained.1.number => loose,
-            (chained, loose) => chained.or(loose)?,
-        };
+        // In their order: what was posted later than that is not looked at.
+        let before = chained.map_or(u64::MAX, |(_, waiting)| waiting.number);
+        let loose = self.posted.iter_loose().take_while(|(_, w)| w.number < before);
+        let loose = loose.into_iter().find(is_for_it);
+        let (at, waiting) = loose.or(chained)?;
         Some((at, &waiting.posted))
     }
 
@@ -264,12 +270,12 @@ impl Matching {
             return self.unexpected.iter().find(is_for_it).map(|(at, _)| at);
         };
         // Receives that ignore what others do not are few, and one of the first is mostly theirs.
-        if !self.unexpected.is_chained_for(op.ignore)
+        if !self.unexpected.is_chained_for(ignored(op))
             && let Some((at, _)) = self.unexpected.iter().take(FEW).find(is_for_it)
         {
             return Some(at);
         }
-        self.unexpected.chain_all(op.ignore);
+        self.unexpected.chain_all(ignored(op));
         self.unexpected.iter_chain(key).find(is_for_it).map(|(at, _)| at)
     }
 
@@ -317,7 +323,9 @@ impl Matching {
         let picked = self.unexpected.iter().filter(|(_, message)| pick(message));
         let picked: Vec<u32> = picked.map(|(at, _)| at).collect();
         let take = |at: u32| Some((at, self.unexpected.take(at)?));
-        picked.into_iter().filter_map(take).collect()
+        let picked = picked.into_iter().filter_map(take).collect();
+        self.shrink();
+        picked
     }
 
     /// Sets the message that `op` would receive aside under its context.

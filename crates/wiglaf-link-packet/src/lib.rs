@@ -74,8 +74,10 @@ pub struct PacketLink {
     frame: Vec<u8>,
     malformed: u64,
     lost: u64,
-    /// How many overflows there were when it was asked last.
+    /// How many overflows there were when that was told.
     overflows_told: u64,
+    /// The last poll has looked at everything, and left nothing there.
+    is_quiet: bool,
 }
 
 /// What went wrong on the way to a packet link.
@@ -212,6 +214,7 @@ impl PacketLink {
             malformed: 0,
             lost: 0,
             overflows_told: 0,
+            is_quiet: false,
         })
     }
 
@@ -428,16 +431,18 @@ impl Link for PacketLink {
                 Some(train) => deliver(&train),
                 None => *malformed += 1,
             });
+        let (mut looked, mut left) = (0, !self.ring.is_drained());
         if self.bulk_poll.is_due(count == BATCH_MAX) {
             let found = self.bulk.recv(deliver)?;
             self.bulk_poll.found(found);
-            count += found;
+            (looked, left, count) = (looked + 1, left || found > 0, count + found);
         }
         if self.plain_poll.is_due(false) {
             let found = self.plain.recv(deliver)?;
             self.plain_poll.found(found);
-            count += found;
+            (looked, left, count) = (looked + 1, left || found > 0, count + found);
         }
+        self.is_quiet = looked == 2 && !left;
         Ok(count)
     }
 
@@ -459,11 +464,17 @@ impl Link for PacketLink {
     }
 
     fn was_overrun(&mut self) -> bool {
-        if !self.ring.is_drained() {
+        let overflows = self.overflows();
+        if overflows == self.overflows_told {
             return false;
         }
-        let overflows = self.overflows();
-        std::mem::replace(&mut self.overflows_told, overflows) != overflows
+        if !self.is_quiet {
+            self.bulk_poll.look_next();
+            self.plain_poll.look_next();
+            return false;
+        }
+        self.overflows_told = overflows;
+        true
     }
 
     fn wait_fds(&self) -> Vec<RawFd> {

@@ -30,7 +30,7 @@ const PLACE_LEN: usize = (PLACE_HEADERS_LEN + FRAME_LEN_MAX).next_multiple_of(PA
 /// The kernel takes a power of two of pages for each block: this many places leave one of 256 pages unused.
 const BLOCK_PLACES: usize = 15;
 const BLOCK_LEN: usize = BLOCK_PLACES * PLACE_LEN;
-/// As few as keep the ring in the caches and its pages in the TLB: trains of 16 to 128 KiB take a tenth
+/// As few as keep the ring in the caches and its pages in the TLB: trains of 24 KiB and more take a tenth
 /// less time than in 17. What finds no room is asked for again at once (docs/adr/0036).
 const BLOCK_COUNT: usize = 4;
 
@@ -279,7 +279,8 @@ impl Ring {
         self.truncated
     }
 
-    /// Frames that found the ring full or stuck, as far as a later one or [`Ring::mend`] has told of them.
+    /// Frames that found the ring full or stuck, as far as who took a whole ring of frames, a later frame or
+    /// [`Ring::mend`] has found out.
     pub(crate) fn overflows(&self) -> u64 {
         self.overflows
     }

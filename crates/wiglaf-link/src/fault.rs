@@ -197,6 +197,10 @@ impl<L: Link> Link for Fault<L> {
         self.inner.drops()
     }
 
+    fn was_overrun(&mut self) -> bool {
+        self.inner.was_overrun()
+    }
+
     fn wait_fds(&self) -> Vec<RawFd> {
         self.inner.wait_fds()
     }

@@ -148,6 +148,10 @@ impl<L: Link, W: Write + Send> Link for Pcap<L, W> {
         self.inner.drops()
     }
 
+    fn was_overrun(&mut self) -> bool {
+        self.inner.was_overrun()
+    }
+
     fn wait_fds(&self) -> Vec<RawFd> {
         self.inner.wait_fds()
     }

@@ -267,8 +267,9 @@ impl Transport {
                 },
             );
             self.pool.truncate(POOL_MAX);
-            if ack.delay_us == DELAY_OVERRUN {
-                session.ordered.on_overrun(now, &session.rtt);
+            // In a header, which names no gaps, it would speak of what lies behind one, too.
+            if ack.delay_us == DELAY_OVERRUN && back.is_clocked {
+                session.ordered.on_overrun(now, now.before(back.lasted), &session.rtt);
             }
         } else {
             let cumulative = expand(ack.cumulative, session.bulk.base());

@@ -20,37 +20,41 @@ const TELL_EVERY_PER_PEER: Duration = Duration::from_micros(50);
 /// What peers are to be told of.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Overrun {
-    is_owed: bool,
+    /// The paths whose peers are to be told, by bits.
+    owed: u32,
     told_at: Option<Instant>,
 }
 
 impl Transport {
-    /// Frames for this endpoint were dropped on their way to it for want of room, nobody knows whose,
-    /// and all that were there before have been handed over.
-    pub fn overrun(&mut self) {
-        self.overrun.is_owed = true;
+    /// Frames for this endpoint were dropped on their way to it by `path` for want of room, nobody knows
+    /// whose, and all that came by it before have been handed over. [`Transport::handle_timeout`] tells
+    /// the peers.
+    pub fn overrun(&mut self, path: usize) {
+        self.overrun.owed |= 1 << path;
     }
 
-    /// Tells peers of it, as soon as it may be.
+    /// When peers may be told of it.
     #[inline]
-    pub fn tell_of_overrun(&mut self, now: Instant) {
-        if self.overrun.is_owed {
-            self.tell_all(now);
-        }
+    pub(crate) fn overrun_due_at(&self) -> Option<Instant> {
+        (self.overrun.owed != 0).then(|| self.next_tell_at())
     }
 
     #[cold]
-    fn tell_all(&mut self, now: Instant) {
+    fn next_tell_at(&self) -> Instant {
         let pause = TELL_EVERY.max(TELL_EVERY_PER_PEER * self.sessions.len() as u32);
-        if self.overrun.told_at.is_some_and(|at| now.since(at) < pause) {
-            return;
-        }
-        self.overrun = Overrun { is_owed: false, told_at: Some(now) };
+        self.overrun.told_at.map_or(Instant::ZERO, |at| at + pause)
+    }
+
+    /// Tells peers of it.
+    #[cold]
+    pub(crate) fn tell_of_overrun(&mut self, now: Instant) {
+        let paths = std::mem::take(&mut self.overrun.owed);
+        self.overrun.told_at = Some(now);
         //= docs/protocol.md#4-acknowledgement
         //# An endpoint that learns that its link has dropped frames for want of room MUST acknowledge to all peers that it has heard, with the delay 65,532 us, when it has taken what did arrive.
         for index in 0..self.sessions.len() as u32 {
             let session = &mut self.sessions[index as usize];
-            if session.state == State::Open && session.heard {
+            if session.state == State::Open && session.heard && paths & 1 << session.path != 0 {
                 (session.ordered_debt.now, session.ordered_debt.overrun) = (true, true);
                 self.wake(index);
             }

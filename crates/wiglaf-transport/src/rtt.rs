@@ -130,6 +130,15 @@ impl Rtt {
         base.saturating_mul(1 << backoff.min(16)).min(PTO_MAX)
     }
 
+    /// So long after it was sent a packet has arrived, if it has found room: the smoothed time, which
+    /// has the peer's absence in it, says nothing about that.
+    pub(crate) fn arrival_timeout(&self) -> Duration {
+        match self.way_ns {
+            0 => self.reordering_timeout().min(RTT_INITIAL),
+            ns => Duration::from_nanos(2 * u64::from(ns)).max(PTO_MIN),
+        }
+    }
+
     /// How long a packet may be late behind one that was sent after it (RFC 8985, section 6.2).
     pub(crate) fn reordering_timeout(&self) -> Duration {
         self.smoothed() * 5 / 4

@@ -1,6 +1,8 @@
 //! The sending half of a lane: what is in flight, what is lost, how much more
 //! may go (docs/protocol.md, section 4; RFC 8985 and RFC 9002 for the method).
 
+mod overrun;
+
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -56,6 +58,9 @@ pub(crate) struct SendLane<T> {
     probes: u32,
     /// The answer to a probe was taken for another's, and there was no sample since.
     doubted: bool,
+    /// When the peer said that it had dropped what it does not acknowledge; zero: it has not, or all of
+    /// that has been dealt with.
+    overrun_at: Instant,
     /// The packet that was probed for and is not acknowledged, and when it was sent before that.
     probed: Option<(u64, Instant)>,
     /// A probe is due, whatever the congestion window says.
@@ -114,6 +119,7 @@ impl<T> SendLane<T> {
             recovery_end: 0,
             probes: 0,
             doubted: false,
+            overrun_at: Instant::ZERO,
             probed: None,
             probe_due: false,
             progress_at: Instant::ZERO,
@@ -451,6 +457,7 @@ impl<T> SendLane<T> {
             Some(packet) => packet.sent_at + rtt.reordering_timeout(),
             None => self.progress_at + rtt.probe_timeout(self.probes),
         };
+        let at = self.overrun_timeout(rtt).map_or(at, |overrun| overrun.min(at));
         Some(self.paced_until.map_or(at, |paced| paced.min(at)))
     }
 
@@ -475,6 +482,11 @@ impl<T> SendLane<T> {
     /// packet shall go again, as the acknowledgement that it draws tells about all the others.
     pub(crate) fn on_timeout(&mut self, now: Instant, rtt: &Rtt) -> bool {
         self.paced_until = self.paced_until.filter(|at| *at > now);
+        if self.overrun_timeout(rtt).is_some_and(|at| at <= now) {
+            let said_at = std::mem::replace(&mut self.overrun_at, Instant::ZERO);
+            self.lose_dropped(now, said_at);
+            return false;
+        }
         let Some(front) = self.packets.front() else { return false };
         if let Some(packet) = self.oldest_overtaken() {
             if packet.sent_at + rtt.reordering_timeout() <= now {
@@ -502,17 +514,6 @@ impl<T> SendLane<T> {
             self.lost.push_front(base);
         }
         true
-    }
-
-    /// The peer has dropped frames for want of room.
-    pub(crate) fn on_overrun(&mut self, now: Instant, rtt: &Rtt) {
-        //= docs/protocol.md#4-acknowledgement
-        //# A sender MUST take for lost what an acknowledgement with the delay 65,532 us does not acknowledge and that went more than a round trip before.
-        let way = rtt.reordering_timeout();
-        self.lose(|packet| packet.sent_at + way <= now);
-        // It listens again.
-        (self.probes, self.probed, self.doubted) = (0, None, false);
-        self.progress_at = self.progress_at.max(now);
     }
 
     /// Takes all packets for lost that others have overtaken long enough ago.

@@ -58,12 +58,19 @@ impl Transport {
     /// When to call [`Transport::handle_timeout`] at the latest.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.peek().map(|timer| timer.at)
+        let timer = self.timers.peek().map(|timer| timer.at);
+        match self.overrun_due_at() {
+            Some(due) => Some(timer.map_or(due, |at| at.min(due))),
+            None => timer,
+        }
     }
 
     /// Acts on every deadline that has passed.
     pub fn handle_timeout(&mut self, now: Instant, sink: &mut dyn Sink) {
         self.settle(sink);
+        if self.overrun_due_at().is_some_and(|due| due <= now) {
+            self.tell_of_overrun(now);
+        }
         while self.timers.peek().is_some_and(|timer| timer.at <= now) {
             let Some(Timer { at, index }) = self.timers.pop() else { return };
             let session = &mut self.sessions[index as usize];

@@ -203,7 +203,7 @@ impl Transport {
         write!(out, "{:?} {:?} {:?} ", self.config.epoch, self.sessions, self.sends)?;
         write!(out, "{:?} {:?} {:?} ", self.pulls, self.ready, self.timers)?;
         write!(out, "{:?} {:?} ", self.looked_at, self.looked_before_at)?;
-        write!(out, "{:?} {:?} ", self.late_ack, self.credit_growth)?;
+        write!(out, "{:?} {:?} {:?} ", self.late_ack, self.credit_growth, self.overrun)?;
         write!(out, "{:?} {:?}", self.prefers_eager, self.turns)
     }
 

@@ -162,7 +162,7 @@ fn floor_words(floor: &Floor) -> String {
     format!("bare link {}{place}: {}", floor.link, parts.join("; "))
 }
 
-fn push_absent(text: &mut String, absent: &[Absent]) {
+pub(super) fn push_absent(text: &mut String, absent: &[Absent]) {
     for one in absent {
         text.push_str(&fold(&one.to_string()));
         text.push('\n');

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use wiglaf_transport::limits::ACK_DELAY_MAX;
+use wiglaf_transport::limits::{ACK_DELAY_MAX, PTO_MIN};
 use wiglaf_transport::{Gone, PeerId, SendError};
-use wiglaf_wire::{Epoch, Kind};
+use wiglaf_wire::{DELAY_OVERRUN, Epoch, Kind, Record};
 
-use crate::net::{LONG, Net, address, announced, header_of, messages_of, pull_announced, pull_in};
+use crate::net::{
+    LONG, Net, address, announced, header_of, messages_of, pull_announced, pull_in, records_of,
+};
 use crate::unasked::with_wide_windows;
 
 #[test]
@@ -193,6 +195,14 @@ fn a_peer_that_has_not_started_yet_is_waited_for() {
     assert_eq!(a.app.gone, [Gone::Unreachable]);
 }
 
+/// All that `b` says when it has dropped frames.
+fn overrun(net: &mut Net) -> Vec<Vec<u8>> {
+    let b = &mut net.sides[1];
+    b.transport.overrun(0);
+    b.transport.handle_timeout(net.now, &mut b.app);
+    net.outgoing(1)
+}
+
 /// Its buffer was full of another's frames: all of the last three messages are dropped, and all probes
 /// for them, until it looks again.
 #[test]
@@ -212,15 +222,46 @@ fn what_an_overrun_receiver_did_not_take_goes_again_at_once() {
             net.advance(Duration::from_micros(100));
         }
         let _ = net.outgoing(0);
-        net.now = net.now + Duration::from_micros(50); // it went a round trip ago
-        net.sides[1].transport.overrun();
-        net.sides[1].transport.tell_of_overrun(net.now);
-        let told = net.outgoing(1);
+        net.now = net.now + PTO_MIN; // it went a round trip ago
+        let told = overrun(&mut net);
         net.deliver(0, &told);
         let again = net.outgoing(0);
         net.deliver(1, &again);
         assert_eq!(net.sides[1].app.tags[8..], [97, 98, 99], "{silent_ms} ms");
     }
+}
+
+/// Who is away for 20 ms between any two looks has a smoothed round trip of that.
+#[test]
+fn the_absence_of_an_overrun_receiver_is_not_waited_for() {
+    let mut net = Net::new();
+    net.exchange(0, Duration::from_micros(10));
+    for tag in 1..20 {
+        net.send(0, tag, 8).unwrap();
+        let out = net.outgoing(0);
+        net.now = net.now + Duration::from_millis(20);
+        net.deliver(1, &out);
+        let told = net.outgoing(1);
+        net.deliver(0, &told);
+        net.advance(ACK_DELAY_MAX);
+        net.settle();
+    }
+    let smoothed = net.sides[0].transport.peer(net.sides[0].peer).unwrap().rtt;
+    assert!(smoothed > Duration::from_millis(5), "{smoothed:?}");
+    net.send(0, 99, 8).unwrap();
+    let _ = net.outgoing(0); // dropped
+    net.now = net.now + PTO_MIN;
+    net.send(0, 100, 1400).unwrap();
+    let _ = net.outgoing(0); // perhaps not there yet
+    let told = overrun(&mut net);
+    net.deliver(0, &told);
+    let again = net.outgoing(0);
+    net.deliver(1, &again);
+    assert_eq!(net.sides[1].app.tags.last(), Some(&99));
+    net.advance(PTO_MIN);
+    let again = net.outgoing(0);
+    net.deliver(1, &again);
+    assert_eq!(net.sides[1].app.tags.last(), Some(&100), "a round trip later");
 }
 
 /// What has just been sent may be there yet.
@@ -233,9 +274,7 @@ fn what_went_less_than_a_round_trip_ago_does_not_go_again() {
     net.settle();
     net.send(0, 9, 8).unwrap();
     let _ = net.outgoing(0);
-    net.sides[1].transport.overrun();
-    net.sides[1].transport.tell_of_overrun(net.now);
-    let told = net.outgoing(1);
+    let told = overrun(&mut net);
     net.deliver(0, &told);
     assert_eq!(net.outgoing(0).len(), 0);
 }
@@ -245,17 +284,20 @@ fn who_has_lost_frames_tells_all_whom_it_has_heard() {
     let mut net = Net::new();
     net.exchange(0, Duration::from_micros(10));
     net.settle();
-    let tell = |net: &mut Net| {
-        let side = &mut net.sides[1];
-        side.transport.overrun();
-        side.transport.tell_of_overrun(net.now);
-        net.outgoing(1).iter().map(|d| header_of(d).kind).collect::<Vec<_>>()
-    };
+    /// How many of the datagrams tell of it.
+    fn telling(datagrams: &[Vec<u8>]) -> usize {
+        let tells = |record: &Record<'_>| matches!(record, Record::Ack(ack) if ack.delay_us == DELAY_OVERRUN);
+        datagrams.iter().filter(|d| records_of(d).iter().any(tells)).count()
+    }
     // Not heard yet: nothing can be said to it.
     net.sides[1].transport.connect("10.0.0.9:7000".parse().unwrap(), Epoch(99), 0);
-    assert_eq!(tell(&mut net), [Kind::Control]);
-    assert_eq!(tell(&mut net), [], "not again at once");
-    net.now = net.now + Duration::from_millis(1);
-    net.sides[1].transport.tell_of_overrun(net.now);
-    assert_eq!(net.outgoing(1).len(), 1, "what was not told then is told now");
+    assert_eq!(telling(&overrun(&mut net)), 1);
+    assert_eq!(telling(&overrun(&mut net)), 0, "not again at once");
+    let due = net.sides[1].transport.poll_timeout().expect("it is owed");
+    assert!(due.since(net.now) <= Duration::from_millis(1), "who sleeps is woken for it");
+    net.advance(Duration::from_millis(1));
+    assert_eq!(telling(&net.outgoing(1)), 1, "what was not told then is told now");
+    net.sides[1].transport.overrun(1);
+    net.advance(Duration::from_millis(1));
+    assert_eq!(telling(&net.outgoing(1)), 0, "nobody is reached by that path");
 }

@@ -1,0 +1,60 @@
+//! `wiglaf bench backlog`: what a receiver finds that was away while others sent.
+
+use std::time::Duration;
+
+use wiglaf_bench::{backlog, report};
+use wiglaf_cluster::Result;
+
+use super::launcher::Emulated;
+use super::nodes::Cluster;
+use super::{
+    Common, interrupt, make_folder, need_openmpi, node_count, plain, progress, rank_count,
+    work_folder,
+};
+use crate::args::Global;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    common: Common,
+
+    /// How many ranks: one receives from all others
+    #[arg(long, short = 'n', default_value_t = 4, value_parser = rank_count)]
+    ranks: usize,
+
+    /// How many nodes they are spread over
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = node_count)]
+    nodes: usize,
+
+    /// For how long it is away each time, in milliseconds
+    #[arg(long, default_value_t = 20, value_name = "MS")]
+    #[arg(value_parser = clap::value_parser!(u16).range(0..=900))]
+    away: u16,
+
+    /// Leave out what is more messages of each sender
+    #[arg(long, default_value_t = 4000, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(100..))]
+    messages: u32,
+}
+
+pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
+    let common = &args.common;
+    need_openmpi()?;
+    make_folder(&common.output)?;
+    let work = work_folder(&common.output)?;
+    let cluster = Cluster::find_or_start(global, &common.wish(args.nodes))?;
+    let launcher = Emulated::new(&cluster, args.nodes, args.ranks, common.link.into(), &work)?;
+    let mut plan = backlog::Plan::new(args.ranks, work.clone());
+    plan.rounds = common.rounds(plan.rounds, 2);
+    plan.away = Duration::from_millis(args.away.into());
+    plan.loads.retain(|load| load.count <= args.messages);
+    if common.quick {
+        plan.times = 5;
+    }
+    let measured = backlog::measure(&launcher, &plan, &mut progress);
+    interrupt::check()?;
+    let report = measured.map_err(plain)?;
+    let table = report::backlog_table(&report);
+    let files = common.write("backlog", &report, &table)?;
+    common.show(&report, &table, &files)
+}
