@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::Progress;
 use crate::compile::MeasuringProgram;
-use crate::contender::{Absent, CONTENDERS};
+use crate::contender::{Absent, CONTENDERS, nobody};
 use crate::error::{BenchError, Result};
 use crate::facts::Facts;
 use crate::interleave;
 use crate::launch::{self, Job, Launcher, Settings, Transport};
-use crate::stats::{Samples, median};
+use crate::stats::{Samples, median, ratio_of_rounds};
 
 /// Names the layout of the result.
 pub const SCHEMA: &str = "wiglaf-bench/backlog/1";
@@ -186,8 +186,7 @@ impl Measured {
         let ours = self.of(Transport::Wiglaf)?;
         let rivals = self.until_all.iter().filter(|u| u.transport != Transport::Wiglaf);
         let ratio = |rival: &UntilAll| {
-            let pairs = ours.round_p50_us.iter().zip(&rival.round_p50_us);
-            Some((rival.transport, median(&pairs.map(|(a, b)| a / b).collect::<Vec<_>>())?))
+            Some((rival.transport, ratio_of_rounds(&ours.round_p50_us, &rival.round_p50_us)?))
         };
         rivals.filter_map(ratio).max_by(|a, b| a.1.total_cmp(&b.1))
     }
@@ -254,9 +253,7 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
         measured.until_all.retain(|u| is_here(u.transport));
     }
     if contenders.is_empty() {
-        let reasons: Vec<_> =
-            absent.iter().map(|a| format!("{}: {}", a.transport.label(), a.reason)).collect();
-        return Err(BenchError::NoContender(reasons.join("; ")));
+        return Err(nobody(&absent));
     }
     Ok(Report {
         schema: SCHEMA.to_owned(),

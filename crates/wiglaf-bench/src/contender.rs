@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::BenchError;
 use crate::launch::{Settings, Transport};
 
 /// Who takes part in an MPI comparison, in the order of the tables.
@@ -62,6 +63,12 @@ pub struct Absent {
     pub transport: Transport,
     /// Why.
     pub reason: String,
+}
+
+/// When nobody is left: all that is known of why.
+pub(crate) fn nobody(absent: &[Absent]) -> BenchError {
+    let reasons = absent.iter().map(|a| format!("{}: {}", a.transport.label(), a.reason));
+    BenchError::NoContender(reasons.collect::<Vec<_>>().join("; "))
 }
 
 impl fmt::Display for Absent {

@@ -7,8 +7,8 @@ use std::process::Output;
 use std::time::Duration;
 
 use crate::Progress;
-use crate::contender::{Absent, evidence, talkative};
-use crate::error::{BenchError, Result};
+use crate::contender::{Absent, evidence, nobody, talkative};
+use crate::error::Result;
 use crate::launch::{self, Job, Launcher, Settings, Transport};
 
 /// For the first, short run: who needs longer is stuck.
@@ -52,9 +52,7 @@ impl Course<'_> {
             }
         }
         if admitted.is_empty() {
-            let reasons: Vec<_> =
-                absent.iter().map(|a| format!("{}: {}", a.transport.label(), a.reason)).collect();
-            return Err(BenchError::NoContender(reasons.join("; ")));
+            return Err(nobody(&absent));
         }
         Ok((admitted, absent))
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Progress;
 use crate::compile::MeasuringProgram;
-use crate::contender::{Absent, CONTENDERS};
+use crate::contender::{Absent, CONTENDERS, nobody};
 use crate::error::{BenchError, Result};
 use crate::facts::Facts;
 use crate::interleave;
@@ -166,9 +166,7 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
     let stayed = entries.into_iter().filter(|e| !gone(e.transport));
     let contenders: Vec<_> = stayed.filter_map(Entry::finish).collect();
     if contenders.is_empty() {
-        let reasons: Vec<_> =
-            absent.iter().map(|a| format!("{}: {}", a.transport.label(), a.reason)).collect();
-        return Err(BenchError::NoContender(reasons.join("; ")));
+        return Err(nobody(&absent));
     }
     Ok(Report {
         schema: SCHEMA.to_owned(),

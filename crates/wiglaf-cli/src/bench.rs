@@ -360,9 +360,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 
 fn run_pingpong(args: &PingpongArgs, global: &Global) -> Result<()> {
     let common = &args.common;
-    need_openmpi()?;
-    make_folder(&common.output)?;
-    let work = work_folder(&common.output)?;
+    let work = common.prepare()?;
     let wish = match args.same_node {
         true => Wish { free_cores: true, ..common.wish(1) },
         false => common.wish(args.nodes),
@@ -395,9 +393,7 @@ fn run_pingpong(args: &PingpongArgs, global: &Global) -> Result<()> {
 
 fn run_bandwidth(args: &BandwidthArgs, global: &Global) -> Result<()> {
     let common = &args.common;
-    need_openmpi()?;
-    make_folder(&common.output)?;
-    let work = work_folder(&common.output)?;
+    let work = common.prepare()?;
     let cluster = Cluster::find_or_start(global, &common.wish(args.nodes))?;
     let launcher = Emulated::new(&cluster, 2, 2, common.link.into(), &work)?;
     let _single = match args.single_frames {
@@ -434,9 +430,7 @@ fn choose(lens: &mut Vec<u64>, wanted: &[u64]) {
 
 fn run_ring(args: &RingArgs, global: &Global) -> Result<()> {
     let common = &args.common;
-    need_openmpi()?;
-    make_folder(&common.output)?;
-    let work = work_folder(&common.output)?;
+    let work = common.prepare()?;
     let cluster = Cluster::find_or_start(global, &common.wish(args.nodes))?;
     let launcher = Emulated::new(&cluster, args.nodes, args.ranks, common.link.into(), &work)?;
     let mut plan = ring::Plan::new(args.ranks, work.clone());
@@ -454,9 +448,7 @@ fn run_ring(args: &RingArgs, global: &Global) -> Result<()> {
 
 fn run_applications(args: &ApplicationsArgs, global: &Global) -> Result<()> {
     let common = &args.common;
-    need_openmpi()?;
-    make_folder(&common.output)?;
-    let work = work_folder(&common.output)?;
+    let work = common.prepare()?;
     let cluster = Cluster::find_or_start(global, &common.wish(args.ranks.max(2)))?;
     let launcher = Emulated::new(&cluster, args.ranks, args.ranks, common.link.into(), &work)?;
     let mut plan = applications::Plan::new(work.clone());

@@ -13,6 +13,8 @@ use std::mem;
 use wiglaf_transport::PeerId;
 use wiglaf_wire::Class;
 
+use crate::table::FIBONACCI;
+
 /// No place.
 const NONE: u32 = u32::MAX;
 /// So many are looked at one after the other.
@@ -56,10 +58,8 @@ impl Key {
     fn chain(&self, ignored: u64) -> usize {
         let tag = if self.class == Class::Untagged { 0 } else { self.tag & !ignored };
         let who = u64::from(self.peer.0) << 8 | self.class as u64;
-        // Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4), twice, as
-        // tags may differ in their upper bits alone.
-        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mixed = (tag.wrapping_mul(FACTOR).rotate_left(32) ^ who).wrapping_mul(FACTOR);
+        // Twice, as tags may differ in their upper bits alone.
+        let mixed = (tag.wrapping_mul(FIBONACCI).rotate_left(32) ^ who).wrapping_mul(FIBONACCI);
         (mixed >> (u64::BITS - CHAIN_COUNT.trailing_zeros())) as usize
     }
 }
@@ -257,15 +257,16 @@ impl<T: Item> Lists<T> {
     #[inline]
     pub(crate) fn take_aside(&mut self, at: u32) -> Option<T> {
         let place = self.places.get_mut(at as usize)?;
-        if let Place::Free(_) = place {
-            return None;
-        }
-        let place = mem::replace(place, Place::Free(self.free));
-        self.free = at;
-        self.taken -= 1;
-        match place {
-            Place::Taken(item) => Some(item),
-            Place::Free(_) => None,
+        match mem::replace(place, Place::Free(self.free)) {
+            Place::Taken(item) => {
+                self.free = at;
+                self.taken -= 1;
+                Some(item)
+            }
+            was_free => {
+                *place = was_free;
+                None
+            }
         }
     }
 

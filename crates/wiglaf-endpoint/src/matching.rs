@@ -70,10 +70,10 @@ impl Payload {
 
     /// One of `total` bytes that begins to come. Its peer's credit bounds what it can make us reserve.
     pub(crate) fn begun(first: &[u8], total: u64) -> Self {
-        let mut bytes = vec![0; total.min(CREDIT_INITIAL) as usize].into_boxed_slice();
-        let got = first.len().min(bytes.len());
-        bytes[..got].copy_from_slice(&first[..got]);
-        Self::Here { bytes, got: got as u32 }
+        let bytes = vec![0; total.min(CREDIT_INITIAL) as usize].into();
+        let mut payload = Self::Here { bytes, got: 0 };
+        payload.add(first);
+        payload
     }
 
     /// Some more of it has come.
@@ -234,8 +234,8 @@ impl Matching {
         let chained = self.posted.iter_chain(key).find(is_for_it);
         // In their order: what was posted later than that is not looked at.
         let before = chained.map_or(u64::MAX, |(_, waiting)| waiting.number);
-        let loose = self.posted.iter_loose().take_while(|(_, w)| w.number < before);
-        let loose = loose.into_iter().find(is_for_it);
+        let mut loose = self.posted.iter_loose().take_while(|(_, w)| w.number < before);
+        let loose = loose.find(is_for_it);
         let (at, waiting) = loose.or(chained)?;
         Some((at, &waiting.posted))
     }

@@ -55,6 +55,9 @@ impl<T> Table<T> {
     }
 }
 
+/// The factor of Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+pub(crate) const FIBONACCI: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// The hash of maps by peer.
 pub(crate) type ByPeer = BuildHasherDefault<PeerHasher>;
 
@@ -73,7 +76,6 @@ impl Hasher for PeerHasher {
     }
 
     fn write_u32(&mut self, v: u32) {
-        // Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4).
-        self.0 = (self.0 ^ u64::from(v)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = (self.0 ^ u64::from(v)).wrapping_mul(FIBONACCI);
     }
 }

@@ -7,10 +7,7 @@ use wiglaf_cluster::Result;
 
 use super::launcher::Emulated;
 use super::nodes::Cluster;
-use super::{
-    Common, interrupt, make_folder, need_openmpi, node_count, plain, progress, rank_count,
-    work_folder,
-};
+use super::{Common, interrupt, node_count, plain, progress, rank_count};
 use crate::args::Global;
 
 #[derive(Debug, clap::Args)]
@@ -39,9 +36,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
     let common = &args.common;
-    need_openmpi()?;
-    make_folder(&common.output)?;
-    let work = work_folder(&common.output)?;
+    let work = common.prepare()?;
     let cluster = Cluster::find_or_start(global, &common.wish(args.nodes))?;
     let launcher = Emulated::new(&cluster, args.nodes, args.ranks, common.link.into(), &work)?;
     let mut plan = backlog::Plan::new(args.ranks, work.clone());

@@ -16,7 +16,7 @@ use wiglaf_cluster::error::Context;
 use wiglaf_cluster::{Error, Node, Result};
 
 use super::nodes::Cluster;
-use super::{Common, interrupt, make_folder, need_openmpi, plain, progress, size, work_folder};
+use super::{Common, interrupt, plain, progress, size};
 use crate::args::Global;
 use crate::stats;
 use crate::up::this_exe;
@@ -91,9 +91,7 @@ struct Reading {
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
     let common = &args.common;
-    need_openmpi()?;
-    make_folder(&common.output)?;
-    let work = work_folder(&common.output)?;
+    let work = common.prepare()?;
     let cluster = Cluster::find_or_start(global, &common.wish(3))?;
     let program = MeasuringProgram::Flow.build(&work).map_err(plain)?;
     let rounds = common.rounds(5, 2);

@@ -75,7 +75,7 @@ impl Common {
     }
 
     /// Before a cluster is started for nothing; gives the working folder.
-    fn prepare(&self) -> Result<PathBuf> {
+    pub(super) fn prepare(&self) -> Result<PathBuf> {
         need_openmpi()?;
         make_folder(&self.output)?;
         work_folder(&self.output)

@@ -79,8 +79,8 @@ impl Endpoint {
     /// # Errors
     /// [`PostError::NotClaimed`] when there is none.
     pub fn discard_claimed(&mut self, op: &RecvOp) -> Result<(), PostError> {
-        let claimed = self.books.matching.take_claimed(op.context).ok_or(PostError::NotClaimed)?;
-        let (at, message) = claimed;
+        let (at, message) =
+            self.books.matching.take_claimed(op.context).ok_or(PostError::NotClaimed)?;
         match &message.payload {
             Payload::Remote { send_id, .. } => {
                 self.transport.pull(message.peer, *send_id, 0, 0);
