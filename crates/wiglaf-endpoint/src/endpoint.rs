@@ -32,8 +32,10 @@ use crate::trains::{Trains, as_train, may_be_lent};
 use crate::waiting::Waiting;
 use crate::{ACTIVE_LEN_MAX, Address, CompleteWhen, Completion, Outcome, PostError, SendOp, Side};
 
-/// Trains that one call of progress sends before it looks for arrivals again.
+/// Trains that go before arrivals are looked for again.
 const TRAINS_PER_PROGRESS: usize = 8;
+/// So often does one call of progress look for arrivals at most, while there is more to send.
+const ROUNDS_PER_PROGRESS: usize = 8;
 /// Peers with a train that waits for room, before sending stops altogether: bounds the copies.
 const STALLED_MAX: usize = 64;
 /// Empty polls between two looks at the clock.
@@ -296,7 +298,15 @@ impl Endpoint {
         if self.links_may_wait(near) {
             return near;
         }
-        self.progress_links(near)
+        let busy = self.progress_links(near);
+        // Who calls now and then only would be left with what one look and a few trains are.
+        for _ in 1..ROUNDS_PER_PROGRESS {
+            if !self.transport.is_ready() || self.is_stalled() || self.books.has_completion() {
+                break;
+            }
+            self.progress_links(false);
+        }
+        busy
     }
 
     fn progress_links(&mut self, near: bool) -> bool {

@@ -18,6 +18,12 @@ pub const REORDER_THRESHOLD: u64 = 3;
 pub const BURST_MIN: u32 = 4;
 /// What was sent longer ago is not part of a burst.
 pub const BURST_GAP: Duration = Duration::from_micros(20);
+/// So many messages of a burst wait, to go as one train.
+pub const LINGERING_MESSAGES: usize = 16;
+/// In so many datagrams at most.
+pub const LINGERING_DATAGRAMS_MAX: usize = 8;
+/// A datagram is made longer by such a part of those before it, if others can then follow in the same train.
+pub const PADDING_DIVISOR: usize = 8;
 /// What fits so many trains goes to the port of single datagrams, where that takes trains: the first
 /// is there sooner. Of more, trains to the port for them are as soon there, and cost less.
 pub const LATENCY_TRAINS_MAX: usize = 3;

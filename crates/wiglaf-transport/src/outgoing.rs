@@ -6,7 +6,10 @@ use wiglaf_wire::{
     Transfer, lane, seal, seal_summed,
 };
 
-use crate::limits::{BURST_GAP, BURST_MIN, CLOCK_TOLD_AFTER, CLOCK_TOLD_FIRST, LATENCY_TRAINS_MAX};
+use crate::limits::{
+    BURST_GAP, BURST_MIN, CLOCK_TOLD_AFTER, CLOCK_TOLD_FIRST, LATENCY_TRAINS_MAX,
+    LINGERING_DATAGRAMS_MAX, LINGERING_MESSAGES, PADDING_DIVISOR,
+};
 use crate::returns::micros;
 use crate::session::{AckDebt, Piece, Session, State, from_the_front};
 use crate::time::Instant;
@@ -20,6 +23,30 @@ struct Put {
     sum: Option<Crc32c>,
 }
 
+/// What a train is to be like.
+#[derive(Clone, Copy)]
+struct Shape {
+    count_max: usize,
+    /// Of a datagram, in bytes.
+    len_max: usize,
+    /// The others are as long as the first, and not as `len_max`.
+    first_is_longest: bool,
+}
+
+/// A datagram's place in its train.
+#[derive(Clone, Copy)]
+struct Place {
+    len_max: usize,
+    is_first: bool,
+}
+
+impl Place {
+    /// Whether what is so long is made as long as those before it, so that more can follow.
+    fn is_worth_padding(self, len: usize) -> bool {
+        !self.is_first && self.len_max - len <= self.len_max / PADDING_DIVISOR
+    }
+}
+
 impl Transport {
     /// Lets the message of `len` bytes that was taken last for `peer` wait for more: a short one in
     /// the same datagram, a longer one in the same train, if the peer was sent a burst of datagrams
@@ -29,8 +56,9 @@ impl Transport {
         let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return };
         let path = &self.config.paths[session.path];
         let unit = match len {
-            _ if 2 * len <= path.frame_len_max => 1,
-            _ if len <= path.frame_len_max => return, // alone in its datagram, and soon there
+            // So many messages, of which a datagram may hold several.
+            _ if len <= path.frame_len_max => (LINGERING_MESSAGES * len / path.frame_len_max)
+                .clamp(1, path.bulk_train_max.min(LINGERING_DATAGRAMS_MAX)),
             _ => path.bulk_train_max,
         };
         let lane = &session.ordered;
@@ -152,11 +180,10 @@ impl Transport {
             false if is_short => even_part(ready, train_max),
             false => 1,
         };
-        let len =
-            self.put_train(count_max, path.frame_len_max, out, |this, header, datagram| {
-                this.put_ordered(index, now, &path, header, datagram)
-            })?;
-        let segment_len = (path.frame_len_max + self.tag_len).min(len);
+        let shape = Shape { count_max, len_max: path.frame_len_max, first_is_longest: true };
+        let (len, segment_len) = self.put_train(shape, out, |this, place, header, datagram| {
+            this.put_ordered(index, now, place, header, datagram)
+        })?;
         let session = &mut self.sessions[index as usize];
         let mut transmit = session.transmit(index, by_bulk, len, segment_len);
         if by_bulk {
@@ -176,38 +203,42 @@ impl Transport {
         self.encryption.is_none().then_some(mark)
     }
 
-    /// Writes up to `count_max` datagrams one behind the other, as long as
-    /// `put`, which writes one's body and answers its header, has any; answers their length.
+    /// Writes datagrams one behind the other, as long as `put`, which writes one's body and answers its
+    /// header, has any; answers their length, and that of each but perhaps the last.
     ///
     /// They are sealed in batches, which takes their proofs together.
     fn put_train(
         &mut self,
-        count_max: usize,
-        segment_len: usize,
+        shape: Shape,
         out: &mut [u8],
-        mut put: impl FnMut(&mut Self, &mut Header, &mut [u8]) -> Option<Put>,
-    ) -> Option<usize> {
+        mut put: impl FnMut(&mut Self, Place, &mut Header, &mut [u8]) -> Option<Put>,
+    ) -> Option<(usize, usize)> {
         let tag_len = self.tag_len;
-        if count_max <= 1 {
+        let mut place = Place { len_max: shape.len_max, is_first: true };
+        if shape.count_max <= 1 {
             // Mostly a short message, or nothing: no batch is begun for it.
             let mut header = Header::EMPTY;
-            let Put { len, sum } = put(self, &mut header, out)?;
+            let Put { len, sum } = put(self, place, &mut header, out)?;
             self.stats.datagrams_sent += 1;
             self.seal(&header, sum, &mut out[..len + tag_len]);
-            return Some(len + tag_len);
+            return Some((len + tag_len, len + tag_len));
         }
         let (mut at, mut len) = (0, 0);
         let mut unsealed = Batch::default();
-        for _ in 0..count_max.min(out.len() / (segment_len + tag_len)).max(1) {
+        for _ in 0..shape.count_max.min(out.len() / (shape.len_max + tag_len)).max(1) {
             if unsealed.is_full() {
                 self.seal_all(&mut unsealed, &mut out[at..len]);
                 at = len;
             }
-            let Some(datagram) = put(self, unsealed.place(), &mut out[len..]) else { break };
+            let Some(datagram) = put(self, place, unsealed.place(), &mut out[len..]) else { break };
             self.stats.datagrams_sent += 1;
             unsealed.push(datagram.len + tag_len, datagram.sum);
             len += datagram.len + tag_len;
-            if datagram.len < segment_len {
+            if place.is_first && shape.first_is_longest {
+                place.len_max = datagram.len;
+            }
+            place.is_first = false;
+            if datagram.len < place.len_max {
                 break; // only the last of a train may be shorter
             }
         }
@@ -215,7 +246,7 @@ impl Transport {
             return None;
         }
         self.seal_all(&mut unsealed, &mut out[at..len]);
-        Some(len)
+        Some((len, (place.len_max + tag_len).min(len)))
     }
 
     /// Finishes the datagrams of a batch, which lie one behind the other.
@@ -238,12 +269,12 @@ impl Transport {
         }
     }
 
-    /// Writes the body of the next ordered datagram, lost ones first.
+    /// Writes the body of the next ordered datagram, lost ones first, if there is one that fits.
     fn put_ordered(
         &mut self,
         index: u32,
         now: Instant,
-        path: &Path,
+        place: Place,
         header: &mut Header,
         out: &mut [u8],
     ) -> Option<Put> {
@@ -261,10 +292,13 @@ impl Transport {
             if session.ordered.room() == 0 {
                 return None;
             }
-            let body = session.queue.pop_front()?;
+            let body = session.queue.pop_front_if(|body| HEADER_LEN + body.len <= place.len_max)?;
             from_the_front(&mut session.queue);
-            let at = HEADER_LEN + session.put_acks(now, path.frame_len_max, body.len, out);
-            let put = put_body(at, body.bytes(), out, is_summed);
+            let at = HEADER_LEN + session.put_acks(now, place.len_max, body.len, out);
+            let mut put = put_body(at, body.bytes(), out, is_summed);
+            if place.is_worth_padding(put.len) {
+                put = padded(put, place.len_max, out);
+            }
             (session.ordered.push(now, &session.rtt, body), put)
         };
         session.put_header(&self.config, held, Kind::Ordered, number, header);
@@ -318,16 +352,16 @@ impl Transport {
             true => train_max,
             false => tapered_part(usize::from(leads) + waiting.div_ceil(capacity), train_max),
         };
-        let len = self.put_train(count_max, path.frame_len_max, out, |this, header, out| {
+        let shape = Shape { count_max, len_max: path.frame_len_max, first_is_longest: false };
+        let (len, segment_len) = self.put_train(shape, out, |this, place, header, out| {
             if std::mem::take(&mut leads) {
-                let put = this.put_ordered(index, now, &path, header, out)?;
+                let put = this.put_ordered(index, now, place, header, out)?;
                 let session = &mut this.sessions[index as usize];
                 session.ordered_on_bulk_below = session.ordered.next();
                 return Some(padded(put, path.frame_len_max, out));
             }
             this.put_segment(index, now, &path, source, header, out)
         })?;
-        let segment_len = (path.frame_len_max + self.tag_len).min(len);
         let session = &self.sessions[index as usize];
         let mut transmit = session.transmit(index, true, len, segment_len);
         transmit.to.set_port(session.bulk_port);

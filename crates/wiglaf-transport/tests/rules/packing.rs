@@ -81,6 +81,51 @@ fn longer_messages_of_a_burst_share_trains() {
     assert_eq!(net.sides[1].app.tags[1..], (1..10).collect::<Vec<_>>());
 }
 
+/// One frame each would take the sender's kernel as long as its whole way.
+#[test]
+fn messages_of_a_datagram_each_share_trains() {
+    for len in [600, 700, 1000, 1350] {
+        let mut net = Net::with_short_trains();
+        let post = |net: &mut Net, tag| {
+            net.send(0, tag, len).unwrap();
+            let (peer, now) = (net.sides[0].peer, net.now);
+            net.sides[0].transport.linger(peer, len, now);
+            net.pass_on().iter().map(|(_, _, count)| *count).collect::<Vec<_>>()
+        };
+        let (first, second) = (post(&mut net, 1), post(&mut net, 2));
+        assert_eq!((first, second), (vec![1], vec![1]), "the first do not wait");
+        let trains: Vec<_> = (3..50).flat_map(|tag| post(&mut net, tag)).collect();
+        let in_trains: usize = trains.iter().filter(|count| **count > 1).sum();
+        let alone = trains.iter().filter(|count| **count == 1).count();
+        assert!(in_trains > 4 * alone, "{len}: {trains:?}");
+        net.sides[0].transport.end_lingering();
+        net.settle();
+        assert_eq!(net.sides[1].app.tags[1..], (1..50).collect::<Vec<_>>(), "{len}");
+    }
+}
+
+/// Only the last of a train may be shorter, as the network cuts it into even parts.
+#[test]
+fn what_is_a_little_shorter_than_the_first_of_its_train_is_padded() {
+    let mut net = Net::with_short_trains();
+    let counts = |net: &mut Net, lens: &[usize]| {
+        for (len, tag) in lens.iter().zip(10..) {
+            net.send(0, tag, *len).unwrap();
+        }
+        net.pass_on().iter().map(|(_, _, count)| *count).collect::<Vec<_>>()
+    };
+    assert_eq!(counts(&mut net, &[1000, 1000, 1000]), [3]);
+    assert_eq!(counts(&mut net, &[1000, 930, 1000]), [3], "one is padded");
+    assert_eq!(counts(&mut net, &[1000, 800, 1000]), [2, 1], "that would be a waste");
+    assert_eq!(counts(&mut net, &[1000, 999, 1000]), [2, 1], "no padding is so short");
+    assert_eq!(counts(&mut net, &[900, 1000, 1000]), [1, 2], "the first is too short");
+    net.settle();
+    let lens = [3, 3, 3, 3, 3].iter().flat_map(|count| 10..10 + count);
+    assert_eq!(net.sides[1].app.tags[1..], lens.collect::<Vec<u64>>());
+    let stats = net.sides[1].transport.stats();
+    assert_eq!((stats.drop_protocol, stats.drop_truncated, stats.drop_checksum), (0, 0, 0));
+}
+
 /// Where the port of single datagrams takes trains, it gets what fits three, in even ones, and what
 /// is sent next keeps its place behind them.
 #[test]
