@@ -313,7 +313,7 @@ impl Endpoint {
         self.transport.settle(&mut self.books);
         self.transport.end_lingering();
         let (clock, pulling) = (self.clock, self.transport.is_pulling());
-        let (mut arrived_at, mut failed) = (None, None);
+        let (mut arrived_at, mut failed, mut quiet) = (None, None, true);
         for (path, link) in self.links.iter_mut().enumerate() {
             if self.broken & 1 << path != 0 {
                 continue;
@@ -330,6 +330,7 @@ impl Endpoint {
             if link.was_overrun() {
                 transport.overrun(path);
             }
+            quiet &= !transport.owes_overrun() || link.is_quiet();
             if let Err(why) = received {
                 failed = Some((path, why));
             }
@@ -347,6 +348,12 @@ impl Endpoint {
         }
         if let Some((path, why)) = failed {
             self.break_link(path, why);
+        }
+        if self.transport.owes_overrun() && quiet {
+            let now = arrived_at.unwrap_or_else(|| tick(clock));
+            if self.transport.tell_of_overrun(now) {
+                arrived_at = Some(now);
+            }
         }
         self.introduce_strangers();
         self.serve();

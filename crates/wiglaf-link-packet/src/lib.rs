@@ -465,16 +465,15 @@ impl Link for PacketLink {
 
     fn was_overrun(&mut self) -> bool {
         let overflows = self.overflows();
-        if overflows == self.overflows_told {
-            return false;
-        }
+        std::mem::replace(&mut self.overflows_told, overflows) != overflows
+    }
+
+    fn is_quiet(&mut self) -> bool {
         if !self.is_quiet {
             self.bulk_poll.look_next();
             self.plain_poll.look_next();
-            return false;
         }
-        self.overflows_told = overflows;
-        true
+        self.is_quiet
     }
 
     fn wait_fds(&self) -> Vec<RawFd> {

@@ -201,6 +201,10 @@ impl<L: Link> Link for Fault<L> {
         self.inner.was_overrun()
     }
 
+    fn is_quiet(&mut self) -> bool {
+        self.inner.is_quiet()
+    }
+
     fn wait_fds(&self) -> Vec<RawFd> {
         self.inner.wait_fds()
     }

@@ -190,9 +190,15 @@ pub trait Link: Send {
     }
 
     /// Whether frames were dropped on their way to this link for want of room since it was asked last, as
-    /// far as it knows; asked again while frames that came before wait here. To ask costs next to nothing.
+    /// far as it knows. To ask costs next to nothing.
     fn was_overrun(&mut self) -> bool {
         false
+    }
+
+    /// Whether all was taken that was there when it was last looked at. If it does not know, it looks
+    /// everywhere the next time.
+    fn is_quiet(&mut self) -> bool {
+        true
     }
 
     /// Descriptors that turn readable when something arrives, to block on.
@@ -264,6 +270,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn was_overrun(&mut self) -> bool {
         (**self).was_overrun()
+    }
+
+    fn is_quiet(&mut self) -> bool {
+        (**self).is_quiet()
     }
 
     fn wait_fds(&self) -> Vec<RawFd> {

@@ -152,6 +152,10 @@ impl<L: Link, W: Write + Send> Link for Pcap<L, W> {
         self.inner.was_overrun()
     }
 
+    fn is_quiet(&mut self) -> bool {
+        self.inner.is_quiet()
+    }
+
     fn wait_fds(&self) -> Vec<RawFd> {
         self.inner.wait_fds()
     }

@@ -137,10 +137,14 @@ impl Congestion {
         (self.window / PARTS_PER_PACKET).max(1)
     }
 
+    /// Whether there is a wait after each packet.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.window < PARTS_PER_PACKET
+    }
+
     /// How long to wait after a packet when the window is below one, given the round trip.
     pub(crate) fn pace(&self, rtt: Duration) -> Option<Duration> {
-        let is_below_one = self.window < PARTS_PER_PACKET;
-        is_below_one.then(|| rtt * PARTS_PER_PACKET / self.window)
+        self.is_paced().then(|| rtt * PARTS_PER_PACKET / self.window)
     }
 
     /// Takes the round trip of a packet.

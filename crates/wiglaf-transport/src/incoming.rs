@@ -331,6 +331,7 @@ impl Transport {
         if arrival != Arrival::Settled {
             debt.note(now, (self.arrived_at, self.looked_before_at), arrival, every);
         }
+        self.overrun.note_packet();
         match arrival {
             Arrival::Duplicate | Arrival::Settled => self.stats.duplicates += 1,
             Arrival::Beyond => self.stats.drop_beyond_window += 1,

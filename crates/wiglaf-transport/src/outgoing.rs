@@ -11,7 +11,7 @@ use crate::limits::{
     LINGERING_DATAGRAMS_MAX, LINGERING_MESSAGES, PADDING_DIVISOR,
 };
 use crate::returns::micros;
-use crate::session::{AckDebt, Piece, Session, State, from_the_front};
+use crate::session::{AckDebt, Body, Piece, Session, State, from_the_front};
 use crate::time::Instant;
 use crate::transport::{Config, Path, PeerId, Transport};
 use crate::{Mark, Source, Transmit};
@@ -41,9 +41,15 @@ struct Place {
 }
 
 impl Place {
-    /// Whether what is so long is made as long as those before it, so that more can follow.
-    fn is_worth_padding(self, len: usize) -> bool {
-        !self.is_first && self.len_max - len <= self.len_max / PADDING_DIVISOR
+    /// Whether what is so long may be there. Nothing before the first says how long it is to be.
+    fn has_room(self, len: usize) -> bool {
+        self.is_first || len <= self.len_max
+    }
+
+    /// Makes what is a little shorter as long as those before it, so that more can follow.
+    fn padded(self, put: Put, out: &mut [u8]) -> Put {
+        let is_worth_it = !self.is_first && self.len_max - put.len <= self.len_max / PADDING_DIVISOR;
+        if is_worth_it { padded(put, self.len_max, out) } else { put }
     }
 }
 
@@ -174,8 +180,9 @@ impl Transport {
             is_kept || ready <= if train_max > 1 { LATENCY_TRAINS_MAX * train_max } else { 1 };
         let by_bulk =
             session.bulk_port != 0 && ready > 0 && (session.is_behind_bulk() || !is_short);
-        let count_max = match session.ordered.has_lost() {
-            true => 1,
+        let again = session.ordered.has_lost();
+        let count_max = match again {
+            true => even_part(session.ordered.lost_count(), train_max),
             false if by_bulk => tapered_part(ready, path.bulk_train_max),
             false if is_short => even_part(ready, train_max),
             false => 1,
@@ -190,7 +197,7 @@ impl Transport {
             transmit.to.set_port(session.bulk_port);
             session.ordered_on_bulk_below = session.ordered.next();
         }
-        if by_bulk && count_max > 1 {
+        if by_bulk && count_max > 1 && !again {
             let end = session.ordered.next();
             transmit.mark = self.mark(Mark { peer: transmit.peer, bulk: false, end });
         }
@@ -283,8 +290,10 @@ impl Transport {
         let held = held_us(&session.ordered_debt, now);
         let (number, put) = if session.ordered.has_lost() {
             // Acknowledgements go in a datagram of their own: the body may be full.
-            let (number, body) = session.ordered.resend_lost(now, &session.rtt)?;
+            let fits = |body: &Body| place.has_room(HEADER_LEN + body.len);
+            let (number, body) = session.ordered.resend_lost(now, &session.rtt, fits)?;
             let put = put_body(HEADER_LEN, body.bytes(), out, is_summed);
+            let put = place.padded(put, out);
             self.stats.ordered_retransmitted += 1;
             session.traffic.retransmitted += 1;
             (number, put)
@@ -292,13 +301,10 @@ impl Transport {
             if session.ordered.room() == 0 {
                 return None;
             }
-            let body = session.queue.pop_front_if(|body| HEADER_LEN + body.len <= place.len_max)?;
+            let body = session.queue.pop_front_if(|body| place.has_room(HEADER_LEN + body.len))?;
             from_the_front(&mut session.queue);
             let at = HEADER_LEN + session.put_acks(now, place.len_max, body.len, out);
-            let mut put = put_body(at, body.bytes(), out, is_summed);
-            if place.is_worth_padding(put.len) {
-                put = padded(put, place.len_max, out);
-            }
+            let put = place.padded(put_body(at, body.bytes(), out, is_summed), out);
             (session.ordered.push(now, &session.rtt, body), put)
         };
         session.put_header(&self.config, held, Kind::Ordered, number, header);
@@ -430,7 +436,7 @@ impl Transport {
     fn next_piece(&mut self, index: u32, now: Instant, path: &Path) -> Option<(u64, Piece)> {
         let session = &mut self.sessions[index as usize];
         if session.bulk.has_lost() {
-            let (number, piece) = session.bulk.resend_lost(now, &session.rtt)?;
+            let (number, piece) = session.bulk.resend_lost(now, &session.rtt, |_| true)?;
             let piece = *piece;
             self.stats.bulk_retransmitted += 1;
             session.traffic.retransmitted += 1;

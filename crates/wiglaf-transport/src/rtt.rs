@@ -134,14 +134,15 @@ impl Rtt {
     /// has the peer's absence in it, says nothing about that.
     pub(crate) fn arrival_timeout(&self) -> Duration {
         match self.way_ns {
-            0 => self.reordering_timeout().min(RTT_INITIAL),
+            0 => (self.smoothed() * 5 / 4).min(RTT_INITIAL),
             ns => Duration::from_nanos(2 * u64::from(ns)).max(PTO_MIN),
         }
     }
 
-    /// How long a packet may be late behind one that was sent after it (RFC 8985, section 6.2).
+    /// How long a packet may be late behind one that was sent after it and has arrived (RFC 8985,
+    /// section 6.2): so the peer is there, and its absence, which the smoothed time has in it, is over.
     pub(crate) fn reordering_timeout(&self) -> Duration {
-        self.smoothed() * 5 / 4
+        (self.smoothed() * 5 / 4).min(self.arrival_timeout())
     }
 }
 
@@ -193,6 +194,18 @@ mod tests {
             rtt.sample(at(1000 + n), US * 4000, Duration::ZERO);
         }
         assert!(rtt.probe_timeout(0) > US * 4000);
+    }
+
+    #[test]
+    fn whose_peer_was_away_is_not_waited_for_once_it_is_back() {
+        let mut rtt = steady(10, US * 20);
+        for n in 0..10 {
+            rtt.sample(at(1000 + n), US * 20_000, US * 19_980);
+        }
+        assert!(rtt.smoothed() > US * 10_000);
+        assert_eq!(rtt.reordering_timeout(), PTO_MIN);
+        // On a long way it takes long.
+        assert_eq!(steady(10, US * 500).reordering_timeout(), US * 625);
     }
 
     #[test]

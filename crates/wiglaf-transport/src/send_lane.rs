@@ -207,9 +207,19 @@ impl<T> SendLane<T> {
         number
     }
 
-    /// Puts the next lost packet in flight again.
-    pub(crate) fn resend_lost(&mut self, now: Instant, rtt: &Rtt) -> Option<(u64, &T)> {
-        if !self.has_lost() {
+    /// How many lost packets may be sent again now, about.
+    pub(crate) fn lost_count(&self) -> usize {
+        self.lost.len().min(self.congestion_room() as usize)
+    }
+
+    /// Puts the next lost packet in flight again, if it `fits`.
+    pub(crate) fn resend_lost(
+        &mut self,
+        now: Instant,
+        rtt: &Rtt,
+        fits: impl Fn(&T) -> bool,
+    ) -> Option<(u64, &T)> {
+        if !self.has_lost() || !self.packet(*self.lost.front()?).is_some_and(|p| fits(&p.payload)) {
             return None;
         }
         let number = self.lost.pop_front()?;
@@ -303,6 +313,9 @@ impl<T> SendLane<T> {
             self.congestion.acked(outcome.packets, self.was_full);
             if self.base >= self.round_end {
                 self.end_round(rtt);
+            }
+            if !self.congestion.is_paced() {
+                self.paced_until = None;
             }
         }
         outcome.lost = self.find_lost();

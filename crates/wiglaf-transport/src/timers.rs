@@ -68,9 +68,6 @@ impl Transport {
     /// Acts on every deadline that has passed.
     pub fn handle_timeout(&mut self, now: Instant, sink: &mut dyn Sink) {
         self.settle(sink);
-        if self.overrun_due_at().is_some_and(|due| due <= now) {
-            self.tell_of_overrun(now);
-        }
         while self.timers.peek().is_some_and(|timer| timer.at <= now) {
             let Some(Timer { at, index }) = self.timers.pop() else { return };
             let session = &mut self.sessions[index as usize];

@@ -22,7 +22,7 @@ impl Lane {
         self.lane.push(now, &self.rtt, payload)
     }
     fn resend_lost(&mut self, now: Instant) -> Option<(u64, &u64)> {
-        self.lane.resend_lost(now, &self.rtt)
+        self.lane.resend_lost(now, &self.rtt, |_| true)
     }
     fn timeout(&self) -> Option<Instant> {
         self.lane.timeout(&self.rtt)

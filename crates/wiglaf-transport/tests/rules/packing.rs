@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wiglaf_transport::Posted;
 use wiglaf_transport::limits::{
-    BURST_GAP, BURST_MIN, EAGER_LEN_MAX, OTHER_WAY_EVERY, UNASKED_LEN_MAX,
+    BURST_GAP, BURST_MIN, EAGER_LEN_MAX, OTHER_WAY_EVERY, PTO_MIN, UNASKED_LEN_MAX,
 };
 use wiglaf_wire::{Class, Envelope, Record};
 
@@ -124,6 +124,25 @@ fn what_is_a_little_shorter_than_the_first_of_its_train_is_padded() {
     assert_eq!(net.sides[1].app.tags[1..], lens.collect::<Vec<u64>>());
     let stats = net.sides[1].transport.stats();
     assert_eq!((stats.drop_protocol, stats.drop_truncated, stats.drop_checksum), (0, 0, 0));
+}
+
+#[test]
+fn what_was_lost_goes_again_in_trains() {
+    let mut net = Net::with_short_trains();
+    net.settle();
+    net.advance(Duration::from_millis(1));
+    for tag in 10..13 {
+        net.send(0, tag, 1000).unwrap();
+    }
+    assert_eq!(net.outgoing(0).len(), 3, "lost");
+    net.now = net.now + PTO_MIN;
+    let b = &mut net.sides[1].transport;
+    b.overrun(0);
+    assert!(b.tell_of_overrun(net.now));
+    let told = net.outgoing(1);
+    net.deliver(0, &told);
+    assert_eq!(net.pass_on(), [(7000, false, 3)]);
+    assert_eq!(net.sides[1].app.tags[1..], [10, 11, 12]);
 }
 
 /// Where the port of single datagrams takes trains, it gets what fits three, in even ones, and what

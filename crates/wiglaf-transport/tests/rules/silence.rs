@@ -199,7 +199,7 @@ fn a_peer_that_has_not_started_yet_is_waited_for() {
 fn overrun(net: &mut Net) -> Vec<Vec<u8>> {
     let b = &mut net.sides[1];
     b.transport.overrun(0);
-    b.transport.handle_timeout(net.now, &mut b.app);
+    b.transport.tell_of_overrun(net.now);
     net.outgoing(1)
 }
 
@@ -295,9 +295,33 @@ fn who_has_lost_frames_tells_all_whom_it_has_heard() {
     assert_eq!(telling(&overrun(&mut net)), 0, "not again at once");
     let due = net.sides[1].transport.poll_timeout().expect("it is owed");
     assert!(due.since(net.now) <= Duration::from_millis(1), "who sleeps is woken for it");
-    net.advance(Duration::from_millis(1));
+    net.now = net.now + Duration::from_millis(1);
+    assert!(net.sides[1].transport.tell_of_overrun(net.now));
     assert_eq!(telling(&net.outgoing(1)), 1, "what was not told then is told now");
+    assert!(!net.sides[1].transport.owes_overrun());
+    net.now = net.now + Duration::from_millis(4);
     net.sides[1].transport.overrun(1);
-    net.advance(Duration::from_millis(1));
+    assert!(net.sides[1].transport.tell_of_overrun(net.now));
     assert_eq!(telling(&net.outgoing(1)), 0, "nobody is reached by that path");
+}
+
+/// Of hundreds that do nothing but tell each other, each would be overrun again by that.
+#[test]
+fn who_tells_in_vain_tells_less_and_less() {
+    let mut net = Net::new();
+    net.exchange(0, Duration::from_micros(10));
+    net.settle();
+    let told = |net: &mut Net, ms: u64| {
+        let told = (0..ms).filter(|_| {
+            net.now = net.now + Duration::from_millis(1);
+            let b = &mut net.sides[1].transport;
+            b.overrun(0);
+            b.tell_of_overrun(net.now)
+        });
+        told.count()
+    };
+    assert!((6..=8).contains(&told(&mut net, 100)));
+    assert!((4..=6).contains(&told(&mut net, 1000)));
+    net.exchange(1, Duration::from_micros(10));
+    assert!((6..=8).contains(&told(&mut net, 100)), "a packet has come");
 }
