@@ -13,7 +13,7 @@
 
 /// Tells a finished segment of this layout from anything else. The last two
 /// digits are the layout's version.
-pub(crate) const MAGIC: u64 = 0x5769_676c_6166_0003;
+pub(crate) const MAGIC: u64 = 0x5769_676c_6166_0004;
 
 const PAGE_LEN: usize = if cfg!(loom) { 512 } else { 4096 };
 
@@ -23,8 +23,9 @@ pub(crate) const SLOTS: usize = if cfg!(loom) { 1 } else { 64 };
 /// Bytes of one sender's ring.
 pub(crate) const RING_LEN: usize = if cfg!(loom) { 64 } else { 256 << 10 };
 
-/// Cells of one sender's near lane, each a cache line.
-pub(crate) const CELLS: usize = if cfg!(loom) { 2 } else { 512 };
+/// Cells of one sender's near lane, each a cache line. Where ranks share a core, a sender that has filled
+/// them goes on when it has the core again, which may take a millisecond each time.
+pub(crate) const CELLS: usize = if cfg!(loom) { 2 } else { 4096 };
 pub(crate) const CELL_LEN: usize = 64;
 
 /// Bytes of one sender's near lane for payloads that no cell holds.

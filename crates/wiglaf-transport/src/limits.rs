@@ -20,6 +20,8 @@ pub const BURST_MIN: u32 = 4;
 pub const BURST_GAP: Duration = Duration::from_micros(20);
 /// So many messages of a burst wait, to go as one train.
 pub const LINGERING_MESSAGES: usize = 16;
+/// Or in so many datagrams as such a part of those that are under way.
+pub const LINGERING_FLIGHT_DIVISOR: usize = 4;
 /// In so many datagrams at most.
 pub const LINGERING_DATAGRAMS_MAX: usize = 8;
 /// A datagram is made longer by such a part of those before it, if others can then follow in the same train.

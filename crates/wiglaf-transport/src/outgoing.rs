@@ -8,7 +8,7 @@ use wiglaf_wire::{
 
 use crate::limits::{
     BURST_GAP, BURST_MIN, CLOCK_TOLD_AFTER, CLOCK_TOLD_FIRST, LATENCY_TRAINS_MAX,
-    LINGERING_DATAGRAMS_MAX, LINGERING_MESSAGES, PADDING_DIVISOR,
+    LINGERING_DATAGRAMS_MAX, LINGERING_FLIGHT_DIVISOR, LINGERING_MESSAGES, PADDING_DIVISOR,
 };
 use crate::returns::micros;
 use crate::session::{AckDebt, Body, Piece, Session, State, from_the_front};
@@ -48,7 +48,8 @@ impl Place {
 
     /// Makes what is a little shorter as long as those before it, so that more can follow.
     fn padded(self, put: Put, out: &mut [u8]) -> Put {
-        let is_worth_it = !self.is_first && self.len_max - put.len <= self.len_max / PADDING_DIVISOR;
+        let is_worth_it =
+            !self.is_first && self.len_max - put.len <= self.len_max / PADDING_DIVISOR;
         if is_worth_it { padded(put, self.len_max, out) } else { put }
     }
 }
@@ -62,8 +63,10 @@ impl Transport {
         let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return };
         let path = &self.config.paths[session.path];
         let unit = match len {
-            // So many messages, of which a datagram may hold several.
+            // So many messages, of which a datagram may hold several. More where the receiver takes
+            // none: a train is one place of its ring.
             _ if len <= path.frame_len_max => (LINGERING_MESSAGES * len / path.frame_len_max)
+                .max(session.ordered.flying() as usize / LINGERING_FLIGHT_DIVISOR)
                 .clamp(1, path.bulk_train_max.min(LINGERING_DATAGRAMS_MAX)),
             _ => path.bulk_train_max,
         };
