@@ -123,6 +123,12 @@ pub const UNASKED_PAUSE: u8 = 16;
 
 /// Ordered bodies that may wait for a number before a send is put off.
 pub const QUEUE_MAX: usize = 1024;
+/// So much may wait in them, in bytes, before a message of more than [`QUEUED_LEN_MAX`] is announced
+/// that could go eagerly: what waits long has left the caches when it goes, and what is asked for is
+/// copied less.
+pub const QUEUE_LEN_MAX: usize = 192 * 1024;
+/// See there.
+pub const QUEUED_LEN_MAX: usize = 24 * 1024;
 /// Empty buffers that are kept for reuse.
 pub const POOL_MAX: usize = 512;
 /// Places that the queues of an idle peer keep.

@@ -12,7 +12,9 @@ use crate::congestion::Control;
 use crate::credit::charge;
 use crate::encryption::Encryption;
 use crate::late_ack::LateAck;
-use crate::limits::{EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_MAX};
+use crate::limits::{
+    EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_LEN_MAX, QUEUE_MAX, QUEUED_LEN_MAX,
+};
 use crate::overrun::Overrun;
 use crate::rendezvous::{PendingPull, PendingSend};
 use crate::session::{Body, Session, State};
@@ -339,10 +341,10 @@ impl Transport {
         if len <= EAGER_LEN_MAX || is_longer {
             //= docs/protocol.md#6-credits
             //# A sender MUST NOT let the total of its eager charges pass the limit.
+            let has_room = self.may_queue(peer, len);
             let session = &mut self.sessions[peer.0 as usize];
-            // Bodies that wait take memory, which an announced message does not.
-            let has_room = session.queue.len() + len / FRAME_LEN_MIN < QUEUE_MAX;
-            if (session.has_credit(len) && has_room) || !self.config.flow_control {
+            let has_credit = session.has_credit(len);
+            if (has_credit && has_room) || !self.config.flow_control {
                 session.eager_sent += charge(len as u64);
                 session.traffic.sent(len as u64);
                 self.send_eager(peer.0, &envelope, len, token, source);
@@ -357,10 +359,19 @@ impl Transport {
                 self.wake(peer.0);
                 return Ok(Posted::Buffered);
             }
-            self.stats.credit_stalls += 1;
-            self.sessions[peer.0 as usize].traffic.credit_stalls += 1;
+            self.stats.credit_stalls += u64::from(!has_credit);
+            session.traffic.credit_stalls += u64::from(!has_credit);
         }
         self.send_request(peer.0, envelope, len as u64, token)
+    }
+
+    /// Whether so much more may be copied, to wait for a number.
+    fn may_queue(&self, peer: PeerId, len: usize) -> bool {
+        let session = &self.sessions[peer.0 as usize];
+        let waiting_len = session.queue.len() * self.config.paths[session.path].frame_len_max;
+        // Bodies that wait take memory, which an announced message does not.
+        session.queue.len() + len / FRAME_LEN_MIN < QUEUE_MAX
+            && (len <= QUEUED_LEN_MAX || waiting_len + len <= QUEUE_LEN_MAX)
     }
 
     fn send_eager(

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use wiglaf_transport::Posted;
 use wiglaf_transport::limits::{
-    BURST_GAP, BURST_MIN, EAGER_LEN_MAX, OTHER_WAY_EVERY, PTO_MIN, UNASKED_LEN_MAX,
+    BURST_GAP, BURST_MIN, EAGER_LEN_MAX, OTHER_WAY_EVERY, PTO_MIN, QUEUED_LEN_MAX, UNASKED_LEN_MAX,
 };
 use wiglaf_wire::{Class, Envelope, Record};
 
-use crate::net::{Net, header_of, messages_of};
+use crate::net::{Net, acquainted, header_of, messages_of};
 
 #[test]
 fn the_first_datagram_carries_the_first_message() {
@@ -166,6 +166,21 @@ fn short_trains_go_to_the_port_of_single_datagrams() {
     net.sides[0].transport.set_latency_train_max(0, 1); // it takes none any longer
     assert_eq!(post(&mut net, 6, 2000), [(7001, true, 2)]);
     assert_eq!(net.sides[1].app.tags[1..], [1, 2, 7, 8, 3, 4, 5, 6]);
+}
+
+/// It would be copied in vain: what waits that long is no longer in the caches when it goes.
+#[test]
+fn what_would_wait_behind_much_is_announced() {
+    for (len, is_announced) in [(QUEUED_LEN_MAX, false), (QUEUED_LEN_MAX + 1, true)] {
+        let mut net = acquainted();
+        net.sides[1].app.tags.clear();
+        let posted: Vec<_> = (0..16).map(|tag| net.send(0, tag, len).unwrap()).collect();
+        assert!(posted[..7].iter().all(|posted| *posted == Posted::Buffered), "{posted:?}");
+        assert_eq!(posted.contains(&Posted::Pending), is_announced, "{len}: {posted:?}");
+        net.settle();
+        assert_eq!(net.sides[1].app.tags, (0..16).collect::<Vec<_>>());
+        assert_eq!(net.sides[0].app.sent.len(), 16);
+    }
 }
 
 /// Which is the better one is for who writes trains to say; the other is not forgotten.
