@@ -34,6 +34,7 @@ mod slab;
 mod stats;
 mod time;
 mod timers;
+mod trains;
 mod transport;
 
 pub use stats::{Stats, Traffic};

@@ -7,8 +7,8 @@
 use wiglaf_wire::{Class, Envelope, Pull, Record, Segment, Transfer};
 
 use crate::limits::{EAGER_LEN_MAX, UNASKED_LEN_MAX, UNASKED_PAUSE, UNASKED_TRAINS};
-use crate::outgoing::tapered_part;
 use crate::session::{Job, Session, State};
+use crate::trains::tapered_part;
 use crate::transport::{PeerId, Transport};
 use crate::{Posted, SendError, Sink};
 
