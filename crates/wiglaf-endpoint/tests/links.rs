@@ -326,6 +326,56 @@ fn messages_that_take_different_ways_do_not_overtake_each_other() {
     }
 }
 
+/// A program that computes calls now and then only.
+#[test]
+fn one_call_sends_all_that_waits() {
+    const COUNT: usize = 120;
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let (mut a, mut b) = (packet(&pair.a), packet(&pair.b));
+    let to_b = a.insert(b.name());
+    b.insert(a.name());
+    let (mut long, mut sink) = (vec![1; 1300], vec![0; 8]);
+    // Who knows the way does not look how long it is.
+    for context in 0..100 {
+        recv(&mut b, context, &mut sink).expect("a link is there");
+        send(&mut a, to_b, context, &mut long[..8]).expect("not too much");
+        completion(&mut b, Side::Recv, &mut [&mut a]);
+        completion(&mut a, Side::Send, &mut [&mut b]);
+    }
+    let mut post = |a: &mut Endpoint, len: usize| {
+        let op = SendOp {
+            peer: to_b,
+            class: Class::Tagged,
+            tag: 7,
+            data: None,
+            context: 0,
+            complete: CompleteWhen::Transmit,
+            report: false,
+            inject: true,
+        };
+        // SAFETY: what is injected has been read when the call returns.
+        unsafe { a.post_send(&op, &[region(&mut long[..len])]) }.expect("not too much");
+    };
+    // Each second one ends its train.
+    for number in 0..COUNT {
+        post(&mut a, if number % 2 == 0 { 1300 } else { 700 });
+        b.progress();
+    }
+    let posted = b.unexpected_len();
+    assert!(posted < COUNT, "the window holds them all");
+    // Its acknowledgements are on their way.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(5) {
+        b.progress();
+    }
+    a.progress();
+    let began = Instant::now();
+    while b.unexpected_len() < COUNT && began.elapsed() < Duration::from_millis(100) {
+        b.progress();
+    }
+    assert_eq!(b.unexpected_len(), COUNT, "{posted} had gone before: {:?}", a.stats());
+}
+
 #[test]
 fn a_link_that_fails_ends_what_waits_for_it() {
     let Some(pair) = Pair::or_skip(1500) else { return };
