@@ -39,7 +39,8 @@ network of this machine. The switch is a namespace, too: to look at it, use
 
 /// Bring an emulated cluster up
 ///
-/// Does nothing when a cluster of this shape is up already. Needs root.
+/// Does nothing when a cluster of this shape is up already. Nodes of it that have died are started
+/// anew; the others keep their jobs and disks. Needs root.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -99,9 +100,10 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let state = global.state_dir_or(draft.name.as_deref());
     let up = up::up(&state, draft, &this_exe()?)?;
     let how = match &up {
-        Up::Already(_) => "is up already",
-        Up::New(_) => "is up",
-        Up::Renewed(_) => "is up, after the remains of a killed one were removed",
+        Up::Already(_) => "is up already".to_owned(),
+        Up::New(_) => "is up".to_owned(),
+        Up::Renewed(_) => "is up, after the remains of a killed one were removed".to_owned(),
+        Up::Mended(_, dead) => format!("is up; {dead}, which had died, was started anew"),
     };
     let shape = &up.record().shape;
     output::print(&format!("cluster {} {how}: {}\n", shape.name, shape.summary()))?;

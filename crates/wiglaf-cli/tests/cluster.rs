@@ -3,7 +3,7 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -229,7 +229,7 @@ fn what_is_left_of_a_cluster_is_not_replaced_by_one_of_another_shape() {
     };
     kill("node1");
     eventually("it is seen", || site.wiglaf(&["status"]).status == Some(3));
-    let refused = site.wiglaf(&["up"]);
+    let refused = site.wiglaf(&["up", "--nodes", "2"]);
     refused.expect_sentence(1, "a part of a cluster of another shape is up");
     assert_eq!(site.sh("node3", "hostname"), "node3\n", "it lives");
     site.wiglaf(&["up", "--nodes", "3"]).expect_success();
@@ -240,6 +240,9 @@ fn what_is_left_of_a_cluster_is_not_replaced_by_one_of_another_shape() {
     kill("switch");
     eventually("it is seen", || site.wiglaf(&["status"]).status == Some(3));
     assert!(site.wiglaf(&["status"]).stderr.contains("the cluster's switch is gone"));
+    let up = site.wiglaf(&["up", "--nodes", "3"]).expect_success();
+    assert!(up.stdout.contains("the remains"), "no node has a wire: {up:?}");
+    site.wiglaf(&["exec", "--", "true"]).expect_success();
 }
 
 /// What a background job of a shell script ignores is not to be ignored by all later commands.
@@ -312,14 +315,39 @@ impl common::Said {
     }
 }
 
+/// The others keep their jobs and their disks.
 #[test]
-fn a_dead_node_is_seen_and_up_mends_it() {
-    let Some(site) = Site::up(&[]) else { return };
-    site.kill_node(0);
-    site.wiglaf(&["exec", "--", "true"]).expect_sentence(1, "node1 is not up");
-    let up = site.wiglaf(&["up"]).expect_success();
-    assert!(up.stdout.contains("the remains"), "{up:?}");
-    site.wiglaf(&["exec", "--", "true"]).expect_success();
+fn a_dead_node_is_seen_and_up_starts_it_anew() {
+    for shape in [&["--nodes", "3", "--rate", "1gbit"][..], &["--wire", "direct"]] {
+        let Some(site) = Site::up(shape) else { return };
+        site.sh("node2", "echo mine >/scratch/kept; echo its >/dev/shm/kept");
+        let mut job = site.command(&[
+            "exec",
+            "-w",
+            "node2",
+            "--",
+            "sh",
+            "-c",
+            "read line; cat /scratch/kept",
+        ]);
+        let mut job = job.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        site.sh("node1", "touch /scratch/lost");
+        site.kill_node(0);
+        site.wiglaf(&["exec", "--", "true"]).expect_sentence(1, "node1 is not up");
+        // Also where it is not said again how many nodes there are.
+        let up = site.wiglaf(&["up"]).expect_success();
+        assert!(up.stdout.contains("node1, which had died, was started anew"), "{up:?}");
+        assert_eq!(site.sh("node1", "ls /scratch; hostname"), "node1\n");
+        assert_eq!(site.sh("node2", "cat /dev/shm/kept"), "its\n");
+        for (from, to) in [("node1", "node2"), ("node2", "node1")] {
+            site.sh(from, &format!("ping -c 1 -W 5 {to} >/dev/null"));
+        }
+        job.stdin.take().unwrap().write_all(b"go on\n").unwrap();
+        let output = job.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "mine\n");
+        let again = site.wiglaf(&[&["up"], shape].concat()).expect_success();
+        assert!(again.stdout.contains("is up already"), "{again:?}");
+    }
 }
 
 #[test]

@@ -125,6 +125,23 @@ pub struct Draft {
     pub ssh: Option<SshDraft>,
 }
 
+impl Draft {
+    /// Whether it says nothing of a cluster but its name.
+    #[must_use]
+    pub fn is_any_shape(&self) -> bool {
+        let Self { name: _, nodes, mtu, rate, wire, pin, scratch, export, node, ssh } = self;
+        nodes.is_none()
+            && mtu.is_none()
+            && rate.is_none()
+            && wire.is_none()
+            && pin.is_none()
+            && scratch.is_none()
+            && export.is_none()
+            && node.is_empty()
+            && ssh.is_none()
+    }
+}
+
 /// What is different on one node.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]

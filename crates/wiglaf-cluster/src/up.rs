@@ -17,6 +17,7 @@ use rustix::thread::{UnshareFlags, sched_getaffinity};
 
 use crate::client::{Node, may_be_shared};
 use crate::error::{Context, Error, Result};
+use crate::hostlist::HostList;
 use crate::init::{GO, READY};
 use crate::mounts;
 use crate::process::Process;
@@ -39,6 +40,8 @@ pub enum Up {
     New(Record),
     /// It was brought up after the remains of another were removed.
     Renewed(Record),
+    /// Those of its nodes that had died were started anew.
+    Mended(Record, HostList),
 }
 
 impl Up {
@@ -46,7 +49,10 @@ impl Up {
     #[must_use]
     pub fn record(&self) -> &Record {
         match self {
-            Self::Already(record) | Self::New(record) | Self::Renewed(record) => record,
+            Self::Already(record)
+            | Self::New(record)
+            | Self::Renewed(record)
+            | Self::Mended(record, _) => record,
         }
     }
 }
@@ -63,6 +69,7 @@ pub fn cores() -> Vec<usize> {
 /// # Errors
 /// When another shape is up, or a step fails; then nothing is left behind.
 pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
+    let is_any = draft.is_any_shape();
     let shape = draft.shape(&cores())?;
     check_privilege("bring a cluster up")?;
     // Users read the record, and go through the nodes' folders.
@@ -82,7 +89,8 @@ pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
                     ))),
                 };
             }
-            if old.shape != shape && inits(&old).any(|init| init.is_alive()) {
+            let is_part = inits(&old).any(|init| init.is_alive());
+            if is_part && old.shape != shape && !is_any {
                 return Err(Error::new(format!(
                     "a part of a cluster of another shape is up ({}); run `{}` first, or `{}` with what \
                      it was started with",
@@ -90,6 +98,9 @@ pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
                     state.command("down"),
                     state.command("up")
                 )));
+            }
+            if is_part && let Some(mended) = mend(state, &old, exe, &lock)? {
+                return Ok(mended);
             }
             end(&old)?;
             true
@@ -199,26 +210,13 @@ struct Pending {
 }
 
 fn make(state: &StateDir, shape: Shape, exe: &Path, lock: &Lock) -> Result<Record> {
-    let hosts: Vec<(Ipv4Addr, String)> =
-        shape.nodes.iter().map(|n| (n.address, n.name.clone())).collect();
-    let provider = provider::find(exe).ok();
-    let mut shared = homes();
-    shared.extend(provider.iter().map(|p| p.shared.clone()).filter(|dir| may_be_shared(dir)));
-    let config = |name: &str, node: Option<&NodeShape>| NodeConfig {
-        state: state.path().to_path_buf(),
-        node: name.to_owned(),
-        address: node.map(|node| node.address),
-        hosts: hosts.clone(),
-        core: node.and_then(|node| node.core),
-        scratch: node.map(|node| node.scratch.clone()),
-        shared: shared.clone(),
-        libdir: provider.as_ref().map(|p| p.dir.clone()),
-    };
+    let of_all = OfAll::new(state, &shape, exe);
     let mut switch = None;
     if shape.wire == Wire::Bridge {
-        switch = Some(start(exe, state, lock, &config(SWITCH, None))?);
+        switch = Some(start(exe, state, lock, &of_all.config(SWITCH, None))?);
     }
-    let nodes = shape.nodes.iter().map(|n| start(exe, state, lock, &config(&n.name, Some(n))));
+    let nodes = shape.nodes.iter();
+    let nodes = nodes.map(|n| start(exe, state, lock, &of_all.config(&n.name, Some(n))));
     let mut nodes = nodes.collect::<Result<Vec<_>>>()?;
     let processes: Vec<Process> = nodes.iter().map(|n| n.process).collect();
     wire::join(&shape, switch.as_ref().map(|s| s.process), &processes)?;
@@ -234,17 +232,87 @@ fn make(state: &StateDir, shape: Shape, exe: &Path, lock: &Lock) -> Result<Recor
         shape,
     };
     state.write_record(&record)?;
-    let mut complete = || {
-        // All at once first: each starts its helper before it serves.
-        switch.iter_mut().chain(&mut nodes).try_for_each(Pending::go)?;
-        let mut all = switch.iter().chain(&nodes);
-        all.try_for_each(|node| Node::new(state, &node.name).hello().map(drop))
-    };
-    if let Err(error) = complete() {
+    if let Err(error) = go(state, switch.iter_mut().chain(&mut nodes)) {
         end(&record)?;
         return Err(error);
     }
     Ok(record)
+}
+
+/// Starts those nodes anew that have died: the jobs and disks of the others are nobody's to end. Without
+/// its switch a cluster has no wire, and begins anew as a whole: nothing, then.
+fn mend(state: &StateDir, old: &Record, exe: &Path, lock: &Lock) -> Result<Option<Up>> {
+    if old.switch.is_some_and(|switch| !switch.is_alive()) {
+        return Ok(None);
+    }
+    let mut record = old.clone();
+    let (mut nodes, mut names, mut dead) = (Vec::new(), Vec::new(), Vec::new());
+    let of_all = OfAll::new(state, &old.shape, exe);
+    for (index, node) in old.shape.nodes.iter().enumerate() {
+        if old.nodes[index].is_alive() {
+            continue;
+        }
+        let dir = state.node_dir(&node.name);
+        match fs::remove_dir_all(&dir) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).cannot(|| format!("remove {}", dir.display()));
+            }
+            _ => {}
+        }
+        let pending = start(exe, state, lock, &of_all.config(&node.name, Some(node)))?;
+        record.nodes[index] = pending.process;
+        nodes.push(pending);
+        names.push(node.name.clone());
+        dead.push(index);
+    }
+    wire::rejoin(&record.shape, record.switch, &record.nodes, &dead)?;
+    nodes.iter_mut().try_for_each(|node| node.wait_until_ready(state))?;
+    state.write_record(&record)?;
+    go(state, nodes.iter_mut())?;
+    Ok(Some(Up::Mended(record, names.into_iter().collect())))
+}
+
+/// Lets nodes that are ready begin, and waits until they serve.
+fn go<'a>(state: &StateDir, nodes: impl Iterator<Item = &'a mut Pending>) -> Result<()> {
+    // All at once first: each starts its helper before it serves.
+    let told = nodes.map(|node| node.go().map(|()| node.name.clone()));
+    let names = told.collect::<Result<Vec<_>>>()?;
+    names.iter().try_for_each(|name| Node::new(state, name).hello().map(drop))
+}
+
+/// What all nodes of a cluster are told.
+struct OfAll {
+    state: PathBuf,
+    hosts: Vec<(Ipv4Addr, String)>,
+    shared: Vec<PathBuf>,
+    libdir: Option<PathBuf>,
+}
+
+impl OfAll {
+    fn new(state: &StateDir, shape: &Shape, exe: &Path) -> Self {
+        let provider = provider::find(exe).ok();
+        let mut shared = homes();
+        shared.extend(provider.iter().map(|p| p.shared.clone()).filter(|dir| may_be_shared(dir)));
+        Self {
+            state: state.path().to_path_buf(),
+            hosts: shape.nodes.iter().map(|n| (n.address, n.name.clone())).collect(),
+            shared,
+            libdir: provider.map(|p| p.dir),
+        }
+    }
+
+    fn config(&self, name: &str, node: Option<&NodeShape>) -> NodeConfig {
+        NodeConfig {
+            state: self.state.clone(),
+            node: name.to_owned(),
+            address: node.map(|node| node.address),
+            hosts: self.hosts.clone(),
+            core: node.and_then(|node| node.core),
+            scratch: node.map(|node| node.scratch.clone()),
+            shared: self.shared.clone(),
+            libdir: self.libdir.clone(),
+        }
+    }
 }
 
 /// The folders that users have everywhere: the home of whoever calls, also

@@ -28,30 +28,62 @@ const TICKS_PER_SECOND: u64 = 1000;
 
 /// Joins the nodes.
 pub(crate) fn join(shape: &Shape, switch: Option<Process>, nodes: &[Process]) -> Result<()> {
+    let all: Vec<usize> = (0..nodes.len()).collect();
     match (shape.wire, switch) {
-        (Wire::Bridge, Some(switch)) => bridge(shape, switch, nodes)?,
+        (Wire::Bridge, Some(switch)) => {
+            let mtu = shape.mtu;
+            let commands = format!(
+                "link set lo up\n\
+                 link add {BRIDGE} mtu {mtu} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n\
+                 link set {BRIDGE} up\n"
+            );
+            batch("ip", switch, &commands)?;
+            ports(shape, switch, nodes, &all)?;
+        }
         _ => direct(shape, nodes)?,
     }
-    for (node, process) in shape.nodes.iter().zip(nodes) {
-        let commands = format!(
-            "link set lo up\naddr add {}/24 dev {INTERFACE}\nlink set {INTERFACE} up\n",
-            node.address
-        );
-        batch("ip", *process, &commands)?;
-    }
-    Ok(())
+    address(shape, nodes, &all)
 }
 
-fn bridge(shape: &Shape, switch: Process, nodes: &[Process]) -> Result<()> {
+/// Joins those of `which`, which have been started anew, to the others.
+pub(crate) fn rejoin(
+    shape: &Shape,
+    switch: Option<Process>,
+    nodes: &[Process],
+    which: &[usize],
+) -> Result<()> {
+    // What led to a node goes with it, but not at once.
+    let remove = |process, interface: &str| {
+        let _ = batch("ip", process, &format!("link del {interface}\n"));
+    };
+    if let (Wire::Bridge, Some(switch)) = (shape.wire, switch) {
+        which.iter().for_each(|index| remove(switch, &port(*index)));
+        ports(shape, switch, nodes, which)?;
+        return address(shape, nodes, which);
+    }
+    // The other end of a cable went, too.
+    nodes.iter().for_each(|node| remove(*node, INTERFACE));
+    direct(shape, nodes)?;
+    address(shape, nodes, &(0..nodes.len()).collect::<Vec<_>>())
+}
+
+/// Gives those of `which` their addresses.
+fn address(shape: &Shape, nodes: &[Process], which: &[usize]) -> Result<()> {
+    which.iter().try_for_each(|index| {
+        let commands = format!(
+            "link set lo up\naddr add {}/24 dev {INTERFACE}\nlink set {INTERFACE} up\n",
+            shape.nodes[*index].address
+        );
+        batch("ip", nodes[*index], &commands)
+    })
+}
+
+/// Joins those of `which` to the switch.
+fn ports(shape: &Shape, switch: Process, nodes: &[Process], which: &[usize]) -> Result<()> {
     let mtu = shape.mtu;
-    let mut links = format!(
-        "link set lo up\n\
-         link add {BRIDGE} mtu {mtu} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n\
-         link set {BRIDGE} up\n"
-    );
-    let mut shaping = String::new();
-    for (i, (node, process)) in shape.nodes.iter().zip(nodes).enumerate() {
-        let port = port(i);
+    let (mut links, mut shaping) = (String::new(), String::new());
+    for &index in which {
+        let (node, process, port) = (&shape.nodes[index], nodes[index], port(index));
         links += &format!(
             "link add {port} mtu {mtu} type veth peer name {INTERFACE} mtu {mtu} address {} netns {}\n\
              link set {port} master {BRIDGE}\n\
