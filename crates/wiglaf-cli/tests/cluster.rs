@@ -332,6 +332,9 @@ fn a_dead_node_is_seen_and_up_starts_it_anew() {
         ]);
         let mut job = job.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         site.sh("node1", "touch /scratch/lost");
+        if shape.contains(&"--nodes") {
+            site.wiglaf(&["fault", "set", "--drop", "50%"]).expect_success();
+        }
         site.kill_node(0);
         site.wiglaf(&["exec", "--", "true"]).expect_sentence(1, "node1 is not up");
         // Also where it is not said again how many nodes there are.
@@ -339,6 +342,13 @@ fn a_dead_node_is_seen_and_up_starts_it_anew() {
         assert!(up.stdout.contains("node1, which had died, was started anew"), "{up:?}");
         assert_eq!(site.sh("node1", "ls /scratch; hostname"), "node1\n");
         assert_eq!(site.sh("node2", "cat /dev/shm/kept"), "its\n");
+        if shape.contains(&"--nodes") {
+            let shown = site.wiglaf(&["fault", "show"]).expect_success().stdout;
+            let is_faulty =
+                |node: &str| shown.lines().any(|l| l.starts_with(node) && l.contains("50%"));
+            assert!(!is_faulty("node1") && is_faulty("node2"), "{shown}");
+            site.wiglaf(&["fault", "clear"]).expect_success();
+        }
         for (from, to) in [("node1", "node2"), ("node2", "node1")] {
             site.sh(from, &format!("ping -c 1 -W 5 {to} >/dev/null"));
         }

@@ -17,6 +17,7 @@ use rustix::thread::{UnshareFlags, sched_getaffinity};
 
 use crate::client::{Node, may_be_shared};
 use crate::error::{Context, Error, Result};
+use crate::fault::{self, HOLD_DEFAULT, Wish};
 use crate::hostlist::HostList;
 use crate::init::{GO, READY};
 use crate::mounts;
@@ -269,6 +270,11 @@ fn mend(state: &StateDir, old: &Record, exe: &Path, lock: &Lock) -> Result<Optio
     nodes.iter_mut().try_for_each(|node| node.wait_until_ready(state))?;
     state.write_record(&record)?;
     go(state, nodes.iter_mut())?;
+    if record.switch.is_some() {
+        // Their ports are new, and what was set for the old ones is still said of them.
+        let wish = Wish { faults: None, hold: HOLD_DEFAULT, is_down: false };
+        fault::set(state, &record, &names, &wish)?;
+    }
     Ok(Some(Up::Mended(record, names.into_iter().collect())))
 }
 
