@@ -72,12 +72,10 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     }
     let keep = if args.label { Keep::Nothing } else { Keep::All };
     let outputs = fanout::run(&nodes, &command, keep, &|node, stream, line| match stream {
-        Stream::Stdout if args.label => {
-            go_on_if(write_line(&mut std::io::stdout().lock(), node, line));
-        }
+        Stream::Stdout if args.label => print_line(node, line),
         // A reader of errors that has gone must not stop the others' lines.
         Stream::Stderr if !args.json => {
-            write_line(&mut std::io::stderr().lock(), node, line);
+            let _ = std::io::stderr().lock().write_all(&labelled(node, line));
         }
         _ => {}
     });
@@ -110,19 +108,24 @@ fn share_working_folder(nodes: &[Node]) {
     }
 }
 
-/// Ends this process if nobody reads on. Its commands end with its connections to the nodes, those
-/// too that say nothing.
-fn go_on_if(is_read: bool) {
-    if !is_read {
-        std::process::exit(0);
+/// Prints a line, or ends this process if nobody reads on or the line is lost. Its commands end with
+/// its connections to the nodes, those too that say nothing.
+fn print_line(node: &str, line: &[u8]) {
+    // Held to the end: other nodes' lines fail as this one does, and it is said once.
+    let _out = std::io::stdout().lock();
+    match output::print_while_read(&labelled(node, line)) {
+        Ok(true) => {}
+        Ok(false) => std::process::exit(0),
+        Err(error) => {
+            eprintln!("wiglaf: {error}");
+            std::process::exit(error.exit_status().into());
+        }
     }
 }
 
-/// Says whether there is still a reader.
-fn write_line(out: &mut dyn Write, node: &str, line: &[u8]) -> bool {
+fn labelled(node: &str, line: &[u8]) -> Vec<u8> {
     let end: &[u8] = if line.ends_with(b"\n") { b"" } else { b"\n" };
-    let written = out.write_all(&[node.as_bytes(), b": ", line, end].concat());
-    !written.is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    [node.as_bytes(), b": ", line, end].concat()
 }
 
 fn show_groups(outputs: &[NodeOutput]) -> Result<()> {

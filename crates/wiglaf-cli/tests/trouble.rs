@@ -3,14 +3,14 @@
 
 mod common;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use common::{Guarded, Site, eventually, has_openmpi};
+use common::{Guarded, Said, Site, eventually, has_openmpi};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -90,6 +90,18 @@ fn a_reader_that_has_seen_enough_ends_the_commands() {
     drop(lines);
     eventually("it ends", || exec.0.try_wait().unwrap().is_some());
     assert!(exec.0.wait().unwrap().success());
+    eventually("the commands end", || site.strays() == 0);
+}
+
+#[test]
+fn lines_that_cannot_be_written_are_no_success() {
+    let Some(site) = Site::up(&[]) else { return };
+    for script in ["echo hi", "while :; do echo line; done"] {
+        let mut exec = site.command(&["exec", "-L", "--", "sh", "-c", script]);
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let said: Said = exec.stdout(full).output().unwrap().into();
+        said.expect_sentence(1, "cannot write the output: No space left");
+    }
     eventually("the commands end", || site.strays() == 0);
 }
 
