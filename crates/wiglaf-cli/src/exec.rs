@@ -5,6 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use wiglaf_cluster::client::working_folder;
 use wiglaf_cluster::fanout::{self, Keep, NodeOutput, Stream};
 use wiglaf_cluster::{
     End, HostList, Node, NodeCommand, Result, StateDir, Streams, launch, shape, signals, terminal,
@@ -54,6 +55,8 @@ struct JsonOutput {
 }
 
 pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
+    // Said once, and not by each node.
+    working_folder()?;
     let nodes = nodes(state, args.nodes.as_ref())?;
     share_working_folder(&nodes);
     let command = NodeCommand::new(args.argv.iter().cloned());

@@ -106,6 +106,19 @@ fn lines_that_cannot_be_written_are_no_success() {
 }
 
 #[test]
+fn nothing_runs_elsewhere_because_its_folder_is_gone() {
+    let Some(site) = Site::up(&[]) else { return };
+    let exe = env!("CARGO_BIN_EXE_wiglaf");
+    for command in ["exec -w node1", "exec", "run --mpi none", "run --transport tcp"] {
+        let script = format!("mkdir gone; cd gone; rmdir ../gone; exec {exe} {command} -- pwd");
+        let mut sh = site.started_by(Command::new("sh"), &["-c", &script]);
+        let said = Said::from(sh.output().unwrap());
+        let said = said.expect_sentence(1, "is gone; run the command from your home or a folder");
+        assert_eq!(said.stdout, "", "{command}");
+    }
+}
+
+#[test]
 fn a_capture_that_is_refused_empties_no_file() {
     let Some(site) = Site::up(&[]) else { return };
     let file = site.work().join("kept");

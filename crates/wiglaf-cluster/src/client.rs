@@ -45,7 +45,8 @@ impl NodeCommand {
     /// A program and its arguments, in the folder and environment of this process, with its umask and
     /// resource limits.
     pub fn new<S: Into<OsString>>(argv: impl IntoIterator<Item = S>) -> Self {
-        let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        // Where this process is in no folder, the command is to start in none, and does not.
+        let cwd = working_folder().unwrap_or_default();
         let argv = argv.into_iter().map(Into::into).collect();
         let env = std::env::vars_os().collect();
         let inherited = Inherited::own();
@@ -214,6 +215,9 @@ impl Node {
     /// # Errors
     /// When the node is not up, or there is no such program.
     pub fn spawn(&self, command: &NodeCommand, streams: Streams) -> Result<Running> {
+        if command.is_here && command.spawn.cwd.as_os_str().is_empty() {
+            working_folder()?;
+        }
         // Not looked at where it starts elsewhere: it may be a mount that this process is to serve.
         let folder = command.is_here.then(|| identity(&command.spawn.cwd)).flatten();
         let request = Request::Spawn(Spawn { folder, ..command.spawn.clone() });
@@ -279,6 +283,22 @@ impl Node {
         done(&self.name, reply)?;
         Ok(Lease { stream, node: self.name.clone() })
     }
+}
+
+/// Where this process is.
+///
+/// # Errors
+/// When that folder has been removed: a command that starts elsewhere could do harm there.
+pub fn working_folder() -> Result<PathBuf> {
+    std::env::current_dir().map_err(|error| {
+        let what = match error.kind() {
+            io::ErrorKind::NotFound => "is gone".to_owned(),
+            _ => format!("cannot be found ({error})"),
+        };
+        Error::new(format!(
+            "the folder that you are in {what}; run the command from your home or a folder below it"
+        ))
+    })
 }
 
 /// What tells a folder of the machine from a node's of the same name; nothing where each node is to

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::client::{Lease, Node, NodeCommand, Running, Streams, is_private, null};
+use crate::client::{Lease, Node, NodeCommand, Running, Streams, is_private, null, working_folder};
 use crate::error::{Error, Result};
 use crate::fortran::{self, FortranTrue};
 use crate::hostlist::HostList;
@@ -186,22 +186,22 @@ pub fn start(
     Ok(RunningJob { commands, leases, stop, passing })
 }
 
-/// Fails in a folder that each node has for itself, such as /tmp: what ranks write there is not to be
-/// found afterwards.
+/// Fails in a folder that has been removed, and in one that each node has for itself, such as /tmp:
+/// what ranks write there is not to be found afterwards.
 ///
 /// # Errors
 /// A sentence that says where to go.
 pub fn check_working_folder() -> Result<()> {
     let on_node = std::env::var_os(NODE_VAR).is_some();
-    match std::env::current_dir() {
-        // Where services and containers start.
-        Ok(folder) if folder == Path::new("/") || on_node => Ok(()),
-        Ok(folder) if is_private(&folder) => Err(Error::new(format!(
+    let folder = working_folder()?;
+    // At the root services and containers start.
+    match folder != Path::new("/") && !on_node && is_private(&folder) {
+        true => Err(Error::new(format!(
             "each node has a folder {} of its own, so what the program reads and writes there is \
              not yours; run it from your home or a folder below it",
             folder.display()
         ))),
-        _ => Ok(()),
+        false => Ok(()),
     }
 }
 
