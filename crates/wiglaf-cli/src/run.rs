@@ -32,8 +32,8 @@ Examples:
 
 With no cluster up, the default one is started first. The program is started
 unchanged; it needs no source and no relinking. Standard input, output and the
-exit status are the program's; Ctrl-C ends all ranks, and nothing of a crashed
-program stays behind on any node.
+exit status are the program's; Ctrl-C ends all ranks, SIGUSR1 and SIGUSR2 reach
+them, and nothing of a crashed program stays behind on any node.
 
 A program runs on any MPI of the family that it was built with: openmpi, mpich
 or intel, the last two of which go for one another. Behind the name may stand a
@@ -231,15 +231,15 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         },
         ..Job::default()
     };
-    let held = signals::Held::new(&signals::ENDING);
+    let held = signals::Held::new(&[&signals::ENDING[..], &signals::PROGRAMS].concat());
     let running = launch::start(&state, &record, &job, &this_exe()?, Streams::inherit()?)?;
     let stop = running.stop();
     let asked = AtomicUsize::new(0);
     held.pass_on(move |number| {
+        let asks_for_end = signals::ENDING.contains(&number);
         // Who asks twice means it.
-        let number =
-            if asked.fetch_add(1, Ordering::Relaxed) == 0 { number } else { signals::KILL };
-        stop.signal(number);
+        let is_again = asks_for_end && asked.fetch_add(1, Ordering::Relaxed) > 0;
+        stop.signal(if is_again { signals::KILL } else { number });
     })?;
     Ok(ExitCode::from(running.wait()?.code()))
 }

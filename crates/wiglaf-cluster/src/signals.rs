@@ -4,6 +4,8 @@ use crate::error::{Error, Result};
 
 /// What a terminal, a shell or a batch system sends to end a command.
 pub const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+/// What is for a program to make sense of: many write checkpoints on them.
+pub const PROGRAMS: [i32; 2] = [libc::SIGUSR1, libc::SIGUSR2];
 /// The signal of a window that has another size.
 pub const RESIZED: i32 = libc::SIGWINCH;
 /// The signal that cannot be ignored.

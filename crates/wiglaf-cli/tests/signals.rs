@@ -1,0 +1,54 @@
+//! What signals do to a command that runs others: which it passes on, how it ends by them, and what it
+//! says of those whom one has ended.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{ChildStdout, Command, Stdio};
+
+use common::{Guarded, Site, has_openmpi};
+
+impl Site {
+    /// A command, and the lines that it prints.
+    fn begin(&self, args: &[&str]) -> (Guarded, Lines<BufReader<ChildStdout>>) {
+        let mut child = self.interruptible(args).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        (Guarded(child), lines)
+    }
+}
+
+fn signal(child: &Guarded, name: &str) {
+    let pid = child.0.id().to_string();
+    assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+}
+
+/// How a shell script is run on both nodes.
+fn ways() -> Vec<&'static [&'static str]> {
+    let mut ways: Vec<&[&str]> = vec![&["run", "--mpi", "none", "--", "sh", "-c"]];
+    if has_openmpi() {
+        ways.push(&["run", "--transport", "tcp", "--", "sh", "-c"]);
+    }
+    ways
+}
+
+/// Programs write checkpoints on them.
+#[test]
+fn a_job_has_the_signals_that_are_for_programs() {
+    let Some(site) = Site::up(&[]) else { return };
+    let script =
+        "trap 'echo one' USR1; trap 'exit 0' USR2; echo ready; while :; do sleep 0.1; done";
+    for way in ways() {
+        let (mut job, mut lines) = site.begin(&[way, &[script]].concat());
+        let mut expect = |line: &str| assert_eq!(lines.next().unwrap().unwrap(), line, "{way:?}");
+        (0..2).for_each(|_| expect("ready"));
+        // However often: only who asks twice for the end has the job killed.
+        for _ in 0..3 {
+            signal(&job, "USR1");
+            (0..2).for_each(|_| expect("one"));
+        }
+        signal(&job, "USR2");
+        let ended = job.0.wait().unwrap();
+        assert_eq!(ended.code(), Some(0), "{way:?}: {ended}");
+        assert_eq!(site.strays(), 0);
+    }
+}
