@@ -162,9 +162,7 @@ fn worst(outputs: &[NodeOutput], explain: bool) -> u8 {
             Ok(End::Status(status)) => {
                 (*status as u8, format!("{}: exit status {status}", output.node))
             }
-            Ok(end @ End::Signal(signal)) => {
-                (end.code(), format!("{}: ended by signal {signal}", output.node))
-            }
+            Ok(end @ End::Signal(signal)) => (end.code(), by_signal(&output.node, *signal)),
             Err(error) => (error.exit_status(), error.to_string()),
         };
         if explain {
@@ -173,4 +171,9 @@ fn worst(outputs: &[NodeOutput], explain: bool) -> u8 {
         worst = worst.max(status);
     }
     worst
+}
+
+/// What is said of who can no longer say it.
+pub(crate) fn by_signal(who: &str, signal: i32) -> String {
+    format!("{who}: ended by signal {signal}")
 }

@@ -10,9 +10,10 @@ use wiglaf_cluster::launch::{self, Deal, Job, Mpi};
 use wiglaf_cluster::mpi::{LibfabricChoice, Link, Transport};
 use wiglaf_cluster::shape::Draft;
 use wiglaf_cluster::user::User;
-use wiglaf_cluster::{Error, HostList, Record, Result, StateDir, Streams, signals, up};
+use wiglaf_cluster::{End, Error, HostList, Record, Result, StateDir, Streams, signals, up};
 
 use crate::args::Global;
+use crate::exec;
 use crate::up::this_exe;
 
 const HELP: &str = "\
@@ -241,7 +242,11 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         let is_again = asks_for_end && asked.fetch_add(1, Ordering::Relaxed) > 0;
         stop.signal(if is_again { signals::KILL } else { number });
     })?;
-    Ok(ExitCode::from(running.wait()?.code()))
+    let ended = running.wait()?;
+    if let End::Signal(number) = ended.end {
+        eprintln!("wiglaf: {}", exec::by_signal(&ended.who, number));
+    }
+    Ok(ExitCode::from(ended.end.code()))
 }
 
 /// The running cluster, or the default one, brought up now.

@@ -52,3 +52,14 @@ fn a_job_has_the_signals_that_are_for_programs() {
         assert_eq!(site.strays(), 0);
     }
 }
+
+#[test]
+fn a_rank_that_a_signal_ends_is_named() {
+    let Some(site) = Site::up(&[]) else { return };
+    let run = |script: &str| site.wiglaf(&["run", "--mpi", "none", "--", "sh", "-c", script]);
+    let said = run("test $WIGLAF_RANK = 1 && kill -11 $$; sleep 1000");
+    assert_eq!(said.status, Some(139), "{said:?}");
+    assert_eq!(said.stderr, "wiglaf: rank 1 (node2): ended by signal 11\n");
+    let said = run("test $WIGLAF_RANK = 1 && exit 5; sleep 1000");
+    assert_eq!((said.status, said.stderr.as_str()), (Some(5), ""), "programs speak for themselves");
+}

@@ -349,6 +349,11 @@ fn lost(node: &str, error: &io::Error) -> Error {
 }
 
 impl Running {
+    /// Where it runs.
+    pub(crate) fn node(&self) -> &str {
+        &self.node
+    }
+
     /// Waits for the end.
     ///
     /// # Errors
