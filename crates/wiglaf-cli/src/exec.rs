@@ -64,13 +64,22 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
         (nodes.as_slice(), args.nodes.is_some(), args.label, args.json)
     {
         if terminal::is_interactive() {
-            return Ok(ExitCode::from(terminal::run(node, command)?.code()));
+            let end = terminal::run(node, command)?;
+            if end == End::Signal(signals::INTERRUPT) {
+                signals::die_of(signals::INTERRUPT);
+            }
+            return Ok(ExitCode::from(end.code()));
         }
         let held = signals::Held::new(&signals::ENDING);
         let running = node.spawn(&command, Streams::inherit()?)?;
         let signalled = running.try_clone()?;
-        held.pass_on(move |number| signalled.signal(number))?;
-        let end = running.wait()?;
+        let first = signals::First::default();
+        let asked = first.clone();
+        held.pass_on(move |number| {
+            let _ = asked.note(number);
+            signalled.signal(number);
+        })?;
+        let end = first.die_of_interrupt(running.wait())?;
         return Ok(ExitCode::from(end.code()));
     }
     let keep = if args.label { Keep::Nothing } else { Keep::All };

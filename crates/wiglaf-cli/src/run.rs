@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::ValueEnum;
 use wiglaf_cluster::fortran::FortranTrue;
-use wiglaf_cluster::launch::{self, Deal, Job, Mpi};
+use wiglaf_cluster::launch::{self, Deal, Job, JobEnd, Mpi};
 use wiglaf_cluster::mpi::{LibfabricChoice, Link, Transport};
 use wiglaf_cluster::shape::Draft;
 use wiglaf_cluster::user::User;
@@ -235,18 +234,23 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let held = signals::Held::new(&[&signals::ENDING[..], &signals::PROGRAMS].concat());
     let running = launch::start(&state, &record, &job, &this_exe()?, Streams::inherit()?)?;
     let stop = running.stop();
-    let asked = AtomicUsize::new(0);
+    let first = signals::First::default();
+    let asked = first.clone();
     held.pass_on(move |number| {
         let asks_for_end = signals::ENDING.contains(&number);
         // Who asks twice means it.
-        let is_again = asks_for_end && asked.fetch_add(1, Ordering::Relaxed) > 0;
+        let is_again = asks_for_end && !asked.note(number);
         stop.signal(if is_again { signals::KILL } else { number });
     })?;
-    let ended = running.wait()?;
-    if let End::Signal(number) = ended.end {
-        eprintln!("wiglaf: {}", exec::by_signal(&ended.who, number));
+    let (outcome, who) = match running.wait() {
+        Ok(JobEnd { end, who }) => (Ok(end), who),
+        Err(error) => (Err(error), String::new()),
+    };
+    let end = first.die_of_interrupt(outcome)?;
+    if let End::Signal(number) = end {
+        eprintln!("wiglaf: {}", exec::by_signal(&who, number));
     }
-    Ok(ExitCode::from(ended.end.code()))
+    Ok(ExitCode::from(end.code()))
 }
 
 /// The running cluster, or the default one, brought up now.

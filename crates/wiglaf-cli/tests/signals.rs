@@ -4,9 +4,12 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Lines};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{ChildStdout, Command, Stdio};
 
 use common::{Guarded, Site, has_openmpi};
+
+const SIGINT: i32 = 2;
 
 impl Site {
     /// A command, and the lines that it prints.
@@ -50,6 +53,39 @@ fn a_job_has_the_signals_that_are_for_programs() {
         let ended = job.0.wait().unwrap();
         assert_eq!(ended.code(), Some(0), "{way:?}: {ended}");
         assert_eq!(site.strays(), 0);
+    }
+}
+
+/// A shell ends its loop only when the command has died of the signal.
+#[test]
+fn who_is_interrupted_dies_of_it_when_all_is_clean() {
+    let Some(site) = Site::up(&[]) else { return };
+    let mut ways = ways();
+    ways.push(&["exec", "-w", "node1", "--", "sh", "-c"]);
+    for way in ways {
+        for script in ["echo ready; sleep 1000", "trap 'exit 5' INT; echo ready; sleep 1000"] {
+            let (mut job, mut lines) = site.begin(&[way, &[script]].concat());
+            assert_eq!(lines.next().unwrap().unwrap(), "ready");
+            signal(&job, "INT");
+            let ended = job.0.wait().unwrap();
+            assert_eq!(ended.signal(), Some(SIGINT), "{way:?}: {script}: {ended}");
+            assert_eq!(site.strays(), 0);
+        }
+    }
+}
+
+#[test]
+fn who_takes_an_interrupt_and_ends_well_has_ended_well() {
+    let Some(site) = Site::up(&[]) else { return };
+    let script = "trap 'exit 0' INT; echo ready; sleep 1000";
+    let none = ["run", "--mpi", "none", "-n", "1", "--", "sh", "-c", script];
+    let exec = ["exec", "-w", "node1", "--", "sh", "-c", script];
+    for args in [&none[..], &exec] {
+        let (mut job, mut lines) = site.begin(args);
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        signal(&job, "INT");
+        let ended = job.0.wait().unwrap();
+        assert_eq!(ended.code(), Some(0), "{args:?}: {ended}");
     }
 }
 
