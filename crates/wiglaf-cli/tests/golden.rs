@@ -93,6 +93,8 @@ fn bad_command_lines() {
         ("error-page", &["man", "nothing"]),
         ("error-mtu", &["up", "--mtu", "5"]),
         ("error-direct", &["up", "--wire", "direct", "--rate", "1gbit"]),
+        ("error-share", &["fault", "set", "--drop", "1"]),
+        ("error-share-beyond", &["fault", "set", "--reorder", "2.5"]),
         ("error-no-file", &["up", "--file", "no-such.toml"]),
         ("error-not-up", &["exec", "--", "true"]),
         ("status-not-up", &["status"]),
