@@ -3,9 +3,10 @@
 
 mod common;
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -116,6 +117,34 @@ fn nothing_runs_elsewhere_because_its_folder_is_gone() {
         let said = said.expect_sentence(1, "is gone; run the command from your home or a folder");
         assert_eq!(said.stdout, "", "{command}");
     }
+}
+
+#[test]
+fn a_program_that_is_there_and_does_not_start_is_not_called_missing() {
+    let Some(site) = Site::up(&[]) else { return };
+    let write = |name: &str, text: &str, mode: u32| {
+        fs::write(site.work().join(name), text).unwrap();
+        fs::set_permissions(site.work().join(name), Permissions::from_mode(mode)).unwrap();
+    };
+    write("hello.c", "int main(void) { return 0; }\n", 0o644);
+    write("script", "#!/no/such/interpreter\n", 0o755);
+    if has_openmpi() {
+        site.wiglaf(&["run", "--transport", "tcp", "--", "./hello.c"])
+            .expect_sentence(126, "`./hello.c` is not executable");
+        let mut run = site.command(&["run", "--transport", "tcp", "--", "hello.c"]);
+        let path = format!("{}:{}", site.work().display(), std::env::var("PATH").unwrap());
+        Said::from(run.env("PATH", path).output().unwrap())
+            .expect_sentence(126, "`hello.c` is not executable");
+    }
+    for start in [&["exec", "-w", "node1"][..], &["run", "--mpi", "none", "-n", "1"]] {
+        let start = |program| site.wiglaf(&[start, &["--", program]].concat());
+        start("./script").expect_sentence(127, "node1: the interpreter of `./script` is missing");
+        start("./none").expect_sentence(127, "node1: there is no program `./none`");
+    }
+    let mut exec = site.command(&["exec", "-w", "node1", "--", "script"]);
+    let path = format!("/no/such/folder:{}", site.work().display());
+    Said::from(exec.env("PATH", path).output().unwrap())
+        .expect_sentence(127, "node1: the interpreter of `script` is missing");
 }
 
 #[test]

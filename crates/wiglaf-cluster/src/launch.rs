@@ -318,12 +318,7 @@ impl Launch<'_> {
     fn under(&self, mpi: &Installation, streams: Streams) -> Result<Running> {
         let program = &self.job.argv[0];
         // A launcher's own answer is a page long.
-        let found = mpi::find_program(program).ok_or_else(|| {
-            Error::not_found(format!(
-                "there is no program `{}`; check its name and the PATH",
-                program.display()
-            ))
-        })?;
+        let found = mpi::find_program(program).ok_or_else(|| mpi::no_program(program))?;
         mpi::check_abi(&found, mpi)?;
         let settings = Settings {
             transport: self.job.transport,
