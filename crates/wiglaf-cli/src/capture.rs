@@ -88,6 +88,7 @@ struct Picker {
 
 pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let record = state.running()?;
+    up::check_is_here(state, &record)?;
     // Known to be right before a file of the user's is emptied.
     let limit = args.seconds.map(Duration::try_from_secs_f64).transpose();
     let limit = limit.map_err(|_| Error::new("--for takes a number of seconds"))?;

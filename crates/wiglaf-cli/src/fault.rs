@@ -7,7 +7,7 @@ use serde::Serialize;
 use wiglaf_cluster::fault::{
     self, Counts, Faults, HOLD_DEFAULT, PortFaults, PortReport, Probability, Wish, parse_hold,
 };
-use wiglaf_cluster::{Error, HostList, Record, Result, StateDir};
+use wiglaf_cluster::{Error, HostList, Record, Result, StateDir, up};
 
 use crate::output;
 
@@ -137,6 +137,9 @@ fn parse_probability(text: &str) -> Result<Probability> {
 
 pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let record = state.running()?;
+    if !matches!(args.action, Action::Show(_)) {
+        up::check_is_here(state, &record)?;
+    }
     match &args.action {
         Action::Set(args) => set(args, state, &record)?,
         Action::Clear(args) => {

@@ -147,6 +147,20 @@ fn a_program_that_is_there_and_does_not_start_is_not_called_missing() {
         .expect_sentence(127, "node1: the interpreter of `script` is missing");
 }
 
+/// Nodes are to be seen by their pids, which are the machine's.
+#[test]
+fn what_only_works_on_the_clusters_machine_says_so_on_a_node() {
+    let Some(site) = Site::up(&[]) else { return };
+    for command in
+        [&["capture", "-w", "file"][..], &["fault", "set", "--drop", "1%"], &["fault", "clear"]]
+    {
+        let on_node = ["exec", "-w", "node1", "--", "wiglaf"];
+        site.wiglaf(&[&on_node, command].concat())
+            .expect_sentence(1, "brought up outside of this node or container");
+    }
+    assert!(!site.work().join("file").exists());
+}
+
 #[test]
 fn a_capture_that_is_refused_empties_no_file() {
     let Some(site) = Site::up(&[]) else { return };
