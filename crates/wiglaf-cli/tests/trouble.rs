@@ -120,6 +120,35 @@ fn nothing_runs_elsewhere_because_its_folder_is_gone() {
 }
 
 #[test]
+fn a_home_that_may_not_be_entered_is_no_obstacle_or_told() {
+    let Some(site) = Site::up(&[]) else { return };
+    let (exe, closed) = (site.work().join("wiglaf"), site.work().join("closed"));
+    // The build folder may lie where others cannot read.
+    fs::copy(env!("CARGO_BIN_EXE_wiglaf"), &exe).unwrap();
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
+    // The nodes see it now.
+    site.wiglaf(&["exec", "--", "true"]).expect_success();
+    let run = |folder: &str, mpi: &str| -> Said {
+        let script = format!(
+            "cd {folder}; HOME={} exec setpriv --reuid 65534 --regid 65534 --clear-groups {} run {mpi} \
+             -- hostname",
+            closed.display(),
+            exe.display()
+        );
+        site.started_by(Command::new("sh"), &["-c", &script]).output().unwrap().into()
+    };
+    for mpi in ["--mpi none", "--transport tcp"] {
+        if mpi != "--mpi none" && !has_openmpi() {
+            return;
+        }
+        let said = run(".", mpi).expect_success();
+        assert!(said.stdout.contains("node1\n") && said.stdout.contains("node2\n"), "{said:?}");
+        run("closed", mpi).expect_sentence(1, "you may enter neither HOME, which is");
+    }
+}
+
+#[test]
 fn a_program_that_is_there_and_does_not_start_is_not_called_missing() {
     let Some(site) = Site::up(&[]) else { return };
     let write = |name: &str, text: &str, mode: u32| {

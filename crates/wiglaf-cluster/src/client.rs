@@ -288,9 +288,10 @@ impl Node {
 /// Where this process is.
 ///
 /// # Errors
-/// When that folder has been removed: a command that starts elsewhere could do harm there.
+/// When that folder has been removed: a command that starts elsewhere could do harm there. Or when the
+/// user may enter neither it nor the home that nodes would advise to go to.
 pub fn working_folder() -> Result<PathBuf> {
-    std::env::current_dir().map_err(|error| {
+    let folder = std::env::current_dir().map_err(|error| {
         let what = match error.kind() {
             io::ErrorKind::NotFound => "is gone".to_owned(),
             _ => format!("cannot be found ({error})"),
@@ -298,7 +299,23 @@ pub fn working_folder() -> Result<PathBuf> {
         Error::new(format!(
             "the folder that you are in {what}; run the command from your home or a folder below it"
         ))
-    })
+    })?;
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    match home.filter(|home| !may_enter(home) && !may_enter(&folder)) {
+        Some(home) => Err(Error::new(format!(
+            "you may enter neither HOME, which is {}, nor the folder that you are in, {}; call from a \
+             folder that you may enter",
+            home.display(),
+            folder.display()
+        ))),
+        None => Ok(folder),
+    }
+}
+
+/// Whether this is a folder that the user may work in.
+#[must_use]
+pub fn may_enter(folder: &Path) -> bool {
+    folder.is_dir() && rustix::fs::access(folder, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
 /// What tells a folder of the machine from a node's of the same name; nothing where each node is to
