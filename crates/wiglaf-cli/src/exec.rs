@@ -8,7 +8,8 @@ use serde::Serialize;
 use wiglaf_cluster::client::working_folder;
 use wiglaf_cluster::fanout::{self, Keep, NodeOutput, Stream};
 use wiglaf_cluster::{
-    End, HostList, Node, NodeCommand, Result, StateDir, Streams, launch, shape, signals, terminal,
+    End, Error, HostList, Node, NodeCommand, Result, StateDir, Streams, launch, shape, signals,
+    terminal,
 };
 
 use crate::output;
@@ -105,6 +106,11 @@ fn nodes(state: &StateDir, names: Option<&HostList>) -> Result<Vec<Node>> {
     let names = names.cloned().unwrap_or_default();
     if names.names() == [shape::SWITCH] && record.switch.is_some() {
         return Ok(vec![Node::new(state, shape::SWITCH)]);
+    }
+    if names.names().iter().any(|name| name == shape::SWITCH) && record.switch.is_some() {
+        return Err(Error::new(
+            "the switch is none of the nodes; name it alone, as in `wiglaf exec -w switch -- ip link`",
+        ));
     }
     let shapes = launch::select(&record, &names)?;
     Ok(shapes.iter().map(|node| Node::new(state, &node.name)).collect())

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use wiglaf_cluster::fortran::FortranTrue;
 use wiglaf_cluster::launch::{self, Deal, Job, JobEnd, Mpi};
-use wiglaf_cluster::mpi::{LibfabricChoice, Link, Transport};
+use wiglaf_cluster::mpi::{Family, LibfabricChoice, Link, Transport};
 use wiglaf_cluster::shape::Draft;
 use wiglaf_cluster::user::User;
 use wiglaf_cluster::{End, Error, HostList, Record, Result, StateDir, Streams, signals, up};
@@ -194,7 +194,14 @@ fn parse_user(text: &str) -> Result<User> {
 }
 
 fn parse_mpi(text: &str) -> Result<Mpi> {
-    if text == "none" { Ok(Mpi::None) } else { text.parse().map(Mpi::With) }
+    if text == "none" {
+        return Ok(Mpi::None);
+    }
+    let is_known = Family::ALL.iter().any(|family| text.starts_with(family.name()));
+    text.parse().map(Mpi::With).map_err(|error: Error| match is_known {
+        true => error,
+        false => Error::new(format!("{error}, and none for programs without MPI")),
+    })
 }
 
 pub(crate) fn parse_hosts(text: &str) -> Result<HostList> {

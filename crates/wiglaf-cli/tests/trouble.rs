@@ -195,7 +195,10 @@ fn a_capture_that_is_refused_empties_no_file() {
     let Some(site) = Site::up(&[]) else { return };
     let file = site.work().join("kept");
     fs::write(&file, "kept").unwrap();
-    site.wiglaf(&["capture", "--for=-1", "-w", "kept"]).expect_sentence(1, "a number of seconds");
+    for bad in ["--for=-1", "--for=abc", "--for=inf"] {
+        site.wiglaf(&["capture", bad, "-w", "kept"])
+            .expect_sentence(2, "give seconds, such as 5 or 0.5");
+    }
     assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
 }
 
@@ -208,6 +211,23 @@ fn terminal() -> (OwnedFd, OwnedFd) {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let theirs = openat(CWD, name.as_c_str(), flags, Mode::empty()).unwrap();
     (ours, theirs)
+}
+
+#[test]
+fn the_switch_is_named_alone() {
+    let Some(site) = Site::up(&[]) else { return };
+    site.wiglaf(&["exec", "-w", "node1,switch", "--", "true"])
+        .expect_sentence(1, "the switch is none of the nodes; name it alone");
+}
+
+#[test]
+fn tools_that_only_root_has_in_the_path_are_told_with_their_version() {
+    let site = Site::new();
+    let said = site.command(&["doctor", "--json"]).env("PATH", "/none").output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    let tools = checks.iter().find(|check| check["name"] == "iproute2").unwrap();
+    assert!(tools["found"] != "", "{tools}");
 }
 
 #[test]
