@@ -1,7 +1,9 @@
 //! `wiglaf agent`: what MPI runtimes call instead of ssh.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use wiglaf_cluster::client::may_enter;
 use wiglaf_cluster::{Error, Node, NodeCommand, Result, StateDir, Streams};
 
 /// Options of ssh that take a value; all options are accepted and ignored.
@@ -20,9 +22,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let (host, command) = split(&args.words)
         .ok_or_else(|| Error::new("agent needs a host and a command: agent HOST COMMAND..."))?;
-    // As sshd has it: users like `nobody` have no home folder, and start at the root.
-    let home = std::env::var("HOME").ok().filter(|home| std::path::Path::new(home).is_dir());
-    let home = home.unwrap_or_else(|| "/".to_owned());
+    // As sshd has it: users like `nobody` have no home folder, or may not enter it, and start at the root.
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| may_enter(home));
+    let home = home.unwrap_or_else(|| PathBuf::from("/"));
     let command = NodeCommand::new(["/bin/sh", "-c", &command])
         .cwd(home)
         .retain_env(|name| !NOT_PASSED_ON.iter().any(|prefix| name.starts_with(prefix)));

@@ -43,7 +43,7 @@ pub(crate) struct Cli {
 /// Which cluster is meant.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
-    /// Name of the cluster
+    /// Name of the cluster [default: default]
     #[arg(long, global = true, value_name = "NAME", value_parser = cluster_name)]
     #[arg(help_heading = "Which cluster")]
     pub(crate) name: Option<String>,

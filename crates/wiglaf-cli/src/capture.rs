@@ -68,8 +68,8 @@ pub(crate) struct Args {
     job: Option<String>,
 
     /// Stop after so many seconds
-    #[arg(long = "for", value_name = "SECONDS")]
-    seconds: Option<f64>,
+    #[arg(long = "for", value_name = "SECONDS", value_parser = parse_seconds)]
+    limit: Option<Duration>,
 
     /// Stop after so many datagrams
     #[arg(long, value_name = "DATAGRAMS")]
@@ -86,11 +86,14 @@ struct Picker {
     asked_at: Option<Instant>,
 }
 
+fn parse_seconds(text: &str) -> Result<Duration> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| Error::new("give seconds, such as 5 or 0.5"))
+}
+
 pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let record = state.running()?;
-    // Known to be right before a file of the user's is emptied.
-    let limit = args.seconds.map(Duration::try_from_secs_f64).transpose();
-    let limit = limit.map_err(|_| Error::new("--for takes a number of seconds"))?;
+    up::check_is_here(state, &record)?;
     let held = signals::Held::new(&signals::ENDING);
     let mut taps = tap::open_all(&record, FIRST)?;
     let mut picker = Picker::new(args, state, &record)?;
@@ -104,7 +107,7 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let (mut written, mut ended) = (0, None);
     loop {
         // What waits when the end is asked for is still taken.
-        let last = stop.load(Ordering::Relaxed) || limit.is_some_and(|l| began.elapsed() >= l);
+        let last = stop.load(Ordering::Relaxed) || args.limit.is_some_and(|l| began.elapsed() >= l);
         picker.ask_for_names();
         let seen = wait(&mut taps);
         let is_empty = seen.is_empty();

@@ -5,9 +5,11 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use wiglaf_cluster::client::working_folder;
 use wiglaf_cluster::fanout::{self, Keep, NodeOutput, Stream};
 use wiglaf_cluster::{
-    End, HostList, Node, NodeCommand, Result, StateDir, Streams, launch, shape, signals, terminal,
+    End, Error, HostList, Node, NodeCommand, Result, StateDir, Streams, launch, shape, signals,
+    terminal,
 };
 
 use crate::output;
@@ -54,6 +56,8 @@ struct JsonOutput {
 }
 
 pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
+    // Said once, and not by each node.
+    working_folder()?;
     let nodes = nodes(state, args.nodes.as_ref())?;
     share_working_folder(&nodes);
     let command = NodeCommand::new(args.argv.iter().cloned());
@@ -61,23 +65,30 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
         (nodes.as_slice(), args.nodes.is_some(), args.label, args.json)
     {
         if terminal::is_interactive() {
-            return Ok(ExitCode::from(terminal::run(node, command)?.code()));
+            let end = terminal::run(node, command)?;
+            if end == End::Signal(signals::INTERRUPT) {
+                signals::die_of(signals::INTERRUPT);
+            }
+            return Ok(ExitCode::from(end.code()));
         }
         let held = signals::Held::new(&signals::ENDING);
         let running = node.spawn(&command, Streams::inherit()?)?;
         let signalled = running.try_clone()?;
-        held.pass_on(move |number| signalled.signal(number))?;
-        let end = running.wait()?;
+        let first = signals::First::default();
+        let asked = first.clone();
+        held.pass_on(move |number| {
+            let _ = asked.note(number);
+            signalled.signal(number);
+        })?;
+        let end = first.die_of_interrupt(running.wait())?;
         return Ok(ExitCode::from(end.code()));
     }
     let keep = if args.label { Keep::Nothing } else { Keep::All };
     let outputs = fanout::run(&nodes, &command, keep, &|node, stream, line| match stream {
-        Stream::Stdout if args.label => {
-            go_on_if(write_line(&mut std::io::stdout().lock(), node, line));
-        }
+        Stream::Stdout if args.label => print_line(node, line),
         // A reader of errors that has gone must not stop the others' lines.
         Stream::Stderr if !args.json => {
-            write_line(&mut std::io::stderr().lock(), node, line);
+            let _ = std::io::stderr().lock().write_all(&labelled(node, line));
         }
         _ => {}
     });
@@ -96,6 +107,11 @@ fn nodes(state: &StateDir, names: Option<&HostList>) -> Result<Vec<Node>> {
     if names.names() == [shape::SWITCH] && record.switch.is_some() {
         return Ok(vec![Node::new(state, shape::SWITCH)]);
     }
+    if names.names().iter().any(|name| name == shape::SWITCH) && record.switch.is_some() {
+        return Err(Error::new(
+            "the switch is none of the nodes; name it alone, as in `wiglaf exec -w switch -- ip link`",
+        ));
+    }
     let shapes = launch::select(&record, &names)?;
     Ok(shapes.iter().map(|node| Node::new(state, &node.name)).collect())
 }
@@ -110,19 +126,24 @@ fn share_working_folder(nodes: &[Node]) {
     }
 }
 
-/// Ends this process if nobody reads on. Its commands end with its connections to the nodes, those
-/// too that say nothing.
-fn go_on_if(is_read: bool) {
-    if !is_read {
-        std::process::exit(0);
+/// Prints a line, or ends this process if nobody reads on or the line is lost. Its commands end with
+/// its connections to the nodes, those too that say nothing.
+fn print_line(node: &str, line: &[u8]) {
+    // Held to the end: other nodes' lines fail as this one does, and it is said once.
+    let _out = std::io::stdout().lock();
+    match output::print_while_read(&labelled(node, line)) {
+        Ok(true) => {}
+        Ok(false) => std::process::exit(0),
+        Err(error) => {
+            eprintln!("wiglaf: {error}");
+            std::process::exit(error.exit_status().into());
+        }
     }
 }
 
-/// Says whether there is still a reader.
-fn write_line(out: &mut dyn Write, node: &str, line: &[u8]) -> bool {
+fn labelled(node: &str, line: &[u8]) -> Vec<u8> {
     let end: &[u8] = if line.ends_with(b"\n") { b"" } else { b"\n" };
-    let written = out.write_all(&[node.as_bytes(), b": ", line, end].concat());
-    !written.is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    [node.as_bytes(), b": ", line, end].concat()
 }
 
 fn show_groups(outputs: &[NodeOutput]) -> Result<()> {
@@ -156,9 +177,7 @@ fn worst(outputs: &[NodeOutput], explain: bool) -> u8 {
             Ok(End::Status(status)) => {
                 (*status as u8, format!("{}: exit status {status}", output.node))
             }
-            Ok(end @ End::Signal(signal)) => {
-                (end.code(), format!("{}: ended by signal {signal}", output.node))
-            }
+            Ok(end @ End::Signal(signal)) => (end.code(), by_signal(&output.node, *signal)),
             Err(error) => (error.exit_status(), error.to_string()),
         };
         if explain {
@@ -167,4 +186,9 @@ fn worst(outputs: &[NodeOutput], explain: bool) -> u8 {
         worst = worst.max(status);
     }
     worst
+}
+
+/// What is said of who can no longer say it.
+pub(crate) fn by_signal(who: &str, signal: i32) -> String {
+    format!("{who}: ended by signal {signal}")
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use wiglaf_cluster::fault::{
     self, Counts, Faults, HOLD_DEFAULT, PortFaults, PortReport, Probability, Wish, parse_hold,
 };
-use wiglaf_cluster::{Error, HostList, Record, Result, StateDir};
+use wiglaf_cluster::{Error, HostList, Record, Result, StateDir, up};
 
 use crate::output;
 
@@ -30,7 +30,8 @@ Examples:
   wiglaf fault set 'node[1-2]' --to --reorder 5% --hold 2ms
   wiglaf fault set node1 --down
 
-What a port did before is replaced: `--drop 1%` alone also ends `--down`.
+A share is a percentage, such as 1% or 0.1%; without the sign it is a fraction
+below 1, such as 0.01. What a port did before is replaced: `--drop 1%` alone also ends `--down`.
 A corrupted frame has one bit turned over behind its Ethernet header. While any
 port corrupts, the nodes compute their transmit checksums themselves, as their
 emulated devices compute none, and TCP would hand damaged data on.";
@@ -119,12 +120,26 @@ fn parse_hosts(text: &str) -> Result<HostList> {
     HostList::parse(text)
 }
 
+/// One percent is what `1` looks like, and everything is what it means.
 fn parse_probability(text: &str) -> Result<Probability> {
-    Probability::parse(text)
+    let bare = text.trim();
+    match bare.parse::<f64>() {
+        Ok(share) if (1.0..=100.0).contains(&share) => {
+            let percent = if bare == "1" { "one" } else { bare };
+            Err(Error::new(format!(
+                "`{bare}` is {:.0} %; for {percent} percent write {bare}%",
+                share * 100.0
+            )))
+        }
+        _ => Probability::parse(text),
+    }
 }
 
 pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let record = state.running()?;
+    if !matches!(args.action, Action::Show(_)) {
+        up::check_is_here(state, &record)?;
+    }
     match &args.action {
         Action::Set(args) => set(args, state, &record)?,
         Action::Clear(args) => {

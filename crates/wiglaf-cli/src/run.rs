@@ -2,17 +2,17 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::ValueEnum;
 use wiglaf_cluster::fortran::FortranTrue;
-use wiglaf_cluster::launch::{self, Deal, Job, Mpi};
-use wiglaf_cluster::mpi::{LibfabricChoice, Link, Transport};
+use wiglaf_cluster::launch::{self, Deal, Job, JobEnd, Mpi};
+use wiglaf_cluster::mpi::{Family, LibfabricChoice, Link, Transport};
 use wiglaf_cluster::shape::Draft;
 use wiglaf_cluster::user::User;
-use wiglaf_cluster::{Error, HostList, Record, Result, StateDir, Streams, signals, up};
+use wiglaf_cluster::{End, Error, HostList, Record, Result, StateDir, Streams, signals, up};
 
 use crate::args::Global;
+use crate::exec;
 use crate::up::this_exe;
 
 const HELP: &str = "\
@@ -32,8 +32,8 @@ Examples:
 
 With no cluster up, the default one is started first. The program is started
 unchanged; it needs no source and no relinking. Standard input, output and the
-exit status are the program's; Ctrl-C ends all ranks, and nothing of a crashed
-program stays behind on any node.
+exit status are the program's; Ctrl-C ends all ranks, SIGUSR1 and SIGUSR2 reach
+them, and nothing of a crashed program stays behind on any node.
 
 A program runs on any MPI of the family that it was built with: openmpi, mpich
 or intel, the last two of which go for one another. Behind the name may stand a
@@ -194,7 +194,14 @@ fn parse_user(text: &str) -> Result<User> {
 }
 
 fn parse_mpi(text: &str) -> Result<Mpi> {
-    if text == "none" { Ok(Mpi::None) } else { text.parse().map(Mpi::With) }
+    if text == "none" {
+        return Ok(Mpi::None);
+    }
+    let is_known = Family::ALL.iter().any(|family| text.starts_with(family.name()));
+    text.parse().map(Mpi::With).map_err(|error: Error| match is_known {
+        true => error,
+        false => Error::new(format!("{error}, and none for programs without MPI")),
+    })
 }
 
 pub(crate) fn parse_hosts(text: &str) -> Result<HostList> {
@@ -231,17 +238,26 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         },
         ..Job::default()
     };
-    let held = signals::Held::new(&signals::ENDING);
+    let held = signals::Held::new(&[&signals::ENDING[..], &signals::PROGRAMS].concat());
     let running = launch::start(&state, &record, &job, &this_exe()?, Streams::inherit()?)?;
     let stop = running.stop();
-    let asked = AtomicUsize::new(0);
+    let first = signals::First::default();
+    let asked = first.clone();
     held.pass_on(move |number| {
+        let asks_for_end = signals::ENDING.contains(&number);
         // Who asks twice means it.
-        let number =
-            if asked.fetch_add(1, Ordering::Relaxed) == 0 { number } else { signals::KILL };
-        stop.signal(number);
+        let is_again = asks_for_end && !asked.note(number);
+        stop.signal(if is_again { signals::KILL } else { number });
     })?;
-    Ok(ExitCode::from(running.wait()?.code()))
+    let (outcome, who) = match running.wait() {
+        Ok(JobEnd { end, who }) => (Ok(end), who),
+        Err(error) => (Err(error), String::new()),
+    };
+    let end = first.die_of_interrupt(outcome)?;
+    if let End::Signal(number) = end {
+        eprintln!("wiglaf: {}", exec::by_signal(&who, number));
+    }
+    Ok(ExitCode::from(end.code()))
 }
 
 /// The running cluster, or the default one, brought up now.

@@ -69,8 +69,17 @@ pub(crate) struct Args {
     file: Option<PathBuf>,
 }
 
+/// Names of nodes are told of before what a host list may hold: they are host names of this machine's.
 fn parse_nodes(text: &str) -> Result<Nodes> {
-    Nodes::parse(text)
+    let may_stand =
+        |c: char| c.is_ascii_alphanumeric() || c.is_whitespace() || "-_.,[]".contains(c);
+    match text.chars().all(may_stand) {
+        true => Nodes::parse(text),
+        false => Err(Error::new(format!(
+            "`{text}` names no nodes; their names are of letters, digits and inner hyphens, as in \
+             node[1-4] or a,b"
+        ))),
+    }
 }
 
 fn parse_rate(text: &str) -> Result<Rate> {

@@ -146,7 +146,7 @@ fn refusals_are_one_sentence() {
     site.wiglaf(&["fault", "set", "--drop", "1%"])
         .expect_sentence(1, "a direct wire has no switch");
     site.wiglaf(&["fault", "set"]).expect_sentence(1, "there is no fault to set");
-    site.wiglaf(&["fault", "set", "--drop", "2"]).expect_sentence(2, "not a probability");
+    site.wiglaf(&["fault", "set", "--drop", "2"]).expect_sentence(2, "for 2 percent write 2%");
     site.wiglaf(&["--name", "none-such", "--state", "/nonexistent/x", "fault", "show"])
         .expect_sentence(1, "no cluster is up");
 }

@@ -3,14 +3,15 @@
 
 mod common;
 
-use std::fs;
+use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use common::{Guarded, Site, eventually, has_openmpi};
+use common::{Guarded, Said, Site, eventually, has_openmpi};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -94,11 +95,110 @@ fn a_reader_that_has_seen_enough_ends_the_commands() {
 }
 
 #[test]
+fn lines_that_cannot_be_written_are_no_success() {
+    let Some(site) = Site::up(&[]) else { return };
+    for script in ["echo hi", "while :; do echo line; done"] {
+        let mut exec = site.command(&["exec", "-L", "--", "sh", "-c", script]);
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let said: Said = exec.stdout(full).output().unwrap().into();
+        said.expect_sentence(1, "cannot write the output: No space left");
+    }
+    eventually("the commands end", || site.strays() == 0);
+}
+
+#[test]
+fn nothing_runs_elsewhere_because_its_folder_is_gone() {
+    let Some(site) = Site::up(&[]) else { return };
+    let exe = env!("CARGO_BIN_EXE_wiglaf");
+    for command in ["exec -w node1", "exec", "run --mpi none", "run --transport tcp"] {
+        let script = format!("mkdir gone; cd gone; rmdir ../gone; exec {exe} {command} -- pwd");
+        let mut sh = site.started_by(Command::new("sh"), &["-c", &script]);
+        let said = Said::from(sh.output().unwrap());
+        let said = said.expect_sentence(1, "is gone; run the command from your home or a folder");
+        assert_eq!(said.stdout, "", "{command}");
+    }
+}
+
+#[test]
+fn a_home_that_may_not_be_entered_is_no_obstacle_or_told() {
+    let Some(site) = Site::up(&[]) else { return };
+    let (exe, closed) = (site.work().join("wiglaf"), site.work().join("closed"));
+    // The build folder may lie where others cannot read.
+    fs::copy(env!("CARGO_BIN_EXE_wiglaf"), &exe).unwrap();
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
+    // The nodes see it now.
+    site.wiglaf(&["exec", "--", "true"]).expect_success();
+    let run = |folder: &str, mpi: &str| -> Said {
+        let script = format!(
+            "cd {folder}; HOME={} exec setpriv --reuid 65534 --regid 65534 --clear-groups {} run {mpi} \
+             -- hostname",
+            closed.display(),
+            exe.display()
+        );
+        site.started_by(Command::new("sh"), &["-c", &script]).output().unwrap().into()
+    };
+    for mpi in ["--mpi none", "--transport tcp"] {
+        if mpi != "--mpi none" && !has_openmpi() {
+            return;
+        }
+        let said = run(".", mpi).expect_success();
+        assert!(said.stdout.contains("node1\n") && said.stdout.contains("node2\n"), "{said:?}");
+        run("closed", mpi).expect_sentence(1, "you may enter neither HOME, which is");
+    }
+}
+
+#[test]
+fn a_program_that_is_there_and_does_not_start_is_not_called_missing() {
+    let Some(site) = Site::up(&[]) else { return };
+    let write = |name: &str, text: &str, mode: u32| {
+        fs::write(site.work().join(name), text).unwrap();
+        fs::set_permissions(site.work().join(name), Permissions::from_mode(mode)).unwrap();
+    };
+    write("hello.c", "int main(void) { return 0; }\n", 0o644);
+    write("script", "#!/no/such/interpreter\n", 0o755);
+    if has_openmpi() {
+        site.wiglaf(&["run", "--transport", "tcp", "--", "./hello.c"])
+            .expect_sentence(126, "`./hello.c` is not executable");
+        let mut run = site.command(&["run", "--transport", "tcp", "--", "hello.c"]);
+        let path = format!("{}:{}", site.work().display(), std::env::var("PATH").unwrap());
+        Said::from(run.env("PATH", path).output().unwrap())
+            .expect_sentence(126, "`hello.c` is not executable");
+    }
+    for start in [&["exec", "-w", "node1"][..], &["run", "--mpi", "none", "-n", "1"]] {
+        let start = |program| site.wiglaf(&[start, &["--", program]].concat());
+        start("./script").expect_sentence(127, "node1: the interpreter of `./script` is missing");
+        start("./none").expect_sentence(127, "node1: there is no program `./none`");
+    }
+    let mut exec = site.command(&["exec", "-w", "node1", "--", "script"]);
+    let path = format!("/no/such/folder:{}", site.work().display());
+    Said::from(exec.env("PATH", path).output().unwrap())
+        .expect_sentence(127, "node1: the interpreter of `script` is missing");
+}
+
+/// Nodes are to be seen by their pids, which are the machine's.
+#[test]
+fn what_only_works_on_the_clusters_machine_says_so_on_a_node() {
+    let Some(site) = Site::up(&[]) else { return };
+    for command in
+        [&["capture", "-w", "file"][..], &["fault", "set", "--drop", "1%"], &["fault", "clear"]]
+    {
+        let on_node = ["exec", "-w", "node1", "--", "wiglaf"];
+        site.wiglaf(&[&on_node, command].concat())
+            .expect_sentence(1, "brought up outside of this node or container");
+    }
+    assert!(!site.work().join("file").exists());
+}
+
+#[test]
 fn a_capture_that_is_refused_empties_no_file() {
     let Some(site) = Site::up(&[]) else { return };
     let file = site.work().join("kept");
     fs::write(&file, "kept").unwrap();
-    site.wiglaf(&["capture", "--for=-1", "-w", "kept"]).expect_sentence(1, "a number of seconds");
+    for bad in ["--for=-1", "--for=abc", "--for=inf"] {
+        site.wiglaf(&["capture", bad, "-w", "kept"])
+            .expect_sentence(2, "give seconds, such as 5 or 0.5");
+    }
     assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
 }
 
@@ -111,6 +211,23 @@ fn terminal() -> (OwnedFd, OwnedFd) {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let theirs = openat(CWD, name.as_c_str(), flags, Mode::empty()).unwrap();
     (ours, theirs)
+}
+
+#[test]
+fn the_switch_is_named_alone() {
+    let Some(site) = Site::up(&[]) else { return };
+    site.wiglaf(&["exec", "-w", "node1,switch", "--", "true"])
+        .expect_sentence(1, "the switch is none of the nodes; name it alone");
+}
+
+#[test]
+fn tools_that_only_root_has_in_the_path_are_told_with_their_version() {
+    let site = Site::new();
+    let said = site.command(&["doctor", "--json"]).env("PATH", "/none").output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    let tools = checks.iter().find(|check| check["name"] == "iproute2").unwrap();
+    assert!(tools["found"] != "", "{tools}");
 }
 
 #[test]

@@ -45,7 +45,8 @@ impl NodeCommand {
     /// A program and its arguments, in the folder and environment of this process, with its umask and
     /// resource limits.
     pub fn new<S: Into<OsString>>(argv: impl IntoIterator<Item = S>) -> Self {
-        let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        // Where this process is in no folder, the command is to start in none, and does not.
+        let cwd = working_folder().unwrap_or_default();
         let argv = argv.into_iter().map(Into::into).collect();
         let env = std::env::vars_os().collect();
         let inherited = Inherited::own();
@@ -214,6 +215,9 @@ impl Node {
     /// # Errors
     /// When the node is not up, or there is no such program.
     pub fn spawn(&self, command: &NodeCommand, streams: Streams) -> Result<Running> {
+        if command.is_here && command.spawn.cwd.as_os_str().is_empty() {
+            working_folder()?;
+        }
         // Not looked at where it starts elsewhere: it may be a mount that this process is to serve.
         let folder = command.is_here.then(|| identity(&command.spawn.cwd)).flatten();
         let request = Request::Spawn(Spawn { folder, ..command.spawn.clone() });
@@ -281,6 +285,39 @@ impl Node {
     }
 }
 
+/// Where this process is.
+///
+/// # Errors
+/// When that folder has been removed: a command that starts elsewhere could do harm there. Or when the
+/// user may enter neither it nor the home that nodes would advise to go to.
+pub fn working_folder() -> Result<PathBuf> {
+    let folder = std::env::current_dir().map_err(|error| {
+        let what = match error.kind() {
+            io::ErrorKind::NotFound => "is gone".to_owned(),
+            _ => format!("cannot be found ({error})"),
+        };
+        Error::new(format!(
+            "the folder that you are in {what}; run the command from your home or a folder below it"
+        ))
+    })?;
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    match home.filter(|home| !may_enter(home) && !may_enter(&folder)) {
+        Some(home) => Err(Error::new(format!(
+            "you may enter neither HOME, which is {}, nor the folder that you are in, {}; call from a \
+             folder that you may enter",
+            home.display(),
+            folder.display()
+        ))),
+        None => Ok(folder),
+    }
+}
+
+/// Whether this is a folder that the user may work in.
+#[must_use]
+pub fn may_enter(folder: &Path) -> bool {
+    folder.is_dir() && rustix::fs::access(folder, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
 /// What tells a folder of the machine from a node's of the same name; nothing where each node is to
 /// have its own, and on a node, where a command may start wherever its user is.
 fn identity(folder: &Path) -> Option<(u64, u64)> {
@@ -329,6 +366,11 @@ fn lost(node: &str, error: &io::Error) -> Error {
 }
 
 impl Running {
+    /// Where it runs.
+    pub(crate) fn node(&self) -> &str {
+        &self.node
+    }
+
     /// Waits for the end.
     ///
     /// # Errors

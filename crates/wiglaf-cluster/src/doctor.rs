@@ -1,6 +1,7 @@
 //! What this machine offers, found by trying, and the mend for what is missing.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::net::UdpSocket;
 use std::path::Path;
@@ -139,21 +140,20 @@ fn overlayfs() -> Check {
 fn iproute2() -> Check {
     const NAME: &str = "iproute2";
     // Users' PATH often lacks the folder of what only root calls, and it is root who brings nodes up.
-    let is_there = |tool: &str| {
-        find_program(tool).is_some()
-            || ["/usr/sbin", "/sbin"].iter().any(|dir| Path::new(dir).join(tool).exists())
+    let find = |tool: &str| {
+        let roots = || ["/usr/sbin", "/sbin"].iter().map(|dir| Path::new(dir).join(tool));
+        find_program(tool).or_else(|| roots().find(|path| path.exists()))
     };
-    match ["ip", "tc"].into_iter().find(|tool| !is_there(tool)) {
+    let missing = ["ip", "tc"].into_iter().find(|tool| find(tool).is_none());
+    let version = find("ip").and_then(|ip| first_line(&ip, &["-V"])).unwrap_or_default();
+    match missing {
         Some(tool) => Check::lacks(
             NAME,
             Verdict::Missing,
             format!("`{tool}` is not in the PATH"),
             &wire::mend(),
         ),
-        None => {
-            let version = first_line("ip", &["-V"]).unwrap_or_default();
-            Check::ok(NAME, version.trim_start_matches("ip utility, ").to_owned())
-        }
+        None => Check::ok(NAME, version.trim_start_matches("ip utility, ").to_owned()),
     }
 }
 
@@ -416,7 +416,7 @@ fn silent(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
+fn first_line(program: impl AsRef<OsStr>, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.lines().next().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())

@@ -15,6 +15,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Exit status of a failed step.
 const STATUS_FAILED: u8 = 1;
+/// Exit status for a program that is there and cannot be run, as shells have it.
+const STATUS_NOT_EXECUTABLE: u8 = 126;
 /// Exit status for a program that is not there, as shells have it.
 const STATUS_NOT_FOUND: u8 = 127;
 
@@ -27,6 +29,11 @@ impl Error {
     /// A program that is not there: exit status 127, as from a shell.
     pub fn not_found(sentence: impl Into<String>) -> Self {
         Self { status: STATUS_NOT_FOUND, ..Self::new(sentence) }
+    }
+
+    /// A program that is none: exit status 126, as from a shell.
+    pub(crate) fn not_executable(sentence: impl Into<String>) -> Self {
+        Self { status: STATUS_NOT_EXECUTABLE, ..Self::new(sentence) }
     }
 
     /// A node that is down: nothing runs on it.

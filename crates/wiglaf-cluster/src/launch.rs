@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::client::{Lease, Node, NodeCommand, Running, Streams, is_private, null};
+use crate::client::{Lease, Node, NodeCommand, Running, Streams, is_private, null, working_folder};
 use crate::error::{Error, Result};
 use crate::fortran::{self, FortranTrue};
 use crate::hostlist::HostList;
@@ -79,10 +79,21 @@ pub struct Job {
     pub launcher_args: Vec<OsString>,
 }
 
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobEnd {
+    /// The end of its launcher, or, without one, that of the first rank that failed.
+    pub end: End,
+    /// Who that was, and on which node.
+    pub who: String,
+}
+
 /// A job that runs. Dropping it ends all of its processes on all nodes.
 #[derive(Debug)]
 pub struct RunningJob {
     commands: Vec<Running>,
+    /// The MPI's, which is the only command then; without it, each rank is one.
+    launcher: Option<String>,
     leases: Vec<Lease>,
     stop: Stop,
     passing: Vec<Passing>,
@@ -183,25 +194,27 @@ pub fn start(
     };
     let handles = commands.iter().map(Running::try_clone).collect::<Result<Vec<_>>>()?;
     let stop = Stop(Arc::new(Mutex::new(handles)));
-    Ok(RunningJob { commands, leases, stop, passing })
+    let launcher = mpi.as_ref().and_then(|mpi| mpi.launcher.file_name());
+    let launcher = launcher.map(|name| name.display().to_string());
+    Ok(RunningJob { commands, launcher, leases, stop, passing })
 }
 
-/// Fails in a folder that each node has for itself, such as /tmp: what ranks write there is not to be
-/// found afterwards.
+/// Fails in a folder that has been removed, and in one that each node has for itself, such as /tmp:
+/// what ranks write there is not to be found afterwards.
 ///
 /// # Errors
 /// A sentence that says where to go.
 pub fn check_working_folder() -> Result<()> {
     let on_node = std::env::var_os(NODE_VAR).is_some();
-    match std::env::current_dir() {
-        // Where services and containers start.
-        Ok(folder) if folder == Path::new("/") || on_node => Ok(()),
-        Ok(folder) if is_private(&folder) => Err(Error::new(format!(
+    let folder = working_folder()?;
+    // At the root services and containers start.
+    match folder != Path::new("/") && !on_node && is_private(&folder) {
+        true => Err(Error::new(format!(
             "each node has a folder {} of its own, so what the program reads and writes there is \
              not yours; run it from your home or a folder below it",
             folder.display()
         ))),
-        _ => Ok(()),
+        false => Ok(()),
     }
 }
 
@@ -305,12 +318,7 @@ impl Launch<'_> {
     fn under(&self, mpi: &Installation, streams: Streams) -> Result<Running> {
         let program = &self.job.argv[0];
         // A launcher's own answer is a page long.
-        let found = mpi::find_program(program).ok_or_else(|| {
-            Error::not_found(format!(
-                "there is no program `{}`; check its name and the PATH",
-                program.display()
-            ))
-        })?;
+        let found = mpi::find_program(program).ok_or_else(|| mpi::no_program(program))?;
         mpi::check_abi(&found, mpi)?;
         let settings = Settings {
             transport: self.job.transport,
@@ -414,17 +422,22 @@ impl RunningJob {
     ///
     /// # Errors
     /// When a node goes down first, or a daemon of the MPI had to be ended.
-    pub fn wait(self) -> Result<End> {
-        let Self { commands, leases, stop, passing } = self;
+    pub fn wait(self) -> Result<JobEnd> {
+        let Self { commands, launcher, leases, stop, passing } = self;
         let (ended, ends) = mpsc::channel();
         let count = commands.len();
-        for command in commands {
+        for (rank, command) in commands.into_iter().enumerate() {
             let ended = ended.clone();
-            std::thread::spawn(move || ended.send(command.wait()));
+            let who = launcher.clone().unwrap_or_else(|| format!("rank {rank}"));
+            std::thread::spawn(move || {
+                let end = command.wait();
+                ended
+                    .send(end.map(|end| JobEnd { end, who: format!("{who} ({})", command.node()) }))
+            });
         }
-        let mut worst = Ok(End::Status(0));
+        let mut worst = Ok(JobEnd { end: End::Status(0), who: "all".to_owned() });
         for _ in 0..count {
-            let failed = !matches!(worst, Ok(End::Status(0)));
+            let failed = !matches!(&worst, Ok(job) if job.end == End::Status(0));
             let end =
                 if failed { ends.recv_timeout(FAILED_RANK_GRACE).ok() } else { ends.recv().ok() };
             let Some(end) = end else { break };
@@ -441,7 +454,7 @@ impl RunningJob {
         passing.into_iter().try_for_each(Passing::end)?;
         let stuck = released.into_iter().collect::<Result<Vec<_>>>()?.concat();
         match (worst, stuck.first()) {
-            (Ok(end), Some(daemon)) if end != End::Status(0) => Err(Error::new(format!(
+            (Ok(JobEnd { end, .. }), Some(daemon)) if end != End::Status(0) => Err(Error::new(format!(
                 "a rank ended early, and {} (pid {}) stood still ever since: a defect of this MPI; \
                  the job was ended",
                 daemon.name, daemon.pid

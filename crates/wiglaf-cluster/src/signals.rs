@@ -1,9 +1,17 @@
 //! Signals as events: a launcher passes them on instead of dying of them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
 use crate::error::{Error, Result};
+use crate::proto::End;
 
 /// What a terminal, a shell or a batch system sends to end a command.
 pub const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+/// What is for a program to make sense of: many write checkpoints on them.
+pub const PROGRAMS: [i32; 2] = [libc::SIGUSR1, libc::SIGUSR2];
+/// What Ctrl-C sends.
+pub const INTERRUPT: i32 = libc::SIGINT;
 /// The signal of a window that has another size.
 pub const RESIZED: i32 = libc::SIGWINCH;
 /// The signal that cannot be ignored.
@@ -50,6 +58,47 @@ impl Held {
         };
         let started = std::thread::Builder::new().spawn(wait);
         started.map(drop).map_err(|error| Error::new(format!("cannot wait for signals: {error}")))
+    }
+}
+
+/// The first signal that asked a command for its end.
+#[derive(Debug, Clone, Default)]
+pub struct First(Arc<AtomicI32>);
+
+impl First {
+    /// Notes a signal. Says whether it is the first.
+    #[must_use]
+    pub fn note(&self, number: i32) -> bool {
+        self.0.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// When all is cleaned up: ends this process by Ctrl-C's signal if that was the first. A shell ends
+    /// its loop only when the command has died of it. Who has taken it and ended well has ended well.
+    ///
+    /// # Errors
+    /// Those of the outcome, which is given back.
+    pub fn die_of_interrupt(&self, outcome: Result<End>) -> Result<End> {
+        if self.0.load(Ordering::Relaxed) == INTERRUPT && outcome != Ok(End::Status(0)) {
+            if let Err(error) = &outcome {
+                eprintln!("wiglaf: {error}");
+            }
+            die_of(INTERRUPT);
+        }
+        outcome
+    }
+}
+
+/// Ends this process by a signal, which it may have held.
+pub fn die_of(number: i32) {
+    // SAFETY: a zeroed set is valid to be initialised.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: no handler is set; `set` is live, and the calls touch nothing else but this thread's mask.
+    unsafe {
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, number);
+        libc::signal(number, libc::SIG_DFL);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::raise(number);
     }
 }
 

@@ -193,6 +193,17 @@ fn check_namespace(state: &StateDir, record: &Record) -> Result<bool> {
     }
 }
 
+/// Fails where the cluster's nodes cannot be reached by their pids: on a node of its own, for example.
+///
+/// # Errors
+/// A sentence that says where to call the command.
+pub fn check_is_here(state: &StateDir, record: &Record) -> Result<()> {
+    match check_namespace(state, record)? {
+        true => Ok(()),
+        false => Err(state.not_up()),
+    }
+}
+
 /// Whether a cluster of another PID namespace has ended with it.
 #[must_use]
 pub fn is_gone(state: &StateDir, record: &Record) -> bool {

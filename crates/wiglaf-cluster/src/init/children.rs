@@ -15,11 +15,16 @@ use rustix::process::{
 };
 
 use super::helper;
+use crate::mpi::{find_in, is_executable};
 use crate::proto::{self, End, Reply};
 
 /// A command that is not another program after so long is ended: its user may have stopped it, or
 /// its folder may be on a file system that does not answer.
 const START_PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a child says beside the kernel's own numbers, which end at 4095: the program is there, and what
+/// is to interpret it is not.
+pub(super) const NO_INTERPRETER: i32 = 5001;
 
 /// The running commands, each with the connection that waits for its end.
 ///
@@ -114,13 +119,18 @@ impl Children {
         let (refusal, mut refuse) = io::pipe()?;
         let [stdin, stdout, stderr] = streams;
         let kept = [stdin, stdout, stderr, refuse.as_raw_fd()];
-        // SAFETY: in the child only system calls follow, `exec`, which allocates, as glibc permits
-        // after its fork, and `_exit`. The table's lock, which is held there, is not touched.
+        // SAFETY: in the child only system calls follow, `exec` and the search for the program, which
+        // allocate, as glibc permits after its fork, and `_exit`. The table's lock, which is held
+        // there, is not touched.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             close_all_but(kept);
             let error = command.exec();
-            let _ = refuse.write_all(&error.raw_os_error().unwrap_or(0).to_ne_bytes());
+            let number = match error.raw_os_error() {
+                Some(libc::ENOENT) if is_there(command) => NO_INTERPRETER,
+                number => number.unwrap_or(0),
+            };
+            let _ = refuse.write_all(&number.to_ne_bytes());
             // SAFETY: ends the process, without what its parent wants done at its own end.
             unsafe { libc::_exit(127) }
         }
@@ -193,6 +203,13 @@ impl Children {
             }
         }
     }
+}
+
+/// In a child that has not become a command: whether the program is there, so that it was its
+/// interpreter or its loader that was not found. The child looks, as its files may not answer.
+fn is_there(command: &Command) -> bool {
+    let path = command.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, value)| value);
+    find_in(command.get_program(), path, is_executable).is_some()
 }
 
 /// In a child that is to become a command: what others have open must not stay so while it cannot.

@@ -18,7 +18,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wiglaf_door::{Door, Limits};
 
-use super::children::{Child, Children};
+use super::children::{Child, Children, NO_INTERPRETER};
 use super::environment::JOB_LEN_MAX;
 use super::faults::Ports;
 use super::jobs::{self, Jobs};
@@ -310,6 +310,11 @@ impl Node {
             |error: &io::Error| error.raw_os_error().and_then(|said| self.no_folder(spawn, said));
         started.map_err(|error| match error.kind() {
             _ if let Some(no_folder) = no_folder(&error) => no_folder,
+            _ if error.raw_os_error() == Some(NO_INTERPRETER) => Error::not_found(format!(
+                "{}: the interpreter of `{program}` is missing; see its first line, or, of no script, \
+                 what `file` says",
+                self.name
+            )),
             io::ErrorKind::NotFound => Error::not_found(format!(
                 "{}: there is no program `{program}`; check its name and the PATH",
                 self.name

@@ -342,16 +342,38 @@ impl Table<'_> {
 /// Finds a program as a shell does.
 #[must_use]
 pub fn find_program(name: impl AsRef<OsStr>) -> Option<PathBuf> {
-    use std::os::unix::fs::PermissionsExt;
-    let runs = |path: &PathBuf| {
-        path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-    };
-    let name = Path::new(name.as_ref());
-    if name.as_os_str().as_encoded_bytes().contains(&b'/') {
-        return Some(PathBuf::from(name)).filter(runs);
+    find_in(name.as_ref(), std::env::var_os("PATH").as_deref(), is_executable)
+}
+
+/// The file that a shell with this PATH would take for that program, if it `fits`.
+pub(crate) fn find_in(
+    name: &OsStr,
+    path: Option<&OsStr>,
+    fits: fn(&Path) -> bool,
+) -> Option<PathBuf> {
+    if name.as_encoded_bytes().contains(&b'/') {
+        return Some(PathBuf::from(name)).filter(|path| fits(path));
     }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|dir| dir.join(name)).find(runs)
+    std::env::split_paths(path?).map(|dir| dir.join(name)).find(|path| fits(path))
+}
+
+pub(crate) fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+/// Why a program is not found.
+pub(crate) fn no_program(name: &OsStr) -> Error {
+    let shown = name.display();
+    match find_in(name, std::env::var_os("PATH").as_deref(), Path::is_file) {
+        Some(file) => Error::not_executable(format!(
+            "`{shown}` is not executable; compile it if it is a source, or run `chmod +x {}`",
+            file.display()
+        )),
+        None => {
+            Error::not_found(format!("there is no program `{shown}`; check its name and the PATH"))
+        }
+    }
 }
 
 #[cfg(test)]
