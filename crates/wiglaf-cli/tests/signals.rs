@@ -14,7 +14,9 @@ const SIGINT: i32 = 2;
 impl Site {
     /// A command, and the lines that it prints.
     fn begin(&self, args: &[&str]) -> (Guarded, Lines<BufReader<ChildStdout>>) {
-        let mut child = self.interruptible(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut command = self.interruptible(args);
+        // Shells and launchers tell each signal.
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         (Guarded(child), lines)
     }
