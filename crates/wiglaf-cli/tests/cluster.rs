@@ -240,9 +240,10 @@ fn what_is_left_of_a_cluster_is_not_replaced_by_one_of_another_shape() {
     kill("switch");
     eventually("it is seen", || site.wiglaf(&["status"]).status == Some(3));
     assert!(site.wiglaf(&["status"]).stderr.contains("the cluster's switch is gone"));
-    let up = site.wiglaf(&["up", "--nodes", "3"]).expect_success();
+    let up = site.wiglaf(&["up"]).expect_success();
     assert!(up.stdout.contains("the remains"), "no node has a wire: {up:?}");
-    site.wiglaf(&["exec", "--", "true"]).expect_success();
+    assert_eq!(site.sh("node3", "hostname"), "node3\n", "as many as there were");
+    assert!(site.wiglaf(&["up"]).expect_success().stdout.contains("is up already"));
 }
 
 /// What a background job of a shell script ignores is not to be ignored by all later commands.

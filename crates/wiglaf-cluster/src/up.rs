@@ -77,8 +77,14 @@ pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
     rustix::process::umask(Mode::from_raw_mode(0o022));
     let lock = state.lock()?;
     let old = state.record()?;
+    let is_here = old.as_ref().map(|old| check_namespace(state, old)).transpose()?;
+    let shape = match &old {
+        // Who names no shape means the one that is there.
+        Some(old) if is_here == Some(true) && is_any && is_part(old) => old.shape.clone(),
+        _ => shape,
+    };
     let stale = match old {
-        Some(old) if !check_namespace(state, &old)? => true,
+        Some(_) if is_here == Some(false) => true,
         Some(old) => {
             if is_whole(&old) {
                 return match old.shape == shape {
@@ -90,8 +96,7 @@ pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
                     ))),
                 };
             }
-            let is_part = inits(&old).any(|init| init.is_alive());
-            if is_part && old.shape != shape && !is_any {
+            if is_part(&old) && old.shape != shape {
                 return Err(Error::new(format!(
                     "a part of a cluster of another shape is up ({}); run `{}` first, or `{}` with what \
                      it was started with",
@@ -100,7 +105,9 @@ pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
                     state.command("up")
                 )));
             }
-            if is_part && let Some(mended) = mend(state, &old, exe, &lock)? {
+            if is_part(&old)
+                && let Some(mended) = mend(state, &old, exe, &lock)?
+            {
                 return Ok(mended);
             }
             end(&old)?;
@@ -150,6 +157,11 @@ fn inits(record: &Record) -> impl Iterator<Item = &Process> {
 #[must_use]
 pub fn is_whole(record: &Record) -> bool {
     inits(record).all(|init| init.is_alive())
+}
+
+/// Whether any of them does.
+fn is_part(record: &Record) -> bool {
+    inits(record).any(|init| init.is_alive())
 }
 
 fn end(record: &Record) -> Result<()> {
@@ -284,7 +296,9 @@ fn mend(state: &StateDir, old: &Record, exe: &Path, lock: &Lock) -> Result<Optio
     if record.switch.is_some() {
         // Their ports are new, and what was set for the old ones is still said of them.
         let wish = Wish { faults: None, hold: HOLD_DEFAULT, is_down: false };
-        fault::set(state, &record, &names, &wish)?;
+        if let Err(error) = fault::set(state, &record, &names, &wish) {
+            eprintln!("wiglaf: note: {error}");
+        }
     }
     Ok(Some(Up::Mended(record, names.into_iter().collect())))
 }

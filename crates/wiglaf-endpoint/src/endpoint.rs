@@ -301,7 +301,8 @@ impl Endpoint {
         let busy = self.progress_links(near);
         // Who calls now and then only would be left with what one look and a few trains are.
         for _ in 1..ROUNDS_PER_PROGRESS {
-            if !self.transport.is_ready() || self.is_stalled() || self.books.has_completion() {
+            let is_done = !self.transport.is_ready() || self.is_stalled();
+            if is_done || self.books.has_completion() || self.progress_near() {
                 break;
             }
             self.progress_links(false);

@@ -252,8 +252,10 @@ impl PacketLink {
         if train.bytes.len() <= train.segment_len {
             return self.send_one(mac, train);
         }
-        // A ring must have room for what nobody cuts on the way.
-        let fits = train.bytes.len() + HEADERS_LEN <= TRAIN_FRAME_LEN_MAX;
+        // A ring must have room for what nobody cuts on the way, and who takes no trains passes on to the
+        // stack what is longer than a frame.
+        let fits = train.bytes.len() > self.limits.frame_len_max
+            && train.bytes.len() + HEADERS_LEN <= TRAIN_FRAME_LEN_MAX;
         if fits && self.limits().latency_train_max > 1 {
             let Err(error) = self.send_whole(mac, train) else {
                 self.trial.found(true);

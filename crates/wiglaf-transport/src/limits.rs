@@ -99,8 +99,9 @@ pub const CREDIT_INITIAL: u64 = 512 * 1024;
 pub const CREDIT_GROWTH_MAX: u64 = 3 * CREDIT_INITIAL;
 /// The same over all peers of an endpoint.
 pub const CREDIT_GROWTH_TOTAL_MAX: u64 = 32 * 1024 * 1024;
-/// It grows for messages up to that length: longer ones lose less by being announced.
-pub const CREDIT_GROWTH_LEN_MAX: u64 = 64 * 1024;
+/// It grows for messages up to that length: longer ones lose less by being announced, and are so
+/// also where there is credit.
+pub const CREDIT_GROWTH_LEN_MAX: u64 = QUEUED_LEN_MAX as u64;
 /// What each eager message is charged beyond its payload, in bytes: its place
 /// in the receiver's books.
 pub const CREDIT_PER_MESSAGE: u64 = 64;

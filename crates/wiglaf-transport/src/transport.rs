@@ -371,7 +371,7 @@ impl Transport {
         let waiting_len = session.queue.len() * self.config.paths[session.path].frame_len_max;
         // Bodies that wait take memory, which an announced message does not.
         session.queue.len() + len / FRAME_LEN_MIN < QUEUE_MAX
-            && (len <= QUEUED_LEN_MAX || waiting_len + len <= QUEUE_LEN_MAX)
+            && (len <= QUEUED_LEN_MAX || waiting_len == 0 || waiting_len + len <= QUEUE_LEN_MAX)
     }
 
     fn send_eager(

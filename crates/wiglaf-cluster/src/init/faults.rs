@@ -109,11 +109,8 @@ impl Ports {
 
     /// Starts the thread that reordered frames pass through.
     fn start_detour(&self) -> Result<u32> {
-        let ports =
-            self.macs.iter().enumerate().map(|(index, mac)| {
-                interface_index(&port(index)).map(|port| Exit { mac: *mac, port })
-            });
-        let exits = ports.collect::<Result<Vec<_>>>()?;
+        let exits = self.macs.iter().enumerate();
+        let exits = exits.map(|(index, mac)| Exit { mac: *mac, port: port(index) }).collect();
         let end = interface_index(DETOUR_END)?;
         let detour = Detour::open(end, exits, random::nonzero()?)
             .cannot(|| "open the path of reordered frames".to_owned())?;

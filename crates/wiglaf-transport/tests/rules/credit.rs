@@ -85,7 +85,7 @@ fn credit_grows_by_what_was_awaited_when_it_was_announced() {
     assert_eq!(net.granted(), CREDIT_INITIAL + charges);
     // It has an end, and longer messages do not count.
     for _ in 0..10 {
-        announced_of(&mut net, 60, 60_000);
+        announced_of(&mut net, 150, 24_000);
     }
     assert_eq!(net.granted(), CREDIT_INITIAL + CREDIT_GROWTH_MAX);
     let mut net = Net::new();

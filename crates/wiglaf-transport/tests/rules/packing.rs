@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wiglaf_transport::Posted;
 use wiglaf_transport::limits::{
-    BURST_GAP, BURST_MIN, EAGER_LEN_MAX, OTHER_WAY_EVERY, PTO_MIN, QUEUED_LEN_MAX, UNASKED_LEN_MAX,
+    BURST_GAP, BURST_MIN, OTHER_WAY_EVERY, PTO_MIN, QUEUED_LEN_MAX, UNASKED_LEN_MAX,
 };
 use wiglaf_wire::{Class, Envelope, Record};
 
@@ -200,7 +200,7 @@ fn messages_between_eager_and_long_ones_have_two_ways() {
         });
         ways.collect()
     };
-    const LEN: usize = EAGER_LEN_MAX + 1;
+    const LEN: usize = UNASKED_LEN_MAX as usize;
     let every = usize::from(OTHER_WAY_EVERY);
     let (unasked, eager) = ((Posted::Pending, true), (Posted::Buffered, false));
     let tally = |ways: &[(Posted, bool)], way| ways.iter().filter(|seen| **seen == way).count();

@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::program::MARK_DONE;
+use crate::fault::interface_index;
 
 /// A frame of the largest train, and its virtio-net header.
 const FRAME_LEN_MAX: usize = 65_536 + 64 + HEADER_LEN;
@@ -27,7 +28,8 @@ const NAP: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(super) struct Exit {
     pub(super) mac: [u8; MAC_LEN],
-    pub(super) port: u32,
+    /// By its name: a node that was started anew has another port of the same one.
+    pub(super) port: String,
 }
 
 /// A frame that waits, the earliest first.
@@ -134,7 +136,8 @@ impl Detour {
     fn send(&self, frame: &[u8]) {
         let Some(mac) = frame.get(HEADER_LEN..HEADER_LEN + MAC_LEN) else { return };
         let Some(exit) = self.exits.iter().find(|exit| exit.mac == mac) else { return };
-        let address = link_address(exit.port, 0);
+        let Ok(port) = interface_index(&exit.port) else { return };
+        let address = link_address(port, 0);
         // SAFETY: frame and address are live and of the lengths given.
         unsafe {
             libc::sendto(
