@@ -31,7 +31,8 @@ Examples:
   wiglaf fault set node1 --down
 
 A share is a percentage, such as 1% or 0.1%; without the sign it is a fraction
-below 1, such as 0.01. What a port did before is replaced: `--drop 1%` alone also ends `--down`.
+below 1, such as 0.01. What a port did before is replaced: `--drop 1%` alone
+also ends `--down`.
 A corrupted frame has one bit turned over behind its Ethernet header. While any
 port corrupts, the nodes compute their transmit checksums themselves, as their
 emulated devices compute none, and TCP would hand damaged data on.";

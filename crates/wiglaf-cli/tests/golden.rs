@@ -133,7 +133,7 @@ fn status() {
     let Some(site) = Site::up(&["--rate", "1gbit", "--no-pin"]) else { return };
     check("up-already", &site.wiglaf(&["up", "--rate", "1gbit", "--no-pin"]), &site);
     check("status-json", &site.wiglaf(&["status", "--json"]), &site);
-    check("error-other-shape", &site.wiglaf(&["up"]), &site);
+    check("error-other-shape", &site.wiglaf(&["up", "--nodes", "3"]), &site);
 }
 
 #[test]
