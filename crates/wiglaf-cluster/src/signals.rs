@@ -28,16 +28,9 @@ impl Held {
     /// does not hold it.
     #[must_use]
     pub fn new(signals: &[i32]) -> Self {
-        // SAFETY: a zeroed set is valid to be initialised.
-        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-        // SAFETY: `set` is live; the calls touch nothing else but this thread's mask.
-        unsafe {
-            libc::sigemptyset(&raw mut set);
-            for number in signals.iter().filter(|number| !is_ignored(**number)) {
-                libc::sigaddset(&raw mut set, *number);
-            }
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-        }
+        let set = set_of(signals.iter().copied().filter(|number| !is_ignored(*number)));
+        // SAFETY: `set` is live; the call touches nothing else but this thread's mask.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
         Self(set)
     }
 
@@ -88,14 +81,23 @@ impl First {
     }
 }
 
-/// Ends this process by a signal, which it may have held.
-pub fn die_of(number: i32) {
+fn set_of(signals: impl IntoIterator<Item = i32>) -> libc::sigset_t {
     // SAFETY: a zeroed set is valid to be initialised.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is live.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    for number in signals {
+        // SAFETY: as above.
+        unsafe { libc::sigaddset(&raw mut set, number) };
+    }
+    set
+}
+
+/// Ends this process by a signal, which it may have held.
+pub fn die_of(number: i32) {
+    let set = set_of([number]);
     // SAFETY: no handler is set; `set` is live, and the calls touch nothing else but this thread's mask.
     unsafe {
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, number);
         libc::signal(number, libc::SIG_DFL);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
         libc::raise(number);
@@ -111,13 +113,9 @@ pub(crate) fn forget_inherited() {
         // SAFETY: no handler is set; of those that cannot be changed the call is refused.
         unsafe { libc::signal(number, libc::SIG_DFL) };
     }
-    // SAFETY: a zeroed set is valid to be initialised.
-    let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `none` is live; the calls touch nothing else but this thread's mask.
-    unsafe {
-        libc::sigemptyset(&raw mut none);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
-    }
+    let none = set_of([]);
+    // SAFETY: `none` is live; the call touches nothing else but this thread's mask.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
 }
 
 /// Whether whoever started this process wants it not to notice that signal.

@@ -246,20 +246,17 @@ impl StateDir {
     /// When something cannot be removed.
     pub fn clear(&self) -> Result<()> {
         for entry in ENTRIES.iter().filter(|entry| **entry != "lock") {
-            let path = self.path.join(entry);
-            let gone = match fs::symlink_metadata(&path) {
-                Ok(meta) if meta.is_dir() => fs::remove_dir_all(&path),
-                Ok(_) => fs::remove_file(&path),
-                Err(error) => Err(error),
-            };
-            match gone {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(error).cannot(|| format!("remove {}", path.display()));
-                }
-                _ => {}
-            }
+            remove(&self.path.join(entry))?;
         }
         Ok(())
+    }
+
+    /// Removes what a node has left, which must have ended.
+    ///
+    /// # Errors
+    /// When something cannot be removed.
+    pub fn clear_node(&self, node: &str) -> Result<()> {
+        remove(&self.node_dir(node))
     }
 
     /// Removes the folder itself, and its parent when that was ours and is empty.
@@ -298,6 +295,21 @@ pub(crate) fn boot_id() -> String {
 /// The PID namespace of this process.
 pub(crate) fn pid_namespace() -> String {
     fs::read_link("/proc/self/ns/pid").map(|l| l.display().to_string()).unwrap_or_default()
+}
+
+/// Removes a file, or a folder with all that is in it, if there is one.
+fn remove(path: &Path) -> Result<()> {
+    let gone = match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match gone {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).cannot(|| format!("remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -77,14 +77,18 @@ pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
     rustix::process::umask(Mode::from_raw_mode(0o022));
     let lock = state.lock()?;
     let old = state.record()?;
-    let is_here = old.as_ref().map(|old| check_namespace(state, old)).transpose()?;
+    let is_here = match &old {
+        Some(old) => check_namespace(state, old)?,
+        None => false,
+    };
+    let is_part = is_here && old.iter().flat_map(inits).any(|init| init.is_alive());
     let shape = match &old {
         // Who names no shape means the one that is there.
-        Some(old) if is_here == Some(true) && is_any && is_part(old) => old.shape.clone(),
+        Some(old) if is_any && is_part => old.shape.clone(),
         _ => shape,
     };
     let stale = match old {
-        Some(_) if is_here == Some(false) => true,
+        Some(_) if !is_here => true,
         Some(old) => {
             if is_whole(&old) {
                 return match old.shape == shape {
@@ -96,7 +100,7 @@ pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
                     ))),
                 };
             }
-            if is_part(&old) && old.shape != shape {
+            if is_part && old.shape != shape {
                 return Err(Error::new(format!(
                     "a part of a cluster of another shape is up ({}); run `{}` first, or `{}` with what \
                      it was started with",
@@ -105,9 +109,7 @@ pub fn up(state: &StateDir, draft: Draft, exe: &Path) -> Result<Up> {
                     state.command("up")
                 )));
             }
-            if is_part(&old)
-                && let Some(mended) = mend(state, &old, exe, &lock)?
-            {
+            if is_part && let Some(mended) = mend(state, &old, exe, &lock)? {
                 return Ok(mended);
             }
             end(&old)?;
@@ -157,11 +159,6 @@ fn inits(record: &Record) -> impl Iterator<Item = &Process> {
 #[must_use]
 pub fn is_whole(record: &Record) -> bool {
     inits(record).all(|init| init.is_alive())
-}
-
-/// Whether any of them does.
-fn is_part(record: &Record) -> bool {
-    inits(record).any(|init| init.is_alive())
 }
 
 fn end(record: &Record) -> Result<()> {
@@ -276,13 +273,7 @@ fn mend(state: &StateDir, old: &Record, exe: &Path, lock: &Lock) -> Result<Optio
         if old.nodes[index].is_alive() {
             continue;
         }
-        let dir = state.node_dir(&node.name);
-        match fs::remove_dir_all(&dir) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(error).cannot(|| format!("remove {}", dir.display()));
-            }
-            _ => {}
-        }
+        state.clear_node(&node.name)?;
         let pending = start(exe, state, lock, &of_all.config(&node.name, Some(node)))?;
         record.nodes[index] = pending.process;
         nodes.push(pending);

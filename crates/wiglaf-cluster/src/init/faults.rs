@@ -110,7 +110,8 @@ impl Ports {
     /// Starts the thread that reordered frames pass through.
     fn start_detour(&self) -> Result<u32> {
         let exits = self.macs.iter().enumerate();
-        let exits = exits.map(|(index, mac)| Exit { mac: *mac, port: port(index) }).collect();
+        let exits =
+            exits.map(|(index, mac)| Exit { mac: *mac, name: port(index), port: 0 }).collect();
         let end = interface_index(DETOUR_END)?;
         let detour = Detour::open(end, exits, random::nonzero()?)
             .cannot(|| "open the path of reordered frames".to_owned())?;

@@ -28,8 +28,10 @@ const NAP: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(super) struct Exit {
     pub(super) mac: [u8; MAC_LEN],
-    /// By its name: a node that was started anew has another port of the same one.
-    pub(super) port: String,
+    /// Its name: a node that was started anew has another port of the same one.
+    pub(super) name: String,
+    /// What it was when it was looked up; 0 before.
+    pub(super) port: u32,
 }
 
 /// A frame that waits, the earliest first.
@@ -133,23 +135,34 @@ impl Detour {
     }
 
     /// A frame that cannot be sent is lost, as in any full switch.
-    fn send(&self, frame: &[u8]) {
+    fn send(&mut self, frame: &[u8]) {
         let Some(mac) = frame.get(HEADER_LEN..HEADER_LEN + MAC_LEN) else { return };
-        let Some(exit) = self.exits.iter().find(|exit| exit.mac == mac) else { return };
-        let Ok(port) = interface_index(&exit.port) else { return };
-        let address = link_address(port, 0);
-        // SAFETY: frame and address are live and of the lengths given.
-        unsafe {
-            libc::sendto(
-                self.departures.as_raw_fd(),
-                frame.as_ptr().cast(),
-                frame.len(),
-                libc::MSG_DONTWAIT,
-                (&raw const address).cast(),
-                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-            )
-        };
+        let Some(exit) = self.exits.iter_mut().find(|exit| exit.mac == mac) else { return };
+        let refused = send_by(&self.departures, exit.port, frame).err();
+        // No later interface has the number of one that is gone.
+        if refused.is_some_and(|why| matches!(why.raw_os_error(), Some(libc::ENXIO | libc::ENODEV)))
+            && let Ok(port) = interface_index(&exit.name)
+        {
+            exit.port = port;
+            let _ = send_by(&self.departures, port, frame);
+        }
     }
+}
+
+fn send_by(socket: &OwnedFd, port: u32, frame: &[u8]) -> io::Result<()> {
+    let address = link_address(port, 0);
+    // SAFETY: frame and address are live and of the lengths given.
+    let sent = unsafe {
+        libc::sendto(
+            socket.as_raw_fd(),
+            frame.as_ptr().cast(),
+            frame.len(),
+            libc::MSG_DONTWAIT,
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// A socket that sees nothing until it is bound.
