@@ -9,10 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Progress;
 use crate::compile::MeasuringProgram;
-use crate::contender::{Absent, CONTENDERS, nobody};
+use crate::contender::{Absent, CONTENDERS, Field, nobody};
 use crate::error::{BenchError, Result};
 use crate::facts::Facts;
-use crate::interleave;
 use crate::launch::{self, Job, Launcher, Settings, Transport};
 use crate::stats::{Samples, median, ratio_of_rounds};
 
@@ -204,54 +203,40 @@ struct Line {
 pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> Result<Report> {
     let program = MeasuringProgram::Backlog.build(&plan.cache)?;
     let nodes = launcher.node_count().min(plan.ranks);
-    let (mut contenders, mut absent) = (Vec::new(), Vec::new());
-    for &transport in &plan.contenders {
-        match launcher.settings(transport) {
-            Ok(settings) => {
-                let label = transport.label().to_owned();
-                contenders.push(Contender { transport, label, settings });
-            }
-            Err(reason) => absent.push(Absent { transport, reason }),
-        }
-    }
+    let mut field = Field::gather(launcher, &plan.contenders);
     let mut loads: Vec<Measured> =
         plan.loads.iter().map(|load| Measured { load: *load, until_all: Vec::new() }).collect();
-    for (round, turns) in interleave::rounds(contenders.len(), plan.rounds).iter().enumerate() {
-        for contender in turns.iter().map(|turn| &contenders[*turn]) {
-            if absent.iter().any(|a| a.transport == contender.transport) {
-                continue;
-            }
-            progress(&format!("round {} of {}: {}", round + 1, plan.rounds, contender.label));
-            for measured in &mut loads {
-                let args = arguments(plan, &measured.load);
-                let job = Job {
-                    transport: contender.transport,
-                    settings: &contender.settings,
-                    ranks: plan.ranks,
-                    nodes,
-                    program: &program,
-                    args: &args,
-                    env: &[],
-                    dir: &plan.cache,
-                };
-                let outcome = launch::run(launcher, &job, RUN_TIME_MAX)
-                    .and_then(|o| samples_of(&String::from_utf8_lossy(&o.stdout)));
-                match outcome {
-                    Ok(samples) => measured.take(contender.transport, &samples),
-                    Err(error) => {
-                        let reason = error.to_string();
-                        absent.push(Absent { transport: contender.transport, reason });
-                        break;
-                    }
-                }
-            }
-        }
-    }
-    let is_here = |transport: Transport| !absent.iter().any(|a| a.transport == transport);
-    contenders.retain(|c| is_here(c.transport));
+    field.run(plan.rounds, progress, &mut |_, transport, settings| {
+        loads.iter_mut().try_for_each(|measured| {
+            let args = arguments(plan, &measured.load);
+            let job = Job {
+                transport,
+                settings,
+                ranks: plan.ranks,
+                nodes,
+                program: &program,
+                args: &args,
+                env: &[],
+                dir: &plan.cache,
+            };
+            let output = launch::run(launcher, &job, RUN_TIME_MAX)?;
+            let samples = samples_of(&String::from_utf8_lossy(&output.stdout))?;
+            measured.take(transport, &samples);
+            Ok(())
+        })
+    });
     for measured in &mut loads {
-        measured.until_all.retain(|u| is_here(u.transport));
+        measured.until_all.retain(|u| field.has(u.transport));
     }
+    let stayed = field.entrants.iter().filter(|(transport, _)| field.has(*transport));
+    let contenders: Vec<_> = stayed
+        .map(|(transport, settings)| Contender {
+            transport: *transport,
+            label: transport.label().to_owned(),
+            settings: settings.clone(),
+        })
+        .collect();
+    let absent = field.absent;
     if contenders.is_empty() {
         return Err(nobody(&absent));
     }

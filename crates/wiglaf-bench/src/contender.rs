@@ -8,8 +8,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::BenchError;
-use crate::launch::{Settings, Transport};
+use crate::error::{BenchError, Result};
+use crate::launch::{Launcher, Settings, Transport};
+use crate::{Progress, interleave};
 
 /// Who takes part in an MPI comparison, in the order of the tables.
 pub const CONTENDERS: [Transport; 4] =
@@ -63,6 +64,55 @@ pub struct Absent {
     pub transport: Transport,
     /// Why.
     pub reason: String,
+}
+
+/// Who takes part in what fails for some: whoever does is struck off, which is a result.
+pub(crate) struct Field {
+    /// Those who began, with all that sets each apart.
+    pub(crate) entrants: Vec<(Transport, Settings)>,
+    /// Those who did not, or were struck off.
+    pub(crate) absent: Vec<Absent>,
+}
+
+impl Field {
+    /// Those for whom there are settings.
+    pub(crate) fn gather(launcher: &dyn Launcher, transports: &[Transport]) -> Self {
+        let (mut entrants, mut absent) = (Vec::new(), Vec::new());
+        for &transport in transports {
+            match launcher.settings(transport) {
+                Ok(settings) => entrants.push((transport, settings)),
+                Err(reason) => absent.push(Absent { transport, reason }),
+            }
+        }
+        Self { entrants, absent }
+    }
+
+    /// Whether it has not been struck off.
+    pub(crate) fn has(&self, transport: Transport) -> bool {
+        !self.absent.iter().any(|a| a.transport == transport)
+    }
+
+    /// So many rounds of `one`, which gets the number of an entrant and who it is.
+    pub(crate) fn run(
+        &mut self,
+        rounds: usize,
+        progress: Progress<'_>,
+        one: &mut dyn FnMut(usize, Transport, &Settings) -> Result<()>,
+    ) {
+        for (round, turns) in interleave::rounds(self.entrants.len(), rounds).iter().enumerate() {
+            for &turn in turns {
+                let (transport, settings) = &self.entrants[turn];
+                let transport = *transport;
+                if !self.has(transport) {
+                    continue;
+                }
+                progress(&format!("round {} of {rounds}: {}", round + 1, transport.label()));
+                if let Err(error) = one(turn, transport, settings) {
+                    self.absent.push(Absent { transport, reason: error.to_string() });
+                }
+            }
+        }
+    }
 }
 
 /// When nobody is left: all that is known of why.

@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Progress;
 use crate::compile::MeasuringProgram;
-use crate::contender::{Absent, CONTENDERS, nobody};
+use crate::contender::{Absent, CONTENDERS, Field, nobody};
 use crate::error::{BenchError, Result};
 use crate::facts::Facts;
-use crate::interleave;
 use crate::launch::{self, Job, Launcher, Settings, Transport};
 use crate::stats::{Samples, Summary, median};
 
@@ -124,47 +123,25 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
     let nodes = launcher.node_count().min(plan.ranks);
     let args: Vec<OsString> =
         vec![plan.budget.as_millis().to_string().into(), plan.len.to_string().into()];
-    let (mut entries, mut absent) = (Vec::new(), Vec::new());
-    for &transport in &plan.contenders {
-        match launcher.settings(transport) {
-            Ok(settings) => entries.push(Entry {
-                transport,
-                settings,
-                samples: Samples::default(),
-                round_mean_us: Vec::new(),
-            }),
-            Err(reason) => absent.push(Absent { transport, reason }),
-        }
-    }
-    for (round, turns) in interleave::rounds(entries.len(), plan.rounds).iter().enumerate() {
-        for &turn in turns {
-            let entry = &mut entries[turn];
-            let transport = entry.transport;
-            if absent.iter().any(|a: &Absent| a.transport == transport) {
-                continue;
-            }
-            let label = transport.label();
-            progress(&format!("round {} of {}: {label}", round + 1, plan.rounds));
-            let job = Job {
-                transport,
-                settings: &entry.settings,
-                ranks: plan.ranks,
-                nodes,
-                program: &program,
-                args: &args,
-                env: &[],
-                dir: &plan.cache,
-            };
-            let outcome = launch::run(launcher, &job, RUN_TIME_MAX)
-                .and_then(|o| entry.take(&String::from_utf8_lossy(&o.stdout)));
-            if let Err(error) = outcome {
-                absent.push(Absent { transport, reason: error.to_string() });
-            }
-        }
-    }
-    let gone = |t| absent.iter().any(|a| a.transport == t);
-    let stayed = entries.into_iter().filter(|e| !gone(e.transport));
+    let mut field = Field::gather(launcher, &plan.contenders);
+    let mut entries: Vec<_> = field.entrants.iter().cloned().map(Entry::new).collect();
+    field.run(plan.rounds, progress, &mut |number, transport, settings| {
+        let job = Job {
+            transport,
+            settings,
+            ranks: plan.ranks,
+            nodes,
+            program: &program,
+            args: &args,
+            env: &[],
+            dir: &plan.cache,
+        };
+        let output = launch::run(launcher, &job, RUN_TIME_MAX)?;
+        entries[number].take(&String::from_utf8_lossy(&output.stdout))
+    });
+    let stayed = entries.into_iter().filter(|e| field.has(e.transport));
     let contenders: Vec<_> = stayed.filter_map(Entry::finish).collect();
+    let absent = field.absent;
     if contenders.is_empty() {
         return Err(nobody(&absent));
     }
@@ -180,6 +157,10 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
 }
 
 impl Entry {
+    fn new((transport, settings): (Transport, Settings)) -> Self {
+        Self { transport, settings, samples: Samples::default(), round_mean_us: Vec::new() }
+    }
+
     fn take(&mut self, stdout: &str) -> Result<()> {
         let bad = |detail: String| BenchError::Output { what: "the ring program".into(), detail };
         let line = stdout.lines().find(|line| line.starts_with('{'));
@@ -210,12 +191,7 @@ mod tests {
     use super::*;
 
     fn entry() -> Entry {
-        Entry {
-            transport: Transport::Tcp,
-            settings: Settings::new(),
-            samples: Samples::default(),
-            round_mean_us: Vec::new(),
-        }
+        Entry::new((Transport::Tcp, Settings::new()))
     }
 
     #[test]
