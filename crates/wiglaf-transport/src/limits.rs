@@ -18,11 +18,11 @@ pub const REORDER_THRESHOLD: u64 = 3;
 pub const BURST_MIN: u32 = 4;
 /// What was sent longer ago is not part of a burst.
 pub const BURST_GAP: Duration = Duration::from_micros(20);
-/// So many messages of a burst wait, to go as one train.
+/// So many messages of a burst wait for each other, to go as one train.
 pub const LINGERING_MESSAGES: usize = 16;
-/// Or in so many datagrams as such a part of those that are under way.
+/// Or as many datagrams as such a part of those that are under way, if that is more.
 pub const LINGERING_FLIGHT_DIVISOR: usize = 4;
-/// In so many datagrams at most.
+/// But no more datagrams than that.
 pub const LINGERING_DATAGRAMS_MAX: usize = 8;
 /// A datagram is made longer by such a part of those before it, if others can then follow in the same train.
 pub const PADDING_DIVISOR: usize = 8;

@@ -136,7 +136,8 @@ impl Transport {
         let session = &self.sessions[index as usize];
         let path = self.config.paths[session.path];
         let ready = session.due().min(session.ordered.room() as usize);
-        if ready == 0 && !session.ordered.has_lost() {
+        let again = session.ordered.has_lost();
+        if ready == 0 && !again {
             return None;
         }
         let train_max = path.latency_train_max;
@@ -145,7 +146,6 @@ impl Transport {
             is_kept || ready <= if train_max > 1 { LATENCY_TRAINS_MAX * train_max } else { 1 };
         let by_bulk =
             session.bulk_port != 0 && ready > 0 && (session.is_behind_bulk() || !is_short);
-        let again = session.ordered.has_lost();
         let count_max = match again {
             true => even_part(session.ordered.lost_count(), train_max),
             false if by_bulk => tapered_part(ready, path.bulk_train_max),
