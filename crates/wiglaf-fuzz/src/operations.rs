@@ -355,7 +355,7 @@ impl World {
     fn tune(&mut self, me: usize, tape: &mut Tape<'_>) {
         let (what, peer) = (tape.byte(), PeerId(tape.below(NODES) as u32));
         let node = &mut self.nodes[me];
-        match what % 8 {
+        match what % 10 {
             0 => node.transport.prefer_eager(what > 127),
             1 => node.transport.set_latency_train_max(0, 1 + usize::from(what) % 20),
             2 => node.transport.settle(&mut node.app),
@@ -365,6 +365,8 @@ impl World {
             6 => {
                 let _ = (node.transport.is_fresh(peer), node.transport.is_pulling());
             }
+            7 => node.transport.overrun(0),
+            8 => drop(node.transport.tell_of_overrun(self.now)),
             _ => {
                 if let Some(mark) = node.mark.take_if(|mark| node.transport.has_arrived(*mark)) {
                     assert!(node.transport.peer(mark.peer).is_some());

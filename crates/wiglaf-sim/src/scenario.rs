@@ -1,6 +1,7 @@
 //! What a run consists of, how it follows from a seed, and how a run that
 //! fails is made small.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use wiglaf_wire::NUMBER_BITS;
@@ -26,6 +27,11 @@ pub enum What {
     },
     /// A process dies without a word, and another one takes its place and port.
     Restart {
+        /// Which endpoint.
+        node: usize,
+    },
+    /// A process dies without a word, and its port refuses what comes until another one takes its place.
+    Death {
         /// Which endpoint.
         node: usize,
     },
@@ -62,6 +68,9 @@ pub struct Scenario {
     pub numbers_from: u64,
     /// Receivers want less of some announced messages than there is, and nothing of others.
     pub short_buffers: bool,
+    /// Processes lose their core for moments, and their sockets are too small for what comes meanwhile;
+    /// they learn that there was more.
+    pub overruns: bool,
     /// What happens besides.
     pub mishaps: Vec<Mishap>,
 }
@@ -70,8 +79,18 @@ pub struct Scenario {
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// What is left out of a scenario, by name; `Scenario::without` knows them, and numbers of mishaps.
-const PARTS: [&str; 9] =
-    ["drop", "duplicate", "corrupt", "reorder", "burst", "skew", "encryption", "numbers", "short"];
+const PARTS: [&str; 10] = [
+    "drop",
+    "duplicate",
+    "corrupt",
+    "reorder",
+    "burst",
+    "skew",
+    "encryption",
+    "numbers",
+    "short",
+    "overruns",
+];
 
 impl Scenario {
     /// Faults and load alone, with true clocks.
@@ -86,6 +105,7 @@ impl Scenario {
             encrypt: false,
             numbers_from: 0,
             short_buffers: false,
+            overruns: false,
             mishaps: Vec::new(),
         }
     }
@@ -124,6 +144,10 @@ impl Scenario {
         if random.chance(0.2) {
             mishaps.push(Mishap::long(&mut random, endpoints));
         }
+        let overruns = random.chance(0.3);
+        if random.chance(0.3) {
+            mishaps.push(Mishap::death(&mut random, endpoints));
+        }
         Self {
             seed,
             endpoints,
@@ -133,12 +157,14 @@ impl Scenario {
             encrypt,
             numbers_from,
             short_buffers,
+            overruns,
             mishaps,
         }
     }
 
     /// The same without one of `drop`, `duplicate`, `corrupt`, `reorder`, `burst`, `skew`,
-    /// `encryption`, `numbers` (they begin at 0), `short` (buffers), or without the mishap of that number.
+    /// `encryption`, `numbers` (they begin at 0), `short` (buffers), `overruns`, or without the mishap of
+    /// that number.
     ///
     /// # Errors
     /// When there is nothing of that name.
@@ -153,6 +179,7 @@ impl Scenario {
             "encryption" => self.encrypt = false,
             "numbers" => self.numbers_from = 0,
             "short" => self.short_buffers = false,
+            "overruns" => self.overruns = false,
             number => match number.parse::<usize>() {
                 // Made to last no time and to touch nobody: the others keep their numbers.
                 Ok(number) if number < self.mishaps.len() => {
@@ -168,9 +195,14 @@ impl Scenario {
     ///
     /// # Errors
     /// What was wrong, with the seed: a message lost, doubled, out of order or altered, a wrong
-    /// match, too much memory, an error that comes too late, or no progress.
+    /// match, too much memory, an error that comes too late, no progress, or a panic.
     pub fn run(&self) -> Result<Report, String> {
-        World::of(self).run(self.load, LIMIT)
+        let run = AssertUnwindSafe(|| World::of(self).run(self.load, LIMIT));
+        catch_unwind(run).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(format!("seed {}: panicked: {}", self.seed, text.unwrap_or("without a word")))
+        })
     }
 
     /// Smaller scenarios that fail as well: `self` is one that does. Each step is tried as long
@@ -245,6 +277,14 @@ impl Mishap {
         let set = 1 << random.below(endpoints as u64);
         let what = What::Partition { set, one_way: random.chance(0.3) };
         Self { after, lasts: Duration::from_secs(25), what }
+    }
+
+    /// A port that is closed for up to two seconds.
+    fn death(random: &mut Random, endpoints: usize) -> Self {
+        let after = Duration::from_micros(random.below(400_000));
+        let lasts = Duration::from_micros(1 + random.below(2_000_000));
+        let what = What::Death { node: random.below(endpoints as u64) as usize };
+        Self { after, lasts, what }
     }
 
     fn any(random: &mut Random, endpoints: usize) -> Self {

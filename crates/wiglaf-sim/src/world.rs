@@ -1,5 +1,7 @@
 //! Endpoints, their network and the virtual clock.
 
+mod ports;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
@@ -16,8 +18,6 @@ use crate::scenario::{Mishap, Scenario, What};
 
 const FRAME_LEN: usize = 1472;
 const PORT: u16 = 7;
-/// Datagrams that wait for a process that does not run; more are lost.
-const SOCKET_ROOM: usize = 512;
 /// How long an endpoint waits for a peer that owes an answer.
 const SILENCE_LIMIT: Duration = Duration::from_secs(20);
 /// A partition that lasts so long may have peers give each other up.
@@ -61,6 +61,10 @@ struct Node {
     paused_until: Instant,
     /// What came while it was paused.
     socket: VecDeque<(SocketAddrV4, Vec<u8>)>,
+    /// More came than it had room for.
+    was_overrun: bool,
+    /// It has died, and nobody has taken its place yet.
+    is_closed: bool,
 }
 
 /// What all incarnations have in common.
@@ -70,6 +74,7 @@ struct Setting {
     encrypt: bool,
     numbers_from: u64,
     is_choosy: bool,
+    overruns: bool,
 }
 
 /// Two incarnations, the lower one first.
@@ -160,6 +165,8 @@ impl Node {
             done: vec![0; endpoints],
             paused_until: Instant::ZERO,
             socket: VecDeque::new(),
+            was_overrun: false,
+            is_closed: false,
         }
     }
 
@@ -190,6 +197,7 @@ impl World {
             encrypt: scenario.encrypt,
             numbers_from: scenario.numbers_from,
             is_choosy: scenario.short_buffers,
+            overruns: scenario.overruns,
         };
         let mut nodes: Vec<Node> = (0..endpoints)
             .map(|me| {
@@ -288,7 +296,8 @@ impl World {
         if let Some(what) = self.wrongly_told() {
             return Some(what);
         }
-        let living: Vec<usize> = self.nodes.iter().map(|node| node.peer.me).collect();
+        let living = self.nodes.iter().filter(|node| !node.is_closed);
+        let living: Vec<usize> = living.map(|node| node.peer.me).collect();
         let late: Vec<usize> =
             self.dead.extract_if(.., |(_, until)| *until <= self.now).map(|(who, _)| who).collect();
         for node in &mut self.nodes {
@@ -398,7 +407,7 @@ impl World {
 
     fn next_event(&self) -> Option<Instant> {
         let now = self.now;
-        let timers = self.nodes.iter().filter_map(|n| {
+        let timers = self.nodes.iter().filter(|n| !n.is_closed).filter_map(|n| {
             let timer = n.transport.poll_timeout().map(|at| n.clock.reaches(at));
             let waits = n.peer.has_unexpected() || !n.socket.is_empty();
             let soon = waits.then(|| now + Duration::from_micros(20));
@@ -419,22 +428,13 @@ impl World {
                 self.befall(mishap);
             }
         }
-        while let Some((from, to, bytes)) = self.network.arrive(self.now) {
-            let node = &mut self.nodes[to];
-            if node.paused_until <= self.now {
-                node.receive(self.now, address(from), &bytes);
-            } else if node.socket.len() < SOCKET_ROOM {
-                node.socket.push_back((address(from), bytes));
-            }
-        }
+        self.receive();
         for me in 0..self.nodes.len() {
             let node = &mut self.nodes[me];
-            if node.paused_until > self.now {
+            if !node.runs(self.now) {
                 continue;
             }
-            while let Some((from, bytes)) = node.socket.pop_front() {
-                node.receive(self.now, from, &bytes);
-            }
+            node.wake(self.now);
             node.transport.handle_timeout(node.clock.shows(self.now), &mut node.peer);
             for _ in 0..4 {
                 post_one(node, &mut self.random, self.len_max);
@@ -443,6 +443,7 @@ impl World {
                 }
             }
             self.transmit(me);
+            self.nap(me);
         }
         self.idle_events = if self.received() > before { 0 } else { self.idle_events + 1 };
     }
@@ -480,7 +481,8 @@ impl World {
                 self.nodes[node].paused_until = self.nodes[node].paused_until.max(until);
             }
             What::Restart { node } if node < self.nodes.len() => self.restart(node),
-            What::Pause { .. } | What::Restart { .. } => {}
+            What::Death { node } if node < self.nodes.len() => self.die(node, until),
+            What::Pause { .. } | What::Restart { .. } | What::Death { .. } => {}
         }
     }
 

@@ -205,6 +205,42 @@ fn a_restart_between_skewed_clocks_is_survived() {
     assert!(run.is_ok(), "{run:?}");
 }
 
+/// Nobody reads for moments, sockets overflow, and the network itself loses nothing.
+#[test]
+fn what_sockets_have_no_room_for_is_sent_again() {
+    for seed in 0..4 {
+        let plain = Scenario::plain(seed, 4, Faults::NONE, LOAD);
+        let report = Scenario { overruns: true, ..plain }.run();
+        let report = report.unwrap_or_else(|why| panic!("{why}"));
+        let again = report.stats.ordered_retransmitted + report.stats.bulk_retransmitted;
+        assert!(again > 0, "{:?}", report.stats);
+    }
+}
+
+/// The ports of the dead refuse what is sent to them, and some know of a death by themselves: all who
+/// live go on, and with who comes in the place of the dead.
+#[test]
+fn closed_ports_tell_of_the_dead_alone() {
+    let ms = Duration::from_millis;
+    let death = |after, node| Mishap { after, lasts: ms(50), what: What::Death { node } };
+    for seed in 0..4 {
+        let scenario = Scenario {
+            mishaps: vec![death(ms(2), 0), death(ms(20), 1), death(ms(21), 0)],
+            ..Scenario::plain(seed, 4, Faults { drop: 0.05, ..Faults::NONE }, LOAD)
+        };
+        let run = scenario.run();
+        assert!(run.is_ok(), "{run:?}");
+    }
+}
+
+#[test]
+fn a_panic_is_a_failure_of_its_seed() {
+    let mut scenario = Scenario::from_seed(3);
+    scenario.load.len_max = u64::MAX;
+    let why = scenario.run().expect_err("lengths overflow");
+    assert!(why.starts_with("seed 3: panicked: "), "{why}");
+}
+
 #[test]
 fn a_failure_is_shrunk_to_what_it_takes() {
     let mut scenario = Scenario::from_seed(2);
