@@ -1,6 +1,7 @@
 //! What fuzzers call of this crate's private parsers.
 
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 
 use crate::proto::{NodeConfig, Reply, Request, recv};
@@ -24,6 +25,17 @@ pub fn init(bytes: &[u8]) {
     while recv::<Request>(&requests).is_ok() {}
     let replies = stream();
     while recv::<Reply>(&replies).is_ok() {}
+}
+
+/// The kernel's tables, in which names are what users make of them.
+pub fn tables(bytes: &[u8]) {
+    crate::init::fuzz_stat(bytes);
+    let found = crate::mounts::parse(bytes);
+    assert!(found.len() <= bytes.len());
+    let written: Vec<u8> =
+        bytes.iter().flat_map(|byte| format!("\\{byte:03o}").into_bytes()).collect();
+    assert_eq!(crate::mounts::unescape(&written).as_os_str().as_bytes(), bytes);
+    assert!(crate::mounts::unescape(bytes).as_os_str().len() <= bytes.len());
 }
 
 /// A frame from a capture's socket: 10 bytes of the kernel's, then the frame.

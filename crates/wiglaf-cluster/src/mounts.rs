@@ -173,7 +173,7 @@ fn lines(table: &[u8]) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-fn parse(table: &[u8]) -> Vec<Mounted> {
+pub(crate) fn parse(table: &[u8]) -> Vec<Mounted> {
     let mut found: Vec<Mounted> = Vec::new();
     for Line { id, device, dir, is_ours } in lines(table) {
         // The last of several mounts at one place is the one that is seen.

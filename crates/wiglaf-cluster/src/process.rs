@@ -2,6 +2,7 @@
 //! through a pidfd, so that a recycled pid is never hit.
 
 use std::os::fd::OwnedFd;
+use std::str::SplitAsciiWhitespace;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -85,13 +86,17 @@ fn is_ending(pid: i32) -> bool {
     flags.is_none_or(|flags| flags & EXITING != 0)
 }
 
-/// A field of /proc/PID/stat by its number in proc_pid_stat(5), from 3: the name before may hold
-/// anything.
+/// A field of /proc/PID/stat by its number in proc_pid_stat(5), from 3.
 fn stat_field(pid: i32, number: usize) -> Option<String> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    stat_fields(&stat)?.nth(number - 3).map(str::to_owned)
+}
+
+/// The fields of /proc/PID/stat from the third on, the state.
+pub(crate) fn stat_fields(stat: &[u8]) -> Option<SplitAsciiWhitespace<'_>> {
+    // The name before the last bracket may hold anything.
     let behind_name = stat.iter().rposition(|b| *b == b')')? + 1;
-    let fields = std::str::from_utf8(&stat[behind_name..]).ok()?;
-    fields.split_ascii_whitespace().nth(number - 3).map(str::to_owned)
+    Some(std::str::from_utf8(&stat[behind_name..]).ok()?.split_ascii_whitespace())
 }
 
 #[cfg(test)]

@@ -186,6 +186,15 @@ fn subordinates(line: &str) -> Option<RangeInclusive<u32>> {
     (first > 0).then_some(first..=last)
 }
 
+/// What fuzzers call: a line of subuid(5).
+///
+/// # Panics
+/// When root becomes subordinate to somebody.
+pub fn fuzz_subordinates(bytes: &[u8]) {
+    let range = std::str::from_utf8(bytes).ok().and_then(subordinates);
+    assert!(range.is_none_or(|range| !range.is_empty() && !range.contains(&0)));
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read;

@@ -24,6 +24,8 @@ use crate::{CompleteWhen, Outcome, PostError, SendOp};
 mod arrivals;
 mod record;
 
+pub use record::fuzz as fuzz_record;
+
 use arrivals::Arrivals;
 use record::{Kind, Request, head};
 

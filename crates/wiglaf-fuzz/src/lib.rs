@@ -40,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     ("files_answer", wiglaf_files::fuzzing::answer),
     ("remembered", parsers::remembered),
     ("environment", parsers::environment),
+    ("local", parsers::local),
     ("counters", wiglaf_counters::fuzzing::snapshot),
     ("transport", operations::transport),
     ("hostile_peer", hostile::endpoint),

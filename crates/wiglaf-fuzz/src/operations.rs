@@ -294,6 +294,8 @@ impl World {
     fn tick(&mut self) {
         for node in &mut self.nodes {
             node.transport.handle_timeout(self.now, &mut node.app);
+            // Its timeout is also that of what is to be said of overruns.
+            node.transport.tell_of_overrun(self.now);
         }
         // Who was silent too long is given up, rightly.
         for (a, b) in pairs() {

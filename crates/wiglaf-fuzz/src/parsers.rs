@@ -131,6 +131,15 @@ pub(crate) fn remembered(bytes: &[u8]) {
     }
 }
 
+/// What a node's own kernel, files and processes say: the tables of mounts, processes and sockets, a
+/// line of subuid(5), a record of the near lane.
+pub(crate) fn local(bytes: &[u8]) {
+    wiglaf_cluster::fuzzing::tables(bytes);
+    wiglaf_helper::fuzzing::sockets(bytes);
+    wiglaf_door::fuzz_subordinates(bytes);
+    wiglaf_endpoint::fuzzing::near_record(bytes);
+}
+
 /// The environment: lines of NAME=VALUE, less the one that asks the kernel.
 pub(crate) fn environment(bytes: &[u8]) {
     let lines: Vec<_> = bytes

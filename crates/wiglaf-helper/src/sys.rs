@@ -89,7 +89,7 @@ fn others_in(table: &str, inode: u64, at: SocketAddrV4, is_seen: &mut bool) -> i
 }
 
 /// The inode of a line's socket (`udp` and `udp6` in proc_pid_net(5)), if it receives for that address.
-fn receiver(line: &str, at: SocketAddrV4) -> Option<u64> {
+pub(crate) fn receiver(line: &str, at: SocketAddrV4) -> Option<u64> {
     let mut fields = line.split_ascii_whitespace();
     let (address, port) = fields.nth(1)?.rsplit_once(':')?;
     // An address of IPv4 is the end of one of IPv6, in words as the processor has them.

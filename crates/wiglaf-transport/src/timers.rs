@@ -55,7 +55,8 @@ impl Transport {
         }
     }
 
-    /// When to call [`Transport::handle_timeout`] at the latest.
+    /// When to call [`Transport::handle_timeout`] at the latest, and [`Transport::tell_of_overrun`] if that is
+    /// owed.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let timer = self.timers.peek().map(|timer| timer.at);

@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::environment::{Patience, is_anothers, job_of};
 use super::remains;
+use crate::process::stat_fields;
 
 pub(super) const SHM: &str = "/dev/shm";
 /// A process that forks while it is hunted needs another pass.
@@ -252,11 +253,8 @@ impl Stat {
         Ok(Self::parse(&read(&format!("{folder}/stat"))?, folder))
     }
 
-    fn parse(text: &[u8], folder: &str) -> Option<Self> {
-        // The name before the last bracket may hold anything.
-        let behind_name = text.iter().rposition(|b| *b == b')')? + 1;
-        let fields: Vec<&str> =
-            std::str::from_utf8(&text[behind_name..]).ok()?.split_ascii_whitespace().collect();
+    pub(super) fn parse(text: &[u8], folder: &str) -> Option<Self> {
+        let fields: Vec<&str> = stat_fields(text)?.collect();
         let number = |field: usize| fields.get(field - 3).and_then(|f| f.parse::<u64>().ok());
         const PARENT: usize = 4;
         const MEMORY_LEN: usize = 23;

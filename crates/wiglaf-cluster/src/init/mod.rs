@@ -35,6 +35,11 @@ pub(crate) const GO: &str = "go";
 /// The word that a node is complete.
 pub(crate) const READY: &str = "ready";
 
+/// What fuzzers call: how a process's life is read from the kernel's line.
+pub(crate) fn fuzz_stat(line: &[u8]) {
+    let _ = jobs::Stat::parse(line, "");
+}
+
 /// The hidden command `wiglaf node-init`. Comes back only when it fails.
 ///
 /// # Errors

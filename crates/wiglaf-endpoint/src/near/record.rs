@@ -116,3 +116,20 @@ impl Request {
         (sum == word(0)).then_some((sum, pieces, count))
     }
 }
+
+/// What fuzzers call: three words and a payload, as another process of the node may have left them.
+///
+/// # Panics
+/// When a place is accepted whose pieces are not as long as the message.
+pub fn fuzz(bytes: &[u8]) {
+    let (front, payload) = bytes.split_at(bytes.len().min(size_of::<Head>()));
+    let mut words = [0; size_of::<Head>()];
+    words[..front.len()].copy_from_slice(front);
+    let head: Head = std::array::from_fn(|at| {
+        u64::from_le_bytes(std::array::from_fn(|byte| words[8 * at + byte]))
+    });
+    let _ = (Kind::of(&head), class_of(&head), id_of(&head));
+    if let Some((total, pieces, count)) = Request::parse(&payload) {
+        assert_eq!(pieces[..count].iter().map(|piece| piece.len).sum::<u64>(), total);
+    }
+}
