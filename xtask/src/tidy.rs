@@ -60,6 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "wiglaf-cluster",
             "wiglaf-counters",
+            "wiglaf-door",
             "wiglaf-endpoint",
             "wiglaf-files",
             "wiglaf-helper",

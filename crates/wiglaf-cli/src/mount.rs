@@ -27,8 +27,11 @@ Examples:
 
 The mount is where the command is called: on this machine, or on a node. It says
 so on standard output when it can be used. Ctrl-C, `wiglaf umount`, `fusermount3
--u` or umount(8) take it away. Only root can mount, and only root sees what is
-mounted. What another node writes is seen at once.
+-u` or umount(8) take it away. What another node writes is seen at once.
+
+Only who has mounted it sees what is mounted, with the rights that he or she has
+on that node. Who is not root needs fusermount3 (package fuse3), and a folder to
+write to.
 
 When the file server dies, the command ends, and the folder gives ENOTCONN
 (Transport endpoint is not connected) rather than what lies below it, until it
@@ -133,7 +136,7 @@ fn prepared(dir: &Path) -> Result<PathBuf> {
                 "something is mounted on {shown} already; take it away with `wiglaf umount {shown}`"
             )));
         }
-        mounted.detach().map_err(failed)?;
+        unmount(&mounted.dir, true).map_err(failed)?;
     }
     if !dir.is_dir() {
         return Err(Error::new(format!("{shown} is not a folder; make it with mkdir")));

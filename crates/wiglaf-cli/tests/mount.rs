@@ -7,6 +7,8 @@ mod common;
 mod endings;
 #[path = "mount/names.rs"]
 mod names;
+#[path = "mount/nodes.rs"]
+mod nodes;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};

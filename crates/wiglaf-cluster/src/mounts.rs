@@ -16,6 +16,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
 
 /// What the kernel's table calls them.
 pub const KIND: &str = "fuse.wiglaf";
@@ -35,6 +37,36 @@ pub struct Mounted {
     id: u64,
     /// Its number as a device, which no later mount has while this one is used.
     device: Vec<u8>,
+    owner: Owner,
+}
+
+/// Whom the kernel lets at a mount: processes of that user and group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owner {
+    uid: u32,
+    gid: u32,
+}
+
+impl Owner {
+    /// From the options of the file system.
+    fn parse(options: &[u8]) -> Self {
+        let number = |name: &str| {
+            let mut fields = options.split(|b| *b == b',');
+            let value = fields.find_map(|field| field.strip_prefix(name.as_bytes()));
+            value.and_then(|value| std::str::from_utf8(value).ok()?.parse().ok()).unwrap_or(0)
+        };
+        Self { uid: number("user_id="), gid: number("group_id=") }
+    }
+
+    /// Lets root's thread be the owner's: of others the kernel asks nothing.
+    fn become_him(self) -> rustix::io::Result<()> {
+        if !rustix::process::geteuid().is_root() || self == (Self { uid: 0, gid: 0 }) {
+            return Ok(());
+        }
+        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+        set_thread_res_gid(gid, gid, gid)?;
+        set_thread_res_uid(uid, uid, uid)
+    }
 }
 
 impl Mounted {
@@ -61,10 +93,11 @@ impl Mounted {
     #[must_use]
     pub fn is_dead(&self) -> bool {
         let (tell, told) = mpsc::channel();
-        let dir = self.dir.clone();
+        let (dir, owner) = (self.dir.clone(), self.owner);
         // Who asks may hang with it: then the thread does so alone.
         let asked = std::thread::Builder::new().spawn(move || {
-            let dead = matches!(rustix::fs::statfs(&dir), Err(Errno::NOTCONN | Errno::CONNABORTED));
+            let dead = owner.become_him().is_ok()
+                && matches!(rustix::fs::statfs(&dir), Err(Errno::NOTCONN | Errno::CONNABORTED));
             let _ = tell.send(dead);
         });
         asked.is_ok() && told.recv_timeout(ANSWER_LIMIT) == Ok(true)
@@ -161,6 +194,7 @@ struct Line<'a> {
     device: &'a [u8],
     dir: PathBuf,
     is_ours: bool,
+    owner: Owner,
 }
 
 fn lines(table: &[u8]) -> impl Iterator<Item = Line<'_>> {
@@ -168,18 +202,20 @@ fn lines(table: &[u8]) -> impl Iterator<Item = Line<'_>> {
         let mut fields = line.split(|b| *b == b' ');
         let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
         let (device, dir) = (fields.nth(1)?, unescape(fields.nth(1)?));
-        let is_ours = fields.skip_while(|field| *field != b"-").nth(1) == Some(KIND.as_bytes());
-        Some(Line { id, device, dir, is_ours })
+        let mut fields = fields.skip_while(|field| *field != b"-");
+        let is_ours = fields.nth(1) == Some(KIND.as_bytes());
+        let owner = Owner::parse(fields.nth(1).unwrap_or_default());
+        Some(Line { id, device, dir, is_ours, owner })
     })
 }
 
 pub(crate) fn parse(table: &[u8]) -> Vec<Mounted> {
     let mut found: Vec<Mounted> = Vec::new();
-    for Line { id, device, dir, is_ours } in lines(table) {
+    for Line { id, device, dir, is_ours, owner } in lines(table) {
         // The last of several mounts at one place is the one that is seen.
         found.retain(|earlier| earlier.dir != dir);
         if is_ours {
-            found.push(Mounted { dir, id, device: device.to_vec() });
+            found.push(Mounted { dir, id, device: device.to_vec(), owner });
         }
     }
     found
@@ -225,13 +261,14 @@ mod tests {
 41 22 0:52 / /mnt/c rw shared:2 master:3 - fuse.wiglaf node3:/scratch rw
 42 22 0:53 / /mnt/c rw - tmpfs tmpfs rw
 43 22 0:54 / /mnt/d rw - fuse.sshfs node3:/scratch rw
-44 22 0:55 / /mnt/a\\040b rw - fuse.wiglaf node3:/scratch rw
+44 22 0:55 / /mnt/a\\040b rw - fuse.wiglaf node3:/scratch rw,user_id=1001,group_id=100
 ";
 
     #[test]
     fn ours_are_found_in_the_table_and_hidden_ones_are_not() {
         let found = parse(SAMPLE);
-        let expected = Mounted { dir: "/mnt/a b".into(), id: 44, device: b"0:55".to_vec() };
+        let owner = Owner { uid: 1001, gid: 100 };
+        let expected = Mounted { dir: "/mnt/a b".into(), id: 44, device: b"0:55".to_vec(), owner };
         assert_eq!(found, [expected]);
     }
 

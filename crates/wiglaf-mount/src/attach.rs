@@ -1,15 +1,24 @@
 //! Putting the file system into the tree, and taking it away: mount(2) with a
-//! connection to /dev/fuse, which another process may serve.
+//! connection to /dev/fuse, which another process may serve. Who is not root has
+//! fusermount3 do both, as all FUSE file systems have.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use wiglaf_cluster::mounts::KIND;
+
+const DEVICE: &str = "/dev/fuse";
+/// Of Debian's package fuse3; setuid root.
+const HELPER: &str = "fusermount3";
 
 /// How a mount went away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,14 +35,21 @@ pub enum Unmounted {
 /// # Errors
 /// With the cause in words: no /dev/fuse, no right to mount, no such folder.
 pub fn connect(source: &str, dir: &Path) -> Result<OwnedFd, String> {
-    let device = "/dev/fuse";
-    let fuse = File::options().read(true).write(true).open(device).map_err(|error| {
-        let mend = match error.kind() {
-            io::ErrorKind::PermissionDenied => "only root may mount (CAP_SYS_ADMIN)",
-            _ => "load the kernel's module fuse (`modprobe fuse`)",
-        };
-        format!("cannot open {device}: {error}; {mend}")
-    })?;
+    let cannot = |why: &str| format!("cannot mount on {}: {why}", dir.display());
+    match directly(source, dir) {
+        Ok(fuse) => Ok(fuse),
+        Err(Errno::PERM | Errno::ACCESS) => by_helper(source, dir).map_err(|why| cannot(&why)),
+        Err(Errno::NOENT | Errno::NODEV | Errno::NXIO) if dir.exists() => {
+            Err(cannot("this kernel has no FUSE; load its module (`modprobe fuse`)"))
+        }
+        Err(errno) => Err(cannot(&io::Error::from(errno).to_string())),
+    }
+}
+
+/// As root can.
+fn directly(source: &str, dir: &Path) -> rustix::io::Result<OwnedFd> {
+    let fuse = File::options().read(true).write(true).open(DEVICE);
+    let fuse = fuse.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     // Without `default_permissions` it is the server that grants or denies, as
     // the one user who can get at the mount: asking for a file's mode before
     // each step of a path would only repeat that.
@@ -43,17 +59,69 @@ pub fn connect(source: &str, dir: &Path) -> Result<OwnedFd, String> {
         rustix::process::getuid().as_raw(),
         rustix::process::getgid().as_raw(),
     );
-    let cannot = |why: String| format!("cannot mount on {}: {why}", dir.display());
-    let data = CString::new(data).map_err(|error| cannot(error.to_string()))?;
+    let data = CString::new(data).map_err(|_| Errno::INVAL)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount(source, dir, KIND, flags, Some(data.as_c_str())).map_err(|errno| {
-        cannot(match errno {
-            Errno::PERM => "only root may mount (CAP_SYS_ADMIN)".to_owned(),
-            Errno::NODEV => "this kernel has no FUSE; load its module fuse".to_owned(),
-            errno => io::Error::from(errno).to_string(),
-        })
-    })?;
+    rustix::mount::mount(source, dir, KIND, flags, Some(data.as_c_str()))?;
     Ok(fuse.into())
+}
+
+/// As everybody can, on folders that they may write to. The connection comes over a socket; see
+/// fusermount3(1), and `_FUSE_COMMFD` in libfuse's lib/mount.c.
+fn by_helper(source: &str, dir: &Path) -> Result<OwnedFd, String> {
+    let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
+    let kind = KIND.strip_prefix("fuse.").unwrap_or(KIND);
+    let name: String = source.chars().flat_map(escaped).collect();
+    let options = format!("fsname={name},subtype={kind}");
+    let mut command = helper(&["-o".as_ref(), options.as_ref(), "--".as_ref(), dir.as_os_str()]);
+    // Its standard input is the one descriptor that a child is sure to have.
+    command.env("_FUSE_COMMFD", "0").stdin(Stdio::from(OwnedFd::from(theirs)));
+    run(command)?;
+    received(&ours).map_err(|error| format!("{HELPER} gave no connection: {error}"))
+}
+
+/// In its list of options.
+fn escaped(c: char) -> impl Iterator<Item = char> {
+    matches!(c, ',' | '\\').then_some('\\').into_iter().chain(Some(c))
+}
+
+fn helper(args: &[&OsStr]) -> Command {
+    let mut command = Command::new(HELPER);
+    command.args(args).env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// Its complaint, if it fails, less its name.
+fn run(mut command: Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!("only root may, where {HELPER} is not installed (package fuse3)")
+        }
+        _ => format!("cannot start {HELPER}: {error}"),
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.trim().trim_start_matches(HELPER).trim_start_matches(':').trim();
+    Err(match said {
+        "" => format!("{HELPER} failed"),
+        said if said.contains(DEVICE) && said.ends_with("Permission denied") => {
+            format!("{said}; root lets others have it by `chmod 666 {DEVICE}`")
+        }
+        said => said.to_owned(),
+    })
+}
+
+fn received(socket: &UnixStream) -> io::Result<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let fuse = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
+        _ => None,
+    });
+    fuse.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 /// Takes a mount away. `lazily` also while it is in use.
@@ -61,13 +129,32 @@ pub fn connect(source: &str, dir: &Path) -> Result<OwnedFd, String> {
 /// # Errors
 /// Those of umount2(2), EBUSY among them unless `lazily`.
 pub fn unmount(dir: &Path, lazily: bool) -> io::Result<Unmounted> {
-    // What serves it may hang or be gone: nothing in the mount itself is asked.
-    let flags = UnmountFlags::NOFOLLOW;
-    match rustix::mount::unmount(dir, flags) {
-        Err(Errno::BUSY) if lazily => {
-            rustix::mount::unmount(dir, flags | UnmountFlags::DETACH)?;
+    match taken_away(dir, UnmountFlags::empty()) {
+        Err(error) if lazily && is_busy(&error) => {
+            taken_away(dir, UnmountFlags::DETACH)?;
             Ok(Unmounted::WhenUnused)
         }
-        other => Ok(other.map(|()| Unmounted::Wholly)?),
+        other => other.map(|()| Unmounted::Wholly),
+    }
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::BUSY)
+}
+
+fn taken_away(dir: &Path, how: UnmountFlags) -> io::Result<()> {
+    // What serves it may hang or be gone: nothing in the mount itself is asked.
+    match rustix::mount::unmount(dir, how | UnmountFlags::NOFOLLOW) {
+        Err(Errno::PERM) => {
+            let mut args: Vec<OsString> = vec!["-u".into()];
+            args.extend((how == UnmountFlags::DETACH).then(|| "-z".into()));
+            args.extend(["--".into(), dir.into()]);
+            let args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
+            run(helper(&args)).map_err(|said| match said.ends_with("Device or resource busy") {
+                true => Errno::BUSY.into(),
+                false => io::Error::other(said),
+            })
+        }
+        other => Ok(other?),
     }
 }

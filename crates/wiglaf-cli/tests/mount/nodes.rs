@@ -1,0 +1,154 @@
+//! Mounts on a node, of another node's folder: what they do crosses the wire. And those of ordinary users.
+
+use std::process::Command;
+
+use super::{Place, site};
+use crate::common::eventually;
+
+/// Where node1 has it.
+const AT: &str = "/tmp/m";
+const ANN: u32 = 61001;
+
+impl Place {
+    fn mounts_on_node1(&self) {
+        let mount = format!("mkdir {AT}; wiglaf mount --background node2:/scratch {AT}");
+        assert!(self.sh("node1", &mount).contains("is mounted on"));
+    }
+
+    fn faults_of(&self, node: &str, what: &str) -> u64 {
+        let said = self.wiglaf(&["fault", "show", node, "--json"]).expect_success();
+        let report: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+        report[0]["from"]["counts"][what].as_u64().unwrap()
+    }
+
+    /// A script on that node as Ann, whom both nodes know, whether or not it succeeds.
+    fn as_ann(&self, node: &str, script: &str) -> String {
+        std::fs::write(self.work().join("anns"), format!("cd /tmp/ann && {{ {script}\n}}"))
+            .unwrap();
+        let become_her = format!("setpriv --reuid {ANN} --regid {ANN} --clear-groups");
+        self.sh(node, &format!("{become_her} sh ./anns 2>&1 || true"))
+    }
+}
+
+/// Lists the files below a folder with their sums, but for a repository of git.
+fn sums(dir: &str) -> String {
+    format!("cd {dir}; find . -type f ! -path './r/*' | sort | xargs sha256sum")
+}
+
+#[test]
+fn programs_work_across_a_wire_that_loses_frames() {
+    let Some(site) = site() else { return };
+    site.mounts_on_node1();
+    site.wiglaf(&["fault", "set", "--drop", "1%"]).expect_success();
+    site.sh("node1", "mkdir -p /tmp/tree/a/b; head -c 3000000 /dev/urandom > /tmp/tree/a/big");
+    site.sh(
+        "node1",
+        "cd /tmp/tree; seq 20000 > a/b/lines; ln -s b/lines a/link; ln a/big a/b/other",
+    );
+    site.sh(
+        "node1",
+        &format!("cd /tmp; tar -cf - -C tree . | tar -xpf - -C {AT}; diff -r tree {AT}"),
+    );
+    assert_eq!(site.sh("node2", &sums("/scratch")), site.sh("node1", &sums("/tmp/tree")));
+    let found = site.sh("node1", &format!("grep -rlx 12345 {AT}/a/b"));
+    assert_eq!(found.trim(), format!("{AT}/a/b/lines"));
+    if Command::new("git").arg("--version").output().is_ok() {
+        let git = "git -c user.name=n -c user.email=e@x -c safe.directory='*'";
+        let script = format!(
+            "cd {AT}; {git} init -q r; cd r; seq 1000 > f; {git} add f; {git} commit -qm 1; {git} gc -q; \
+             {git} fsck --full; {git} status --short"
+        );
+        assert_eq!(site.sh("node1", &script), "");
+        // Whole on the disk that it lies on, too.
+        assert_eq!(
+            site.sh("node2", &format!("cd /scratch/r; {git} fsck --full; {git} status --short")),
+            ""
+        );
+    } else {
+        println!("skipped: its part with git, which is not installed");
+    }
+    assert!(site.faults_of("node1", "dropped") > 0 && site.faults_of("node2", "dropped") > 0);
+    site.sh("node1", &format!("wiglaf umount {AT}"));
+}
+
+#[test]
+fn a_mount_outlives_a_link_that_flaps() {
+    let Some(site) = site() else { return };
+    site.mounts_on_node1();
+    let copy = format!(
+        "head -c 30000000 /dev/urandom > /tmp/f; cp /tmp/f {AT}/f; cmp /tmp/f {AT}/f; touch /tmp/done"
+    );
+    let mut copying =
+        site.command(&["exec", "-w", "node1", "--", "sh", "-ec", &copy]).spawn().unwrap();
+    eventually("it copies", || !site.sh("node2", "ls /scratch").is_empty());
+    let mut flaps = 0;
+    while site.sh("node1", "ls /tmp/done 2>&1 || true").contains("cannot") {
+        site.wiglaf(&["fault", "set", "node2", "--down"]).expect_success();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        site.wiglaf(&["fault", "clear"]).expect_success();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        flaps += 1;
+        if copying.try_wait().unwrap().is_some() {
+            break;
+        }
+    }
+    assert!(copying.wait().unwrap().success());
+    assert!(flaps > 0, "it was done before the first flap");
+    assert_eq!(site.sh("node2", "sha256sum < /scratch/f"), site.sh("node1", "sha256sum < /tmp/f"));
+    site.sh("node1", &format!("wiglaf umount {AT}"));
+}
+
+#[test]
+fn ordinary_users_mount_with_their_own_rights() {
+    let Some(site) = site() else { return };
+    if Command::new("fusermount3").arg("-V").output().is_err() {
+        eprintln!("skipped: fusermount3 is not installed (fuse3)");
+        return;
+    }
+    for node in ["node1", "node2"] {
+        site.sh(node, &format!("echo 'ann:x:{ANN}:{ANN}::/tmp/ann:/bin/sh' >> /etc/passwd"));
+        site.sh(node, &format!("mkdir -p /tmp/ann/m; chown -R {ANN}:{ANN} /tmp/ann"));
+    }
+    site.sh("node2", "umask 077; echo secret > /scratch/roots; mkdir /scratch/closed");
+    // As distributions have it by a rule of udev's; here it may be root's alone.
+    let open_to_all =
+        "mknod /run/fuse c 10 229; chmod 666 /run/fuse; mount --bind /run/fuse /dev/fuse";
+    site.sh("node1", open_to_all);
+
+    let mount = "wiglaf mount --background node2:/scratch m";
+    assert_eq!(site.as_ann("node1", mount), "node2:/scratch is mounted on m\n");
+    assert_eq!(
+        site.as_ann("node1", "echo hers > m/f; cat m/f; stat -c %u m/f"),
+        format!("hers\n{ANN}\n")
+    );
+    assert_eq!(site.sh("node2", "stat -c %u /scratch/f; cat /scratch/f"), format!("{ANN}\nhers\n"));
+    let refused = site.as_ann("node1", "cat m/roots; echo x > m/closed/f; cat m/f");
+    assert!(
+        refused.matches("Permission denied").count() == 2 && refused.ends_with("hers\n"),
+        "{refused}"
+    );
+    let serves = "for p in $(pgrep -f '^[^ ]*wiglaf serve-files'); do stat -c %u /proc/$p; done";
+    assert_eq!(site.sh("node2", serves).trim(), ANN.to_string());
+    // Also root has nothing of what is mounted, and a folder of root's is not for her.
+    assert!(site.sh("node1", "ls /tmp/ann/m 2>&1 || true").contains("Permission denied"));
+    let elsewhere = site.as_ann("node1", "wiglaf mount --background node2:/scratch /srv");
+    assert!(
+        elsewhere.contains("cannot mount on /srv: ") && elsewhere.contains("write access"),
+        "{elsewhere}"
+    );
+
+    let busy = site.as_ann("node1", "cd m; wiglaf umount /tmp/ann/m");
+    assert!(busy.contains("/tmp/ann/m is in use"), "{busy}");
+    assert_eq!(site.as_ann("node1", "wiglaf umount m; ls m; sleep 0.1; pgrep -u ann wiglaf"), "");
+
+    // What is left of one whose process was killed is seen as hers, by root as well.
+    assert_eq!(site.as_ann("node1", mount), "node2:/scratch is mounted on m\n");
+    site.sh("node1", "pkill -9 -u ann -x wiglaf");
+    eventually("it is dead", || site.as_ann("node1", "ls m").contains("not connected"));
+    assert_eq!(site.as_ann("node1", mount), "node2:/scratch is mounted on m\n");
+    site.sh("node1", "pkill -9 -u ann -x wiglaf");
+    eventually("it is dead", || site.as_ann("node1", "ls m").contains("not connected"));
+    let reset = site.wiglaf(&["reset"]).expect_success();
+    assert!(reset.stdout.contains("node1: unmounted /tmp/ann/m"), "{reset:?}");
+    assert_eq!(site.as_ann("node1", "ls m"), "");
+}
