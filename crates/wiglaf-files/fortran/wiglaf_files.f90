@@ -1,6 +1,7 @@
 ! Files on other nodes, for Fortran 2003 and later. The calls are those of
 ! wiglaf_files.h; text needs no zero at its end, and trailing blanks of a path
-! do not count. Buffers are given by c_loc.
+! do not count. Buffers are given by c_loc. What reads text answers it with blanks
+! behind it.
 module wiglaf_files
   use, intrinsic :: iso_c_binding
   implicit none
@@ -10,6 +11,8 @@ module wiglaf_files
   public :: rchdir, runlink, rrename, rmkdir, rrmdir, rtruncate, rsize
   public :: ropen, rclose, rfnode, rread, rwrite, rpread, rpwrite, rlseek
   public :: rfsync, rfdatasync, rftruncate, raread, rtest, rwait, rahead, rbehind
+  public :: fsnodename, ropenm, rreadv, rwritev, rstat, rlstat, rfstat
+  public :: ropendir, rreaddir, rrewinddir, rclosedir
 
   ! Flags of ropen, as Linux numbers them, to be joined by ior.
   integer(c_int), parameter, public :: o_rdonly = 0, o_wronly = 1, o_rdwr = 2
@@ -17,6 +20,26 @@ module wiglaf_files
   integer(c_int), parameter, public :: o_trunc = int(o'1000'), o_append = int(o'2000')
   ! Where rlseek counts from: the beginning, the position, the end.
   integer(c_int), parameter, public :: seek_set = 0, seek_cur = 1, seek_end = 2
+
+  ! struct timespec.
+  type, bind(c), public :: timespec_t
+    integer(c_int64_t) :: tv_sec, tv_nsec
+  end type
+
+  ! struct stat, as Linux has it on x86-64.
+  type, bind(c), public :: stat_t
+    integer(c_int64_t) :: st_dev, st_ino, st_nlink
+    integer(c_int32_t) :: st_mode, st_uid, st_gid, padding
+    integer(c_int64_t) :: st_rdev, st_size, st_blksize, st_blocks
+    type(timespec_t) :: st_atim, st_mtim, st_ctim
+    integer(c_int64_t) :: reserved(3)
+  end type
+
+  ! struct iovec: a piece of memory, whose beginning c_loc gives.
+  type, bind(c), public :: iovec_t
+    type(c_ptr) :: iov_base
+    integer(c_size_t) :: iov_len
+  end type
 
   interface
     integer(c_int) function fsinit() bind(c)
@@ -67,11 +90,26 @@ module wiglaf_files
       integer(c_size_t), value :: len
       integer(c_int64_t), value :: offset
     end function
+    integer(c_intptr_t) function rreadv(handle, pieces, count) bind(c)
+      import
+      integer(c_int), value :: handle, count
+      type(iovec_t), intent(in) :: pieces(*)
+    end function
+    integer(c_intptr_t) function rwritev(handle, pieces, count) bind(c)
+      import
+      integer(c_int), value :: handle, count
+      type(iovec_t), intent(in) :: pieces(*)
+    end function
     integer(c_int64_t) function rlseek(handle, offset, whence) bind(c)
       import
       integer(c_int), value :: handle
       integer(c_int64_t), value :: offset
       integer(c_int), value :: whence
+    end function
+    integer(c_int) function rfstat(handle, st) bind(c)
+      import
+      integer(c_int), value :: handle
+      type(stat_t), intent(inout) :: st
     end function
     integer(c_int) function rfsync(handle) bind(c)
       import
@@ -111,6 +149,15 @@ module wiglaf_files
       import
       integer(c_int), value :: handle
       integer(c_size_t), value :: len
+    end function
+
+    integer(c_int) function rrewinddir(folder) bind(c)
+      import
+      integer(c_int), value :: folder
+    end function
+    integer(c_int) function rclosedir(folder) bind(c)
+      import
+      integer(c_int), value :: folder
     end function
 
     integer(c_int) function c_fsattach(host) bind(c, name="fsattach")
@@ -157,6 +204,40 @@ module wiglaf_files
       import
       integer(c_int), value :: node, oflag
       character(kind=c_char), intent(in) :: path(*)
+    end function
+    integer(c_int) function c_ropenm(node, path, oflag, mode) bind(c, name="ropenm")
+      import
+      integer(c_int), value :: node, oflag, mode
+      character(kind=c_char), intent(in) :: path(*)
+    end function
+    integer(c_int) function c_rstat(node, path, st) bind(c, name="rstat")
+      import
+      integer(c_int), value :: node
+      character(kind=c_char), intent(in) :: path(*)
+      type(stat_t), intent(inout) :: st
+    end function
+    integer(c_int) function c_rlstat(node, path, st) bind(c, name="rlstat")
+      import
+      integer(c_int), value :: node
+      character(kind=c_char), intent(in) :: path(*)
+      type(stat_t), intent(inout) :: st
+    end function
+    integer(c_int) function c_ropendir(node, path) bind(c, name="ropendir")
+      import
+      integer(c_int), value :: node
+      character(kind=c_char), intent(in) :: path(*)
+    end function
+    integer(c_int) function c_rreaddir(folder, name, len) bind(c, name="rreaddir")
+      import
+      integer(c_int), value :: folder
+      character(kind=c_char), intent(inout) :: name(*)
+      integer(c_size_t), value :: len
+    end function
+    integer(c_int) function c_fsnodename(node, name, len) bind(c, name="fsnodename")
+      import
+      integer(c_int), value :: node
+      character(kind=c_char), intent(inout) :: name(*)
+      integer(c_size_t), value :: len
     end function
     type(c_ptr) function c_fureason() bind(c, name="fureason")
       import
@@ -223,6 +304,63 @@ contains
     character(len=*), intent(in) :: path
     ropen = c_ropen(node, trim(path) // c_null_char, oflag)
   end function
+
+  integer(c_int) function ropenm(node, path, oflag, mode)
+    integer(c_int), intent(in) :: node, oflag, mode
+    character(len=*), intent(in) :: path
+    ropenm = c_ropenm(node, trim(path) // c_null_char, oflag, mode)
+  end function
+
+  integer(c_int) function rstat(node, path, st)
+    integer(c_int), intent(in) :: node
+    character(len=*), intent(in) :: path
+    type(stat_t), intent(inout) :: st
+    rstat = c_rstat(node, trim(path) // c_null_char, st)
+  end function
+
+  integer(c_int) function rlstat(node, path, st)
+    integer(c_int), intent(in) :: node
+    character(len=*), intent(in) :: path
+    type(stat_t), intent(inout) :: st
+    rlstat = c_rlstat(node, trim(path) // c_null_char, st)
+  end function
+
+  integer(c_int) function ropendir(node, path)
+    integer(c_int), intent(in) :: node
+    character(len=*), intent(in) :: path
+    ropendir = c_ropendir(node, trim(path) // c_null_char)
+  end function
+
+  ! 1 and the next name, 0 at the end, -1 also for a name that is longer than `name`: it is there
+  ! for the next call.
+  integer(c_int) function rreaddir(folder, name)
+    integer(c_int), intent(in) :: folder
+    character(len=*), intent(out) :: name
+    character(kind=c_char) :: text(len(name) + 1)
+    text = c_null_char
+    rreaddir = c_rreaddir(folder, text, size(text, kind=c_size_t))
+    call blanks_behind(text, name)
+  end function
+
+  integer(c_int) function fsnodename(node, name)
+    integer(c_int), intent(in) :: node
+    character(len=*), intent(out) :: name
+    character(kind=c_char) :: text(len(name) + 1)
+    text = c_null_char
+    fsnodename = c_fsnodename(node, text, size(text, kind=c_size_t))
+    call blanks_behind(text, name)
+  end function
+
+  subroutine blanks_behind(text, name)
+    character(kind=c_char), intent(in) :: text(:)
+    character(len=*), intent(out) :: name
+    integer :: i
+    name = ""
+    do i = 1, len(name)
+      if (text(i) == c_null_char) exit
+      name(i:i) = text(i)
+    end do
+  end subroutine
 
   ! Why this thread's last failed call failed.
   function fureason() result(reason)

@@ -1,4 +1,4 @@
-//! The examples in C and Fortran, compiled and run against a real server.
+//! Programs in C and Fortran, compiled and run against a real server.
 
 mod common;
 
@@ -13,12 +13,14 @@ const REFUSED: &str = "/etc/passwd: Permission denied: the path is in no folder 
 /// Compiles with `compiler`, unless that is missing.
 fn compile(compiler: &str, arguments: &[&str], sources: &[&str], name: &str) -> Option<PathBuf> {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    // One for each: Fortran compilers leave modules where they are called.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("languages-{name}"));
+    std::fs::create_dir_all(&folder).unwrap();
     let program = folder.join(name);
     // Where cargo builds it before any copy: there in every kind of build.
     let library = target().join("deps");
     let compiled = Command::new(compiler)
-        .current_dir(folder)
+        .current_dir(&folder)
         .args(arguments)
         .arg("-I")
         .arg(crate_dir.join("include"))
@@ -71,6 +73,64 @@ fn fortran() {
     let expected = format!("{} has 2400000 bytes on elsewhere\n{REFUSED}", file.display());
     assert_eq!(run(&program, &file), expected);
     assert!(!file.exists());
+}
+
+/// Every call, with what it is given laid out as that language does.
+fn every_one(program: &Path) {
+    use std::time::{Duration, SystemTime};
+    let folder = tempfile::TempDir::new_in(base()).unwrap();
+    let file = std::fs::File::create_new(folder.path().join("file")).unwrap();
+    std::io::Write::write_all(&mut &file, b"0123456789").unwrap();
+    let then = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 5);
+    file.set_modified(then).unwrap();
+    std::os::unix::fs::symlink("file", folder.path().join("link")).unwrap();
+    let out = Command::new(program).arg(folder.path()).output().unwrap();
+    assert!(out.status.success() && out.stdout == b"every one\n", "{out:?}");
+}
+
+#[test]
+fn every_call_in_c() {
+    let Some(program) = compile("cc", &C_FLAGS, &["tests/c/every.c"], "every-c") else { return };
+    every_one(&program);
+}
+
+#[test]
+fn every_call_in_fortran() {
+    let flags = ["-Wall", "-Werror=implicit-interface", "-std=f2008"];
+    let sources = ["fortran/wiglaf_files.f90", "tests/fortran/every.f90"];
+    let Some(program) = compile("gfortran", &flags, &sources, "every-f") else { return };
+    every_one(&program);
+}
+
+/// The header's calls are in the Fortran module, and in both programs of the tests above.
+#[test]
+fn no_call_of_the_header_is_left_out() {
+    let read = |path: &str| {
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+    };
+    let declared = |line: &str| {
+        let before = line.ends_with(");").then(|| line.split_once('('))??.0;
+        Some(before.rsplit([' ', '*']).next()?.to_owned())
+    };
+    let header = read("include/wiglaf_files.h");
+    let calls: Vec<String> = header.lines().filter_map(declared).collect();
+    assert!(calls.len() > 30 && calls.iter().any(|call| call == "fureason"), "{calls:?}");
+    let module = read("fortran/wiglaf_files.f90");
+    let public: Vec<&str> = module
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("public :: "))
+        .flat_map(|names| names.split(", "))
+        .collect();
+    for call in &calls {
+        assert!(public.contains(&call.as_str()), "the module has no {call}");
+        for program in ["tests/c/every.c", "tests/fortran/every.f90"] {
+            let text = read(program);
+            let before = text.split('(').filter_map(|text| {
+                text.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()
+            });
+            assert!(before.into_iter().any(|word| word == call), "{program} calls no {call}");
+        }
+    }
 }
 
 #[test]
