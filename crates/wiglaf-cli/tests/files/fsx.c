@@ -15,12 +15,21 @@
 
 #include "wiglaf_files.h"
 
-enum { SIZE_MAX_BYTES = 1 << 20, LEN_MAX = 300000, CALLS_FIRST = 20, CALLS_PER_LIFE = 50 };
+enum {
+    SIZE_MAX_BYTES = 1 << 20,
+    LEN_MAX = 300000,
+    SHORT_MAX = 9000,
+    CALLS_FIRST = 20,
+    TURNS_PER_LIFE = 50,
+    STEPS_MAX = 12,
+};
 
 static unsigned char model[SIZE_MAX_BYTES], buffer[LEN_MAX];
-static int64_t size;
+/* The file's length, the position, and where the last call there began. */
+static int64_t size, position, before;
 static uint64_t state;
 static long calls;
+static int has_begun;
 
 /* xorshift64 (Marsaglia 2003) */
 static uint64_t below(uint64_t limit)
@@ -39,26 +48,86 @@ static void need(int ok, const char *what)
     }
 }
 
+/* Other bytes with every call and at every place, so that parts that are exchanged show. */
+static void make(int64_t at, int64_t len)
+{
+    for (int64_t i = 0; i < len; i++)
+        buffer[i] = (uint32_t)((at + i + calls * 7919) * 2654435761u) >> 24;
+}
+
+static void was_written(int64_t at, int64_t len)
+{
+    memcpy(model + at, buffer, len);
+    /* Nothing, written behind the end, moves no end. */
+    if (len > 0 && at + len > size)
+        size = at + len;
+}
+
+/* How many of so many bytes there are to read. */
+static int64_t there(int64_t at, int64_t len)
+{
+    return at >= size ? 0 : at + len > size ? size - at : len;
+}
+
 static void write_some(int handle)
 {
     int64_t at = below(SIZE_MAX_BYTES), len = 1 + below(LEN_MAX);
     if (at + len > SIZE_MAX_BYTES)
         len = SIZE_MAX_BYTES - at;
-    for (int64_t i = 0; i < len; i++)
-        buffer[i] = (unsigned char)(i * 7 + calls);
+    make(at, len);
     need(rpwrite(handle, buffer, len, at) == len, "rpwrite");
-    memcpy(model + at, buffer, len);
-    if (at + len > size)
-        size = at + len;
+    was_written(at, len);
 }
 
 static void read_some(int handle)
 {
-    int64_t at = below(SIZE_MAX_BYTES), len = below(LEN_MAX);
-    int64_t expected = at >= size ? 0 : at + len > size ? size - at : len;
+    int64_t at = below(SIZE_MAX_BYTES), len = below(LEN_MAX), expected = there(at, len);
     memset(buffer, 0xee, len);
     need(rpread(handle, buffer, len, at) == expected, "rpread");
     need(memcmp(buffer, model + at, expected) == 0, "rpread gave other bytes");
+}
+
+/* Where to go on: anywhere, where the last call began, or a bit before, which may be under way. */
+static int64_t elsewhere(void)
+{
+    switch (below(3)) {
+    case 0: return below(SIZE_MAX_BYTES);
+    case 1: return before;
+    default: return position - below(position < SHORT_MAX ? position + 1 : SHORT_MAX);
+    }
+}
+
+/* Calls at the position, most of them one behind the other: only these are read ahead for and
+ * written behind. Other calls may have come between, and change what was read ahead. */
+static void go_on(int handle)
+{
+    int writes = below(2), seeks = below(3) == 0;
+    for (int steps = 1 + below(STEPS_MAX); steps > 0; steps--, calls++) {
+        if (seeks) {
+            position = elsewhere();
+            need(rlseek(handle, position, SEEK_SET) == position, "rlseek");
+        }
+        int64_t len = 1 + below(below(2) == 0 ? SHORT_MAX : LEN_MAX);
+        if (position + len > SIZE_MAX_BYTES)
+            len = SIZE_MAX_BYTES - position;
+        before = position;
+        if (writes) {
+            make(position, len);
+            need(rwrite(handle, buffer, len) == len, "rwrite");
+            was_written(position, len);
+            position += len;
+        } else {
+            int64_t expected = there(position, len);
+            memset(buffer, 0xee, len);
+            need(rread(handle, buffer, len) == expected, "rread");
+            need(memcmp(buffer, model + position, expected) == 0, "rread gave other bytes");
+            position += expected;
+        }
+        need(rlseek(handle, 0, SEEK_CUR) == position, "the position is another");
+        seeks = below(5) == 0;
+        if (below(5) == 0)
+            writes = !writes;
+    }
 }
 
 static void cut_or_grow(int handle)
@@ -83,18 +152,22 @@ static void live(NODE node, const char *path)
 {
     int handle = ropen(node, path, O_RDWR | O_CREAT);
     need(handle >= 0, "ropen");
+    position = before = 0;
     if (below(2) == 0) {
-        need(rahead(handle, 1 << 16) == 0, "rahead");
-        need(rbehind(handle, 1 << 16) == 0, "rbehind");
+        /* Room for one part of 256 KiB, or for several. */
+        need(rahead(handle, below(2) == 0 ? 1 << 16 : 1 << 20) == 0, "rahead");
+        need(rbehind(handle, below(2) == 0 ? 1 << 16 : 1 << 20) == 0, "rbehind");
     }
-    for (int i = 0; i < CALLS_PER_LIFE; i++, calls++) {
-        switch (below(8)) {
+    for (int i = 0; i < TURNS_PER_LIFE; i++, calls++) {
+        switch (below(10)) {
         case 0: cut_or_grow(handle); break;
         case 1: check_size(handle); break;
-        case 2: case 3: case 4: write_some(handle); break;
-        default: read_some(handle);
+        case 2: case 3: write_some(handle); break;
+        case 4: case 5: read_some(handle); break;
+        default: go_on(handle);
         }
-        if (calls == CALLS_FIRST) {
+        if (!has_begun && calls >= CALLS_FIRST) {
+            has_begun = 1;
             puts("running");
             fflush(stdout);
         }
