@@ -3,12 +3,15 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
+use std::ops::Range;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
 
 use common::{Place, servers};
 use rustix::process::{Pid, Signal, kill_process};
-use wiglaf_files::{Files, Reason};
+use wiglaf_files::{Error, File, Files, Reason};
 
 /// Servers are told apart by who started them, so one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -33,6 +36,51 @@ fn is_alive(pid: i32) -> bool {
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
+const PLACES: usize = 4;
+/// Of many requests, so that the server dies between two of a call.
+const LEN: usize = 3_000_000;
+
+/// What a writer knows of its part of a file.
+struct Known {
+    /// The bytes that were said to be written.
+    said: Vec<u8>,
+    /// Where the call wrote that failed, and what.
+    under_way: (Range<usize>, u8),
+    error: Error,
+}
+
+impl Known {
+    /// Writes round and round until that fails; `turns` counts what did not.
+    fn by_writing(file: &File, start: usize, turns: &AtomicUsize) -> Self {
+        let mut said = vec![0; PLACES * LEN];
+        loop {
+            let turn = turns.load(Ordering::Relaxed);
+            let value = 1 + (turn % 250) as u8;
+            let Range { start: mut at, end } = turn % PLACES * LEN..(turn % PLACES + 1) * LEN;
+            while at < end {
+                match file.write_at(&vec![value; end - at], (start + at) as u64) {
+                    Ok(count) => {
+                        said[at..at + count].fill(value);
+                        at += count;
+                    }
+                    Err(error) => return Self { said, under_way: (at..end, value), error },
+                }
+            }
+            turns.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// All that was said to be written is there, but where the call that failed was at work.
+    fn check(&self, there: &[u8]) {
+        let (range, value) = &self.under_way;
+        let wrong = self.said.iter().enumerate().position(|(at, byte)| {
+            let there = there.get(at).copied().unwrap_or(0);
+            there != *byte && !(range.contains(&at) && there == *value)
+        });
+        assert_eq!(wrong, None, "{:?} was under way", self.under_way);
+    }
+}
+
 #[test]
 fn a_killed_server_ends_every_call() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,32 +89,37 @@ fn a_killed_server_ends_every_call() {
     file.write(&[1; 1000]).unwrap();
     file.sync(false).unwrap();
     let server = server();
-    let outcomes: Vec<_> = std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..3)
-            .map(|i| {
+    let start = |writer: usize| 1000 + writer * PLACES * LEN;
+    let turns = [const { AtomicUsize::new(0) }; 3];
+    let outcomes: Vec<Known> = std::thread::scope(|scope| {
+        let writers: Vec<_> = turns
+            .iter()
+            .enumerate()
+            .map(|(i, turns)| {
                 let file = &file;
-                scope.spawn(move || {
-                    loop {
-                        if let Err(error) = file.write_at(&vec![2; 300_000], 1000 + i * 300_000) {
-                            return error;
-                        }
-                    }
-                })
+                scope.spawn(move || Known::by_writing(file, start(i), turns))
             })
             .collect();
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        // Each is in its second round.
+        while turns.iter().any(|turns| turns.load(Ordering::Relaxed) < PLACES + 2) {
+            assert!(!writers.iter().any(ScopedJoinHandle::is_finished), "nobody was killed");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         kill(server);
         writers.into_iter().map(|writer| writer.join().unwrap()).collect()
     });
-    for error in outcomes {
+    let there = std::fs::read(place.path("a")).unwrap();
+    for (i, known) in outcomes.iter().enumerate() {
+        let error = &known.error;
         assert_eq!((error.errno(), error.reason()), (libc::EIO, Reason::ServerGone));
+        known.check(&there[start(i)..]);
     }
     assert!(place.node.is_gone());
     assert_eq!(file.read_at(&mut [0; 8], 0).unwrap_err().errno(), libc::EIO);
     assert_eq!(place.node.open("b", RW, 0o644).unwrap_err().errno(), libc::EIO);
     assert_eq!(file.close().unwrap_err().errno(), libc::EIO);
     // What was synced is there.
-    assert_eq!(std::fs::read(place.path("a")).unwrap()[..1000], [1; 1000]);
+    assert_eq!(there[..1000], [1; 1000]);
 }
 
 /// Who waits for a read that is under way sleeps, and is woken by the death of a server that never
