@@ -24,6 +24,53 @@ fn what_is_written_is_read_again() {
     file.close().unwrap();
 }
 
+/// Where 32 bits of an offset do not suffice; nothing lies before, so it takes hardly any disk.
+#[test]
+fn content_beyond_4_gib_is_in_its_place() {
+    use std::os::unix::fs::FileExt;
+    let place = Place::new();
+    for (name, buffered) in [("a", 0), ("b", 1 << 20)] {
+        let file = place.node.open(name, RW, 0o644).unwrap();
+        file.set_read_ahead(buffered).unwrap();
+        file.set_write_behind(buffered).unwrap();
+        // Over the edge, and beyond: within a request, and in several.
+        for (at, len) in
+            [((1 << 32) - 50, 100), ((1 << 32) - 999, 1 << 20), ((5 << 32) + 77, 700_000)]
+        {
+            let bytes: Vec<u8> =
+                (0..3 * len).map(|i| 1 + ((i + i / 251 + len) % 255) as u8).collect();
+            let mut back = vec![0; len];
+            file.seek(SeekFrom::Start(at)).unwrap();
+            for piece in bytes.chunks(len) {
+                assert_eq!(file.write(piece).unwrap(), len);
+            }
+            let end = at + 3 * len as u64;
+            assert_eq!(file.seek(SeekFrom::Current(0)).unwrap(), end);
+            assert_eq!(file.attributes().unwrap().size, end);
+            assert_eq!(file.seek(SeekFrom::End(-3 * len as i64)).unwrap(), at);
+            for piece in bytes.chunks(len) {
+                assert_eq!(file.read(&mut back).unwrap(), len);
+                assert!(back == piece, "{len} bytes from {at} on came back otherwise");
+            }
+            let (middle, reversed) =
+                (at + len as u64, bytes.iter().rev().copied().collect::<Vec<_>>());
+            assert_eq!(file.write_at(&reversed[..len], middle).unwrap(), len);
+            assert_eq!(file.read_at(&mut back, middle).unwrap(), len);
+            assert!(back == reversed[..len], "{len} bytes at {middle} came back otherwise");
+            let read = file.start_read(len, middle).unwrap().wait().unwrap();
+            assert!(read == back, "{len} bytes at {middle} came otherwise later");
+            let on_disk = std::fs::File::open(place.path(name)).unwrap();
+            let mut there = vec![0; 3 * len];
+            on_disk.read_exact_at(&mut there, at).unwrap();
+            let wanted = [&bytes[..len], &reversed[..len], &bytes[2 * len..]].concat();
+            assert!(there == wanted, "{len} bytes lie at {at} otherwise");
+            // Where they would be that had lost their upper bits.
+            on_disk.read_exact_at(&mut there, 0).unwrap();
+            assert!(there.iter().all(|byte| *byte == 0), "bytes for {at} lie at the beginning");
+        }
+    }
+}
+
 #[test]
 fn the_position_moves_as_with_local_files() {
     let place = Place::new();
