@@ -5,6 +5,7 @@
 //! what any later read on any node finds.
 
 mod transfer;
+mod vectored;
 
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,7 @@ use crate::node::{NewTime, Node, Place, Remote};
 use crate::wire::{Attributes, Request, WRITE_OVER};
 pub use transfer::ReadRequest;
 pub(crate) use transfer::{CHUNK_LEN, Pending};
+pub(crate) use vectored::{empty_with_room, fill_piece, len_of};
 
 /// Where a position counts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -516,6 +516,29 @@ fn a_write_beyond_the_last_offset_writes_nothing() {
 }
 
 #[test]
+fn pieces_are_written_and_filled_in_their_order() {
+    use std::io::{IoSlice, IoSliceMut};
+    let place = Place::new();
+    let file = place.node.open("a", RW, 0o644).unwrap();
+    let long: Vec<u8> = (0..600_000).map(|i| (i / 251) as u8).collect();
+    let pieces = [&b"first"[..], b"", &long, b"last"].map(IoSlice::new);
+    assert_eq!(file.write_vectored(&pieces).unwrap(), 600_009);
+    let wanted = [b"first", &long[..], b"last"].concat();
+    assert!(std::fs::read(place.path("a")).unwrap() == wanted);
+    file.seek(SeekFrom::Start(3)).unwrap();
+    let (mut head, mut middle, mut tail) = ([0; 4], vec![0; 599_998], [7; 9]);
+    let mut pieces = [&mut head[..], &mut [], &mut middle, &mut tail].map(IoSliceMut::new);
+    // The file ends within the last piece.
+    assert_eq!(file.read_vectored(&mut pieces).unwrap(), 600_006);
+    assert!([&head, &middle[..], &tail[..4]].concat() == wanted[3..]);
+    assert_eq!(tail[4..], [7; 5]);
+    assert_eq!(file.seek(SeekFrom::Current(0)).unwrap(), 600_009);
+    let read_only = place.node.open("a", libc::O_RDONLY, 0).unwrap();
+    let error = read_only.write_vectored(&[IoSlice::new(b"x")]).unwrap_err();
+    assert_eq!(error.errno(), libc::EBADF);
+}
+
+#[test]
 fn nothing_is_read_ahead_beyond_the_last_offset() {
     const END: u64 = i64::MAX as u64;
     let place = Place::new();

@@ -9,6 +9,7 @@ use super::nodes::fill;
 use super::{answer, bytes, done, file, node, room, text, with};
 use crate::SeekFrom;
 use crate::error::Result;
+use crate::file::{empty_with_room, fill_piece, len_of};
 
 /// Most pieces of a vectored call, as Linux limits them (IOV_MAX).
 const PIECES_MAX: usize = 1024;
@@ -181,16 +182,7 @@ unsafe fn vector<'a>(
         // SAFETY: handed on from our caller.
         count => unsafe { std::slice::from_raw_parts(pieces, count) },
     };
-    let len = pieces.iter().try_fold(0usize, |sum, piece| sum.checked_add(piece.iov_len));
-    let len = len.filter(|len| isize::try_from(*len).is_ok()).ok_or(Errno::INVAL)?;
-    Ok((pieces, len))
-}
-
-/// Memory for the bytes of all pieces, of which a caller may name more than there is.
-fn empty_with_room(len: usize) -> Result<Vec<u8>> {
-    let mut all = Vec::new();
-    all.try_reserve_exact(len).map_err(|_| Errno::NOMEM)?;
-    Ok(all)
+    Ok((pieces, len_of(pieces.iter().map(|piece| piece.iov_len))?))
 }
 
 /// See `wiglaf_files.h`.
@@ -207,18 +199,12 @@ pub unsafe extern "C" fn rreadv(handle: c_int, pieces: *const libc::iovec, n: c_
         // SAFETY: handed on from our caller; pieces may be the same memory, so one borrow at a time.
         let rooms = || pieces.iter().map(|p| unsafe { room(p.iov_base.cast(), p.iov_len) });
         rooms().try_for_each(|room| room.map(drop))?;
-        // One read, so that no writer comes between the pieces.
-        let mut all = empty_with_room(len)?;
-        all.resize(len, 0);
-        let got = file(handle)?.read(&mut all)?;
-        let mut rest = &all[..got];
+        let all = file(handle)?.read_for_pieces(len)?;
+        let mut rest = &all[..];
         for room in rooms() {
-            let room = room?;
-            let (now, later) = rest.split_at(rest.len().min(room.len()));
-            room[..now.len()].copy_from_slice(now);
-            rest = later;
+            rest = fill_piece(room?, rest);
         }
-        count(Ok(got))
+        count(Ok(all.len()))
     })
 }
 
