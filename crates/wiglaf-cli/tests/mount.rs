@@ -5,6 +5,8 @@ mod calls;
 mod common;
 #[path = "mount/endings.rs"]
 mod endings;
+#[path = "mount/locks.rs"]
+mod locks;
 #[path = "mount/names.rs"]
 mod names;
 #[path = "mount/nodes.rs"]
