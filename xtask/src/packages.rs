@@ -19,7 +19,7 @@ pub(crate) enum Purpose {
 }
 
 /// Compiler, MPI, network tools, a font for pictures, what examples/transformation is built with and
-/// compared to, and rivals in moving files.
+/// compared to, rivals in moving files, and programs that work on a mount.
 const TEST: &[&str] = &[
     "gcc",
     "gfortran",
@@ -47,6 +47,9 @@ const TEST: &[&str] = &[
     "sshfs",
     "nfs-ganesha",
     "nfs-ganesha-vfs",
+    "git",
+    "sqlite3",
+    "vim-tiny",
 ];
 /// Besides, the programs that the demonstration runs.
 const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-openmpi"];

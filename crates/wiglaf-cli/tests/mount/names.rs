@@ -63,7 +63,7 @@ fn files_outlive_their_names_and_renames_replace() {
         assert!(done.status.success(), "{done:?}");
         assert_eq!(site.sh("node2", "cat /scratch/f"), "Saved");
     } else {
-        println!("not tried: mapped files (there is no python3)");
+        println!("skipped: mapped files: there is no python3");
     }
     file.sync_all().unwrap();
     text.clear();
