@@ -183,6 +183,76 @@ fn a_file_is_copied_between_nodes_and_a_copy_goes_on_where_it_was() {
     assert_eq!(site.strays(), 0);
 }
 
+/// On a wire where 24 MB take about two seconds, so that there is something to see.
+fn slow_site() -> Option<Site> {
+    let site = Site::up(&["--rate", "100mbit"])?;
+    site.sh("node1", "head -c 24000000 /dev/urandom > /scratch/a");
+    Some(site)
+}
+
+#[test]
+fn a_copy_says_how_far_it_is_where_somebody_looks() {
+    let Some(site) = slow_site() else { return };
+    site.sh("node1", "head -c 8000000 /scratch/a > /scratch/half");
+    site.wiglaf(&["cp", "--no-verify", "node1:/scratch/half", "node2:/scratch/half"])
+        .expect_success();
+    site.sh("node2", "mv /scratch/half /scratch/b.wiglaf-part");
+    // `script` plays the terminal.
+    let copy = format!("{} cp node1:/scratch/a node2:/scratch/b", env!("CARGO_BIN_EXE_wiglaf"));
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &copy, "/dev/null"]);
+    let mut played = site.started_by(terminal, &[]);
+    let mut played = played.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // Held open: `script` would type the end of its input into the terminal.
+    let typed = played.stdin.take();
+    let said = Said::from(played.wait_with_output().unwrap()).expect_success();
+    drop(typed);
+    let mut lines: Vec<&str> = said.stdout.split('\r').collect();
+    // It leaves nothing behind.
+    assert_eq!(lines.pop(), Some(""), "{said:?}");
+    assert!(lines.pop().is_some_and(|line| line.len() == 60 && line.trim().is_empty()), "{said:?}");
+    assert_eq!(lines.remove(0), "", "{said:?}");
+    // Comparing goes through one side, and then the other.
+    let mut before = ("", 0);
+    let mut stages = Vec::new();
+    for line in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [stage, percent, "%", done, "of", all, "MB"] = words[..] else { panic!("{line}") };
+        let (percent, done): (u32, f64) = (percent.parse().unwrap(), done.parse().unwrap());
+        assert_eq!(all, if stage == "comparing" { "8.0" } else { "24.0" }, "{line}");
+        let exact = 100.0 * done / all.parse::<f64>().unwrap();
+        assert!(percent <= 100 && (f64::from(percent) - exact).abs() < 2.0, "{line}");
+        if stage != before.0 {
+            stages.push(stage);
+        } else if stage != "comparing" {
+            assert!(percent >= before.1, "{said:?}");
+        }
+        before = (stage, percent);
+    }
+    assert_eq!(stages, ["comparing", "copying", "verifying"], "{said:?}");
+
+    let said = site.wiglaf(&["cp", "--no-verify", "node1:/scratch/a", "node2:/scratch/c"]);
+    let said = said.expect_success();
+    assert_eq!((&*said.stdout, &*said.stderr), ("", ""), "nobody looks");
+}
+
+#[test]
+fn a_copy_that_another_program_alters_is_removed() {
+    let Some(site) = slow_site() else { return };
+    let mut copy = site.command(&["cp", "node1:/scratch/a", "node2:/scratch/b"]);
+    let copy = copy.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // What lies 4 MiB behind the end is no more written to.
+    site.sh(
+        "node2",
+        "cd /scratch; size() { stat -c %s b.wiglaf-part 2> /dev/null || echo 0; }; \
+         until [ -e b ] || [ $(size) -gt 8000000 ]; do sleep 0.01; done; \
+         printf wrong | dd of=b.wiglaf-part bs=1 seek=1000000 conv=notrunc status=none",
+    );
+    let said = Said::from(copy.wait_with_output().unwrap());
+    said.expect_sentence(1, "the copy is not what was read, and was removed; copy it again");
+    assert_eq!(site.sh("node2", "ls /scratch"), "");
+}
+
 #[test]
 fn a_copy_is_masked_as_its_caller_masks_files() {
     let Some(site) = Site::up(&[]) else { return };

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use common::Place;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use wiglaf_files::copy::{Copied, PART, Place as Side, copy};
+use wiglaf_files::copy::{Copied, PART, Place as Side, Stage, copy};
 use wiglaf_files::{Error, Result};
 
 impl Place {
@@ -117,6 +117,24 @@ fn what_was_planted_is_not_written_to() {
     assert_eq!(place.copy("a", "b").unwrap().resumed, 0);
     let made = std::fs::metadata(place.path("b")).unwrap();
     assert_eq!(std::os::unix::fs::MetadataExt::uid(&made), 0);
+}
+
+#[test]
+fn a_copy_that_is_not_what_was_read_is_removed() {
+    let place = Place::new();
+    place.make("a", 0o600, &[7; 3 << 20]);
+    let side = |name: &str| Side { node: place.node.clone(), path: name.into() };
+    let outcome = copy(&side("a"), &side("b"), true, &mut |stage, done, _| {
+        // Another program, between the copy and the look at it.
+        if (stage, done) == (Stage::Verifying, 0) {
+            let part = std::fs::File::options().write(true).open(place.path(&format!("b{PART}")));
+            std::os::unix::fs::FileExt::write_all_at(&part.unwrap(), b"8", 2 << 20).unwrap();
+        }
+    });
+    refused(outcome, libc::EIO, "not what was read, and was removed");
+    assert_eq!(place.names(), ["a"]);
+    place.copy("a", "b").unwrap();
+    assert_eq!(std::fs::read(place.path("b")).unwrap(), [7; 3 << 20]);
 }
 
 #[test]
