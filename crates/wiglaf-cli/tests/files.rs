@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use common::{Said, Site, eventually};
+use common::{Guarded, Said, Site, eventually};
 
 /// A C program of the file library, compiled, or nothing where there is no compiler.
 fn compiled(site: &Site, source: &str) -> Option<PathBuf> {
@@ -88,6 +88,52 @@ fn open_files_survive_a_link_that_flaps() {
             site.wiglaf(&["fault", "clear"]).expect_success();
             std::thread::sleep(Duration::from_millis(200));
         }
+    });
+}
+
+/// Lets a program on node1 read from node2 until that fails by what `end` does, and prints how long
+/// that took since the time that `end` answers.
+fn end_of_a_read(env: &str, end: impl FnOnce(&Site) -> f64) {
+    let Some(site) = Site::up(&[]) else { return };
+    let Some(program) = compiled(&site, "tests/files/waits.c") else { return };
+    let program = program.to_str().unwrap();
+    let words = ["exec", "-w", "node1", "--", "env", env, program, "node2", "/scratch/f"];
+    let mut child = Guarded(site.command(&words).stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "running");
+    let began = end(&site);
+    let last = lines.next().unwrap().unwrap();
+    let failed: f64 = last.strip_prefix("failed 5 ").expect(&last).parse().unwrap();
+    println!("it failed after {:.1} ms", (failed - began) * 1e3);
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64()
+}
+
+#[test]
+fn a_read_ends_when_its_server_is_killed() {
+    end_of_a_read("A=", |site| {
+        let kill = "date +%s.%N; kill -9 $(pgrep -x -f '/usr/bin/wiglaf serve-files')";
+        site.sh("node2", kill).trim().parse().unwrap()
+    });
+}
+
+#[test]
+fn a_read_ends_when_its_node_is_killed() {
+    end_of_a_read("A=", |site| {
+        let began = now();
+        site.kill_node(1);
+        began
+    });
+}
+
+/// Where nothing tells that it is dead, as with a machine that has lost its power.
+#[test]
+fn a_read_from_a_silent_node_ends_after_the_silence_limit() {
+    end_of_a_read("WIGLAF_SILENCE_LIMIT=3s", |site| {
+        site.wiglaf(&["fault", "set", "node2", "--down"]).expect_success();
+        now()
     });
 }
 
