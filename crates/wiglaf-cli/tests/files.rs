@@ -39,9 +39,11 @@ fn example(site: &Site) -> Option<PathBuf> {
     compiled(site, "../wiglaf-files/examples/remote.c")
 }
 
-/// Runs tests/files/fsx.c against node2 for so long, lets `trouble` do something once it is
-/// under way, and compares what is on node2's disk in the end.
-fn exercise(site: &Site, seconds: u64, trouble: impl FnOnce()) {
+const ON_NODE1: [&str; 4] = ["exec", "-w", "node1", "--"];
+
+/// Runs tests/files/fsx.c on node1 by such a command against node2 for so long, lets `trouble` do
+/// something once it is under way, and compares what is on node2's disk in the end.
+fn exercise(site: &Site, command: &[&str], seconds: u64, trouble: impl FnOnce()) {
     let Some(program) = compiled(site, "tests/files/fsx.c") else { return };
     let program = program.to_str().unwrap();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
@@ -49,7 +51,7 @@ fn exercise(site: &Site, seconds: u64, trouble: impl FnOnce()) {
     println!("WIGLAF_SEED={seed}");
     let seconds = seconds.to_string();
     let words = [program, "node2", "/scratch/file", "/scratch/copy", &seconds, &seed];
-    let mut command = site.command(&[&["exec", "-w", "node1", "--"], &words[..]].concat());
+    let mut command = site.command(&[command, &words[..]].concat());
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "running");
@@ -68,7 +70,7 @@ fn every_byte_is_right_over_a_faulty_wire() {
     let Some(site) = Site::up(&[]) else { return };
     let faults = ["--drop", "1%", "--duplicate", "1%", "--corrupt", "1%", "--reorder", "1%"];
     site.wiglaf(&[&["fault", "set", "node1"], &faults[..]].concat()).expect_success();
-    exercise(&site, 3, || {});
+    exercise(&site, &ON_NODE1, 3, || {});
     let said = site.wiglaf(&["fault", "show", "node1", "--json"]).expect_success();
     let report: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
     for way in ["from", "to"] {
@@ -81,13 +83,25 @@ fn every_byte_is_right_over_a_faulty_wire() {
 #[test]
 fn open_files_survive_a_link_that_flaps() {
     let Some(site) = Site::up(&[]) else { return };
-    exercise(&site, 4, || {
+    exercise(&site, &ON_NODE1, 4, || {
         for _ in 0..3 {
             site.wiglaf(&["fault", "set", "node1", "--down"]).expect_success();
             std::thread::sleep(Duration::from_millis(700));
             site.wiglaf(&["fault", "clear"]).expect_success();
             std::thread::sleep(Duration::from_millis(200));
         }
+    });
+}
+
+#[test]
+fn an_encrypted_jobs_server_has_no_key_in_its_environment() {
+    let Some(site) = Site::up(&[]) else { return };
+    let run = ["run", "--encrypt", "--mpi", "none", "-w", "node1", "-n", "1", "--"];
+    exercise(&site, &run, 1, || {
+        let pid = "$(pgrep -x -f '/usr/bin/wiglaf serve-files')";
+        let variables = site.sh("node2", &format!("tr '\\0' '\\n' < /proc/{pid}/environ"));
+        assert!(variables.contains("WIGLAF_ENCRYPT=on"), "{variables}");
+        assert!(!variables.contains("WIGLAF_KEY"), "{variables}");
     });
 }
 

@@ -107,9 +107,7 @@ pub(crate) fn start(target: &Target, key: JobKey, own: Address) -> Result<(Addre
     rustix::io::write(&line, greeting.as_bytes())?;
     let mut launched = match target {
         Target::Local => return Err(failed("a server is not needed on one's own node".into())),
-        Target::Node(node, address) => {
-            on_node(node, *address, key, (input, line)).map_err(failed)?
-        }
+        Target::Node(node, address) => on_node(node, *address, (input, line)).map_err(failed)?,
         Target::Command(command) => by_command(command, input, line).map_err(failed)?,
     };
     let answer = launched.first_line().map_err(failed)?;
@@ -126,19 +124,17 @@ pub(crate) fn start(target: &Target, key: JobKey, own: Address) -> Result<(Addre
 fn on_node(
     node: &Node,
     address: std::net::Ipv4Addr,
-    key: JobKey,
     (input, line): (OwnedFd, OwnedFd),
 ) -> std::result::Result<Launched, String> {
     let (pulse, output) = pipe()?;
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().map_err(|e| e.to_string())?;
     let command = NodeCommand::new([EXE, "serve-files"])
-        // What is meant for this process alone.
+        // What is meant for this process alone, and the key, which the server is told.
         .retain_env(|name| {
-            !name.starts_with("LD_") && !["WIGLAF_IF", "WIGLAF_PORT", "WIGLAF_RANK"].contains(&name)
+            let own = ["WIGLAF_IF", "WIGLAF_PORT", "WIGLAF_RANK", "WIGLAF_KEY"];
+            !name.starts_with("LD_") && !own.contains(&name)
         })
         .env("WIGLAF_IP", address.to_string())
-        // The file that ours may be in is on nodes of the job only.
-        .env("WIGLAF_KEY", key.to_hex())
         // It copies through buffers of megabytes: pages as large spare the processor their addresses.
         .env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
         .cwd("/");

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use wiglaf_endpoint::{Address, Endpoint, Epoch, JobKey, Setup};
-use wiglaf_links::{config_from_env, open_links, random_epoch};
+use wiglaf_links::{config_from, open_links, random_epoch};
 
 use super::Server;
 use crate::roots::Roots;
@@ -79,7 +79,12 @@ fn begin(line: &str, exports: &Exports) -> Result<(Server, Address), String> {
 /// An endpoint without shared memory: who shares memory with a server shares
 /// its files as well.
 pub(crate) fn open_endpoint(key: JobKey, silence_limit: Duration) -> Result<Endpoint, String> {
-    let config = config_from_env().map_err(|why| why.to_string())?;
+    // The key is what we were told, not what the environment may have for others.
+    let variable = |name: &str| match name {
+        "WIGLAF_KEY" => Some(key.to_hex().into()),
+        name => std::env::var_os(name),
+    };
+    let config = config_from(variable).map_err(|why| why.to_string())?;
     let epoch = random_epoch();
     let opened = open_links(config.ip, 0, epoch.0, config.link).map_err(|why| why.to_string())?;
     let Some(net) = opened.net else {
