@@ -37,19 +37,23 @@ pub fn of_pingpong(report: &pingpong::Report, direct: bool) -> Vec<Figure> {
         ));
     }
     if report.comparison.len() > 1 {
-        let worst = report.comparison.iter().filter(|c| c.len > 0);
-        let worst = worst.max_by(|a, b| a.time_ratio.total_cmp(&b.time_ratio));
-        let detail = worst.map_or(String::new(), |c| {
-            format!("of the time of {} at {} bytes, the worst size", c.best_rival.label(), c.len)
-        });
-        figures.push(Figure::ratio(
-            "every size from 1 B to 4 MiB",
-            Wanted::AtMost(1.0),
-            worst.map(|c| c.time_ratio),
-            detail,
-        ));
+        figures.push(worst_size(report, "every size from 1 B to 4 MiB", 1.0));
     }
     figures
+}
+
+/// Of a ping-pong of Wiglaf's links among themselves: what choosing one costs.
+pub fn of_links(report: &pingpong::Report) -> Figure {
+    worst_size(report, "link auto against the best link of each size", 1.05)
+}
+
+fn worst_size(report: &pingpong::Report, name: &str, most: f64) -> Figure {
+    let sizes = report.comparison.iter().filter(|c| c.len > 0);
+    let worst = sizes.max_by(|a, b| a.time_ratio.total_cmp(&b.time_ratio));
+    let detail = worst.map_or(String::new(), |c| {
+        format!("of the time of {} at {} bytes, the worst size", c.best_rival.label(), c.len)
+    });
+    Figure::ratio(name, Wanted::AtMost(most), worst.map(|c| c.time_ratio), detail)
 }
 
 /// What no message can undercut: the fastest bare frame, by the best rival's time.

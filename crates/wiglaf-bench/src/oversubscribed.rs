@@ -107,15 +107,21 @@ pub fn measure(
     }
     outcome.absent = turns.missing;
     let mut transports: Vec<Transport> = plan.contestants.iter().map(|c| c.transport).collect();
-    for company in COMPANY {
-        let guard = (company != COMPANY[0]).then(strangers).transpose()?;
-        let best = espresso(first, jobs[0].0, company, (plan, &transports), &mut outcome, progress);
-        drop(guard);
-        // Beside strangers each run takes a minute: we meet whoever was the best without them.
-        if let Some(best) = best {
-            transports.retain(|&one| one == best || !one.is_tcp_rival());
-        }
+    let mut best = None;
+    for (number, &(ranks, launcher)) in jobs.iter().enumerate() {
+        let rounds = if number == 0 { plan.rounds } else { plan.application_rounds };
+        let case = Espresso { launcher, ranks, rounds, company: COMPANY[0] };
+        let found = case.run(plan, &transports, &mut outcome, progress);
+        best = if number == 0 { found } else { best };
     }
+    // Beside strangers each run takes a minute: we meet whoever was the best without them.
+    if let Some(best) = best {
+        transports.retain(|&one| one == best || !one.is_tcp_rival());
+    }
+    let _guard = strangers()?;
+    let (ranks, rounds) = (jobs[0].0, plan.application_rounds);
+    let case = Espresso { launcher: first, ranks, rounds, company: COMPANY[1] };
+    case.run(plan, &transports, &mut outcome, progress);
     Ok(outcome)
 }
 
@@ -143,52 +149,57 @@ fn espresso_figure(
     figure
 }
 
-/// The application, unless it is not installed; answers which rival was the best.
-fn espresso(
-    launcher: &dyn Launcher,
+/// The application with so many ranks.
+struct Espresso<'a> {
+    launcher: &'a dyn Launcher,
     ranks: usize,
-    company: &str,
-    (plan, transports): (&Plan, &[Transport]),
-    outcome: &mut Outcome,
-    progress: Progress<'_>,
-) -> Option<Transport> {
-    let name = format!("Quantum ESPRESSO, {ranks} ranks, {company}");
-    if plan.application_rounds == 0 || launcher.is_interrupted() {
-        return None;
-    }
-    let rounds = if company == COMPANY[0] { plan.rounds } else { plan.application_rounds };
-    let of_application = applications::Plan {
-        applications: vec![ApplicationId::Espresso],
-        transports: transports.to_vec(),
-        ranks,
-        rounds,
-        work: plan.cache.clone(),
-    };
-    match applications::measure(launcher, &of_application, progress) {
-        Ok(report) => {
-            let mut case = Case::new(&name, "wall time", "s", Better::Less);
-            let runs = report.applications.into_iter().flat_map(|application| application.runs);
-            case.entries = runs
-                .map(|run| Entry {
-                    settings: run.settings,
-                    ..Entry::of_rounds(&run.label, Some(run.transport), run.round_wall_s)
-                })
-                .collect();
-            let best = case.best_rival().and_then(|rival| rival.transport);
-            outcome.figures.push(espresso_figure(&case, best, rounds, transports));
-            outcome.cases.push(case);
-            outcome.absent.extend(report.absent.iter().map(|one| Missing {
-                who: one.transport.label().to_owned(),
-                case: Some(name.clone()),
-                reason: one.reason.clone(),
-            }));
-            best
+    rounds: usize,
+    company: &'static str,
+}
+
+impl Espresso<'_> {
+    /// Runs it, unless it is not installed; answers which rival was the best.
+    fn run(
+        &self,
+        plan: &Plan,
+        transports: &[Transport],
+        outcome: &mut Outcome,
+        progress: Progress<'_>,
+    ) -> Option<Transport> {
+        let name = format!("Quantum ESPRESSO, {} ranks, {}", self.ranks, self.company);
+        if plan.application_rounds == 0 || self.launcher.is_interrupted() {
+            return None;
         }
-        Err(error) => {
+        let of_application = applications::Plan {
+            applications: vec![ApplicationId::Espresso],
+            transports: transports.to_vec(),
+            ranks: self.ranks,
+            rounds: self.rounds,
+            work: plan.cache.clone(),
+        };
+        let measured = applications::measure(self.launcher, &of_application, progress);
+        let report = measured.map_err(|error| {
             let (who, reason) = ("everybody".to_owned(), error.to_string());
-            outcome.absent.push(Missing { who, case: Some(name), reason });
-            None
-        }
+            outcome.absent.push(Missing { who, case: Some(name.clone()), reason });
+        });
+        let report = report.ok()?;
+        let mut case = Case::new(&name, "wall time", "s", Better::Less);
+        let runs = report.applications.into_iter().flat_map(|application| application.runs);
+        case.entries = runs
+            .map(|run| Entry {
+                settings: run.settings,
+                ..Entry::of_rounds(&run.label, Some(run.transport), run.round_wall_s)
+            })
+            .collect();
+        let best = case.best_rival().and_then(|rival| rival.transport);
+        outcome.figures.push(espresso_figure(&case, best, self.rounds, transports));
+        outcome.cases.push(case);
+        outcome.absent.extend(report.absent.iter().map(|one| Missing {
+            who: one.transport.label().to_owned(),
+            case: Some(name.clone()),
+            reason: one.reason.clone(),
+        }));
+        best
     }
 }
 

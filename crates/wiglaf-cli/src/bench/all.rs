@@ -81,7 +81,7 @@ impl Found {
 /// More say nothing new.
 const ROUNDS_MAX: u32 = 10;
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step {
         args: &["pingpong", "--wire", "bridge"],
         place: "",
@@ -97,6 +97,18 @@ const STEPS: [Step; 12] = [
         round_s: 6.0,
         rounds: 10,
         found: |dir| of_pingpong(dir, true),
+    },
+    Step {
+        args: &["pingpong", "--links", "auto,packet,xdp,udp", "--sizes", "8,1K,16K,64K,256K,1M"],
+        place: "links",
+        fixed_s: 14.0,
+        round_s: 5.0,
+        rounds: 6,
+        found: |dir| {
+            let report: pingpong::Report = read(dir, "pingpong")?;
+            let figures = vec![figures::of_links(&report)];
+            Ok(Found::new(figures, &report.facts, &report.absent))
+        },
     },
     Step {
         args: &["bandwidth", "--sizes", "8,64,1K,16K,64K,1M"],
