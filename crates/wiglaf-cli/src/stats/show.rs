@@ -80,30 +80,60 @@ fn endpoints(job: &[Seen], style: &Style<'_>) -> String {
         "age".to_owned(),
     ]];
     let mut troubled = Vec::new();
+    let mut nodes: BTreeMap<&str, (usize, Traffic)> = BTreeMap::new();
     for s in job {
+        let traffic = Traffic::of(s, style);
+        let (endpoints, sum) = nodes.entry(&s.node).or_default();
+        (*endpoints, *sum) = (*endpoints + 1, sum.plus(&traffic));
+        let age = match s.age_ms {
+            0..=AGE_MS_MAX => "-".to_owned(),
+            age_ms => format!("{} s", age_ms / 1000),
+        };
+        troubled.push(traffic.drops() > 0);
+        rows.push(traffic.row(name_of(s), s.snapshot.identity.links.clone(), age));
+    }
+    for (node, (_, sum)) in nodes.into_iter().filter(|(_, (endpoints, _))| *endpoints > 1) {
+        troubled.push(sum.drops() > 0);
+        rows.push(sum.row(format!("all {node}"), String::new(), String::new()));
+    }
+    coloured(&output::table(&rows), &troubled, style.colours)
+}
+
+/// What endpoints have sent, received, repeated and dropped, in the order of the columns.
+#[derive(Debug, Default, Clone, Copy)]
+struct Traffic([u64; 7]);
+
+impl Traffic {
+    fn of(s: &Seen, style: &Style<'_>) -> Self {
         let before = style.before.get(&s.snapshot.identity.epoch);
         let sum = |of: fn(&Peer) -> u64| {
             let total = |snapshot: &Snapshot| snapshot.peers.iter().map(of).sum::<u64>();
             rate(total(&s.snapshot), before.map(total), &s.snapshot, before, style.rates)
         };
         let counter = |names: &[&str]| names.iter().map(|n| s.snapshot.counter(n)).sum::<u64>();
-        let resent = counter(&["ordered_retransmitted", "bulk_retransmitted"]);
-        let drops: u64 = s.snapshot.drops().map(|(_, count)| count).sum();
-        troubled.push(drops > 0);
-        rows.push(vec![
-            name_of(s),
-            s.snapshot.identity.links.clone(),
-            number(sum(|p| p.messages_sent)),
-            number(sum(|p| p.bytes_sent)),
-            number(sum(|p| p.messages_received)),
-            number(sum(|p| p.bytes_received)),
-            number(resent),
-            number(drops),
-            number(counter(&["credit_stalls", "near_credit_stalls"])),
-            if s.age_ms > AGE_MS_MAX { format!("{} s", s.age_ms / 1000) } else { "-".to_owned() },
-        ]);
+        Self([
+            sum(|p| p.messages_sent),
+            sum(|p| p.bytes_sent),
+            sum(|p| p.messages_received),
+            sum(|p| p.bytes_received),
+            counter(&["ordered_retransmitted", "bulk_retransmitted"]),
+            s.snapshot.drops().map(|(_, count)| count).sum(),
+            counter(&["credit_stalls", "near_credit_stalls"]),
+        ])
     }
-    coloured(&output::table(&rows), &troubled, style.colours)
+
+    fn drops(&self) -> u64 {
+        self.0[5]
+    }
+
+    fn plus(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|column| self.0[column] + other.0[column]))
+    }
+
+    fn row(&self, name: String, links: String, age: String) -> Vec<String> {
+        let numbers = self.0.iter().map(|value| number(*value));
+        [name, links].into_iter().chain(numbers).chain([age]).collect()
+    }
 }
 
 fn peers(job: &[Seen], names: &BTreeMap<SocketAddrV4, String>, style: &Style<'_>) -> String {
@@ -252,11 +282,27 @@ mod tests {
     }
 
     #[test]
+    fn a_node_with_several_endpoints_has_their_sum() {
+        let mut job = [seen(0, 9, 0), seen(1, 9, 0), seen(1, 9, 0)];
+        job[2].node = "node1".to_owned();
+        let text = tables(&job, &Style::plain(false));
+        let sum: Vec<&str> = text
+            .lines()
+            .find(|line| line.starts_with("all node1"))
+            .unwrap()
+            .split_whitespace()
+            .collect();
+        assert_eq!(sum, ["all", "node1", "2.5M", "18", "24690", "8.8G", "0", "4", "0"], "{text}");
+        assert!(!text.contains("all node2"), "{text}");
+    }
+
+    #[test]
     fn tables_fit_and_name_ranks_and_reasons() {
         let text = tables(&[seen(0, 9, 0), seen(1, 9, 0)], &Style::plain(false));
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
         assert!(text.contains("00aa11bb22cc33dd: pw.x, endpoints: 2\n"), "{text}");
         assert!(text.contains("0 node1    1 node2  packet  1.2M"), "{text}");
+        assert!(!text.contains("all node"), "{text}");
         assert!(text.contains("dropped by 0 node1: proof 2\n"), "{text}");
         assert!(!text.contains('\x1b'), "{text}");
     }
