@@ -31,17 +31,19 @@ pub(crate) fn lint() -> Result<(), String> {
 /// release build, as users do.
 pub(crate) fn test(judgement: Judgement) -> Result<(), String> {
     step("build", &["build", "--release", "--workspace"])?;
-    // One run tells of all that fails.
-    let arguments = ["test", "--workspace", "--no-fail-fast"];
-    if !judgement.no_skip {
-        return step("test", &arguments);
-    }
-    // What tests that pass have printed is shown only if that is asked for.
-    let skips = watch(&[&arguments[..], &["--", "--show-output"]].concat())?;
+    // One run tells of all that fails. Only so do tests that pass tell that they were skipped.
+    let skips = watch(&["test", "--workspace", "--no-fail-fast", "--", "--show-output"])?;
     for skip in &skips {
         eprintln!("{skip}");
     }
-    if skips.is_empty() { Ok(()) } else { Err(format!("{} tests were skipped", skips.len())) }
+    let summary = format!("{} tests were skipped, for the reasons above", skips.len());
+    match judgement.no_skip {
+        true if !skips.is_empty() => Err(summary),
+        _ => {
+            eprintln!("== {summary}");
+            Ok(())
+        }
+    }
 }
 
 fn cargo(arguments: &[&str]) -> Command {
@@ -58,29 +60,46 @@ fn step(name: &str, arguments: &[&str]) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{name} failed: {status}")) }
 }
 
-/// Runs tests and shows what they print; answers which say that they were skipped, and why.
+/// Runs tests and shows how they end; answers which say that they were skipped, and why.
 fn watch(arguments: &[&str]) -> Result<Vec<String>, String> {
     eprintln!("== test: cargo {}", arguments.join(" "));
     let child = cargo(arguments).stdout(Stdio::piped()).spawn();
     let mut child = child.map_err(|why| format!("cargo cannot be started: {why}"))?;
     let lines = BufReader::new(child.stdout.take().ok_or("cargo has no output")?).lines();
-    let skips = skips(lines.map_while(Result::ok).inspect(|line| println!("{line}")));
+    let mut output = Output::default();
+    for line in lines.map_while(Result::ok).filter(|line| output.take(line)) {
+        println!("{line}");
+    }
     let status = child.wait().map_err(|why| format!("cargo was lost: {why}"))?;
-    if status.success() { Ok(skips) } else { Err(format!("test failed: {status}")) }
+    if status.success() { Ok(output.skips) } else { Err(format!("test failed: {status}")) }
 }
 
-/// The tests that were skipped, with their reasons, in what `cargo test -- --show-output` prints.
-fn skips(lines: impl Iterator<Item = String>) -> Vec<String> {
-    let (mut test, mut skips) = (String::new(), Vec::new());
-    for line in lines {
+/// What `cargo test -- --show-output` prints, read line by line.
+#[derive(Debug, Default)]
+struct Output {
+    /// The lines are those that tests which passed have printed.
+    is_of_success: bool,
+    test: String,
+    /// The tests that were skipped, with their reasons.
+    skips: Vec<String>,
+}
+
+impl Output {
+    /// Whether the line is worth showing.
+    fn take(&mut self, line: &str) -> bool {
         if let Some(name) = line.strip_prefix("---- ") {
-            name.trim_end_matches(" stdout ----").clone_into(&mut test);
+            name.trim_end_matches(" stdout ----").clone_into(&mut self.test);
         }
         if line.starts_with("skipped: ") {
-            skips.push(format!("{test}: {line}"));
+            self.skips.push(format!("{}: {line}", self.test));
         }
+        self.is_of_success = match line {
+            "successes:" => true,
+            "failures:" => false,
+            _ => self.is_of_success && !line.starts_with("test result: "),
+        };
+        !self.is_of_success
     }
-    skips
 }
 
 #[cfg(test)]
@@ -88,10 +107,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_skipped_test_is_found_in_what_it_printed() {
-        let text = "test a ... ok\n\nsuccesses:\n\n---- a stdout ----\nskipped: it takes root\n\n\
-                    ---- b stdout ----\nnothing is skipped: all ran\n";
-        let found = skips(text.lines().map(str::to_owned));
-        assert_eq!(found, ["a: skipped: it takes root"]);
+    fn a_skipped_test_is_found_in_what_it_printed_and_only_failures_are_shown() {
+        let text = "test a ... ok\ntest c ... FAILED\n\nsuccesses:\n\n---- a stdout ----\n\
+                    skipped: it takes root\n\n---- b stdout ----\nnothing is skipped: all ran\n\n\
+                    successes:\n    a\n    b\n\nfailures:\n\n---- c stdout ----\nwhy\n\n\
+                    failures:\n    c\n\ntest result: FAILED\n\nrunning 2 tests";
+        let mut output = Output::default();
+        let shown: Vec<&str> = text.lines().filter(|line| output.take(line)).collect();
+        assert_eq!(output.skips, ["a: skipped: it takes root"]);
+        let shown = shown.join("\n");
+        let failure =
+            "failures:\n\n---- c stdout ----\nwhy\n\nfailures:\n    c\n\ntest result: FAILED";
+        assert_eq!(
+            shown,
+            format!("test a ... ok\ntest c ... FAILED\n\n{failure}\n\nrunning 2 tests")
+        );
     }
 }
