@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde::Serialize;
 use wiglaf_bpf::{Assembler, Kind, Map, Program};
 
-use crate::mpi::{Family, Front, Installation, Libfabric, discover, find_program};
+use crate::mpi::{Family, Front, Installation, Libfabric, discover};
 use crate::provider::{self, Provider};
 use crate::up::{cores, has_privilege};
 use crate::{fortran, wire};
@@ -139,13 +139,8 @@ fn overlayfs() -> Check {
 
 fn iproute2() -> Check {
     const NAME: &str = "iproute2";
-    // Users' PATH often lacks the folder of what only root calls, and it is root who brings nodes up.
-    let find = |tool: &str| {
-        let roots = || ["/usr/sbin", "/sbin"].iter().map(|dir| Path::new(dir).join(tool));
-        find_program(tool).or_else(|| roots().find(|path| path.exists()))
-    };
-    let missing = ["ip", "tc"].into_iter().find(|tool| find(tool).is_none());
-    let version = find("ip").and_then(|ip| first_line(&ip, &["-V"])).unwrap_or_default();
+    let missing = ["ip", "tc"].into_iter().find(|tool| wire::find_tool(tool).is_none());
+    let version = wire::find_tool("ip").and_then(|ip| first_line(&ip, &["-V"])).unwrap_or_default();
     match missing {
         Some(tool) => Check::lacks(
             NAME,

@@ -5,11 +5,13 @@ mod ethtool;
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 
 use crate::error::{Context, Error, Result};
+use crate::mpi::find_program;
 use crate::process::Process;
 use crate::shape::{INTERFACE, MTU_MAX, NodeShape, Shape, Wire};
 use crate::state::Record;
@@ -246,8 +248,14 @@ pub(crate) fn inside<T: Send>(
     }))
 }
 
+/// Where `ip` or `tc` is. A PATH often lacks the folders of what only root calls, also root's after `su`.
+pub(crate) fn find_tool(tool: &str) -> Option<PathBuf> {
+    let roots = || ["/usr/sbin", "/sbin"].iter().map(|dir| Path::new(dir).join(tool));
+    find_program(tool).or_else(|| roots().find(|path| path.exists()))
+}
+
 fn run(tool: &str, commands: &str) -> std::io::Result<std::process::Output> {
-    let mut child = Command::new(tool)
+    let mut child = Command::new(find_tool(tool).unwrap_or_else(|| tool.into()))
         .args(["-batch", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
