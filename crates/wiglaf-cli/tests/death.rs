@@ -1,9 +1,9 @@
-//! Death at any moment of a job: of a rank, of the MPI's launcher, of `wiglaf run` and of a whole
-//! node. The others end, nothing is left, the next job starts at once, and `wiglaf reset` finds
-//! nothing to do. Nothing is asserted of how long it took; it is printed, with the seed of the
-//! moments (`WIGLAF_SEED` sets it).
+//! Death at any moment of a job: of a rank, of the MPI's launcher, of `wiglaf run`, of one's own
+//! mpirun and of a whole node. The others end, nothing is left, the next job starts at once, and
+//! `wiglaf reset` finds nothing to do. Nothing is asserted of how long it took; it is printed, with
+//! the seed of the moments (`WIGLAF_SEED` sets it).
 //!
-//! A rank that only stands still is no death: the job goes on when the rank does.
+//! The helper's death ends no job, and a rank that only stands still is no death: the job goes on.
 
 mod common;
 
@@ -16,6 +16,8 @@ use std::time::{Duration, Instant, SystemTime};
 use common::{Guarded, Said, Site, eventually, wheel_prefixes, wheels};
 
 const PROGRAM: &str = "rounds";
+/// Open MPI's launcher.
+const OPENMPI: &str = "mpirun.openmpi";
 /// A job that has not ended by then hangs.
 const HANG_LIMIT: Duration = Duration::from_secs(30);
 /// Deaths fall within this time from the job's start, which takes about half of it.
@@ -27,13 +29,23 @@ enum Victim {
     Rank,
     Launcher,
     Run,
+    /// The mpirun of who starts it without `wiglaf run`.
+    OwnLauncher,
     /// The node where the MPI's launcher runs.
     FirstNode,
     OtherNode,
 }
 
-const VICTIMS: [Victim; 5] =
-    [Victim::Rank, Victim::Launcher, Victim::Run, Victim::FirstNode, Victim::OtherNode];
+const VICTIMS: [Victim; 6] = [
+    Victim::Rank,
+    Victim::Launcher,
+    Victim::Run,
+    Victim::OwnLauncher,
+    Victim::FirstNode,
+    Victim::OtherNode,
+];
+/// An ordinary user, who has the packet link by the helper.
+const USER: &str = "61001";
 
 /// Random moments that can be had again (xorshift64, Marsaglia 2003).
 struct Moments(u64);
@@ -44,7 +56,8 @@ impl Moments {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let seed = given.unwrap_or(u64::from(now.subsec_nanos())).max(1);
         println!("WIGLAF_SEED={seed}");
-        Self(seed)
+        // Otherwise the first moments after a small seed are all early ones.
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
     fn next(&mut self) -> Duration {
@@ -83,6 +96,16 @@ impl Lab {
         let mut command = self.site.command(&[&["run"], &self.options[..], &own].concat());
         command.env("WIGLAF_MPI_PATH", wheel_prefixes());
         command
+    }
+
+    /// A job of one's own mpirun, which no `wiglaf run` watches.
+    fn own_command(&self) -> Command {
+        let script = format!(
+            "eval \"$(wiglaf env {})\" && exec {} -n 4 --host node1:2,node2:2 ./{PROGRAM} 0",
+            self.options[1..].join(" "),
+            self.launcher
+        );
+        self.site.command(&["exec", "-w", "node1", "--", "sh", "-c", &script])
     }
 
     #[track_caller]
@@ -124,7 +147,9 @@ impl Lab {
         };
         match victim {
             Victim::Rank => self.signal_on("node2", PROGRAM, "KILL"),
-            Victim::Launcher => self.signal_on("node1", self.launcher, "KILL"),
+            Victim::Launcher | Victim::OwnLauncher => {
+                self.signal_on("node1", self.launcher, "KILL");
+            }
             Victim::Run => kill(&job.id().to_string()),
             Victim::FirstNode => kill(&self.init(0)),
             Victim::OtherNode => kill(&self.init(1)),
@@ -143,7 +168,11 @@ impl Lab {
     /// One death, and what must hold after it.
     fn die(&self, victim: Victim, moment: Duration) {
         let holdings = ["node1", "node2"].map(|node| self.holdings(node));
-        let mut job = self.command("node[1-2]", "0").stdout(Stdio::null()).spawn().unwrap();
+        let mut job = match victim {
+            Victim::OwnLauncher => self.own_command(),
+            _ => self.command("node[1-2]", "0"),
+        };
+        let mut job = job.stdout(Stdio::null()).spawn().unwrap();
         sleep(moment);
         let asked = Instant::now();
         self.kill(victim, &job);
@@ -156,12 +185,12 @@ impl Lab {
         };
         wait("processes are left", &mut || self.processes() == 0);
         let gone = killed.elapsed();
-        wait("`wiglaf run` has not ended", &mut || job.try_wait().unwrap().is_some());
+        wait("its command has not ended", &mut || job.try_wait().unwrap().is_some());
         let ended = killed.elapsed();
         assert!(!job.wait().unwrap().success(), "{victim:?}: the job did not fail");
         println!(
             "{victim:?}: killed {moment:.0?} + {:.0?} after the start; no process left after \
-             {gone:.2?}, `wiglaf run` ended after {ended:.2?}",
+             {gone:.2?}, its command ended after {ended:.2?}",
             killed - asked
         );
 
@@ -172,10 +201,24 @@ impl Lab {
         };
         for node in living {
             let name = format!("node{}", node + 1);
-            wait("shared memory is left", &mut || self.site.sh(&name, "ls /dev/shm").is_empty());
+            // Of one's own mpirun nobody knows that it is a job until the next one.
+            wait("shared memory is left", &mut || {
+                victim == Victim::OwnLauncher || self.site.sh(&name, "ls /dev/shm").is_empty()
+            });
             wait("sockets or descriptors are left", &mut || {
                 self.holdings(&name) == holdings[*node]
             });
+        }
+        if victim == Victim::OwnLauncher {
+            self.expect_a_job_to_pass("node[1-2]");
+            // Ours went with the next job; the MPI's own is what `reset` is for.
+            for found in reset(&self.site) {
+                let left: Vec<_> = found["shared_memory"].as_array().unwrap().iter().collect();
+                let ours =
+                    |file: &&&serde_json::Value| file.as_str().unwrap().starts_with("wiglaf");
+                assert_eq!(left.iter().filter(ours).count(), 0, "{found}");
+                assert_eq!(found["processes"].as_array().unwrap().len(), 0, "{found}");
+            }
         }
         expect_nothing_to_reset(&self.site);
         if let [node] = living {
@@ -189,7 +232,29 @@ impl Lab {
     fn die_in_every_way(&self) {
         let mut moments = Moments::new();
         println!("{:?}", self.options);
-        VICTIMS.iter().for_each(|victim| self.die(*victim, moments.next()));
+        // MPICH's proxies may outlive an mpiexec that is killed while it starts them, over ssh, too.
+        let is_own = |victim: Victim| victim == Victim::OwnLauncher;
+        let all = VICTIMS.iter().filter(|victim| !is_own(**victim) || self.launcher == OPENMPI);
+        all.for_each(|victim| self.die(*victim, moments.next()));
+    }
+
+    /// The helpers of both nodes die at that moment of a job, which goes on, and of the next.
+    fn outlive_the_helpers(&self, moment: Duration) {
+        let kill = || {
+            for node in ["node1", "node2"] {
+                // `nobody`'s only process.
+                self.site.sh(node, "pkill -KILL -u 65534 -x wiglaf || true");
+            }
+        };
+        let job = self.command("node[1-2]", "1").stdout(Stdio::piped()).spawn().unwrap();
+        sleep(moment);
+        kill();
+        let said: Said = job.wait_with_output().unwrap().into();
+        println!("helper: killed {moment:.0?} after the start");
+        assert!(said.status == Some(0) && said.stdout.ends_with("passed\n"), "{moment:?} {said:?}");
+        kill();
+        self.expect_a_job_to_pass("node[1-2]");
+        expect_nothing_to_reset(&self.site);
     }
 
     /// Stops one rank in the middle of the job for so long, and then goes on.
@@ -227,14 +292,14 @@ fn expect_nothing_to_reset(site: &Site) {
 #[test]
 fn any_death_over_the_packet_link_leaves_nothing() {
     let options = ["--mpi", "openmpi@4", "--link", "packet"];
-    let Some(lab) = Lab::up("mpicc.openmpi", &options, "mpirun.openmpi") else { return };
+    let Some(lab) = Lab::up("mpicc.openmpi", &options, OPENMPI) else { return };
     lab.die_in_every_way();
 }
 
 #[test]
 fn any_death_over_the_udp_link_leaves_nothing() {
     let options = ["--mpi", "openmpi@4", "--link", "udp"];
-    let Some(lab) = Lab::up("mpicc.openmpi", &options, "mpirun.openmpi") else { return };
+    let Some(lab) = Lab::up("mpicc.openmpi", &options, OPENMPI) else { return };
     lab.die_in_every_way();
 }
 
@@ -251,10 +316,28 @@ fn any_death_under_mpich_leaves_nothing() {
 }
 
 #[test]
+fn the_death_of_the_helper_ends_no_job_and_the_next_begins_at_once() {
+    let options = ["--mpi", "openmpi@4", "--user", USER, "--link", "packet"];
+    let Some(lab) = Lab::up("mpicc.openmpi", &options, OPENMPI) else { return };
+    let policy = format!("[[admit]]\nusers = [{USER}]\nlinks = ['packet']\n");
+    for node in ["node1", "node2"] {
+        lab.site.sh(node, &format!("echo \"{policy}\" > /etc/wiglaf/helper.toml"));
+    }
+    let mut moments = Moments::new();
+    let (early, late) = (moments.next() / 2, MOMENT_MAX / 2 + moments.next() / 2);
+    for moment in [Duration::ZERO, early, late] {
+        lab.outlive_the_helpers(moment);
+    }
+    let log = lab.site.sh("node2", "cat /run/wiglaf-helper/log");
+    assert!(log.matches("listening").count() > 3, "no helper died: {log}");
+    assert!(log.contains(&format!("user {USER} has a packet socket")), "{log}");
+}
+
+#[test]
 fn a_rank_that_stands_still_is_waited_for() {
     for link in ["packet", "udp"] {
         let options = ["--mpi", "openmpi@4", "--link", link];
-        let Some(lab) = Lab::up("mpicc.openmpi", &options, "mpirun.openmpi") else { return };
+        let Some(lab) = Lab::up("mpicc.openmpi", &options, OPENMPI) else { return };
         lab.stand_still(Duration::from_secs(3));
     }
 }
@@ -263,7 +346,7 @@ fn a_rank_that_stands_still_is_waited_for() {
 #[ignore = "takes a minute: cargo test -p wiglaf-cli --test death -- --ignored"]
 fn a_rank_that_stands_still_for_a_minute_is_waited_for() {
     let options = ["--mpi", "openmpi@4"];
-    let Some(lab) = Lab::up("mpicc.openmpi", &options, "mpirun.openmpi") else { return };
+    let Some(lab) = Lab::up("mpicc.openmpi", &options, OPENMPI) else { return };
     lab.stand_still(Duration::from_secs(60));
 }
 
@@ -354,7 +437,7 @@ fn a_daemon_whose_first_thread_has_ended_goes_with_its_job() {
 fn what_ranks_left_beside_a_command_goes_and_what_that_made_stays() {
     for transport in ["wiglaf", "tcp"] {
         let options = ["--mpi", "openmpi@4", "--transport", transport];
-        let Some(lab) = Lab::up("mpicc.openmpi", &options, "mpirun.openmpi") else { return };
+        let Some(lab) = Lab::up("mpicc.openmpi", &options, OPENMPI) else { return };
         let list = || lab.site.sh("node1", "ls /dev/shm");
         let mut beside = lab.site.command(&["exec", "-w", "node1", "--", "sleep", "1000"]);
         let mut beside = Guarded(beside.spawn().unwrap());

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,12 +21,17 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// ranks of a job on one node start together, and may be more than it serves at once.
 const BUSY_PAUSE_MIN: Duration = Duration::from_millis(2);
 const BUSY_PAUSE_MAX: Duration = Duration::from_millis(200);
+/// One that has ended is started again within a second, by systemd or by its emulated node.
+const RESTART_PATIENCE: Duration = Duration::from_secs(3);
+const RESTART_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why there is no descriptor.
 #[derive(Debug)]
 pub enum AskError {
-    /// No helper listens here, or `WIGLAF_HELPER=off`.
+    /// There is no helper here, or `WIGLAF_HELPER=off`.
     None,
+    /// It has ended, which its socket shows, and none was started again while this waited.
+    Ended,
     /// It refused, with a sentence.
     Refused(Refusal, String),
     /// It did not answer as a helper does.
@@ -37,6 +42,7 @@ impl std::fmt::Display for AskError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::None => write!(f, "no wiglaf-helper runs here"),
+            Self::Ended => write!(f, "the wiglaf-helper here has ended, and no other was started"),
             Self::Refused(_, sentence) => write!(f, "the helper refuses: {sentence}"),
             Self::Broken(error) => write!(f, "the helper does not answer: {error}"),
         }
@@ -62,7 +68,7 @@ pub fn ask_at(path: &Path, kind: LinkKind, udp: &impl AsFd) -> Result<OwnedFd, A
     let began = Instant::now();
     let mut pause = BUSY_PAUSE_MIN;
     let (_, descriptor) = loop {
-        match talk(path, Request::Open(kind), Some(udp.as_fd())) {
+        match talk_to_any(path, Request::Open(kind), Some(udp.as_fd())) {
             Err(AskError::Refused(Refusal::TooOften, _)) if began.elapsed() + pause < PATIENCE => {
                 std::thread::sleep(pause);
                 pause = BUSY_PAUSE_MAX.min(pause * 2);
@@ -86,7 +92,7 @@ pub fn status() -> Result<String, AskError> {
 /// # Errors
 /// [`AskError`].
 pub fn status_at(path: &Path) -> Result<String, AskError> {
-    Ok(talk(path, Request::Status, None)?.0)
+    Ok(talk_to_any(path, Request::Status, None)?.0)
 }
 
 fn socket_path() -> Option<PathBuf> {
@@ -97,12 +103,38 @@ fn socket_path() -> Option<PathBuf> {
     }
 }
 
+/// Talks to the helper, or to the next where it has ended.
+fn talk_to_any(
+    path: &Path,
+    request: Request,
+    udp: Option<BorrowedFd<'_>>,
+) -> Result<(String, Option<OwnedFd>), AskError> {
+    let began = Instant::now();
+    let mut had_ended = false;
+    loop {
+        match talk(path, request, udp) {
+            Err(AskError::Ended) => had_ended = true,
+            // It makes its socket anew: for a moment there is none.
+            Err(AskError::None) if had_ended => {}
+            outcome => return outcome,
+        }
+        if began.elapsed() >= RESTART_PATIENCE {
+            return Err(AskError::Ended);
+        }
+        std::thread::sleep(RESTART_PAUSE);
+    }
+}
+
 fn talk(
     path: &Path,
     request: Request,
-    udp: Option<std::os::fd::BorrowedFd<'_>>,
+    udp: Option<BorrowedFd<'_>>,
 ) -> Result<(String, Option<OwnedFd>), AskError> {
-    let stream = UnixStream::connect(path).map_err(|_| AskError::None)?;
+    let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
+        // The socket of one that was killed stays.
+        io::ErrorKind::ConnectionRefused => AskError::Ended,
+        _ => AskError::None,
+    })?;
     let exchange = || -> io::Result<_> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -117,7 +149,13 @@ fn talk(
             sendmsg(&stream, &[IoSlice::new(&request.emit())], &mut control, SendFlags::NOSIGNAL);
         receive(&stream).or_else(|error| sent.map_err(io::Error::from).and(Err(error)))
     };
-    let (bytes, descriptor) = exchange().map_err(AskError::Broken)?;
+    let (bytes, descriptor) = exchange().map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => AskError::Ended,
+        _ => AskError::Broken(error),
+    })?;
+    if bytes.is_empty() {
+        return Err(AskError::Ended);
+    }
     match parse_answer(&bytes) {
         Some((Ok(()), sentence)) => Ok((sentence, descriptor)),
         Some((Err(refusal), sentence)) => Err(AskError::Refused(refusal, sentence)),

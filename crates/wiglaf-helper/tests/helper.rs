@@ -63,12 +63,16 @@ impl Helper {
 
     /// Its policy is in the folder, and it writes its log there, or elsewhere.
     fn start_with_log(node: &Node, folder: TempDir, log: &Path) -> Self {
+        let child = Self::spawn(node, folder.path(), log);
+        Self { child, folder }
+    }
+
+    fn spawn(node: &Node, folder: &Path, log: &Path) -> Child {
         let log = std::fs::File::create(log).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_wiglaf-helper"));
-        command.arg("--socket").arg(folder.path().join("socket"));
-        command.arg("--policy").arg(folder.path().join("policy")).stderr(log);
-        let child = node.run(|| command.stdin(Stdio::null()).spawn()).unwrap();
-        Self { child, folder }
+        command.arg("--socket").arg(folder.join("socket"));
+        command.arg("--policy").arg(folder.join("policy")).stderr(log);
+        node.run(|| command.stdin(Stdio::null()).spawn()).unwrap()
     }
 
     fn socket(&self) -> PathBuf {
@@ -384,6 +388,35 @@ fn all_ranks_of_a_job_that_ask_at_once_are_served() {
     });
     assert!(refused.is_empty(), "{} of {RANKS}: {refused:?}", refused.len());
     assert!(helper.status().contains(&format!("granted {RANKS}")));
+}
+
+/// The socket of one that was killed stays, and shows that there was one.
+#[test]
+fn who_asks_a_helper_that_has_ended_waits_for_the_next() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let mut helper = Helper::start(&pair.a, POLICY);
+    let (folder, socket) = (helper.folder.path().to_owned(), helper.socket());
+    let ask = |socket: &Path| {
+        as_user(&pair.a, ANN, || {
+            let udp = UdpSocket::bind(SocketAddrV4::new(pair.a.ip, 0)).unwrap();
+            ask_at(socket, LinkKind::Packet, &udp).map(drop)
+        })
+    };
+    helper.child.kill().unwrap();
+    helper.child.wait().unwrap();
+    assert!(matches!(ask(&folder.join("none")), Err(AskError::None)), "none was ever there");
+    assert!(matches!(ask(&socket), Err(AskError::Ended)), "nobody starts it again");
+    let (sender, asked) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            sender.send(()).unwrap();
+            ask(&socket)
+        });
+        asked.recv().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        helper.child = Helper::spawn(&pair.a, &folder, &folder.join("log"));
+        asking.join().unwrap().unwrap();
+    });
 }
 
 /// The kernel's table of them is anybody's to make long.

@@ -35,18 +35,20 @@ pub(super) fn pid() -> i32 {
 /// That process has ended, and its number may be another's soon. Where it was the helper, which any
 /// job of its uid (`nobody`'s) can end, there is another soon.
 pub(super) fn has_ended(pid: i32) {
-    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     if PID.compare_exchange(pid, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-        let _ = std::thread::Builder::new().spawn(|| {
-            std::thread::sleep(RESTART_PAUSE);
+        let lived = started.map_or(Duration::ZERO, |at| at.elapsed());
+        let _ = std::thread::Builder::new().spawn(move || {
+            std::thread::sleep(RESTART_PAUSE.saturating_sub(lived));
             start();
         });
     }
 }
 
-/// Held while its pid is not known yet, so that its end is not missed.
-static STARTING: Mutex<()> = Mutex::new(());
-/// A helper that ends at once is not started all the time.
+/// When the helper was started. Held while its pid is not known yet, so that its end is not missed.
+static STARTED: Mutex<Option<Instant>> = Mutex::new(None);
+/// A helper that ends again and again is started once in so long. Whoever asks meanwhile waits for it
+/// (`wiglaf_helper::ask`).
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long it may take to listen.
@@ -67,11 +69,12 @@ pub(super) fn start() {
         // Reaped along with everything else.
         Ok(command.spawn()?.id() as i32)
     };
-    let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut starting = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let asked = Instant::now();
     let pid = started().unwrap_or(0);
     PID.store(pid, Ordering::Relaxed);
+    *starting = Some(asked);
     drop(starting);
-    let asked = Instant::now();
     while pid != 0 && !Path::new(SOCKET).exists() && asked.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(1));
     }
