@@ -24,13 +24,14 @@ pub(super) const PASS_PAUSE: Duration = Duration::from_millis(5);
 
 /// What ranks' shared memory is called: Wiglaf's and its statistics, Open MPI 4 and 5 and their windows,
 /// MPICH, UCX. Each has it open or mapped as long as it needs it.
-const OF_RANKS: [&str; 7] = [
+const OF_RANKS: [&str; 8] = [
     "wiglaf-",
     "vader_segment.",
     "sm_segment.",
     "osc_sm.",
     "osc_rdma.",
     "mpich_shar_tmp",
+    "mpich_shm_",
     "ucx_shm_posix_",
 ];
 
