@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 use wiglaf_cluster::error::Context;
 use wiglaf_cluster::shape::INTERFACE;
 use wiglaf_cluster::{Error, Result};
-use wiglaf_hostile::{Attack, Injector, decoy, frames, read};
+use wiglaf_hostile::{Attack, Injector, Recorded, decoy, frames, of_corpus, read};
 
 use crate::output;
 
 /// How often the flood looks at the clock.
 const BATCH_LEN: usize = 16;
+/// Behind each batch of what fuzzers have found.
+const CORPUS_PAUSE: Duration = Duration::from_micros(200);
 
 /// Send recorded, forged and malformed frames; only on a node of an emulated cluster
 #[derive(Debug, clap::Args)]
@@ -22,6 +24,11 @@ pub(crate) struct Args {
     /// What `wiglaf capture` has recorded
     #[arg(long, value_name = "FILE")]
     frames: PathBuf,
+
+    /// What fuzzers have found: every file of this folder, as frames, datagrams and bodies on the
+    /// recorded ways; may be given several times
+    #[arg(long, value_name = "FOLDER", conflicts_with = "flood")]
+    corpus: Vec<PathBuf>,
 
     /// Only these attacks, again and again
     #[arg(long, value_name = "ATTACK", value_delimiter = ',', value_parser = attack)]
@@ -60,7 +67,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Err(Error::new("the recording holds no datagram of Wiglaf to there"));
     }
     let injector = Injector::open(INTERFACE).cannot(|| format!("open {INTERFACE}"))?;
-    let sent = if args.flood.is_empty() {
+    let sent = if !args.corpus.is_empty() {
+        corpora(args, &injector, &recorded)?
+    } else if args.flood.is_empty() {
         let attacks = Attack::ALL.map(|attack| {
             let mut made = frames(attack, &recorded);
             let sent = made.iter_mut().map(|frame| u64::from(injector.send(frame))).sum();
@@ -72,6 +81,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     output::print_json(&sent)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Sends what is in the folders, with pauses in which it is received.
+fn corpora(
+    args: &Args,
+    injector: &Injector,
+    recorded: &[Recorded],
+) -> Result<BTreeMap<String, u64>> {
+    let mtu = std::fs::read_to_string(format!("/sys/class/net/{INTERFACE}/mtu"));
+    let mtu = mtu.cannot(|| format!("read the MTU of {INTERFACE}"))?.trim().parse().unwrap_or(1500);
+    let (mut files, mut sent) = (0, 0);
+    for folder in &args.corpus {
+        let reading = || format!("read {}", folder.display());
+        for entry in std::fs::read_dir(folder).cannot(reading)? {
+            let file = std::fs::read(entry.cannot(reading)?.path()).cannot(reading)?;
+            for batch in of_corpus(&file, recorded, mtu).chunks_mut(BATCH_LEN) {
+                sent += batch.iter_mut().map(|frame| u64::from(injector.send(frame))).sum::<u64>();
+                std::thread::sleep(CORPUS_PAUSE);
+            }
+            files += 1;
+        }
+    }
+    Ok([("files".to_owned(), files), ("frames".to_owned(), sent)].into())
 }
 
 /// Sends at the rate that was asked for, or as fast as it can.

@@ -58,7 +58,7 @@ impl Attack {
 /// The frames of one attack.
 #[must_use]
 pub fn frames(attack: Attack, recorded: &[Recorded]) -> Vec<Vec<u8>> {
-    let models = models(recorded);
+    let models = models(recorded, MODELS_PER_CLASS);
     match attack {
         Attack::Replay => recorded.iter().flat_map(replays).collect(),
         Attack::Forge => models.iter().flat_map(|model| forgeries(model)).collect(),
@@ -69,11 +69,12 @@ pub fn frames(attack: Attack, recorded: &[Recorded]) -> Vec<Vec<u8>> {
     }
 }
 
-fn models(recorded: &[Recorded]) -> Vec<&Recorded> {
+/// The first `each` frames of every class.
+pub(crate) fn models(recorded: &[Recorded], each: usize) -> Vec<&Recorded> {
     let mut classes: BTreeMap<_, Vec<&Recorded>> = BTreeMap::new();
     for frame in recorded {
         let class = classes.entry(frame.class()).or_default();
-        if class.len() < MODELS_PER_CLASS {
+        if class.len() < each {
             class.push(frame);
         }
     }
@@ -150,7 +151,7 @@ fn forgeries(model: &Recorded) -> Vec<Vec<u8>> {
 }
 
 /// Four bytes more, and the body's CRC-32C is `wanted`: a checksum without a key holds nobody up.
-fn with_checksum(mut body: Vec<u8>, wanted: u32) -> Vec<u8> {
+pub(crate) fn with_checksum(mut body: Vec<u8>, wanted: u32) -> Vec<u8> {
     const POLYNOMIAL: u32 = 0x82f6_3b78;
     // Backwards from the wanted end, as if four bytes of zeros had been there …
     let mut end = !wanted;
@@ -302,14 +303,14 @@ fn reports(frame: &Recorded) -> Vec<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use wiglaf_wire::{Epoch, Header, JobKey, Kind, WireError, open, seal};
 
     use super::*;
 
-    const KEY: JobKey = JobKey([3; 16]);
+    pub(crate) const KEY: JobKey = JobKey([3; 16]);
 
-    fn recorded() -> Recorded {
+    pub(crate) fn recorded() -> Recorded {
         let header = Header {
             kind: Kind::Ordered,
             source: Epoch(5),

@@ -7,6 +7,9 @@ pub(crate) const IP_LEN: usize = 20;
 /// Ethernet, IPv4 without options, UDP.
 pub(crate) const HEADERS_LEN: usize = ETHERNET_LEN + IP_LEN + 8;
 
+/// From here on kinds are of encrypted datagrams, whose bodies say nothing.
+const KIND_ENCRYPTED: u8 = 0x80;
+
 /// A frame that carried a datagram of Wiglaf.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded(pub(crate) Vec<u8>);
@@ -44,7 +47,9 @@ impl Recorded {
         let mut ends = [0; 8];
         ends.copy_from_slice(&self.0[ETHERNET_LEN + 12..ETHERNET_LEN + IP_LEN]);
         let datagram = self.datagram();
-        (ends, datagram[2], datagram.get(HEADER_LEN).copied().unwrap_or(0))
+        let kind = datagram[2];
+        let first = datagram.get(HEADER_LEN).copied().filter(|_| kind < KIND_ENCRYPTED);
+        (ends, kind, first.unwrap_or(0))
     }
 }
 
