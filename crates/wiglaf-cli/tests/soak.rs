@@ -1,4 +1,5 @@
-//! A short soak: jobs of all kinds under faults, nothing grows, and what is wrong is told.
+//! A short soak: jobs of all kinds under faults, no byte is wrong. Ten seconds are too short to judge
+//! growth: that the verdict finds it is tested in wiglaf-bench, and here that the status follows it.
 
 mod common;
 
@@ -22,8 +23,7 @@ fn ten_seconds_of_mixed_jobs_find_every_byte_right() {
     let samples = report["samples"].as_array().unwrap();
     assert!(!samples.is_empty() && samples.iter().all(|s| s["job_rss_kib"].as_u64() > Some(1000)));
     assert!(samples.iter().all(|s| s["job_fds"].as_u64() > Some(6)), "{samples:?}");
-    // What ten seconds say of growth is the verdict's to judge and not this test's: the status
-    // says the same as the report.
+    // Caches still fill, so either verdict may be: the status says the same as the report.
     let trends = report["trends"].as_array().unwrap();
     let grows = trends.iter().any(|trend| trend["verdict"] == "grows");
     assert_eq!((trends.len(), said.status), (6, Some(i32::from(grows))), "{trends:?}");
