@@ -99,7 +99,8 @@ fn show(checks: &[Check]) -> String {
 fn helper(packet: Verdict) -> Check {
     let name = "helper";
     let told = wiglaf_helper::status();
-    let mend = "have the administrator run wiglaf-helper and admit you (docs/helper.md)";
+    let mend = "have the administrator run wiglaf-helper and admit you (docs/helper.md); whom it admits \
+                can send any frame on this machine's networks";
     match told {
         Ok(found) if packet == Verdict::Ok || found.contains(" is admitted") => {
             Check { name, verdict: Verdict::Ok, found, mend: None }

@@ -13,7 +13,17 @@ wiglaf-helper [--socket PATH] [--policy PATH]
 
 Opens packet sockets for users whom the policy admits, so that MPI ranks need no
 privilege. Start it as root, or with CAP_NET_RAW: it keeps nothing else. See
-docs/helper.md, and wiglaf-helper.service for systemd.";
+docs/helper.md, and wiglaf-helper.service for systemd.
+
+Whoever has a packet socket can send any frame, with any source address, on any
+interface of this machine, and may keep it after the job. Admit only users whom you
+trust so far, or give MPI a network of its own. The udp link has none of this.
+
+The policy (/etc/wiglaf/helper.toml, root's, mode 644) admits nobody until it says:
+
+    [[admit]]
+    users = [\"ann\", 1001]
+    links = [\"packet\"]";
 
 fn main() -> ExitCode {
     let mut places = Places { socket: PathBuf::from(SOCKET), policy: PathBuf::from(POLICY) };

@@ -390,6 +390,14 @@ fn all_ranks_of_a_job_that_ask_at_once_are_served() {
     assert!(helper.status().contains(&format!("granted {RANKS}")));
 }
 
+/// Whoever decides whom to admit may never see docs/helper.md.
+#[test]
+fn its_help_says_what_whoever_is_admitted_can_do() {
+    let help = Command::new(env!("CARGO_BIN_EXE_wiglaf-helper")).arg("--help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    assert!(help.contains("can send any frame, with any source address"), "{help}");
+}
+
 /// The socket of one that was killed stays, and shows that there was one.
 #[test]
 fn who_asks_a_helper_that_has_ended_waits_for_the_next() {
