@@ -333,21 +333,24 @@ fn the_death_of_the_helper_ends_no_job_and_the_next_begins_at_once() {
     assert!(log.contains(&format!("user {USER} has a packet socket")), "{log}");
 }
 
-#[test]
-fn a_rank_that_stands_still_is_waited_for() {
-    for link in ["packet", "udp"] {
+fn stand_still_over_each_link(pause: Duration) {
+    for link in ["packet", "udp", "xdp"] {
         let options = ["--mpi", "openmpi@4", "--link", link];
         let Some(lab) = Lab::up("mpicc.openmpi", &options, OPENMPI) else { return };
-        lab.stand_still(Duration::from_secs(3));
+        lab.stand_still(pause);
+        println!("{link}: stood still for {pause:?}, and went on");
     }
 }
 
 #[test]
-#[ignore = "takes a minute: cargo test -p wiglaf-cli --test death -- --ignored"]
+fn a_rank_that_stands_still_is_waited_for() {
+    stand_still_over_each_link(Duration::from_secs(3));
+}
+
+#[test]
+#[ignore = "takes 3 minutes: cargo test -p wiglaf-cli --test death minute -- --ignored --nocapture"]
 fn a_rank_that_stands_still_for_a_minute_is_waited_for() {
-    let options = ["--mpi", "openmpi@4"];
-    let Some(lab) = Lab::up("mpicc.openmpi", &options, OPENMPI) else { return };
-    lab.stand_still(Duration::from_secs(60));
+    stand_still_over_each_link(Duration::from_secs(60));
 }
 
 #[test]
