@@ -251,8 +251,9 @@ Examples:
   wiglaf bench oversubscribed --quick
 
 Ring, all-to-all and Quantum ESPRESSO; each also beside a stranger, a program
-that computes, on every core. There Quantum ESPRESSO runs over Wiglaf and over
-that rival that was the fastest without strangers: a run takes a minute.";
+that computes, on every core. There Quantum ESPRESSO runs with the first number
+of ranks, over Wiglaf and over that rival that was the fastest without: a run
+takes a minute. With the other numbers it runs if there are 6 rounds or more.";
 
 /// More ranks than cores, alone and beside strangers
 #[derive(Debug, clap::Args)]
