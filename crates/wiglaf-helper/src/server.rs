@@ -145,10 +145,13 @@ fn listen(places: &Places) -> Result<UnixListener, String> {
     if UnixStream::connect(&places.socket).is_ok() {
         return Err(format!("another helper listens at {shown}"));
     }
-    let _ = fs::remove_file(&places.socket);
-    let listener = UnixListener::bind(&places.socket).map_err(fail)?;
+    // Made beside its place: nobody who asks meanwhile finds none, or one that is not open to all yet.
+    let new = places.socket.with_extension("new");
+    let _ = fs::remove_file(&new);
+    let listener = UnixListener::bind(&new).map_err(fail)?;
     // Everybody may ask; the policy decides.
-    fs::set_permissions(&places.socket, fs::Permissions::from_mode(0o666)).map_err(fail)?;
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o666)).map_err(fail)?;
+    fs::rename(&new, &places.socket).map_err(fail)?;
     Ok(listener)
 }
 
