@@ -17,7 +17,8 @@ Examples:
 
 It is never needed after a job of `wiglaf run`, however that ended. It is for
 what escaped from its job, and for programs of an mpirun of your own. Mounts of
-`wiglaf mount` go whose server has died, on the nodes and on this machine.
+`wiglaf mount` go whose server has died: root's on the nodes and on this machine,
+and your own on this machine.
 
 Left is a process that no `wiglaf run`, `wiglaf exec` or such waits for. What an
 mpirun of your own runs on other nodes than its own looks the same and is ended,
@@ -66,7 +67,9 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     if args.json {
         output::print_json(&reports)?;
     } else {
-        let here = here.iter().map(|dir| format!("here: unmounted {}\n", dir.display()));
+        let here = here
+            .iter()
+            .map(|dir| format!("here: unmounted {}\n", output::visible(&dir.to_string_lossy())));
         let start = state.command("up");
         let shown = reports.iter().map(|report| show(report, &start));
         output::print(&shown.chain(here).collect::<String>())?;

@@ -97,7 +97,7 @@ fn open_files_survive_a_link_that_flaps() {
 fn an_encrypted_jobs_server_has_no_key_in_its_environment() {
     let Some(site) = Site::up(&[]) else { return };
     let run = ["run", "--encrypt", "--mpi", "none", "-w", "node1", "-n", "1", "--"];
-    exercise(&site, &run, 1, || {
+    exercise(&site, &run, 5, || {
         let pid = "$(pgrep -x -f '/usr/bin/wiglaf serve-files')";
         let variables = site.sh("node2", &format!("tr '\\0' '\\n' < /proc/{pid}/environ"));
         assert!(variables.contains("WIGLAF_ENCRYPT=on"), "{variables}");
@@ -105,11 +105,11 @@ fn an_encrypted_jobs_server_has_no_key_in_its_environment() {
     });
 }
 
-/// Lets a program on node1 read from node2 until that fails by what `end` does, and prints how long
-/// that took since the time that `end` answers.
-fn end_of_a_read(env: &str, end: impl FnOnce(&Site) -> f64) {
-    let Some(site) = Site::up(&[]) else { return };
-    let Some(program) = compiled(&site, "tests/files/waits.c") else { return };
+/// Lets a program on node1 read from node2 until that fails by what `end` does; prints and answers how
+/// many seconds that took since the time that `end` answers.
+fn end_of_a_read(env: &str, end: impl FnOnce(&Site) -> f64) -> Option<f64> {
+    let site = Site::up(&[])?;
+    let program = compiled(&site, "tests/files/waits.c")?;
     let program = program.to_str().unwrap();
     let words = ["exec", "-w", "node1", "--", "env", env, program, "node2", "/scratch/f"];
     let mut child = Guarded(site.command(&words).stdout(Stdio::piped()).spawn().unwrap());
@@ -119,6 +119,7 @@ fn end_of_a_read(env: &str, end: impl FnOnce(&Site) -> f64) {
     let last = lines.next().unwrap().unwrap();
     let failed: f64 = last.strip_prefix("failed 5 ").expect(&last).parse().unwrap();
     println!("it failed after {:.1} ms", (failed - began) * 1e3);
+    Some(failed - began)
 }
 
 fn now() -> f64 {
@@ -145,10 +146,12 @@ fn a_read_ends_when_its_node_is_killed() {
 /// Where nothing tells that it is dead, as with a machine that has lost its power.
 #[test]
 fn a_read_from_a_silent_node_ends_after_the_silence_limit() {
-    end_of_a_read("WIGLAF_SILENCE_LIMIT=3s", |site| {
+    let took_s = end_of_a_read("WIGLAF_SILENCE_LIMIT=3s", |site| {
         site.wiglaf(&["fault", "set", "node2", "--down"]).expect_success();
         now()
     });
+    // Not at once: it had been waited for.
+    assert!(took_s.is_none_or(|s| s > 1.0), "{took_s:?}");
 }
 
 #[test]

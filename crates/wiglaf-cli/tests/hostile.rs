@@ -105,7 +105,14 @@ fn besiege(link: &str, options: &[&str], reasons: &[&str]) {
     };
     attack();
     attack();
-    let (attacked, ..) = seen(&site);
+    // Frames may be on their way still, and counters are published now and then.
+    let mut attacked = seen(&site).0;
+    eventually("the attack is over", || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let drops = |of: &BTreeMap<String, u64>| (of["drop_truncated"], of["drop_magic"]);
+        let before = std::mem::replace(&mut attacked, seen(&site).0);
+        drops(&before) == drops(&attacked)
+    });
     send_corpora(&site, &recording);
     for reason in ["drop_truncated", "drop_magic"] {
         eventually("what fuzzers found arrives", || seen(&site).0[reason] > attacked[reason]);

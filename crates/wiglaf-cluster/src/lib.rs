@@ -11,6 +11,7 @@ pub mod error;
 pub mod fanout;
 pub mod fault;
 pub mod fortran;
+pub mod fusermount;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod hostlist;

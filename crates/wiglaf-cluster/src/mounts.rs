@@ -15,9 +15,9 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
-use rustix::mount::{UnmountFlags, unmount};
-use rustix::process::{Gid, Uid};
-use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
+use rustix::mount::UnmountFlags;
+
+use crate::fusermount;
 
 /// What the kernel's table calls them.
 pub const KIND: &str = "fuse.wiglaf";
@@ -37,36 +37,6 @@ pub struct Mounted {
     id: u64,
     /// Its number as a device, which no later mount has while this one is used.
     device: Vec<u8>,
-    owner: Owner,
-}
-
-/// Whom the kernel lets at a mount: processes of that user and group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Owner {
-    uid: u32,
-    gid: u32,
-}
-
-impl Owner {
-    /// From the options of the file system.
-    fn parse(options: &[u8]) -> Self {
-        let number = |name: &str| {
-            let mut fields = options.split(|b| *b == b',');
-            let value = fields.find_map(|field| field.strip_prefix(name.as_bytes()));
-            value.and_then(|value| std::str::from_utf8(value).ok()?.parse().ok()).unwrap_or(0)
-        };
-        Self { uid: number("user_id="), gid: number("group_id=") }
-    }
-
-    /// Lets root's thread be the owner's: of others the kernel asks nothing.
-    fn become_him(self) -> rustix::io::Result<()> {
-        if !rustix::process::geteuid().is_root() || self == (Self { uid: 0, gid: 0 }) {
-            return Ok(());
-        }
-        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
-        set_thread_res_gid(gid, gid, gid)?;
-        set_thread_res_uid(uid, uid, uid)
-    }
 }
 
 impl Mounted {
@@ -89,15 +59,16 @@ impl Mounted {
         Ok(Self::all()?.into_iter().find(|mounted| mounted.dir == dir))
     }
 
-    /// Whether its server has gone. One that is merely slow has not.
+    /// Whether its server has gone. One that is merely slow has not, and of other users' mounts the
+    /// kernel says no such thing: their owners take them away. To ask as the owner would give a user's
+    /// own file system a say in what root does.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         let (tell, told) = mpsc::channel();
-        let (dir, owner) = (self.dir.clone(), self.owner);
+        let dir = self.dir.clone();
         // Who asks may hang with it: then the thread does so alone.
         let asked = std::thread::Builder::new().spawn(move || {
-            let dead = owner.become_him().is_ok()
-                && matches!(rustix::fs::statfs(&dir), Err(Errno::NOTCONN | Errno::CONNABORTED));
+            let dead = matches!(rustix::fs::statfs(&dir), Err(Errno::NOTCONN | Errno::CONNABORTED));
             let _ = tell.send(dead);
         });
         asked.is_ok() && told.recv_timeout(ANSWER_LIMIT) == Ok(true)
@@ -106,9 +77,9 @@ impl Mounted {
     /// Takes it away at once; what is open in it fails from then on if it is dead.
     ///
     /// # Errors
-    /// Those of umount2(2).
+    /// Those of [`fusermount::unmount`].
     pub fn detach(&self) -> io::Result<()> {
-        Ok(unmount(&self.dir, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?)
+        fusermount::unmount(&self.dir, UnmountFlags::DETACH)
     }
 
     /// Whether it is in this process's mount namespace, wherever by now: a folder
@@ -194,7 +165,6 @@ struct Line<'a> {
     device: &'a [u8],
     dir: PathBuf,
     is_ours: bool,
-    owner: Owner,
 }
 
 fn lines(table: &[u8]) -> impl Iterator<Item = Line<'_>> {
@@ -202,20 +172,18 @@ fn lines(table: &[u8]) -> impl Iterator<Item = Line<'_>> {
         let mut fields = line.split(|b| *b == b' ');
         let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
         let (device, dir) = (fields.nth(1)?, unescape(fields.nth(1)?));
-        let mut fields = fields.skip_while(|field| *field != b"-");
-        let is_ours = fields.nth(1) == Some(KIND.as_bytes());
-        let owner = Owner::parse(fields.nth(1).unwrap_or_default());
-        Some(Line { id, device, dir, is_ours, owner })
+        let is_ours = fields.skip_while(|field| *field != b"-").nth(1) == Some(KIND.as_bytes());
+        Some(Line { id, device, dir, is_ours })
     })
 }
 
 pub(crate) fn parse(table: &[u8]) -> Vec<Mounted> {
     let mut found: Vec<Mounted> = Vec::new();
-    for Line { id, device, dir, is_ours, owner } in lines(table) {
+    for Line { id, device, dir, is_ours } in lines(table) {
         // The last of several mounts at one place is the one that is seen.
         found.retain(|earlier| earlier.dir != dir);
         if is_ours {
-            found.push(Mounted { dir, id, device: device.to_vec(), owner });
+            found.push(Mounted { dir, id, device: device.to_vec() });
         }
     }
     found
@@ -261,14 +229,13 @@ mod tests {
 41 22 0:52 / /mnt/c rw shared:2 master:3 - fuse.wiglaf node3:/scratch rw
 42 22 0:53 / /mnt/c rw - tmpfs tmpfs rw
 43 22 0:54 / /mnt/d rw - fuse.sshfs node3:/scratch rw
-44 22 0:55 / /mnt/a\\040b rw - fuse.wiglaf node3:/scratch rw,user_id=1001,group_id=100
+44 22 0:55 / /mnt/a\\040b rw - fuse.wiglaf node3:/scratch rw
 ";
 
     #[test]
     fn ours_are_found_in_the_table_and_hidden_ones_are_not() {
         let found = parse(SAMPLE);
-        let owner = Owner { uid: 1001, gid: 100 };
-        let expected = Mounted { dir: "/mnt/a b".into(), id: 44, device: b"0:55".to_vec(), owner };
+        let expected = Mounted { dir: "/mnt/a b".into(), id: 44, device: b"0:55".to_vec() };
         assert_eq!(found, [expected]);
     }
 

@@ -114,7 +114,7 @@ fn talk_to_any(
     loop {
         match talk(path, request, udp) {
             Err(AskError::Ended) => had_ended = true,
-            // It makes its socket anew: for a moment there is none.
+            // systemd takes the socket away with the service, for a moment.
             Err(AskError::None) if had_ended => {}
             outcome => return outcome,
         }

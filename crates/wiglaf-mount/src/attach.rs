@@ -2,23 +2,20 @@
 //! connection to /dev/fuse, which another process may serve. Who is not root has
 //! fusermount3 do both, as all FUSE file systems have.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use wiglaf_cluster::fusermount;
 use wiglaf_cluster::mounts::KIND;
-
-const DEVICE: &str = "/dev/fuse";
-/// Of Debian's package fuse3; setuid root.
-const HELPER: &str = "fusermount3";
 
 /// How a mount went away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +45,7 @@ pub fn connect(source: &str, dir: &Path) -> Result<OwnedFd, String> {
 
 /// As root can.
 fn directly(source: &str, dir: &Path) -> rustix::io::Result<OwnedFd> {
-    let fuse = File::options().read(true).write(true).open(DEVICE);
+    let fuse = File::options().read(true).write(true).open(fusermount::DEVICE);
     let fuse = fuse.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     // Without `default_permissions` it is the server that grants or denies, as
     // the one user who can get at the mount: asking for a file's mode before
@@ -72,44 +69,17 @@ fn by_helper(source: &str, dir: &Path) -> Result<OwnedFd, String> {
     let kind = KIND.strip_prefix("fuse.").unwrap_or(KIND);
     let name: String = source.chars().flat_map(escaped).collect();
     let options = format!("fsname={name},subtype={kind}");
-    let mut command = helper(&["-o".as_ref(), options.as_ref(), "--".as_ref(), dir.as_os_str()]);
+    let mut command =
+        fusermount::command(&["-o".as_ref(), options.as_ref(), "--".as_ref(), dir.as_os_str()]);
     // Its standard input is the one descriptor that a child is sure to have.
     command.env("_FUSE_COMMFD", "0").stdin(Stdio::from(OwnedFd::from(theirs)));
-    run(command)?;
-    received(&ours).map_err(|error| format!("{HELPER} gave no connection: {error}"))
+    fusermount::run(command)?;
+    received(&ours).map_err(|error| format!("{} gave no connection: {error}", fusermount::NAME))
 }
 
 /// In its list of options.
 fn escaped(c: char) -> impl Iterator<Item = char> {
     matches!(c, ',' | '\\').then_some('\\').into_iter().chain(Some(c))
-}
-
-fn helper(args: &[&OsStr]) -> Command {
-    let mut command = Command::new(HELPER);
-    command.args(args).env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::null());
-    command
-}
-
-/// Its complaint, if it fails, less its name.
-fn run(mut command: Command) -> Result<(), String> {
-    let output = command.output().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            format!("only root may, where {HELPER} is not installed (package fuse3)")
-        }
-        _ => format!("cannot start {HELPER}: {error}"),
-    })?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.trim().trim_start_matches(HELPER).trim_start_matches(':').trim();
-    Err(match said {
-        "" => format!("{HELPER} failed"),
-        said if said.contains(DEVICE) && said.ends_with("Permission denied") => {
-            format!("{said}; root lets others have it by `chmod 666 {DEVICE}`")
-        }
-        said => said.to_owned(),
-    })
 }
 
 fn received(socket: &UnixStream) -> io::Result<OwnedFd> {
@@ -129,9 +99,9 @@ fn received(socket: &UnixStream) -> io::Result<OwnedFd> {
 /// # Errors
 /// Those of umount2(2), EBUSY among them unless `lazily`.
 pub fn unmount(dir: &Path, lazily: bool) -> io::Result<Unmounted> {
-    match taken_away(dir, UnmountFlags::empty()) {
+    match fusermount::unmount(dir, UnmountFlags::empty()) {
         Err(error) if lazily && is_busy(&error) => {
-            taken_away(dir, UnmountFlags::DETACH)?;
+            fusermount::unmount(dir, UnmountFlags::DETACH)?;
             Ok(Unmounted::WhenUnused)
         }
         other => other.map(|()| Unmounted::Wholly),
@@ -140,21 +110,4 @@ pub fn unmount(dir: &Path, lazily: bool) -> io::Result<Unmounted> {
 
 fn is_busy(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::BUSY)
-}
-
-fn taken_away(dir: &Path, how: UnmountFlags) -> io::Result<()> {
-    // What serves it may hang or be gone: nothing in the mount itself is asked.
-    match rustix::mount::unmount(dir, how | UnmountFlags::NOFOLLOW) {
-        Err(Errno::PERM) => {
-            let mut args: Vec<OsString> = vec!["-u".into()];
-            args.extend((how == UnmountFlags::DETACH).then(|| "-z".into()));
-            args.extend(["--".into(), dir.into()]);
-            let args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
-            run(helper(&args)).map_err(|said| match said.ends_with("Device or resource busy") {
-                true => Errno::BUSY.into(),
-                false => io::Error::other(said),
-            })
-        }
-        other => Ok(other?),
-    }
 }
