@@ -17,8 +17,8 @@ Examples:
 
 It is never needed after a job of `wiglaf run`, however that ended. It is for
 what escaped from its job, and for programs of an mpirun of your own. Mounts of
-`wiglaf mount` go whose server has died: root's on the nodes and on this machine,
-and your own on this machine.
+`wiglaf mount` go whose server has died: root's on the nodes and here, and your
+own here.
 
 Left is a process that no `wiglaf run`, `wiglaf exec` or such waits for. What an
 mpirun of your own runs on other nodes than its own looks the same and is ended,

@@ -11,6 +11,8 @@ mod locks;
 mod names;
 #[path = "mount/nodes.rs"]
 mod nodes;
+#[path = "mount/oracle.rs"]
+mod oracle;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};

@@ -399,6 +399,10 @@ impl Mounted {
 
     pub(crate) fn sync_folder(&self, ino: INodeNo, data_only: bool) -> Result<()> {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+        // One that was removed here has nothing that could be on disk.
+        if self.inodes().path(ino.0).is_none() {
+            return Ok(());
+        }
         self.at(ino, |path| {
             let asked = Instant::now();
             let (folder, found) = self.node.open_known(path, flags, 0)?;

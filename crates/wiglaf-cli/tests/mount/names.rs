@@ -216,3 +216,32 @@ fn a_file_that_was_just_made_keeps_its_name() {
     });
     assert_eq!(failed, 0, "files that had lost their names");
 }
+
+#[test]
+fn limits_of_names_and_folders_have_their_errno() {
+    let Some(site) = site() else { return };
+    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
+    let errno = |outcome: std::io::Result<()>| outcome.unwrap_err().raw_os_error().unwrap();
+    let (long, longest) = (mount.path(&"n".repeat(256)), mount.path(&"n".repeat(255)));
+    fs::write(&longest, "x").unwrap();
+    let refused = [
+        fs::write(&long, "x"),
+        fs::create_dir(&long),
+        fs::rename(&longest, &long),
+        fs::hard_link(&longest, &long),
+        std::os::unix::fs::symlink("x", &long),
+        fs::metadata(&long).map(drop),
+    ];
+    for (number, outcome) in refused.into_iter().enumerate() {
+        assert_eq!(errno(outcome), libc::ENAMETOOLONG, "{number}");
+    }
+    fs::create_dir_all(mount.path("a/b")).unwrap();
+    assert_eq!(errno(fs::rename(mount.path("a"), mount.path("a/b/c"))), libc::EINVAL);
+    assert_eq!(errno(fs::remove_dir(mount.path("a"))), libc::ENOTEMPTY);
+    assert_eq!(errno(fs::rename(mount.path("a/b"), &longest)), libc::ENOTDIR);
+    assert_eq!(errno(fs::rename(&longest, mount.path("a/b"))), libc::EISDIR);
+    std::os::unix::fs::symlink("loop", mount.path("loop")).unwrap();
+    assert_eq!(errno(fs::read(mount.path("loop/x")).map(drop)), libc::ELOOP);
+    assert_eq!(errno(fs::write(longest.join("x"), "")), libc::ENOTDIR);
+    mount.umount();
+}

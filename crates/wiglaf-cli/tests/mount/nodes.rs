@@ -124,6 +124,10 @@ fn ordinary_users_mount_with_their_own_rights() {
         refused.matches("Permission denied").count() == 2 && refused.ends_with("hers\n"),
         "{refused}"
     );
+    // The scratch folder is everybody's, and sticky.
+    site.sh("node2", "echo x > /scratch/open; chmod 666 /scratch/open");
+    let sticky = site.as_ann("node1", "echo hers >> m/open && mv m/open m/o; rm -f m/open");
+    assert_eq!(sticky.matches("Operation not permitted").count(), 2, "{sticky}");
     let serves = "for p in $(pgrep -f '^[^ ]*wiglaf serve-files'); do stat -c %u /proc/$p; done";
     assert_eq!(site.sh("node2", serves).trim(), ANN.to_string());
     // Also root has nothing of what is mounted, and a folder of root's is not for her.
