@@ -56,7 +56,20 @@ fn assert_carries(
 /// none gets these.
 fn nobody() -> (SocketAddrV4, SocketAddrV4) {
     let gone = open(Ipv4Addr::new(127, 0, 0, 99));
-    (gone.local(), bulk_address(&gone))
+    let addresses = (gone.local(), bulk_address(&gone));
+    drop(gone);
+    // A process that another test starts has a copy of its sockets until it runs its program.
+    while !(refuses(addresses.0) && refuses(addresses.1)) {}
+    addresses
+}
+
+fn refuses(to: SocketAddrV4) -> bool {
+    let probe = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    probe.connect(to).expect("a way there");
+    probe.set_read_timeout(Some(Duration::from_millis(100))).expect("a socket's option");
+    let _ = probe.send(b"?");
+    let refused = std::io::ErrorKind::ConnectionRefused;
+    probe.recv(&mut [0]).is_err_and(|error| error.kind() == refused)
 }
 
 /// Waits until `at` is found to be unreachable. The kernel need not have reported it, and has not
