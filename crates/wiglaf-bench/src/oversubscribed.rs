@@ -107,23 +107,21 @@ pub fn measure(
     }
     outcome.absent = turns.missing;
     let mut transports: Vec<Transport> = plan.contestants.iter().map(|c| c.transport).collect();
-    let mut best = None;
-    for (number, &(ranks, launcher)) in jobs.iter().enumerate() {
+    let mut espresso = |(ranks, launcher), rounds, company, transports: &[Transport]| {
+        let case = Espresso { launcher, ranks, rounds, company };
+        case.run(plan, transports, &mut outcome, progress)
+    };
+    let best = espresso(jobs[0], plan.rounds, COMPANY[0], &transports);
+    for job in &jobs[1..] {
         // With more ranks a round takes more than a minute: where there is time for one.
-        let rounds = if number == 0 { plan.rounds } else { plan.application_rounds / 2 };
-        let rounds = if plan.application_rounds == 0 { 0 } else { rounds };
-        let case = Espresso { launcher, ranks, rounds, company: COMPANY[0] };
-        let found = case.run(plan, &transports, &mut outcome, progress);
-        best = if number == 0 { found } else { best };
+        espresso(*job, plan.application_rounds / 2, COMPANY[0], &transports);
     }
     // Beside strangers each run takes a minute: we meet whoever was the best without them.
     if let Some(best) = best {
         transports.retain(|&one| one == best || !one.is_tcp_rival());
     }
     let _guard = strangers()?;
-    let (ranks, rounds) = (jobs[0].0, plan.application_rounds);
-    let case = Espresso { launcher: first, ranks, rounds, company: COMPANY[1] };
-    case.run(plan, &transports, &mut outcome, progress);
+    espresso(jobs[0], plan.application_rounds, COMPANY[1], &transports);
     Ok(outcome)
 }
 
@@ -169,7 +167,7 @@ impl Espresso<'_> {
         progress: Progress<'_>,
     ) -> Option<Transport> {
         let name = format!("Quantum ESPRESSO, {} ranks, {}", self.ranks, self.company);
-        if self.rounds == 0 || self.launcher.is_interrupted() {
+        if plan.application_rounds == 0 || self.rounds == 0 || self.launcher.is_interrupted() {
             return None;
         }
         let of_application = applications::Plan {

@@ -136,7 +136,7 @@ fn prepared(dir: &Path) -> Result<PathBuf> {
                 "something is mounted on {shown} already; take it away with `wiglaf umount {shown}`"
             )));
         }
-        unmount(&mounted.dir, true).map_err(failed)?;
+        mounted.detach().map_err(failed)?;
     }
     if !dir.is_dir() {
         return Err(Error::new(format!("{shown} is not a folder; make it with mkdir")));

@@ -51,9 +51,7 @@ impl Site {
 
     /// How many of the frames that node1 sent met `what`.
     fn count(&self, what: &str) -> u64 {
-        let said = self.wiglaf(&["fault", "show", "node1", "--json"]).expect_success();
-        let report: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
-        report[0]["from"]["counts"][what].as_u64().unwrap()
+        self.faults("node1", "from", what)
     }
 
     /// How many of ten pings from node1 to node2 are answered, and how often.

@@ -69,13 +69,6 @@ impl Site {
         let args = ["run", "--user", user, "--link", link, "-n", "2", "--", "./who", "stay"];
         self.command(&args).stdout(Stdio::null()).spawn().unwrap()
     }
-
-    /// A shell script on node1 as that user, whether or not it succeeds.
-    fn sh_as(&self, user: &str, script: &str) -> String {
-        fs::write(self.work().join("script"), script).unwrap();
-        let become_them = format!("setpriv --reuid {user} --regid {user} --clear-groups");
-        self.sh("node1", &format!("{become_them} sh ./script 2>&1 || true"))
-    }
 }
 
 #[test]
@@ -108,7 +101,7 @@ fn a_refused_user_is_told_and_falls_back_until_the_scheduler_allocates() {
         site.sh("node1", "cat /run/wiglaf-helper/log")
             .contains("user 61002 refused (not admitted)")
     );
-    let doctor = site.sh_as(BOB, "wiglaf doctor");
+    let doctor = site.sh_as("node1", BOB, "wiglaf doctor");
     assert!(doctor.contains("user 61002 is not admitted"), "{doctor}");
 
     // What a scheduler's prolog and epilog do.
@@ -138,17 +131,17 @@ fn one_user_has_nothing_of_anothers_job() {
     let secret = format!("wc -c < {file}");
     let shm = "cat /dev/shm/wiglaf-* > /dev/null && echo read";
     let stats = "wiglaf stats --json | grep -c '\"epoch\"'";
-    assert_eq!(site.sh_as(ANN, &key).trim(), "1");
-    assert_eq!(site.sh_as(ANN, &secret).trim(), "32", "{file}");
-    assert_eq!(site.sh_as(ANN, shm).trim(), "read");
-    assert_ne!(site.sh_as(ANN, stats).trim(), "0");
+    assert_eq!(site.sh_as("node1", ANN, &key).trim(), "1");
+    assert_eq!(site.sh_as("node1", ANN, &secret).trim(), "32", "{file}");
+    assert_eq!(site.sh_as("node1", ANN, shm).trim(), "read");
+    assert_ne!(site.sh_as("node1", ANN, stats).trim(), "0");
 
-    assert!(site.sh_as(BOB, &key).contains("Permission denied"));
-    assert!(site.sh_as(BOB, &secret).contains("Permission denied"));
-    let theirs = site.sh_as(BOB, shm);
+    assert!(site.sh_as("node1", BOB, &key).contains("Permission denied"));
+    assert!(site.sh_as("node1", BOB, &secret).contains("Permission denied"));
+    let theirs = site.sh_as("node1", BOB, shm);
     assert!(theirs.contains("Permission denied") && !theirs.contains("read\n"), "{theirs}");
-    assert_eq!(site.sh_as(BOB, stats).trim(), "0");
-    let memory = site.sh_as(BOB, &format!("head -c 1 /proc/{pid}/mem"));
+    assert_eq!(site.sh_as("node1", BOB, stats).trim(), "0");
+    let memory = site.sh_as("node1", BOB, &format!("head -c 1 /proc/{pid}/mem"));
     assert!(memory.contains("Permission denied"), "{memory}");
 
     // Its port is taken, even to who is willing to share it.
@@ -163,9 +156,9 @@ fn one_user_has_nothing_of_anothers_job() {
          s.bind(('10.77.0.1', {}))\" | tail -1",
         port.trim()
     );
-    assert!(site.sh_as(BOB, &bind).contains("Address already in use"), "port {port}");
+    assert!(site.sh_as("node1", BOB, &bind).contains("Address already in use"), "port {port}");
     let raw = "python3 -c \"import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\"";
-    assert!(site.sh_as(BOB, raw).contains("Operation not permitted"));
+    assert!(site.sh_as("node1", BOB, raw).contains("Operation not permitted"));
 
     fs::write(site.work().join("go"), "").unwrap();
     assert!(job.wait().unwrap().success());

@@ -190,6 +190,7 @@ fn subordinates(line: &str) -> Option<RangeInclusive<u32>> {
 ///
 /// # Panics
 /// When root becomes subordinate to somebody.
+#[doc(hidden)]
 pub fn fuzz_subordinates(bytes: &[u8]) {
     let range = std::str::from_utf8(bytes).ok().and_then(subordinates);
     assert!(range.is_none_or(|range| !range.is_empty() && !range.contains(&0)));

@@ -13,6 +13,7 @@ mod books;
 mod content;
 mod endpoint;
 mod exposed;
+#[doc(hidden)]
 pub mod fuzzing;
 mod lending;
 mod lists;

@@ -21,8 +21,7 @@ pub fn of_corpus(file: &[u8], recorded: &[Recorded], mtu: usize) -> Vec<Vec<u8>>
         made.push(model.with(cut(payload_max)));
         let datagram = model.datagram();
         let body = cut(payload_max.saturating_sub(HEADER_LEN + PATCH_LEN)).to_vec();
-        let wanted = u32::from_le_bytes([datagram[4], datagram[5], datagram[6], datagram[7]]);
-        let forged = [&datagram[..HEADER_LEN], &with_checksum(body, wanted)].concat();
+        let forged = [&datagram[..HEADER_LEN], &with_checksum(body, model.checksum())].concat();
         made.push(model.with(&forged));
     }
     made

@@ -141,7 +141,7 @@ fn harmful_bodies() -> Vec<Vec<u8>> {
 fn forgeries(model: &Recorded) -> Vec<Vec<u8>> {
     let datagram = model.datagram();
     let (head, _) = datagram.split_at(HEADER_LEN);
-    let wanted = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+    let wanted = model.checksum();
     let forge = |body: Vec<u8>| {
         let mut forged = head.to_vec();
         forged.extend_from_slice(&with_checksum(body, wanted));

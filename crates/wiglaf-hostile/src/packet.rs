@@ -1,14 +1,11 @@
 //! Ethernet, IPv4 and UDP around a datagram, right or deliberately wrong.
 
-use wiglaf_wire::{HEADER_LEN, MAGIC};
+use wiglaf_wire::{HEADER_LEN, KIND_ENCRYPTED, MAGIC};
 
 pub(crate) const ETHERNET_LEN: usize = 14;
 pub(crate) const IP_LEN: usize = 20;
 /// Ethernet, IPv4 without options, UDP.
 pub(crate) const HEADERS_LEN: usize = ETHERNET_LEN + IP_LEN + 8;
-
-/// From here on kinds are of encrypted datagrams, whose bodies say nothing.
-const KIND_ENCRYPTED: u8 = 0x80;
 
 /// A frame that carried a datagram of Wiglaf.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +30,12 @@ impl Recorded {
         &self.0[HEADERS_LEN..]
     }
 
+    /// The CRC-32C of its body, as its header has it.
+    pub(crate) fn checksum(&self) -> u32 {
+        let datagram = self.datagram();
+        u32::from_le_bytes([datagram[4], datagram[5], datagram[6], datagram[7]])
+    }
+
     /// The same way with another datagram, which arrives whatever is in it: all lengths and sums
     /// of the headers in front are right.
     pub(crate) fn with(&self, datagram: &[u8]) -> Vec<u8> {
@@ -48,7 +51,9 @@ impl Recorded {
         ends.copy_from_slice(&self.0[ETHERNET_LEN + 12..ETHERNET_LEN + IP_LEN]);
         let datagram = self.datagram();
         let kind = datagram[2];
-        let first = datagram.get(HEADER_LEN).copied().filter(|_| kind < KIND_ENCRYPTED);
+        // The body of an encrypted one says nothing.
+        let is_plain = kind & KIND_ENCRYPTED == 0;
+        let first = datagram.get(HEADER_LEN).copied().filter(|_| is_plain);
         (ends, kind, first.unwrap_or(0))
     }
 }

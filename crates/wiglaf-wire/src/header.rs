@@ -14,7 +14,7 @@ pub const HEADER_LEN: usize = 48;
 const HEADER_WORDS: usize = HEADER_LEN / 8;
 
 /// Beside the kind of a datagram that is encrypted.
-pub(crate) const KIND_ENCRYPTED: u8 = 0x80;
+pub const KIND_ENCRYPTED: u8 = 0x80;
 
 /// The delay of an acknowledgement that may have been told before, when it was lost on its way.
 pub const DELAY_UNKNOWN: u16 = u16::MAX;

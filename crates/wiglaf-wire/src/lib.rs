@@ -19,8 +19,8 @@ mod train;
 
 pub use epoch::Epoch;
 pub use header::{
-    DELAY_LONG, DELAY_OVERRUN, DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN, Header, Kind, MAGIC,
-    NUMBER_BITS, VERSION, open, read_quoted, seal, seal_summed,
+    DELAY_LONG, DELAY_OVERRUN, DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN, Header, KIND_ENCRYPTED,
+    Kind, MAGIC, NUMBER_BITS, VERSION, open, read_quoted, seal, seal_summed,
 };
 pub use key::JobKey;
 pub use record::{

@@ -107,6 +107,20 @@ impl Site {
         self.wiglaf(&["exec", "-w", node, "--", "sh", "-c", script]).expect_success().stdout
     }
 
+    /// The output of a shell script on one node as that user, whether or not it succeeds.
+    pub(crate) fn sh_as(&self, node: &str, user: &str, script: &str) -> String {
+        fs::write(self.work().join("script"), script).unwrap();
+        let become_them = format!("setpriv --reuid {user} --regid {user} --clear-groups");
+        self.sh(node, &format!("{become_them} sh ./script 2>&1 || true"))
+    }
+
+    /// How many of the frames `from` that node, or `to` it, met a fault.
+    pub(crate) fn faults(&self, node: &str, way: &str, what: &str) -> u64 {
+        let said = self.wiglaf(&["fault", "show", node, "--json"]).expect_success();
+        let report: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+        report[0][way]["counts"][what].as_u64().unwrap()
+    }
+
     /// Processes on any node, their inits not counted.
     pub(crate) fn strays(&self) -> usize {
         let said = self.wiglaf(&["status", "--json"]).expect_success();

@@ -7,7 +7,7 @@ use crate::common::eventually;
 
 /// Where node1 has it.
 const AT: &str = "/tmp/m";
-const ANN: u32 = 61001;
+const ANN: &str = "61001";
 
 impl Place {
     fn mounts_on_node1(&self) {
@@ -15,18 +15,9 @@ impl Place {
         assert!(self.sh("node1", &mount).contains("is mounted on"));
     }
 
-    fn faults_of(&self, node: &str, what: &str) -> u64 {
-        let said = self.wiglaf(&["fault", "show", node, "--json"]).expect_success();
-        let report: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
-        report[0]["from"]["counts"][what].as_u64().unwrap()
-    }
-
     /// A script on that node as Ann, whom both nodes know, whether or not it succeeds.
     fn as_ann(&self, node: &str, script: &str) -> String {
-        std::fs::write(self.work().join("anns"), format!("cd /tmp/ann && {{ {script}\n}}"))
-            .unwrap();
-        let become_her = format!("setpriv --reuid {ANN} --regid {ANN} --clear-groups");
-        self.sh(node, &format!("{become_her} sh ./anns 2>&1 || true"))
+        self.sh_as(node, ANN, &format!("cd /tmp/ann && {{ {script}\n}}"))
     }
 }
 
@@ -67,7 +58,7 @@ fn programs_work_across_a_wire_that_loses_frames() {
     } else {
         println!("skipped: its part with git, which is not installed");
     }
-    assert!(site.faults_of("node1", "dropped") > 0 && site.faults_of("node2", "dropped") > 0);
+    assert!(["node1", "node2"].iter().all(|node| site.faults(node, "from", "dropped") > 0));
     site.sh("node1", &format!("wiglaf umount {AT}"));
 }
 
@@ -129,7 +120,7 @@ fn ordinary_users_mount_with_their_own_rights() {
     let sticky = site.as_ann("node1", "echo hers >> m/open && mv m/open m/o; rm -f m/open");
     assert_eq!(sticky.matches("Operation not permitted").count(), 2, "{sticky}");
     let serves = "for p in $(pgrep -f '^[^ ]*wiglaf serve-files'); do stat -c %u /proc/$p; done";
-    assert_eq!(site.sh("node2", serves).trim(), ANN.to_string());
+    assert_eq!(site.sh("node2", serves).trim(), ANN);
     // Also root has nothing of what is mounted, and a folder of root's is not for her.
     assert!(site.sh("node1", "ls /tmp/ann/m 2>&1 || true").contains("Permission denied"));
     let elsewhere = site.as_ann("node1", "wiglaf mount --background node2:/scratch /srv");
