@@ -1,14 +1,18 @@
 /* Any number of ranks exchange messages of all sizes in all patterns, write to
  * each other's memory, and check every byte, for so many seconds.
  *
- *   soak SECONDS SEED
+ *   soak SECONDS SEED [FOLDER]
  *
- * prints one line of JSON: rounds, messages and bytes that rank 0 received. */
+ * prints one line of JSON: rounds, messages and bytes that rank 0 received. Each
+ * rank keeps the bytes that it has from malloc in FOLDER/RANK, once a second. */
+#include <fcntl.h>
+#include <malloc.h>
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LONGEST = 1 << 20, WINDOW = 8192, BURST = 16 };
 static unsigned char in[LONGEST], out[LONGEST];
@@ -76,6 +80,25 @@ static void put(uint64_t key, MPI_Win win) {
     check(window, len, mixed(key + from), "a window");
 }
 
+/* Written over in one call, so that no reader sees a part of it. */
+static void tell_heap(const char *folder) {
+    static int file = -1;
+    static double last;
+    char text[24], path[4096];
+    if (file < 0) {
+        snprintf(path, sizeof path, "%s/%d", folder, rank);
+        file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    }
+    if (MPI_Wtime() - last < 1) return;
+    last = MPI_Wtime();
+    struct mallinfo2 heap = mallinfo2();
+    int len = snprintf(text, sizeof text, "%20zu\n", heap.uordblks + heap.hblkhd);
+    if (pwrite(file, text, len, 0) != len) {
+        perror(folder);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
 int main(int argc, char **argv) {
     static const int lens[] = {0, 1, 8, 100, 1400, 4096, 20000, 65536, 262144, LONGEST};
     double seconds = argc > 1 ? atof(argv[1]) : 1;
@@ -99,6 +122,7 @@ int main(int argc, char **argv) {
         if (rounds % 16 == 0) {
             go = MPI_Wtime() - began < seconds;
             MPI_Bcast(&go, 1, MPI_INT, 0, MPI_COMM_WORLD);
+            if (argc > 3) tell_heap(argv[3]);
         }
     }
     MPI_Win_free(&win);

@@ -22,6 +22,9 @@ pub struct Sample {
     pub at_s: f64,
     /// Memory of the job that runs all the time (RSS), in KiB.
     pub job_rss_kib: u64,
+    /// What its ranks hold from malloc, in KiB: what is lost shows here before whole pages do in RSS.
+    #[serde(default)]
+    pub job_heap_kib: u64,
     /// Open descriptors of that job.
     pub job_fds: u64,
     /// Memory of what keeps the nodes (RSS), in KiB.
@@ -48,6 +51,11 @@ struct Series {
 /// The kernel may put a huge page of 2 MiB in place of small ones at any time, for either of the two
 /// ranks or nodes. The allocator's own steps are smaller.
 const RSS_RISE_MAX: f64 = 4096.0;
+/// Transports keep the buffers of what they sent for the next time, at most 512 of 1.4 KiB for each
+/// rank (`POOL_MAX` there), and it takes long until as many were ever in use at once.
+const POOL_SLOPE_MAX: f64 = 256.0;
+/// What ranks hold for messages on their way.
+const HEAP_RISE_MAX: f64 = 1024.0;
 /// One for either, as of a connection or a read that goes on in just these samples.
 const COUNT_RISE_MAX: f64 = 2.0;
 /// As much as two ranks' files are.
@@ -63,8 +71,9 @@ const fn series(
     Series { name, unit, value, slope_max, rise_max }
 }
 
-const SERIES: [Series; 6] = [
+const SERIES: [Series; 7] = [
     series("memory of the job", "KiB", |s| s.job_rss_kib, 256.0, RSS_RISE_MAX),
+    series("heap of the job", "KiB", |s| s.job_heap_kib, POOL_SLOPE_MAX, HEAP_RISE_MAX),
     series("descriptors of the job", "", |s| s.job_fds, 0.5, COUNT_RISE_MAX),
     series("memory of the nodes", "KiB", |s| s.nodes_rss_kib, 256.0, RSS_RISE_MAX),
     series("descriptors of the nodes", "", |s| s.nodes_fds, 0.5, COUNT_RISE_MAX),
@@ -245,23 +254,23 @@ mod tests {
         trends(&samples).iter().map(|trend| trend.verdict).collect()
     }
 
-    const STEADY: [Verdict; 6] = [Verdict::Steady; 6];
+    const STEADY: [Verdict; 7] = [Verdict::Steady; 7];
 
     #[test]
     fn a_jump_is_growth() {
         let jump = |i: usize, size: u64| if i >= 1350 { size } else { 0 };
         let found = verdicts(|i, sample| sample.job_fds += jump(i, 1000));
-        assert_eq!((found[0], found[1]), (Verdict::Steady, Verdict::Grows));
+        assert_eq!((found[0], found[2]), (Verdict::Steady, Verdict::Grows));
         let found = verdicts(|i, sample| sample.job_fds += jump(i, 3));
-        assert_eq!(found[1], Verdict::Grows);
+        assert_eq!(found[2], Verdict::Grows);
         let found = verdicts(|i, sample| sample.job_rss_kib += jump(i, 1 << 20));
-        assert_eq!((found[0], found[1]), (Verdict::Grows, Verdict::Steady));
+        assert_eq!((found[0], found[2]), (Verdict::Grows, Verdict::Steady));
         let found = verdicts(|i, sample| sample.shm_files += jump(i, 40));
-        assert_eq!(found[5], Verdict::Grows);
+        assert_eq!(found[6], Verdict::Grows);
         // Shortly after the beginning of what is judged, and shortly before the end.
         for at in [1000, 1700] {
             let found = verdicts(|i, sample| sample.nodes_fds += u64::from(i >= at) * 9);
-            assert_eq!(found[3], Verdict::Grows, "{at}");
+            assert_eq!(found[4], Verdict::Grows, "{at}");
         }
     }
 
@@ -272,7 +281,7 @@ mod tests {
         });
         assert_eq!(found[0], Verdict::Grows);
         let found = verdicts(|i, sample| sample.nodes_fds += i.saturating_sub(1620) as u64 / 10);
-        assert_eq!(found[3], Verdict::Grows);
+        assert_eq!(found[4], Verdict::Grows);
     }
 
     #[test]
@@ -294,7 +303,7 @@ mod tests {
         assert_eq!(verdicts(|i, sample| sample.nodes_fds += u64::from(i == 1799) * 99), STEADY);
         let mut few = samples(20, |_| 50_000);
         few[19].job_fds += 99;
-        assert_eq!(trends(&few)[1].verdict, Verdict::Steady);
+        assert_eq!(trends(&few)[2].verdict, Verdict::Steady);
         // What goes down is no growth, and neither is what came and went.
         assert_eq!(verdicts(|i, sample| sample.shm_files = 1800 - i as u64), STEADY);
         let found =

@@ -124,12 +124,12 @@ mod tests {
             })
             .collect();
         let table = soak_table(&samples, &trends(&samples));
-        assert_eq!(table.lines().count(), 7);
+        assert_eq!(table.lines().count(), 8);
         assert!(table.lines().nth(1).unwrap().contains("1500 to 1990"), "{table}");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("soak.svg");
         draw_soak(&samples, &path).unwrap();
         let svg = std::fs::read_to_string(path).unwrap();
-        assert!(svg.matches("<polyline").count() >= 6 && svg.contains("files in /dev/shm"));
+        assert!(svg.matches("<polyline").count() >= 7 && svg.contains("files in /dev/shm"));
     }
 }

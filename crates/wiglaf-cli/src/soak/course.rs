@@ -89,6 +89,8 @@ struct Course<'a> {
     cluster: &'a Cluster,
     program: std::path::PathBuf,
     work: &'a Path,
+    /// Where the long job's ranks say what they hold from malloc.
+    heaps: std::path::PathBuf,
     dice: Dice,
     report: Report,
 }
@@ -110,8 +112,12 @@ pub(super) fn run(args: &Args, cluster: &Cluster, work: &Path, seed: u64) -> Res
         trends: Vec::new(),
         samples: Vec::new(),
     };
-    let mut course = Course { cluster, program, work, dice: Dice(seed), report };
+    let heaps = work.join(format!("soak-heaps-{}", std::process::id()));
+    std::fs::create_dir_all(&heaps).cannot(|| format!("make the folder {}", heaps.display()))?;
+    let mut course = Course { cluster, program, work, heaps, dice: Dice(seed), report };
     let ran = course.run(args);
+    // Numbers of a job that has ended: nobody misses what could not be removed.
+    let _ = std::fs::remove_dir_all(&course.heaps);
     if !args.no_faults {
         course.set_faults("none")?;
     }
@@ -123,9 +129,10 @@ pub(super) fn run(args: &Args, cluster: &Cluster, work: &Path, seed: u64) -> Res
 
 impl Course<'_> {
     fn run(&mut self, args: &Args) -> Result<()> {
-        let mut watch = Watch::new(&self.cluster.record);
+        let heaps = self.heaps.clone();
+        let mut watch = Watch::new(&self.cluster.record, heaps.clone());
         let began = Instant::now();
-        let mut long = Ended(self.start(&args.link, 2, args.time.as_secs_f64())?);
+        let mut long = Ended(self.start(&args.link, 2, args.time.as_secs_f64(), Some(&heaps))?);
         while watch.find_job(&self.program) < 2 {
             if let Some(status) = long.0.try_wait().cannot(|| "await the long job".to_owned())? {
                 return Err(Error::new(format!("the long job could not begin: {status}")));
@@ -177,7 +184,7 @@ impl Course<'_> {
         let ranks = 2 + self.dice.throw(3) as usize;
         let seconds = SHORT_S[self.dice.throw(SHORT_S.len() as u64) as usize];
         let is_killed = self.dice.throw(KILL_EVERY) == 0;
-        let mut job = Ended(self.start(link, ranks, seconds)?);
+        let mut job = Ended(self.start(link, ranks, seconds, None)?);
         if is_killed {
             std::thread::sleep(Duration::from_secs_f64(seconds));
             job.0.kill().cannot(|| "kill a job".to_owned())?;
@@ -192,11 +199,18 @@ impl Course<'_> {
         Ok(())
     }
 
-    fn start(&mut self, link: &str, ranks: usize, seconds: f64) -> Result<Child> {
+    /// Its ranks tell of their heaps in a folder, if there is one.
+    fn start(
+        &mut self,
+        link: &str,
+        ranks: usize,
+        seconds: f64,
+        heaps: Option<&Path>,
+    ) -> Result<Child> {
         let mut command = Command::new(this_exe()?);
         command.arg("--state").arg(self.cluster.state.path()).args(["run", "--link", link]);
         command.args(["-n", &ranks.to_string(), "--"]).arg(&self.program);
-        command.args([seconds.to_string(), self.dice.throw(u64::MAX).to_string()]);
+        command.args([seconds.to_string(), self.dice.throw(u64::MAX).to_string()]).args(heaps);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.current_dir(self.work).spawn().cannot(|| "start a job".to_owned())
     }

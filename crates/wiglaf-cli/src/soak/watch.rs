@@ -18,13 +18,16 @@ pub(super) struct Watch {
     keepers: BTreeSet<i32>,
     /// The job that runs all the time.
     job: BTreeSet<i32>,
+    /// Where its ranks say what they hold from malloc, a file for each.
+    heaps: PathBuf,
 }
 
 impl Watch {
-    pub(super) fn new(record: &Record) -> Self {
+    pub(super) fn new(record: &Record, heaps: PathBuf) -> Self {
         let inits: Vec<i32> = record.nodes.iter().map(|process| process.pid).collect();
         let namespaces = inits.iter().filter_map(|pid| namespace(*pid)).collect();
-        let mut watch = Self { inits, namespaces, keepers: BTreeSet::new(), job: BTreeSet::new() };
+        let (keepers, job) = Default::default();
+        let mut watch = Self { inits, namespaces, keepers, job, heaps };
         watch.keepers = watch.processes();
         watch
     }
@@ -71,6 +74,7 @@ impl Watch {
         let mut sample = Sample {
             at_s,
             job_rss_kib: sum(&self.job, rss_kib),
+            job_heap_kib: numbers(&self.heaps) / 1024,
             job_fds: sum(&self.job, descriptors),
             nodes_rss_kib: sum(&self.keepers, rss_kib),
             nodes_fds: sum(&self.keepers, descriptors),
@@ -96,6 +100,12 @@ fn rss_kib(pid: i32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// The sum of the numbers that the files of a folder hold.
+fn numbers(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    files.filter_map(|file| fs::read_to_string(file.path()).ok()?.trim().parse::<u64>().ok()).sum()
 }
 
 fn descriptors(pid: i32) -> u64 {
