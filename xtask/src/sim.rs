@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use wiglaf_sim::{Faults, Load, Scenario, Star, Stats};
+use wiglaf_sim::{Faults, Load, Report, Scenario, Star, Stats};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -29,6 +29,9 @@ pub(crate) struct Arguments {
     /// Instead: so many messages at 30 % loss, 5 % duplication, 10 % reordering and 1 % corruption.
     #[arg(long, conflicts_with_all = ["time", "endpoints", "messages", "without"], value_name = "N")]
     trial: Option<u64>,
+    /// One run of such a trial in place of what follows from the seed.
+    #[arg(long, conflicts_with = "trial")]
+    trial_run: bool,
     /// Instead: what a message costs an endpoint with so many peers, and with 2.
     #[arg(long, conflicts_with_all = ["seed", "time", "trial"], value_name = "N")]
     peers: Option<usize>,
@@ -61,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     let mut messages = 0;
     loop {
         let scenario = arguments.scenario(seed)?;
-        messages += scenario.run().map_err(|why| shrunk(scenario, why))?.messages;
+        messages += arguments.ran(scenario)?.messages;
         seed += 1;
         if arguments.time.is_none_or(|limit| began.elapsed() >= limit) {
             break;
@@ -76,7 +79,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
 
 impl Arguments {
     fn scenario(&self, seed: u64) -> Result<Scenario, String> {
-        let mut scenario = Scenario::from_seed(seed);
+        let mut scenario = match self.trial_run || self.trial.is_some() {
+            true => of_trial(seed),
+            false => Scenario::from_seed(seed),
+        };
         for part in &self.without {
             scenario = scenario.without(part)?;
         }
@@ -86,22 +92,26 @@ impl Arguments {
         load.len_max = self.len_max.unwrap_or(load.len_max);
         Ok(scenario)
     }
+
+    /// Runs it; a failure is shrunk, and says how to replay it.
+    fn ran(&self, scenario: Scenario) -> Result<Report, String> {
+        let kind = if self.trial_run || self.trial.is_some() { " --trial-run" } else { "" };
+        scenario.run().map_err(|why| shrunk(scenario, why, kind))
+    }
 }
 
 /// How long a failure is made smaller.
 const SHRINK_FOR: Duration = Duration::from_secs(60);
 
-fn shrunk(scenario: Scenario, why: String) -> String {
+fn shrunk(scenario: Scenario, why: String, kind: &str) -> String {
     let began = Instant::now();
-    eprintln!("{why}\nreplay with: cargo xtask sim {}\nnow shrinking it", scenario.seed);
+    eprintln!("{why}\nreplay with: cargo xtask sim {}{kind}\nnow shrinking it", scenario.seed);
     let (options, why) = scenario.shrink(why, || began.elapsed() < SHRINK_FOR);
-    format!("{why}; replay the smallest with: cargo xtask sim {options}")
+    format!("{why}; replay the smallest with: cargo xtask sim {options}{kind}")
 }
 
-/// Runs of 16 endpoints under heavy faults until so many messages have arrived.
-fn trial(arguments: &Arguments, messages: u64) -> Result<(), String> {
-    const ENDPOINTS: usize = 16;
-    const PER_PAIR: u64 = 1000;
+/// 16 endpoints under heavy faults.
+fn of_trial(seed: u64) -> Scenario {
     let faults = Faults {
         drop: 0.3,
         duplicate: 0.05,
@@ -110,10 +120,14 @@ fn trial(arguments: &Arguments, messages: u64) -> Result<(), String> {
         jitter: Duration::from_millis(1),
         ..Faults::NONE
     };
-    let load = Load { messages_per_pair: PER_PAIR, len_max: arguments.len_max.unwrap_or(8192) };
+    Scenario::plain(seed, 16, faults, Load { messages_per_pair: 1000, len_max: 8192 })
+}
+
+/// Runs until so many messages have arrived.
+fn trial(arguments: &Arguments, messages: u64) -> Result<(), String> {
     let (mut seed, mut arrived, mut stats) = (arguments.seed, 0, Stats::default());
     while arrived < messages {
-        let report = Scenario::plain(seed, ENDPOINTS, faults, load).run()?;
+        let report = arguments.ran(arguments.scenario(seed)?)?;
         arrived += report.messages;
         stats = stats.plus(&report.stats);
         seed += 1;
@@ -158,4 +172,39 @@ fn scale(peers: usize) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn line(text: &str) -> Arguments {
+        Line::try_parse_from(text.split_whitespace()).unwrap().arguments
+    }
+
+    /// What is printed of a failed run of a trial names a run that fails as well.
+    #[test]
+    fn a_failed_trial_is_shrunk_to_a_run_that_can_be_had_again() {
+        let mut scenario = line("sim --trial 1000").scenario(4).unwrap();
+        assert_eq!((scenario.endpoints, scenario.faults.drop), (16, 0.3));
+        // No network carries messages when it loses all: that fails with any load.
+        (scenario.endpoints, scenario.load.messages_per_pair, scenario.faults.drop) = (3, 2, 1.0);
+        let why = line("sim --trial 1000").ran(scenario).err().unwrap();
+        let (_, options) = why.split_once("cargo xtask ").unwrap();
+        assert!(options.starts_with("sim 4 --endpoints 2 --messages 1 "), "{why}");
+        let again = line(options);
+        assert!(again.trial_run, "{why}");
+        let smaller = again.scenario(again.seed).unwrap();
+        assert_eq!((smaller.endpoints, smaller.faults.corrupt, smaller.faults.drop), (2, 0.0, 0.3));
+        let whole = line("sim 4 --trial-run").scenario(4).unwrap();
+        assert_eq!(whole, line("sim --trial 1000").scenario(4).unwrap());
+    }
 }
