@@ -50,6 +50,7 @@ BUILT ?= target/release
 ARTIFACTS = wiglaf wiglaf-helper libwiglaf_fabric.so libwiglaf_logical.so libwiglaf.so libwiglaf_files.so
 ROOT = $(DESTDIR)$(PREFIX)
 UNIT = $(ROOT)/lib/systemd/system/wiglaf-helper.service
+SOCKET = $(ROOT)/lib/systemd/system/wiglaf-helper.socket
 BASH = $(ROOT)/share/bash-completion/completions/wiglaf
 ZSH = $(ROOT)/share/zsh/site-functions/_wiglaf
 FISH = $(ROOT)/share/fish/vendor_completions.d/wiglaf.fish
@@ -72,6 +73,7 @@ install:
 	install -D -m 755 $(BUILT)/wiglaf-helper $(ROOT)/sbin/wiglaf-helper
 	install -D -m 644 share/systemd/wiglaf-helper.service $(UNIT)
 	sed -i 's|/usr/local/sbin|$(PREFIX)/sbin|' $(UNIT)
+	install -D -m 644 share/systemd/wiglaf-helper.socket $(SOCKET)
 	install -D -m 644 share/wireshark/wiglaf.lua $(ROOT)/share/wireshark/wiglaf.lua
 	install -d $(ROOT)/share/man/man1 $(dir $(BASH)) $(dir $(ZSH)) $(dir $(FISH))
 	$(BUILT)/wiglaf man --dir $(ROOT)/share/man/man1
@@ -84,7 +86,7 @@ install:
 uninstall:
 	rm -rf $(ROOT)/lib/wiglaf
 	rm -f $(ROOT)/bin/wiglaf $(ROOT)/sbin/wiglaf-helper $(ROOT)/share/wireshark/wiglaf.lua
-	rm -f $(ROOT)/lib/libwiglaf.so $(ROOT)/lib/libwiglaf_files.so $(UNIT)
+	rm -f $(ROOT)/lib/libwiglaf.so $(ROOT)/lib/libwiglaf_files.so $(UNIT) $(SOCKET)
 	rm -f $(ROOT)/include/wiglaf.h $(ROOT)/include/wiglaf_files.h $(ROOT)/include/wiglaf_files.f90
 	rm -f $(ROOT)/share/man/man1/wiglaf.1 $(ROOT)/share/man/man1/wiglaf-*.1 $(BASH) $(ZSH) $(FISH)
 	[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig

@@ -114,7 +114,7 @@ fn talk_to_any(
     loop {
         match talk(path, request, udp) {
             Err(AskError::Ended) => had_ended = true,
-            // systemd takes the socket away with the service, for a moment.
+            // Where systemd keeps the folder with the service, and not a socket, it is away for a moment.
             Err(AskError::None) if had_ended => {}
             outcome => return outcome,
         }

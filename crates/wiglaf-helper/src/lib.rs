@@ -12,6 +12,7 @@ mod client;
 mod confine;
 #[doc(hidden)]
 pub mod fuzzing;
+mod listen;
 #[forbid(unsafe_code)]
 pub mod policy;
 #[forbid(unsafe_code)]

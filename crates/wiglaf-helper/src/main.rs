@@ -13,7 +13,8 @@ wiglaf-helper [--socket PATH] [--policy PATH]
 
 Opens packet sockets for users whom the policy admits, so that MPI ranks need no
 privilege. Start it as root, or with CAP_NET_RAW: it keeps nothing else. See
-docs/helper.md, and wiglaf-helper.service for systemd.
+docs/helper.md, and wiglaf-helper.service for systemd, whose socket it takes
+where that is its standard input.
 
 Whoever has a packet socket can send any frame, with any source address, on any
 interface of this machine, and may keep it after the job. Admit only users whom you

@@ -1,12 +1,10 @@
 //! The helper itself.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -22,6 +20,7 @@ use wiglaf_door::{Door, Limits};
 use wiglaf_link_packet::{EarlyDrop, mark, open_packet_socket};
 use wiglaf_link_udp::interface;
 
+use crate::listen::listen;
 use crate::policy::{Caller, NO_XDP, Policy};
 use crate::protocol::{LinkKind, REQUEST_LEN, Refusal, Request, emit_answer};
 use crate::rate::Allowances;
@@ -44,7 +43,7 @@ const LOG_STACK: usize = 64 << 10;
 /// Where the helper finds and puts things.
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// Its socket.
+    /// Its socket, if standard input is none.
     pub socket: PathBuf,
     /// The policy.
     pub policy: PathBuf,
@@ -102,7 +101,7 @@ impl EarlyDrops {
 /// # Errors
 /// A sentence, when it cannot listen, or cannot give its privileges up.
 pub fn serve(places: &Places) -> Result<(), String> {
-    let listener = listen(places)?;
+    let (listener, at) = listen(&places.socket)?;
     let limits = limits(sys::raise_descriptors());
     // Whoever connects now is served, and connecting to systemd is not possible later. Without
     // this word systemd ends the service, so nothing is gained by ending it here.
@@ -125,34 +124,13 @@ pub fn serve(places: &Places) -> Result<(), String> {
     });
     let drops = &helper.early_drop;
     drops.absent.iter().for_each(|line| helper.say(line.clone()));
-    helper.say(format!("listening at {}, {}", places.socket.display(), drops.describe()));
+    helper.say(format!("listening at {}, {}", at.display(), drops.describe()));
     loop {
         match listener.accept() {
             Ok((stream, _)) => helper.accept(stream),
             Err(_) => std::thread::sleep(Duration::from_millis(50)), // no descriptors left
         }
     }
-}
-
-fn listen(places: &Places) -> Result<UnixListener, String> {
-    let shown = places.socket.display();
-    let fail = |error: io::Error| format!("cannot listen at {shown}: {error}");
-    // Users go through the folder, whatever root's shell has for a umask.
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    if let Some(folder) = places.socket.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o755).create(folder).map_err(fail)?;
-    }
-    if UnixStream::connect(&places.socket).is_ok() {
-        return Err(format!("another helper listens at {shown}"));
-    }
-    // Made beside its place: nobody who asks meanwhile finds none, or one that is not open to all yet.
-    let new = places.socket.with_extension("new");
-    let _ = fs::remove_file(&new);
-    let listener = UnixListener::bind(&new).map_err(fail)?;
-    // Everybody may ask; the policy decides.
-    fs::set_permissions(&new, fs::Permissions::from_mode(0o666)).map_err(fail)?;
-    fs::rename(&new, &places.socket).map_err(fail)?;
-    Ok(listener)
 }
 
 /// So many connections as these descriptors are enough for.

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Boots systemd with nothing but the basics and wiglaf-helper.service, in the namespaces
-# that this was started in: systemd.sh FOLDER HELPER UNIT CLIENT
+# Boots systemd with nothing but the basics and wiglaf-helper's units, in the namespaces
+# that this was started in: systemd.sh FOLDER HELPER UNITS CLIENT
 set -eu
-folder=$1 helper=$2 unit=$3 client=$4
+folder=$1 helper=$2 units=$3 client=$4
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$folder"
 root=$folder/root
@@ -28,9 +28,8 @@ install -D -m 755 "$helper" "$root/usr/local/sbin/wiglaf-helper"
 # Where it was built may be hidden here: below /tmp, or in another mount.
 install -D -m 755 "$client" "$root/usr/local/bin/client"
 rm -rf "$root/etc/systemd/system"
-install -D -m 644 "$unit" "$root/etc/systemd/system/wiglaf-helper.service"
-mkdir "$root/etc/systemd/system/multi-user.target.wants"
-ln -s ../wiglaf-helper.service "$root/etc/systemd/system/multi-user.target.wants/"
+install -D -m 644 -t "$root/etc/systemd/system" "$units/wiglaf-helper.service" "$units/wiglaf-helper.socket"
+systemctl --quiet --root "$root" enable wiglaf-helper
 mkdir -p "$root/etc/wiglaf"
 printf "[[admit]]\nusers = [61001]\nlinks = ['packet']\n" > "$root/etc/wiglaf/helper.toml"
 
