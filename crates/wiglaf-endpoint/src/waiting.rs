@@ -5,6 +5,10 @@
 //! and then, more often while somebody takes it; block after a while; and when
 //! a stranger has been seen to hold the core, block soon. The figures behind
 //! the constants are in docs/perf-log.md.
+//!
+//! Nothing tells a caller that waits from one that only tests now and then, between pieces of its own work.
+//! But who waits posts nothing before something has come. So who does has tested, and is left awake
+//! for a while; and between two blocks there is time for some tests, so that it comes to that.
 
 use std::time::{Duration, Instant};
 
@@ -47,6 +51,16 @@ const BLOCK_MIN: Duration = Duration::from_millis(1);
 const BLOCK_MAX: Duration = Duration::from_millis(10);
 const BLOCK_DIVISOR: u32 = 8;
 
+/// After a block that nothing ended the thread stays awake for such a part of it, and for a smaller one
+/// once it has been silent for long.
+const AWAKE_DIVISOR: u32 = 16;
+const AWAKE_DIVISOR_LONG: u32 = 256;
+const LONG: Duration = Duration::from_millis(100);
+/// Who was blocked and did not wait is not blocked for so long, the first time and at most; each time
+/// doubles it.
+const FREE_MIN: Duration = Duration::from_secs(1);
+const FREE_MAX: Duration = Duration::from_secs(64);
+
 /// What to do now that a poll has found nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -74,15 +88,46 @@ pub(crate) struct Waiting {
     crowded_waits: u32,
     /// The last step was a block.
     blocked: bool,
+    /// There was a block in this run of empty polls, and no other is to begin before then.
+    awake_until: Option<Instant>,
+    /// No block is to begin before then: the caller tests. How long that was for.
+    free_until: Option<Instant>,
+    freedom: Duration,
 }
 
 impl Waiting {
     /// Something was there: the run of empty polls is over.
     pub(crate) fn found(&mut self) {
         self.polls = 0;
+        self.awake_until = None;
         if self.run.take().is_some() {
             self.crowded_waits = self.crowded_waits.saturating_sub(1);
         }
+    }
+
+    /// Whether the caller has been blocked since anything was found.
+    pub(crate) fn was_blocked_in_vain(&self) -> bool {
+        self.awake_until.is_some()
+    }
+
+    /// At `now` a caller that has been blocked in vain, and that is owed something, posts an operation. So it
+    /// was not waiting.
+    pub(crate) fn acted(&mut self, now: Instant) {
+        self.freedom = (self.freedom * 2).clamp(FREE_MIN, FREE_MAX);
+        self.free_until = Some(now + self.freedom);
+        (self.run, self.awake_until) = (None, None);
+    }
+
+    /// Whether a block would hold up a caller that tests.
+    fn stays_awake(&mut self, now: Instant) -> bool {
+        if let Some(until) = self.free_until {
+            if until <= now {
+                // A silence in which it was free to test says nothing of how it waits.
+                (self.free_until, self.run) = (None, None);
+            }
+            return true;
+        }
+        self.awake_until.is_some_and(|until| now < until)
     }
 
     /// Whether nobody else seems to want the core: polls need no clock then.
@@ -123,7 +168,8 @@ impl Waiting {
             (false, false) => BLOCK_AFTER,
         };
         let waited = now.saturating_duration_since(since);
-        if waited >= patience && (waited >= BLOCK_AFTER_OWED_NOTHING || awaits()) {
+        let is_long = waited >= patience && (waited >= BLOCK_AFTER_OWED_NOTHING || awaits());
+        if is_long && !self.stays_awake(now) {
             return Step::Block;
         }
         if crowded {
@@ -157,10 +203,13 @@ impl Waiting {
         if std::mem::take(&mut self.steady) >= STEADY { since + away } else { now }
     }
 
+    fn silence(&self) -> Duration {
+        self.run.map_or(Duration::ZERO, |(since, last)| last - since)
+    }
+
     /// How long a block may last.
     pub(crate) fn block_limit(&self) -> Duration {
-        let silence = self.run.map_or(Duration::ZERO, |(since, last)| last - since);
-        (silence / BLOCK_DIVISOR).clamp(BLOCK_MIN, BLOCK_MAX)
+        (self.silence() / BLOCK_DIVISOR).clamp(BLOCK_MIN, BLOCK_MAX)
     }
 
     /// A yield or a block ended at `now`. `lost_core` says whether another thread has had this one's
@@ -175,6 +224,11 @@ impl Waiting {
     ) {
         let took = now.saturating_duration_since(began);
         self.blocked = step == Step::Block;
+        if self.blocked {
+            let is_long = self.silence() >= LONG;
+            self.awake_until =
+                Some(now + took / if is_long { AWAKE_DIVISOR_LONG } else { AWAKE_DIVISOR });
+        }
         if step == Step::Yield {
             self.alone = took < ALONE && !lost_core();
             if took > STRANGER {
@@ -295,14 +349,15 @@ mod tests {
         t += 100 * US;
         let mut slept = Vec::new();
         for _ in 0..60 {
-            assert_eq!(w.empty(t, 0, owed), Step::Block);
             slept.push(w.block_limit());
             w.resumed(Step::Block, t, t + w.block_limit(), kept);
-            t += slept[slept.len() - 1] + 30 * US;
+            t += slept[slept.len() - 1] + 40 * US;
+            let awake = (0..200).position(|n| w.empty(t + n * 4 * US, 0, owed) == Step::Block);
+            t += 4 * US * awake.expect("awake for longer than a sixteenth") as u32;
         }
         assert_eq!((slept[0], slept[59]), (BLOCK_MIN, BLOCK_MAX));
         assert!(slept.is_sorted());
-        t += 50 * US;
+        t += 60 * US;
         assert_eq!(w.empty(t, 0, owed), Step::Block, "that may have been an interruption");
         w.resumed(Step::Block, t, t + BLOCK_MIN, kept);
         t += BLOCK_MIN + 50 * US;
@@ -339,5 +394,52 @@ mod tests {
         }
         assert_eq!(w.empty(t + 1999 * US, 0, owed), Step::Block);
         assert_eq!(w.empty(t + 2000 * US, 0, || false), Step::Block);
+    }
+    /// A caller that tests after each 300 ns of its own work, and posts something after 2000 of them: what
+    /// became of HPC Challenge's RandomAccess. Answers how long it took, without its work.
+    fn test_between_work(w: &mut Waiting, t: &mut Instant, posts: u32) -> Duration {
+        let began = *t;
+        for test in 0..2000 * posts {
+            if w.empty(*t, 0, owed) == Step::Block {
+                let slept = *t;
+                *t += w.block_limit();
+                w.resumed(Step::Block, slept, *t, kept);
+            }
+            *t += Duration::from_nanos(300);
+            if test % 2000 == 1999 && w.was_blocked_in_vain() {
+                w.acted(*t);
+            }
+        }
+        *t - began - Duration::from_nanos(300) * 2000 * posts
+    }
+
+    #[test]
+    fn who_posts_after_a_block_in_vain_was_not_waiting() {
+        let (mut w, mut t) = (Waiting::default(), Instant::now());
+        let lost = test_between_work(&mut w, &mut t, 1);
+        assert!(lost > BLOCK_MIN && lost < 50 * BLOCK_MIN, "{lost:?}");
+        // That has told what it does. A second later it is tried anew, and then not for two.
+        let lost = test_between_work(&mut w, &mut t, 1600);
+        assert_eq!(lost, Duration::ZERO);
+        let lost = test_between_work(&mut w, &mut t, 100);
+        assert!(lost > Duration::ZERO && lost < 50 * BLOCK_MIN, "{lost:?}");
+        assert_eq!(test_between_work(&mut w, &mut t, 3000), Duration::ZERO);
+    }
+
+    #[test]
+    fn who_waits_stays_asleep_for_nearly_all_of_the_time() {
+        let (mut w, mut t) = (Waiting::default(), Instant::now());
+        let (mut awake, mut asleep) = (Duration::ZERO, Duration::ZERO);
+        while asleep < Duration::from_secs(2) {
+            let began = t;
+            if w.empty(t, 0, owed) == Step::Block {
+                t += w.block_limit();
+                asleep += t - began;
+                w.resumed(Step::Block, began, t, kept);
+            }
+            t += US;
+            awake += US;
+        }
+        assert!(awake * 100 < asleep, "{awake:?} {asleep:?}");
     }
 }
