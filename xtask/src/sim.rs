@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
 
 impl Arguments {
     fn scenario(&self, seed: u64) -> Result<Scenario, String> {
-        let mut scenario = match self.trial_run || self.trial.is_some() {
+        let mut scenario = match self.is_of_trial() {
             true => of_trial(seed),
             false => Scenario::from_seed(seed),
         };
@@ -93,9 +93,13 @@ impl Arguments {
         Ok(scenario)
     }
 
+    fn is_of_trial(&self) -> bool {
+        self.trial_run || self.trial.is_some()
+    }
+
     /// Runs it; a failure is shrunk, and says how to replay it.
     fn ran(&self, scenario: Scenario) -> Result<Report, String> {
-        let kind = if self.trial_run || self.trial.is_some() { " --trial-run" } else { "" };
+        let kind = if self.is_of_trial() { " --trial-run" } else { "" };
         scenario.run().map_err(|why| shrunk(scenario, why, kind))
     }
 }

@@ -80,7 +80,7 @@ impl PartialEq for State {
     }
 }
 
-fn transport(epoch: u64, flow_control: bool) -> Transport {
+fn transport(epoch: Epoch, flow_control: bool) -> Transport {
     let path = Path {
         frame_len_max: FRAME_LEN,
         latency_train_max: 1,
@@ -89,7 +89,7 @@ fn transport(epoch: u64, flow_control: bool) -> Transport {
         bulk_port: 9,
     };
     Transport::new(Config {
-        epoch: Epoch(epoch),
+        epoch,
         key: JobKey([1; 16]),
         paths: vec![path],
         silence_limit: Duration::from_secs(60),
@@ -100,9 +100,10 @@ fn transport(epoch: u64, flow_control: bool) -> Transport {
 
 impl State {
     pub(crate) fn new(bounds: &Bounds) -> Self {
-        let mut ends = [SENDER, RECEIVER].map(|end| transport(1 + end as u64, bounds.flow_control));
-        let peer = ends[SENDER].connect(address(RECEIVER), Epoch(2), 0);
-        ends[RECEIVER].connect(address(SENDER), Epoch(1), 0);
+        let epochs = [SENDER, RECEIVER].map(|end| bounds.epoch(end, 0));
+        let mut ends = epochs.map(|epoch| transport(epoch, bounds.flow_control));
+        let peer = ends[SENDER].connect(address(RECEIVER), epochs[RECEIVER], 0);
+        ends[RECEIVER].connect(address(SENDER), epochs[SENDER], 0);
         let left =
             [bounds.losses, bounds.doubles, bounds.timeouts, bounds.restarts, bounds.rebirths];
         let mut state = Self {
@@ -187,20 +188,22 @@ impl State {
 
     /// A new receiver, which its launcher tells of the sender that lives.
     pub(crate) fn restart(&mut self, bounds: &Bounds) {
-        let incarnation = self.apps[RECEIVER].incarnation + 1;
-        let epoch = bounds.epoch(RECEIVER, incarnation);
-        self.ends[RECEIVER] = transport(epoch.0, bounds.flow_control);
+        self.succeed(RECEIVER, bounds);
         let sender = bounds.epoch(SENDER, self.apps[SENDER].incarnation);
         self.ends[RECEIVER].connect(address(SENDER), sender, 0);
-        self.apps[RECEIVER] = App { incarnation, ..App::default() };
     }
 
     /// A new sender, which knows the receiver that the old one knew, and which the receiver does not.
     pub(crate) fn rebirth(&mut self, bounds: &Bounds) {
-        let incarnation = self.apps[SENDER].incarnation + 1;
-        self.ends[SENDER] = transport(bounds.epoch(SENDER, incarnation).0, bounds.flow_control);
-        self.apps[SENDER] = App { incarnation, ..App::default() };
+        self.succeed(SENDER, bounds);
         self.meet(bounds);
+    }
+
+    /// The next incarnation of an end, which knows nobody.
+    fn succeed(&mut self, end: usize, bounds: &Bounds) {
+        let incarnation = self.apps[end].incarnation + 1;
+        self.ends[end] = transport(bounds.epoch(end, incarnation), bounds.flow_control);
+        self.apps[end] = App { incarnation, ..App::default() };
     }
 
     pub(crate) fn learn(&mut self, bounds: &Bounds) {
@@ -208,7 +211,7 @@ impl State {
         self.meet(bounds);
     }
 
-    pub(crate) fn meet(&mut self, bounds: &Bounds) {
+    fn meet(&mut self, bounds: &Bounds) {
         let epoch = bounds.epoch(RECEIVER, self.known);
         self.peer = self.ends[SENDER].connect(address(RECEIVER), epoch, 0);
         self.sent = 0;
