@@ -36,8 +36,8 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(200);
 thread_local! {
     /// How often this thread has found something at any of its endpoints.
     static FOUND: Cell<u32> = const { Cell::new(0) };
-    /// Whether it has slept since it last found something, and posted nothing since.
-    static SLEPT_IN_VAIN: Cell<bool> = const { Cell::new(false) };
+    /// What it had found when it last slept, until it posts something.
+    static SLEPT_WITH: Cell<Option<u32>> = const { Cell::new(None) };
     /// How often it had lost its core when it was last asked: `ru_nivcsw` of getrusage(2), which counts
     /// each switch to another thread, but for those by sleeping.
     static SWITCHES: Cell<libc::c_long> = const { Cell::new(0) };
@@ -175,7 +175,7 @@ impl Endpoint {
         }
         self.waiting.resumed(pause.step, pause.began, Instant::now(), lost_core);
         if pause.step == Step::Block {
-            SLEPT_IN_VAIN.set(true);
+            SLEPT_WITH.set(Some(FOUND.get()));
         }
         self.quiet_polls = POLLS_PER_CLOCK - 1; // time has passed: the next poll looks
     }
@@ -184,7 +184,6 @@ impl Endpoint {
     #[inline]
     pub(crate) fn found(&mut self) {
         FOUND.set(FOUND.get().wrapping_add(1));
-        SLEPT_IN_VAIN.set(false);
         self.waiting.found();
     }
 
@@ -192,17 +191,17 @@ impl Endpoint {
     /// through another thread, it was not waiting for what it is owed.
     #[inline]
     pub(crate) fn posts(&mut self) {
-        if SLEPT_IN_VAIN.get() {
+        if SLEPT_WITH.get().is_some() {
             self.posts_after_sleep();
         }
     }
 
     #[cold]
     fn posts_after_sleep(&mut self) {
-        SLEPT_IN_VAIN.set(false);
+        let in_vain = SLEPT_WITH.take() == Some(FOUND.get());
         let Self { waiting, books, transport, near, .. } = self;
         // Else it was waiting for what others bring: a launcher's barrier, which MPI polls for.
-        if waiting.was_blocked_in_vain() && is_owed_something(books, transport, near) {
+        if in_vain && waiting.was_blocked_in_vain() && is_owed_something(books, transport, near) {
             waiting.acted(Instant::now());
         }
     }
