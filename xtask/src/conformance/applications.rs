@@ -76,8 +76,9 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
                 Some(reference) if known => compare(&ended, application.numbers, reference),
                 _ => Verdict::Fail("the serial run is wrong already".to_owned()),
             };
-            progress(application.name, &heading(transport, ranks), &verdict, began.elapsed());
-            cells.push(verdict);
+            let took = began.elapsed();
+            progress(application.name, &heading(transport, ranks), &verdict, took);
+            cells.push(verdict.after(took));
         }
         rows.push(Row { name: application.name.to_owned(), cells });
     }

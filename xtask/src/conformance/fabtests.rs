@@ -77,8 +77,9 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
             let cells = contenders.iter().map(|contender| {
                 let began = Instant::now();
                 let verdict = site.run(&test, kind, contender)?;
-                progress(&test, contender.heading, &verdict, began.elapsed());
-                Ok(verdict)
+                let took = began.elapsed();
+                progress(&test, contender.heading, &verdict, took);
+                Ok(verdict.after(took))
             });
             rows.push(Row { cells: cells.collect::<Result<_, String>>()?, name: test });
         }

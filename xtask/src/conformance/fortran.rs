@@ -79,8 +79,10 @@ impl Test<'_> {
         if !context.wants(&name) {
             return Ok(None);
         }
-        let cells =
-            mpis.iter().map(|mpi| self.cell(context, mpi, &name)).collect::<Result<_, _>>()?;
+        let cells = mpis
+            .iter()
+            .map(|mpi| Ok(self.cell(context, mpi, &name)?.into()))
+            .collect::<Result<_, String>>()?;
         Ok(Some(Row { name, cells }))
     }
 

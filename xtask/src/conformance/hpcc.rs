@@ -24,11 +24,13 @@ const FFT_ERROR_MAX: f64 = 4e-14;
 pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
     let mut columns = Vec::new();
     let mut checks: Vec<Vec<(&'static str, Verdict)>> = Vec::new();
+    let mut times = Vec::new();
     for ranks in RANKS {
         for transport in TRANSPORTS {
             let began = Instant::now();
             let outcome = one(context, ranks, transport)?;
             let heading = format!("{transport}, {ranks} ranks");
+            times.push(began.elapsed());
             for (name, verdict) in &outcome {
                 progress(name, &heading, verdict, began.elapsed());
             }
@@ -43,13 +45,18 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
     let names = checks.first().into_iter().flatten().map(|(name, _)| *name);
     let rows = names.enumerate().map(|(index, name)| Row {
         name: name.to_owned(),
-        cells: checks.iter().map(|outcome| outcome[index].1.clone()).collect(),
+        cells: checks.iter().map(|outcome| outcome[index].1.clone().into()).collect(),
     });
+    let mut rows: Vec<Row> = rows.collect();
+    // That of the whole run stands with its first line.
+    for (cell, took) in rows.iter_mut().take(1).flat_map(|row| &mut row.cells).zip(times) {
+        cell.took = Some(took);
+    }
     let about = vec![format!(
         "HPC Challenge {}, N = {ORDER}, ranks dealt to two nodes in turn; each check is the benchmark's own.",
         version("hpcc")?
     )];
-    Ok(Some(Findings { about, columns, rows: rows.collect() }))
+    Ok(Some(Findings { about, columns, rows }))
 }
 
 /// One run: all checks by name, the same names in the same order always.

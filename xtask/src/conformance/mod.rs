@@ -177,6 +177,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
         for (test, column) in findings.held_against_us() {
             against.push(format!("{}: {test} ({column})", suite.name()));
         }
+        for slower in findings.slower() {
+            eprintln!("   {slower}");
+            if slower.is_failure() {
+                against.push(format!("{}: {slower}", suite.name()));
+            }
+        }
         eprintln!("   {} tests, {} s", findings.rows.len(), began.elapsed().as_secs());
         sections.push((suite, report::section(suite, &findings, &date, &machine)));
     }

@@ -370,11 +370,12 @@ fn rows(modules: &[String], found: &[BTreeMap<String, Outcome>]) -> Vec<Row> {
             .into_iter()
             .partition(|test| found.iter().any(|run| run.get(*test).is_some_and(Outcome::is_bad)));
         if !good.is_empty() {
-            let cells = found.iter().map(|run| results::summary(good.iter().map(|&t| run.get(t))));
+            let cells =
+                found.iter().map(|run| results::summary(good.iter().map(|&t| run.get(t))).into());
             rows.push(Row { name: module.clone(), cells: cells.collect() });
         }
         for test in bad {
-            let cells = found.iter().map(|run| results::verdict(run.get(test)));
+            let cells = found.iter().map(|run| results::verdict(run.get(test)).into());
             rows.push(Row { name: test.clone(), cells: cells.collect() });
         }
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::verdict::{Column, Findings, Judge, Row, Verdict};
+use super::verdict::{Cell, Column, Findings, Judge, Row, Verdict};
 use super::{Context, progress};
 use crate::wheels;
 
@@ -43,6 +43,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
                 judge(context, &test, mpi, &options, &[&program], |text| {
                     text.lines().any(|line| line == "passed")
                 })
+                .map(Cell::from)
             });
             rows.push(Row { cells: cells.collect::<Result<_, String>>()?, name: test });
         }
@@ -57,8 +58,9 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
                     text.lines()
                         .any(|l| l.contains("Total SCF energy") && l.contains(ENERGY_HARTREE))
                 })
+                .map(Cell::from)
             }
-            _ => Ok(Verdict::Skip("built for the other binary interface".to_owned())),
+            _ => Ok(Verdict::Skip("built for the other binary interface".to_owned()).into()),
         });
         rows.push(Row { cells: cells.collect::<Result<_, String>>()?, name: test });
     }

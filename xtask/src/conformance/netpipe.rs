@@ -36,8 +36,9 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
             let options = ["-n", "2", "--transport", transport];
             let ended = context.cluster.run(&log, &options, &[], &argv, LIMIT)?;
             let verdict = verdict(&ended, argv.iter().any(|word| word == "-i"));
-            progress(name, transport, &verdict, began.elapsed());
-            cells.push(verdict);
+            let took = began.elapsed();
+            progress(name, transport, &verdict, took);
+            cells.push(verdict.after(took));
         }
         rows.push(Row { name: name.to_owned(), cells });
     }

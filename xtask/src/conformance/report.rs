@@ -14,8 +14,8 @@ What test suites of others say about Wiglaf, between emulated nodes, beside what
 nodes. `make conformance` runs fabtests (where `FABTESTS` names the folder in which they are installed), Debian's mpi4py,
 NetPIPE, HPC Challenge and the applications in less than 30 minutes, `make conformance CONFORMANCE=all` all of it;
 `cargo xtask conformance SUITE` runs one suite. Each replaces the sections of what it ran in this file: nothing
-here is written by hand. *skip* means that the test itself says it cannot run there. A run fails where a test
-fails over Wiglaf and passes over the rival.
+here is written by hand. *skip* means that the test itself says it cannot run there. Seconds are those of the whole
+run, with its start. A run fails where a test fails over Wiglaf and passes over the rival, or takes ten times as long.
 ";
 
 /// Replaces the sections of the suites that ran, and leaves the others.
@@ -64,6 +64,11 @@ pub(crate) fn section(suite: Suite, findings: &Findings, date: &str, machine: &s
         "\nFails over Wiglaf and passes over the rival: {against}. Skipped over Wiglaf and passed by the rival: \
          {lacking}.\n"
     );
+    let slower: Vec<String> =
+        findings.slower().iter().map(|slower| format!("- {slower}\n")).collect();
+    if !slower.is_empty() {
+        text += &format!("Much slower than the rival:\n\n{}\n", slower.concat());
+    }
     text += &table(findings);
     text
 }

@@ -1,6 +1,14 @@
 //! What a suite found: the plain values that its runner fills in and the report prints.
 
 use std::fmt;
+use std::time::Duration;
+
+/// How much longer than the rival's a run of ours takes before it is named.
+const SLOWER: f64 = 2.0;
+/// And before it counts as a failure: what takes so long does not work, whatever it ends with.
+const FAR_SLOWER: f64 = 10.0;
+/// Less than so much more may be the machine's.
+const SLOWER_BY_MIN: Duration = Duration::from_secs(2);
 
 /// How one test ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +34,11 @@ impl Verdict {
     fn failed(&self) -> bool {
         matches!(self, Self::Fail(_))
     }
+
+    /// With the time that it took to come to it.
+    pub(crate) fn after(self, took: Duration) -> Cell {
+        Cell { verdict: self, took: Some(took) }
+    }
 }
 
 impl fmt::Display for Verdict {
@@ -37,6 +50,58 @@ impl fmt::Display for Verdict {
         };
         out.write_str(word)?;
         if detail.is_empty() { Ok(()) } else { write!(out, ": {detail}") }
+    }
+}
+
+/// A verdict in the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub(crate) verdict: Verdict,
+    /// How long the run took, from its start by `wiglaf run` to its end; none where several verdicts are of one run.
+    pub(crate) took: Option<Duration>,
+}
+
+impl From<Verdict> for Cell {
+    fn from(verdict: Verdict) -> Self {
+        Self { verdict, took: None }
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.verdict.fmt(out)?;
+        match self.took {
+            Some(took) if !matches!(self.verdict, Verdict::Skip(_)) => {
+                write!(out, ", {:.1} s", took.as_secs_f64())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A run that takes longer over Wiglaf than over the rival.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Slower<'a> {
+    pub(crate) test: &'a str,
+    pub(crate) column: &'a str,
+    /// Our time by the rival's.
+    pub(crate) ratio: f64,
+}
+
+impl Slower<'_> {
+    /// Whether it is so long that it counts as a failure.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.ratio > FAR_SLOWER
+    }
+}
+
+impl fmt::Display for Slower<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "{} ({}): {:.1} times as long as over the rival",
+            self.test, self.column, self.ratio
+        )
     }
 }
 
@@ -71,7 +136,13 @@ impl Column {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    pub(crate) cells: Vec<Verdict>,
+    pub(crate) cells: Vec<Cell>,
+}
+
+impl Row {
+    fn passes(&self, column: usize) -> bool {
+        self.cells.get(column).is_some_and(|cell| cell.verdict.passed())
+    }
 }
 
 /// All that one suite found.
@@ -91,10 +162,8 @@ impl Findings {
             for (cell, column) in row.cells.iter().zip(&self.columns) {
                 let counts = match column.judged_by {
                     None => false,
-                    Some(Judge::Nobody) => cell.failed(),
-                    Some(Judge::Rival(rival)) => {
-                        cell.failed() && row.cells.get(rival).is_some_and(Verdict::passed)
-                    }
+                    Some(Judge::Nobody) => cell.verdict.failed(),
+                    Some(Judge::Rival(rival)) => cell.verdict.failed() && row.passes(rival),
                 };
                 if counts {
                     against.push((row.name.as_str(), column.heading.as_str()));
@@ -104,13 +173,30 @@ impl Findings {
         against
     }
 
+    /// The runs that take much longer with us than with the rival, whose column is the next one of a rival.
+    pub(crate) fn slower(&self) -> Vec<Slower<'_>> {
+        let mut slower = Vec::new();
+        for (index, column) in self.columns.iter().enumerate() {
+            let mut behind = self.columns.iter().skip(index);
+            let Some(rival) = behind.position(|column| column.judged_by.is_none()) else { break };
+            for row in &self.rows {
+                let took = |column: usize| row.cells.get(column)?.took;
+                let Some((ours, rival)) = took(index).zip(took(index + rival)) else { continue };
+                let ratio = ours.as_secs_f64() / rival.as_secs_f64();
+                if ratio > SLOWER && ours >= rival + SLOWER_BY_MIN {
+                    slower.push(Slower { test: &row.name, column: &column.heading, ratio });
+                }
+            }
+        }
+        slower
+    }
+
     /// The tests that we skip and the rival passes: no failure, but no equal either.
     pub(crate) fn only_the_rival(&self) -> usize {
         let lacking = |row: &&Row| {
             row.cells.iter().zip(&self.columns).any(|(cell, column)| match column.judged_by {
                 Some(Judge::Rival(rival)) => {
-                    matches!(cell, Verdict::Skip(_))
-                        && row.cells.get(rival).is_some_and(Verdict::passed)
+                    matches!(cell.verdict, Verdict::Skip(_)) && row.passes(rival)
                 }
                 _ => false,
             })
@@ -121,7 +207,8 @@ impl Findings {
     /// How often a column passed, failed and was skipped.
     pub(crate) fn tally(&self, column: usize) -> (usize, usize, usize) {
         let count = |is: fn(&Verdict) -> bool| {
-            self.rows.iter().filter_map(|row| row.cells.get(column)).filter(|c| is(c)).count()
+            let cells = self.rows.iter().filter_map(|row| row.cells.get(column));
+            cells.filter(|cell| is(&cell.verdict)).count()
         };
         (
             count(Verdict::passed),
@@ -139,7 +226,7 @@ mod tests {
         Findings {
             about: Vec::new(),
             columns: vec![Column::ours("ours", judge), Column::rival("rival")],
-            rows: vec![Row { name: "t".into(), cells: vec![ours, rival] }],
+            rows: vec![Row { name: "t".into(), cells: vec![ours.into(), rival.into()] }],
         }
     }
 
@@ -160,7 +247,29 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_much_longer_than_the_rival_is_named() {
+        let slower = |ours: u64, rival: u64| {
+            let mut findings = findings(Verdict::pass(), Verdict::pass(), Judge::Rival(1));
+            findings.rows[0].cells[0].took = Some(Duration::from_millis(ours));
+            findings.rows[0].cells[1].took = Some(Duration::from_millis(rival));
+            findings.slower().first().map(|slower| (slower.to_string(), slower.is_failure()))
+        };
+        assert_eq!(slower(90_200, 200).map(|(_, is_failure)| is_failure), Some(true));
+        let named = "t (ours): 3.0 times as long as over the rival".to_owned();
+        assert_eq!(slower(9000, 3000), Some((named, false)));
+        assert_eq!(slower(1900, 100), None, "that may be the machine");
+        assert_eq!(slower(30_000, 16_000), None);
+        assert!(findings(Verdict::pass(), Verdict::pass(), Judge::Nobody).slower().is_empty());
+    }
+
+    #[test]
     fn verdicts_read_well() {
+        let took = Duration::from_millis(1234);
+        assert_eq!(Verdict::Pass("2 tests".into()).after(took).to_string(), "pass: 2 tests, 1.2 s");
+        assert_eq!(
+            Verdict::Skip("not offered".into()).after(took).to_string(),
+            "skip: not offered"
+        );
         assert_eq!(Verdict::pass().to_string(), "pass");
         assert_eq!(Verdict::Fail("status 9".into()).to_string(), "FAIL: status 9");
     }
