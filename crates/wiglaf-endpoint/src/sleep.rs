@@ -36,8 +36,8 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(200);
 thread_local! {
     /// How often this thread has found something at any of its endpoints.
     static FOUND: Cell<u32> = const { Cell::new(0) };
-    /// What it had found when it last seemed to wait, or slept, until it posts something.
-    static WAITED_WITH: Cell<Option<u32>> = const { Cell::new(None) };
+    /// What it had found when it last slept, until it posts something.
+    static SLEPT_WITH: Cell<Option<u32>> = const { Cell::new(None) };
     /// How often it had lost its core when it was last asked: `ru_nivcsw` of getrusage(2), which counts
     /// each switch to another thread, but for those by sleeping.
     static SWITCHES: Cell<libc::c_long> = const { Cell::new(0) };
@@ -152,9 +152,6 @@ impl Endpoint {
         let Self { waiting, books, transport, near, .. } = self;
         let is_owed = || awaits || is_owed_something(books, transport, near);
         let step = waiting.empty(began, FOUND.get(), is_owed, lost_core);
-        if waiting.seems_to_wait() {
-            WAITED_WITH.set(Some(FOUND.get()));
-        }
         let nap = match step {
             Step::Poll => return None,
             Step::Yield => None,
@@ -178,7 +175,7 @@ impl Endpoint {
         }
         self.waiting.resumed(pause.step, pause.began, Instant::now(), lost_core);
         if pause.step == Step::Block {
-            WAITED_WITH.set(Some(FOUND.get()));
+            SLEPT_WITH.set(Some(FOUND.get()));
         }
         self.quiet_polls = POLLS_PER_CLOCK - 1; // time has passed: the next poll looks
     }
@@ -190,21 +187,21 @@ impl Endpoint {
         self.waiting.found();
     }
 
-    /// The caller posts an operation. If it has seemed to wait and nothing has come since, neither to it nor
+    /// The caller posts an operation. If it was put to sleep and nothing has come since, neither to it nor
     /// through another thread, it was not waiting for what it is owed.
     #[inline]
     pub(crate) fn posts(&mut self) {
-        if WAITED_WITH.get().is_some() {
-            self.posts_after_silence();
+        if SLEPT_WITH.get().is_some() {
+            self.posts_after_sleep();
         }
     }
 
     #[cold]
-    fn posts_after_silence(&mut self) {
-        let in_vain = WAITED_WITH.take() == Some(FOUND.get());
+    fn posts_after_sleep(&mut self) {
+        let in_vain = SLEPT_WITH.take() == Some(FOUND.get());
         let Self { waiting, books, transport, near, .. } = self;
         // Else it was waiting for what others bring: a launcher's barrier, which MPI polls for.
-        if in_vain && waiting.seems_to_wait() && is_owed_something(books, transport, near) {
+        if in_vain && waiting.was_blocked_in_vain() && is_owed_something(books, transport, near) {
             waiting.acted(Instant::now());
         }
     }

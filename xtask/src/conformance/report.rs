@@ -15,7 +15,8 @@ nodes. `make conformance` runs fabtests (where `FABTESTS` names the folder in wh
 NetPIPE, HPC Challenge and the applications in less than 30 minutes, `make conformance CONFORMANCE=all` all of it;
 `cargo xtask conformance SUITE` runs one suite. Each replaces the sections of what it ran in this file: nothing
 here is written by hand. *skip* means that the test itself says it cannot run there. Seconds are those of the whole
-run, with its start. A run fails where a test fails over Wiglaf and passes over the rival, or takes ten times as long.
+run, with its start. A run fails where a test fails over Wiglaf and passes over the rival, or takes ten times as
+long and 2 s more.
 ";
 
 /// Replaces the sections of the suites that ran, and leaves the others.

@@ -173,15 +173,21 @@ impl Findings {
         against
     }
 
-    /// The runs that take much longer with us than with the rival, whose column is the next one of a rival.
+    /// The runs that pass and take much longer with us than with the rival: the one that judges, else the next.
     pub(crate) fn slower(&self) -> Vec<Slower<'_>> {
         let mut slower = Vec::new();
         for (index, column) in self.columns.iter().enumerate() {
-            let mut behind = self.columns.iter().skip(index);
-            let Some(rival) = behind.position(|column| column.judged_by.is_none()) else { break };
-            for row in &self.rows {
+            let rival = match column.judged_by {
+                None => continue,
+                Some(Judge::Rival(rival)) => Some(rival),
+                Some(Judge::Nobody) => {
+                    (index..self.columns.len()).find(|&at| self.columns[at].judged_by.is_none())
+                }
+            };
+            let Some(rival) = rival else { continue };
+            for row in self.rows.iter().filter(|row| row.passes(index) && row.passes(rival)) {
                 let took = |column: usize| row.cells.get(column)?.took;
-                let Some((ours, rival)) = took(index).zip(took(index + rival)) else { continue };
+                let Some((ours, rival)) = took(index).zip(took(rival)) else { continue };
                 let ratio = ours.as_secs_f64() / rival.as_secs_f64();
                 if ratio > SLOWER && ours >= rival + SLOWER_BY_MIN {
                     slower.push(Slower { test: &row.name, column: &column.heading, ratio });
@@ -248,18 +254,34 @@ mod tests {
 
     #[test]
     fn what_takes_much_longer_than_the_rival_is_named() {
-        let slower = |ours: u64, rival: u64| {
-            let mut findings = findings(Verdict::pass(), Verdict::pass(), Judge::Rival(1));
-            findings.rows[0].cells[0].took = Some(Duration::from_millis(ours));
-            findings.rows[0].cells[1].took = Some(Duration::from_millis(rival));
-            findings.slower().first().map(|slower| (slower.to_string(), slower.is_failure()))
+        let cell = |verdict: Verdict, ms: u64| verdict.after(Duration::from_millis(ms));
+        let passed = |ms| cell(Verdict::pass(), ms);
+        let slower = |judge, cells: [Cell; 3]| {
+            let findings = Findings {
+                about: Vec::new(),
+                columns: vec![
+                    Column::ours("ours", judge),
+                    Column::ours("too", judge),
+                    Column::rival("rival"),
+                ],
+                rows: vec![Row { name: "t".into(), cells: cells.into() }],
+            };
+            let named = findings.slower();
+            named.iter().map(|slower| (slower.to_string(), slower.is_failure())).collect::<Vec<_>>()
         };
-        assert_eq!(slower(90_200, 200).map(|(_, is_failure)| is_failure), Some(true));
-        let named = "t (ours): 3.0 times as long as over the rival".to_owned();
-        assert_eq!(slower(9000, 3000), Some((named, false)));
-        assert_eq!(slower(1900, 100), None, "that may be the machine");
-        assert_eq!(slower(30_000, 16_000), None);
-        assert!(findings(Verdict::pass(), Verdict::pass(), Judge::Nobody).slower().is_empty());
+        for judge in [Judge::Rival(2), Judge::Nobody] {
+            let found = slower(judge, [passed(90_200), passed(9000), passed(3000)]);
+            let named = "t (too): 3.0 times as long as over the rival".to_owned();
+            assert_eq!(found.len(), 2);
+            assert!(found[0].1, "thirty times as long");
+            assert_eq!(found[1], (named, false));
+            let machine = [passed(1900), passed(30_000), passed(16_000)];
+            assert_eq!(slower(judge, machine), [], "that may be the machine");
+        }
+        let skip = cell(Verdict::Skip("not offered".into()), 300);
+        assert_eq!(slower(Judge::Rival(2), [passed(90_000), passed(9000), skip]), []);
+        let fail = cell(Verdict::Fail("wrong".into()), 90_000);
+        assert_eq!(slower(Judge::Rival(2), [fail, passed(300), passed(300)]), []);
     }
 
     #[test]
