@@ -92,9 +92,9 @@ pub(crate) struct Waiting {
     polls_until_yield: u32,
     /// Whether the last yield found nobody.
     alone: bool,
-    /// Whether the caller gives the core away between polls: Open MPI does (`mpi_yield_when_idle`). After so
-    /// many yields that is looked at again, from a yield's end to the next one's begin.
+    /// Whether the caller gives the core away between polls: Open MPI does (`mpi_yield_when_idle`).
     caller_yields: bool,
+    /// After so many yields that is looked at again, from a yield's end to the next one's begin.
     yields_until_look: u32,
     suspicious_waits: u32,
     crowded_waits: u32,
@@ -199,12 +199,10 @@ impl Waiting {
         }
         if self.yields_until_look == 0 {
             self.caller_yields = lost_core();
+            self.yields_until_look = if self.caller_yields { 0 } else { YIELDS_PER_LOOK };
+        } else {
+            self.yields_until_look -= 1;
         }
-        self.yields_until_look = match self.yields_until_look.checked_sub(1) {
-            Some(left) => left,
-            None if self.caller_yields => 0,
-            None => YIELDS_PER_LOOK,
-        };
         self.polls_until_yield = POLLS_PER_YIELD;
         Step::Yield
     }
@@ -231,10 +229,8 @@ impl Waiting {
 
     /// A yield took so long.
     fn yielded_for(&mut self, took: Duration) {
-        if took <= LONG_YIELD {
-            return;
-        }
-        if std::mem::replace(&mut self.suspicious_waits, SUSPICIOUS_WAITS) > 0 {
+        if took > LONG_YIELD && std::mem::replace(&mut self.suspicious_waits, SUSPICIOUS_WAITS) > 0
+        {
             self.crowded_waits = CROWDED_WAITS;
             // When that is forgotten, one more is enough.
             self.suspicious_waits += CROWDED_WAITS;

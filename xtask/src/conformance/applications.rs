@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::cluster::Ended;
 use super::verdict::{Column, Findings, Judge, Row, Verdict};
-use super::{Context, progress, version};
+use super::{Context, timed, version};
 
 const LIMIT: Duration = Duration::from_secs(300);
 /// The transports, and the ranks over two nodes.
@@ -76,9 +76,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
                 Some(reference) if known => compare(&ended, application.numbers, reference),
                 _ => Verdict::Fail("the serial run is wrong already".to_owned()),
             };
-            let took = began.elapsed();
-            progress(application.name, &heading(transport, ranks), &verdict, took);
-            cells.push(verdict.after(took));
+            cells.push(timed(application.name, &heading(transport, ranks), verdict, began));
         }
         rows.push(Row { name: application.name.to_owned(), cells });
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::cluster::{Cluster, Ended, Running};
 use super::verdict::{Column, Findings, Judge, Row, Verdict};
-use super::{Context, progress, version};
+use super::{Context, timed, version};
 
 /// What a test exits with when the provider does not offer what it needs.
 const STATUS_NO_DATA: i32 = 61;
@@ -77,9 +77,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
             let cells = contenders.iter().map(|contender| {
                 let began = Instant::now();
                 let verdict = site.run(&test, kind, contender)?;
-                let took = began.elapsed();
-                progress(&test, contender.heading, &verdict, took);
-                Ok(verdict.after(took))
+                Ok(timed(&test, contender.heading, verdict, began))
             });
             rows.push(Row { cells: cells.collect::<Result<_, String>>()?, name: test });
         }

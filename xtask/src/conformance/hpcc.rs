@@ -30,9 +30,10 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
             let began = Instant::now();
             let outcome = one(context, ranks, transport)?;
             let heading = format!("{transport}, {ranks} ranks");
-            times.push(began.elapsed());
+            let took = began.elapsed();
+            times.push(took);
             for (name, verdict) in &outcome {
-                progress(name, &heading, verdict, began.elapsed());
+                progress(name, &heading, verdict, took);
             }
             checks.push(outcome);
             // A rival's column follows ours.

@@ -246,3 +246,10 @@ fn version(package: &str) -> Result<String, String> {
 fn progress(test: &str, column: &str, verdict: &verdict::Verdict, took: Duration) {
     eprintln!("   {test} | {column} | {verdict} | {:.1} s", took.as_secs_f64());
 }
+
+/// The same for a run of one test that has just ended: the verdict with its time.
+fn timed(test: &str, column: &str, verdict: verdict::Verdict, began: Instant) -> verdict::Cell {
+    let took = began.elapsed();
+    progress(test, column, &verdict, took);
+    verdict.after(took)
+}

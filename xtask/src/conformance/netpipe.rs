@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::cluster::Ended;
 use super::verdict::{Column, Findings, Judge, Row, Verdict};
-use super::{Context, progress, version};
+use super::{Context, timed, version};
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// What it says of each length whose bytes were all right.
@@ -36,9 +36,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
             let options = ["-n", "2", "--transport", transport];
             let ended = context.cluster.run(&log, &options, &[], &argv, LIMIT)?;
             let verdict = verdict(&ended, argv.iter().any(|word| word == "-i"));
-            let took = began.elapsed();
-            progress(name, transport, &verdict, took);
-            cells.push(verdict.after(took));
+            cells.push(timed(name, transport, verdict, began));
         }
         rows.push(Row { name: name.to_owned(), cells });
     }
