@@ -19,7 +19,7 @@ use wiglaf_transport::{Instant as Tick, Transport};
 use crate::books::Books;
 use crate::endpoint::{Endpoint, POLLS_PER_CLOCK};
 use crate::near::NearSide;
-use crate::waiting::Step;
+use crate::waiting::{Step, Thread, Used};
 
 /// Longest sleep at all: links find the death of a peer only when they are asked.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
@@ -151,7 +151,7 @@ impl Endpoint {
         let began = Instant::now();
         let Self { waiting, books, transport, near, .. } = self;
         let is_owed = || awaits || is_owed_something(books, transport, near);
-        let step = waiting.empty(began, FOUND.get(), is_owed, lost_core);
+        let step = waiting.empty(began, FOUND.get(), is_owed, &ThisThread);
         let nap = match step {
             Step::Poll => return None,
             Step::Yield => None,
@@ -173,7 +173,7 @@ impl Endpoint {
         if pause.nap.is_some() {
             self.get_up();
         }
-        self.waiting.resumed(pause.step, pause.began, Instant::now(), lost_core);
+        self.waiting.resumed(pause.step, pause.began, Instant::now(), &ThisThread);
         if pause.step == Step::Block {
             SLEPT_WITH.set(Some(FOUND.get()));
         }
@@ -390,17 +390,33 @@ impl Endpoint {
     }
 }
 
-/// Whether another thread has had this one's core since this was last asked of it.
-fn lost_core() -> bool {
-    let mut usage = MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: the pointer is to memory for one `rusage`, which the call fills if it returns 0.
-    let switches = unsafe {
-        if libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) != 0 {
-            return false;
-        }
-        usage.assume_init().ru_nivcsw
-    };
-    SWITCHES.replace(switches) != switches
+/// What the kernel says of the thread that asks.
+struct ThisThread;
+
+impl Thread for ThisThread {
+    fn lost_core(&self) -> bool {
+        let switches = usage().ru_nivcsw;
+        SWITCHES.replace(switches) != switches
+    }
+
+    fn used(&self) -> Used {
+        let usage = usage();
+        let time = [usage.ru_utime, usage.ru_stime].map(|time| {
+            Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+        });
+        Used { time: time.iter().sum(), sleeps: usage.ru_nvcsw }
+    }
+}
+
+/// Of this thread, by getrusage(2): 0.6 us.
+fn usage() -> libc::rusage {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to memory for one `rusage`, of numbers that all may be 0, as they are if the
+    // call fails.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        usage.assume_init()
+    }
 }
 
 /// Whether a peer is to do something next: send what a receive waits for, or take what was sent.

@@ -79,6 +79,32 @@ pub(crate) enum Step {
     Block,
 }
 
+/// What a thread can learn of itself from the kernel.
+pub(crate) trait Thread {
+    /// Whether another thread has had this one's core since this was last asked. Two ranks that yield to
+    /// each other take no longer than one that yields to nobody.
+    fn lost_core(&self) -> bool;
+    /// What it has used so far.
+    fn used(&self) -> Used;
+}
+
+/// What a thread has used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Used {
+    /// Processor time.
+    pub(crate) time: Duration,
+    /// How often it slept, or waited for a device.
+    pub(crate) sleeps: i64,
+}
+
+impl Used {
+    /// Whether somebody has had the core since `then`, for most of the time that the thread was `away`.
+    fn lost_since(&self, then: &Self, away: Duration) -> bool {
+        let worked = self.time.checked_sub(then.time);
+        self.sleeps == then.sleeps && worked.is_some_and(|worked| worked < away / 2)
+    }
+}
+
 /// The waiting policy; time is handed in.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
@@ -96,6 +122,8 @@ pub(crate) struct Waiting {
     caller_yields: bool,
     /// After so many yields that is looked at again, from a yield's end to the next one's begin.
     yields_until_look: u32,
+    /// When our last yield ended. Not where the caller yields, too: to whom, MPI knows.
+    used: Option<Used>,
     suspicious_waits: u32,
     crowded_waits: u32,
     /// The last step was a block.
@@ -162,21 +190,18 @@ impl Waiting {
     /// here or at other endpoints: who is busy at one is not put to sleep at another, where it would
     /// not hear of the first. `awaits` says whether there is anything that the caller can
     /// be waiting for: who is owed nothing does other things between polls, and is not blocked
-    /// before he has done nothing else for long. `lost_core` as for [`Waiting::resumed`].
+    /// before he has done nothing else for long.
     pub(crate) fn empty(
         &mut self,
         now: Instant,
         found: u32,
         awaits: impl FnOnce() -> bool,
-        lost_core: impl FnOnce() -> bool,
+        thread: &impl Thread,
     ) -> Step {
         if std::mem::replace(&mut self.found, found) != found {
             (self.run, self.awake_until) = (None, None);
         }
-        if self.run.is_some_and(|(_, last)| now.saturating_duration_since(last) > LONG_YIELD) {
-            // Whether that was the caller's own work, or a stranger's to whom it has yielded, a yield tells.
-            self.polls_until_yield = 0;
-        }
+        self.ask_where_it_was(now, thread);
         let since = self.silence_since(now);
         self.run = Some((since, now));
         let crowded = self.is_crowded();
@@ -198,13 +223,28 @@ impl Waiting {
             return Step::Poll;
         }
         if self.yields_until_look == 0 {
-            self.caller_yields = lost_core();
+            self.caller_yields = thread.lost_core();
             self.yields_until_look = if self.caller_yields { 0 } else { YIELDS_PER_LOOK };
         } else {
             self.yields_until_look -= 1;
         }
         self.polls_until_yield = POLLS_PER_YIELD;
         Step::Yield
+    }
+
+    /// After a long absence between two polls: whether that was the caller's own work, or its core was taken.
+    fn ask_where_it_was(&mut self, now: Instant, thread: &impl Thread) {
+        let Some((_, last)) = &mut self.run else { return };
+        let away = now.saturating_duration_since(*last);
+        if away <= LONG_YIELD {
+            return;
+        }
+        if self.used.is_some_and(|then| thread.used().lost_since(&then, away)) {
+            *last = now; // no pause of the caller's
+            self.lost_core_for(away);
+        } else {
+            self.polls_until_yield = 0; // a yield tells
+        }
     }
 
     /// When the silence began, at a poll at `now`. What a caller was away for is no part of it, and
@@ -227,8 +267,8 @@ impl Waiting {
         if std::mem::take(&mut self.steady) >= STEADY { since + away } else { now }
     }
 
-    /// A yield took so long.
-    fn yielded_for(&mut self, took: Duration) {
+    /// A yield took so long, or the core was taken for so long.
+    fn lost_core_for(&mut self, took: Duration) {
         if took > LONG_YIELD && std::mem::replace(&mut self.suspicious_waits, SUSPICIOUS_WAITS) > 0
         {
             self.crowded_waits = CROWDED_WAITS;
@@ -246,15 +286,13 @@ impl Waiting {
         (self.silence() / BLOCK_DIVISOR).clamp(BLOCK_MIN, BLOCK_MAX)
     }
 
-    /// A yield or a block ended at `now`. `lost_core` says whether another thread has had this one's
-    /// core since it was last asked: two ranks that yield to each other take no longer than one that
-    /// yields to nobody.
+    /// A yield or a block ended at `now`.
     pub(crate) fn resumed(
         &mut self,
         step: Step,
         began: Instant,
         now: Instant,
-        lost_core: impl FnOnce() -> bool,
+        thread: &impl Thread,
     ) {
         let took = now.saturating_duration_since(began);
         self.blocked = step == Step::Block;
@@ -264,9 +302,10 @@ impl Waiting {
                 Some(now + took / if is_long { AWAKE_DIVISOR_LONG } else { AWAKE_DIVISOR });
         }
         if step == Step::Yield {
-            let lost = (took < ALONE || self.yields_until_look == 0) && lost_core();
+            let lost = (took < ALONE || self.yields_until_look == 0) && thread.lost_core();
             self.alone = took < ALONE && !lost;
-            self.yielded_for(took);
+            self.used = (!self.caller_yields).then(|| thread.used());
+            self.lost_core_for(took);
         }
         // Time given away is not a pause of the caller's.
         if let Some((_, last)) = &mut self.run {
@@ -285,33 +324,45 @@ mod tests {
         true
     }
 
-    fn kept() -> bool {
-        false
+    /// Whether it has lost its core, and what it has used.
+    struct Told(bool, Used);
+
+    impl Thread for Told {
+        fn lost_core(&self) -> bool {
+            self.0
+        }
+        fn used(&self) -> Used {
+            self.1
+        }
     }
+
+    const NOTHING: Used = Used { time: Duration::ZERO, sleeps: 0 };
+    const KEPT: &Told = &Told(false, NOTHING);
+    const LOST: &Told = &Told(true, NOTHING);
 
     #[test]
     fn yields_rarely_alone_and_always_in_company() {
         let (mut w, t) = (Waiting::default(), Instant::now());
-        assert_eq!(w.empty(t, 0, owed, kept), Step::Yield);
-        w.resumed(Step::Yield, t, t + US, kept);
+        assert_eq!(w.empty(t, 0, owed, KEPT), Step::Yield);
+        w.resumed(Step::Yield, t, t + US, KEPT);
         for _ in 0..POLLS_PER_YIELD {
-            assert_eq!(w.empty(t + US, 0, owed, kept), Step::Poll);
+            assert_eq!(w.empty(t + US, 0, owed, KEPT), Step::Poll);
         }
-        assert_eq!(w.empty(t + US, 0, owed, kept), Step::Yield);
-        w.resumed(Step::Yield, t + US, t + 10 * US, kept);
-        assert_eq!(w.empty(t + 10 * US, 0, owed, kept), Step::Yield);
+        assert_eq!(w.empty(t + US, 0, owed, KEPT), Step::Yield);
+        w.resumed(Step::Yield, t + US, t + 10 * US, KEPT);
+        assert_eq!(w.empty(t + 10 * US, 0, owed, KEPT), Step::Yield);
     }
 
     #[test]
     fn ranks_that_yield_to_each_other_are_company() {
         let (mut w, t) = (Waiting::default(), Instant::now());
         for _ in 0..4 {
-            assert_eq!(w.empty(t, 0, owed, kept), Step::Yield);
-            w.resumed(Step::Yield, t, t + US, || true);
+            assert_eq!(w.empty(t, 0, owed, KEPT), Step::Yield);
+            w.resumed(Step::Yield, t, t + US, LOST);
             assert!(!w.is_alone(), "as short as a yield to nobody, but the core was lost");
         }
-        assert_eq!(w.empty(t, 0, owed, kept), Step::Yield);
-        w.resumed(Step::Yield, t, t + US, kept);
+        assert_eq!(w.empty(t, 0, owed, KEPT), Step::Yield);
+        w.resumed(Step::Yield, t, t + US, KEPT);
         assert!(w.is_alone());
     }
 
@@ -319,23 +370,23 @@ mod tests {
     fn blocks_after_a_while_but_not_for_a_caller_that_only_looks_in() {
         let (mut w, t) = (Waiting::default(), Instant::now());
         for us in (0..3000).step_by(4) {
-            assert_ne!(w.empty(t + us * US, 0, owed, kept), Step::Block);
+            assert_ne!(w.empty(t + us * US, 0, owed, KEPT), Step::Block);
         }
-        assert_eq!(w.empty(t + 3000 * US, 0, owed, kept), Step::Block);
+        assert_eq!(w.empty(t + 3000 * US, 0, owed, KEPT), Step::Block);
         w.found();
         for us in (0..10_000).step_by(20) {
-            assert_ne!(w.empty(t + (6000 + us) * US, 0, owed, kept), Step::Block);
+            assert_ne!(w.empty(t + (6000 + us) * US, 0, owed, KEPT), Step::Block);
         }
     }
 
     #[test]
     fn an_interruption_is_no_sign_of_other_work() {
         let (mut w, t) = (Waiting::default(), Instant::now());
-        w.empty(t, 0, owed, kept);
-        w.resumed(Step::Yield, t, t + US, kept); // nobody wanted the core
+        w.empty(t, 0, owed, KEPT);
+        w.resumed(Step::Yield, t, t + US, KEPT); // nobody wanted the core
         let mut polled = 0;
         // A tick of 20 us in every millisecond.
-        while w.empty(t + (polled + polled / 980 * 20) * US, 0, owed, kept) != Step::Block {
+        while w.empty(t + (polled + polled / 980 * 20) * US, 0, owed, KEPT) != Step::Block {
             polled += 1;
             assert!(polled <= 3000 + 4);
         }
@@ -345,14 +396,14 @@ mod tests {
     #[test]
     fn slow_polls_are_no_pauses() {
         let (mut w, t) = (Waiting::default(), Instant::now());
-        w.empty(t, 0, owed, kept);
-        w.resumed(Step::Yield, t, t + US, kept); // nobody wanted the core
+        w.empty(t, 0, owed, KEPT);
+        w.resumed(Step::Yield, t, t + US, KEPT); // nobody wanted the core
         let blocked = (0..).find(|poll| {
             if poll % 8 > 0 {
                 w.polled();
                 return false;
             }
-            w.empty(t + poll * 3 * US, 0, owed, kept) == Step::Block
+            w.empty(t + poll * 3 * US, 0, owed, KEPT) == Step::Block
         });
         assert_eq!(blocked, Some(1000), "3 ms, and the rest until the next look at the clock");
     }
@@ -361,9 +412,9 @@ mod tests {
     fn who_is_busy_elsewhere_is_not_blocked_here() {
         let (mut w, t) = (Waiting::default(), Instant::now());
         for us in 0..20_000 {
-            assert_ne!(w.empty(t + us * US, us / 90, owed, kept), Step::Block);
+            assert_ne!(w.empty(t + us * US, us / 90, owed, KEPT), Step::Block);
         }
-        let blocked = (20_000..).find(|&us| w.empty(t + us * US, 222, owed, kept) == Step::Block);
+        let blocked = (20_000..).find(|&us| w.empty(t + us * US, 222, owed, KEPT) == Step::Block);
         assert_eq!(blocked, Some(222 * 90 + 3000));
     }
 
@@ -371,26 +422,26 @@ mod tests {
     fn blocks_again_at_once_and_longer_the_longer_nothing_comes() {
         let (mut w, mut t) = (Waiting::default(), Instant::now());
         for us in (0..3000).step_by(4) {
-            w.empty(t + us * US, 0, owed, kept);
+            w.empty(t + us * US, 0, owed, KEPT);
         }
         t += 3000 * US;
         let mut slept = Vec::new();
         for _ in 0..60 {
             slept.push(w.block_limit());
-            w.resumed(Step::Block, t, t + w.block_limit(), kept);
+            w.resumed(Step::Block, t, t + w.block_limit(), KEPT);
             t += slept[slept.len() - 1] + 40 * US;
             let awake =
-                (0..200).position(|n| w.empty(t + n * 4 * US, 0, owed, kept) == Step::Block);
+                (0..200).position(|n| w.empty(t + n * 4 * US, 0, owed, KEPT) == Step::Block);
             t += 4 * US * awake.expect("awake for too long") as u32;
         }
         assert_eq!((slept[0], slept[59]), (BLOCK_MIN, BLOCK_MAX));
         assert!(slept.is_sorted());
         t += 60 * US;
-        assert_eq!(w.empty(t, 0, owed, kept), Step::Block, "that may have been an interruption");
-        w.resumed(Step::Block, t, t + BLOCK_MIN, kept);
+        assert_eq!(w.empty(t, 0, owed, KEPT), Step::Block, "that may have been an interruption");
+        w.resumed(Step::Block, t, t + BLOCK_MIN, KEPT);
         t += BLOCK_MIN + 50 * US;
         assert_ne!(
-            w.empty(t, 0, owed, kept),
+            w.empty(t, 0, owed, KEPT),
             Step::Block,
             "who stays away again does other things"
         );
@@ -398,15 +449,15 @@ mod tests {
 
     /// A yield that gives the core to somebody who keeps it for 1 ms.
     fn yield_for_long(w: &mut Waiting, t: &mut Instant) {
-        assert_eq!(w.empty(*t, 0, owed, kept), Step::Yield);
-        w.resumed(Step::Yield, *t, *t + 1000 * US, kept);
+        assert_eq!(w.empty(*t, 0, owed, KEPT), Step::Yield);
+        w.resumed(Step::Yield, *t, *t + 1000 * US, KEPT);
         *t += 1000 * US;
     }
 
     fn wait(w: &mut Waiting, t: &mut Instant, waits: u32) {
         for _ in 0..waits {
             *t += US;
-            w.empty(*t, 0, owed, kept);
+            w.empty(*t, 0, owed, KEPT);
             w.found();
         }
     }
@@ -419,16 +470,16 @@ mod tests {
         for once_more in [false, true] {
             w.found();
             for us in (0..20).step_by(4) {
-                assert_eq!(w.empty(t + us * US, 0, owed, kept), Step::Poll);
+                assert_eq!(w.empty(t + us * US, 0, owed, KEPT), Step::Poll);
             }
-            assert_eq!(w.empty(t + 20 * US, 0, owed, kept), Step::Block);
+            assert_eq!(w.empty(t + 20 * US, 0, owed, KEPT), Step::Block);
             w.found();
             wait(&mut w, &mut t, CROWDED_WAITS);
             if !once_more {
                 yield_for_long(&mut w, &mut t); // it is still there
             }
         }
-        assert_eq!(w.empty(t, 0, owed, kept), Step::Yield);
+        assert_eq!(w.empty(t, 0, owed, KEPT), Step::Yield);
     }
 
     #[test]
@@ -441,27 +492,57 @@ mod tests {
         }
     }
 
+    /// A caller that was away for 2 ms, and has used that since the last yield.
+    fn away_for_2_ms(w: &mut Waiting, t: &mut Instant, time: Duration, sleeps: i64) -> Step {
+        w.polls_until_yield = 0;
+        assert_eq!(w.empty(*t, 0, owed, KEPT), Step::Yield);
+        w.resumed(Step::Yield, *t, *t + US, KEPT);
+        *t += 2000 * US;
+        w.empty(*t, 0, owed, &Told(false, Used { time, sleeps }))
+    }
+
     #[test]
-    fn who_was_away_for_long_yields_at_once_to_learn_why() {
-        let (mut w, t) = (Waiting::default(), Instant::now());
-        assert_eq!(w.empty(t, 0, owed, || true), Step::Yield);
-        w.resumed(Step::Yield, t, t + US, || true);
-        assert_eq!(w.empty(t + 2 * US, 0, owed, kept), Step::Poll, "the caller yields itself");
-        assert_eq!(w.empty(t + 3000 * US, 0, owed, kept), Step::Yield);
+    fn who_worked_or_slept_for_long_has_met_no_stranger() {
+        let (mut w, mut t) = (Waiting::default(), Instant::now());
+        for (time, sleeps) in [(1500 * US, 0), (US, 1)].repeat(5) {
+            assert_eq!(away_for_2_ms(&mut w, &mut t, time, sleeps), Step::Yield);
+            w.resumed(Step::Yield, t, t + US, KEPT);
+        }
+        assert!(!w.is_crowded());
+    }
+
+    #[test]
+    fn whose_core_is_taken_between_polls_has_met_one() {
+        let (mut w, mut t) = (Waiting::default(), Instant::now());
+        assert_eq!(away_for_2_ms(&mut w, &mut t, 500 * US, 0), Step::Poll);
+        assert!(!w.is_crowded());
+        assert_eq!(away_for_2_ms(&mut w, &mut t, 500 * US, 0), Step::Block);
+        assert!(w.is_crowded());
+    }
+
+    #[test]
+    fn where_the_caller_yields_too_a_sibling_at_work_is_none() {
+        let (mut w, mut t) = (Waiting::default(), Instant::now());
+        for _ in 0..10 {
+            assert_eq!(w.empty(t, 0, owed, LOST), Step::Yield);
+            w.resumed(Step::Yield, t, t + US, LOST);
+            t += 2000 * US;
+        }
+        assert!(!w.is_crowded());
     }
 
     #[test]
     fn what_comes_at_another_endpoint_ends_a_wait_here_too() {
         let (mut w, mut t) = (Waiting::default(), Instant::now());
-        while w.empty(t, 0, owed, kept) != Step::Block {
+        while w.empty(t, 0, owed, KEPT) != Step::Block {
             t += US;
         }
-        w.resumed(Step::Block, t, t + BLOCK_MIN, kept);
+        w.resumed(Step::Block, t, t + BLOCK_MIN, KEPT);
         assert!(w.was_blocked_in_vain());
         t += BLOCK_MIN;
-        w.empty(t, 1, owed, kept);
+        w.empty(t, 1, owed, KEPT);
         assert!(!w.was_blocked_in_vain());
-        let blocked = (1..).find(|&us| w.empty(t + us * US, 1, owed, kept) == Step::Block);
+        let blocked = (1..).find(|&us| w.empty(t + us * US, 1, owed, KEPT) == Step::Block);
         assert_eq!(blocked, Some(3000));
     }
 
@@ -470,8 +551,8 @@ mod tests {
         let (mut w, t) = (Waiting::default(), Instant::now());
         let mut yields_of = |lost: bool| {
             let is_yield = |_: &u32| {
-                let step = w.empty(t, 0, owed, || lost);
-                w.resumed(step, t, t + 10 * US, || true);
+                let step = w.empty(t, 0, owed, if lost { LOST } else { KEPT });
+                w.resumed(step, t, t + 10 * US, LOST);
                 step == Step::Yield
             };
             (0..900).filter(is_yield).count()
@@ -488,10 +569,10 @@ mod tests {
         yield_for_long(&mut w, &mut t);
         w.found();
         for us in (0..2000).step_by(4) {
-            assert_eq!(w.empty(t + us * US, 0, || false, kept), Step::Poll);
+            assert_eq!(w.empty(t + us * US, 0, || false, KEPT), Step::Poll);
         }
-        assert_eq!(w.empty(t + 1999 * US, 0, owed, kept), Step::Block);
-        assert_eq!(w.empty(t + 2000 * US, 0, || false, kept), Step::Block);
+        assert_eq!(w.empty(t + 1999 * US, 0, owed, KEPT), Step::Block);
+        assert_eq!(w.empty(t + 2000 * US, 0, || false, KEPT), Step::Block);
     }
 
     /// A caller that tests after each 300 ns of its own work, and posts something after 12,000 of them: what
@@ -499,10 +580,10 @@ mod tests {
     fn test_between_work(w: &mut Waiting, t: &mut Instant, posts: u32) -> Duration {
         let began = *t;
         for test in 0..12_000 * posts {
-            if w.empty(*t, 0, owed, kept) == Step::Block {
+            if w.empty(*t, 0, owed, KEPT) == Step::Block {
                 let slept = *t;
                 *t += w.block_limit();
-                w.resumed(Step::Block, slept, *t, kept);
+                w.resumed(Step::Block, slept, *t, KEPT);
             }
             *t += Duration::from_nanos(300);
             if test % 12_000 == 11_999 && w.was_blocked_in_vain() {
@@ -530,10 +611,10 @@ mod tests {
         let (mut awake, mut asleep) = (Duration::ZERO, Duration::ZERO);
         while asleep < Duration::from_secs(2) {
             let began = t;
-            if w.empty(t, 0, owed, kept) == Step::Block {
+            if w.empty(t, 0, owed, KEPT) == Step::Block {
                 t += w.block_limit();
                 asleep += t - began;
-                w.resumed(Step::Block, began, t, kept);
+                w.resumed(Step::Block, began, t, KEPT);
             }
             t += US;
             awake += US;
