@@ -12,6 +12,8 @@ const POINTS_MAX: usize = 400;
 const Z_99: f64 = 2.576;
 /// Fewer samples than this say nothing about a slope.
 const POINTS_MIN: usize = 8;
+/// So long caches and pools fill, in seconds: what grows before, of memory, says nothing (docs/soak.md).
+const FILLING_S: f64 = 240.0;
 /// Begin and end are a tenth of the points each, and no less than this: one outlier is no rise.
 const GROUP_MIN: usize = 3;
 
@@ -118,7 +120,7 @@ pub enum Verdict {
     Steady,
     /// It grows.
     Grows,
-    /// Too few samples.
+    /// Too few samples, or memory that grows while caches and pools fill.
     TooShort,
 }
 
@@ -163,10 +165,12 @@ fn trend(series: &Series, half: &[Sample]) -> Trend {
     let rise = rise(&values);
     // A slope that is there for certain, and has made more of it than a page here and there.
     let slopes = per_hour.low > 0.0 && per_hour.median * hours > series.slope_max;
-    let verdict = match points.len() {
-        0..POINTS_MIN => Verdict::TooShort,
-        _ if slopes || rise > series.rise_max => Verdict::Grows,
-        _ => Verdict::Steady,
+    let fills = !series.unit.is_empty() && half.first().is_some_and(|s| s.at_s < FILLING_S);
+    let verdict = match (points.len(), slopes || rise > series.rise_max) {
+        (0..POINTS_MIN, _) => Verdict::TooShort,
+        (_, true) if fills => Verdict::TooShort,
+        (_, true) => Verdict::Grows,
+        (_, false) => Verdict::Steady,
     };
     let (what, unit) = (series.name.to_owned(), series.unit.to_owned());
     Trend { what, unit, range, per_hour, rise, verdict }
@@ -246,6 +250,17 @@ mod tests {
         assert_eq!(filled[0].verdict, Verdict::Steady);
         assert_eq!(trends(&samples(6, |i| i as u64))[0].verdict, Verdict::TooShort);
         assert_eq!(trends(&[])[0].verdict, Verdict::TooShort);
+    }
+
+    #[test]
+    fn a_run_of_minutes_can_tell_descriptors_that_grow_but_no_memory() {
+        for (minutes, of_memory) in [(7, Verdict::TooShort), (9, Verdict::Grows)] {
+            let mut samples = samples(minutes * 60, |i| 50_000 + 10 * i as u64);
+            samples.iter_mut().enumerate().for_each(|(i, sample)| sample.job_fds = i as u64);
+            let found = trends(&samples);
+            assert_eq!((found[0].verdict, found[2].verdict), (of_memory, Verdict::Grows));
+            assert_eq!(found[3].verdict, Verdict::Steady);
+        }
     }
 
     fn verdicts(change: impl Fn(usize, &mut Sample)) -> Vec<Verdict> {

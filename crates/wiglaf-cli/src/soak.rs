@@ -31,10 +31,11 @@ each the long job's memory and descriptors are looked at, those of what keeps
 the nodes, and /dev/shm.
 
 Whether something grows is judged by the second half of the run: by the median
-of all slopes and its 99 % interval (Sen 1968). The exit status is 1 if
-something grew, a byte was wrong, or a job failed that nobody killed. The table
-goes to standard output, soak.json and soak.svg to --output. Needs root and Open
-MPI.";
+of all slopes and its 99 % interval (Sen 1968). Caches and pools fill for some
+minutes: memory that grows in a run of less than eight is not judged. The exit
+status is 1 if something grew, a byte was wrong, or a job failed that nobody
+killed. The table goes to standard output, soak.json and soak.svg to --output.
+Needs root and Open MPI.";
 
 /// Run mixed jobs under faults for a long time, and look for growth
 #[derive(Debug, clap::Args)]
@@ -105,13 +106,17 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if let Some(error) = report.errors.first() {
         return Err(Error::new(format!("{} errors; the first: {error}", report.errors.len())));
     }
-    let grown: Vec<&str> = (report.trends.iter())
-        .filter(|trend| trend.verdict == Verdict::Grows)
-        .map(|trend| trend.what.as_str())
-        .collect();
+    let with = |verdict| {
+        let with = report.trends.iter().filter(|trend| trend.verdict == verdict);
+        with.map(|trend| trend.what.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let (grown, untold) = (with(Verdict::Grows), with(Verdict::TooShort));
+    if !untold.is_empty() {
+        eprintln!("wiglaf: whether these grow, a longer run tells: {untold}");
+    }
     match grown.is_empty() {
         true => Ok(ExitCode::SUCCESS),
-        false => Err(Error::new(format!("there is growth: {}", grown.join(", ")))),
+        false => Err(Error::new(format!("there is growth: {grown}"))),
     }
 }
 

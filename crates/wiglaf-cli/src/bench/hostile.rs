@@ -3,7 +3,8 @@
 //! One stream runs without pause, so that all is compared within one job; what it receives is
 //! read from its counters. By turns there is no flood, those that the job sees, and for each of those
 //! one that it never sees (a decoy: the same frames to a port where nobody listens, for what they
-//! take of the wire, and cost an emulated machine by themselves). Their rate is that of the job's own packets.
+//! take of the wire, and cost an emulated machine by themselves). Their rate is that of the job's own packets,
+//! or what both got out in a turn before, if that is less: a job that yields lets more of them onto the line.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -62,7 +63,7 @@ struct Report {
 #[derive(Debug, Serialize)]
 struct Measured {
     len: u64,
-    /// Packets a second of the job without a flood: the rate asked of the floods.
+    /// Packets a second of the job without a flood: no more is asked of the floods.
     packets_per_s: f64,
     turns: Vec<Turn>,
 }
@@ -71,6 +72,8 @@ struct Measured {
 #[derive(Debug, Serialize)]
 struct Turn {
     flood: &'static str,
+    /// Frames a second that were asked of the stranger.
+    asked_per_s: f64,
     /// Payload that came through, by the median of the rounds, in 10^6 bytes a second.
     megabytes_per_s: f64,
     round_megabytes_per_s: Vec<f64>,
@@ -101,7 +104,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
     let measured = sizes.iter().map(|len| bench.measure(*len, rounds)).collect::<Result<_>>();
     interrupt::check()?;
     let report = Report {
-        schema: "wiglaf-bench/hostile/2",
+        schema: "wiglaf-bench/hostile/3",
         cluster: cluster.record.shape.summary(),
         link,
         rounds,
@@ -130,7 +133,7 @@ impl Bench<'_> {
     fn measure(&self, len: u64, rounds: usize) -> Result<Measured> {
         let names: Vec<&str> =
             self.cluster.record.shape.nodes.iter().map(|node| node.name.as_str()).collect();
-        let seconds = TURN.as_secs() * 4 * (rounds as u64 + 1) * TURNS.len() as u64;
+        let seconds = TURN.as_secs() * 4 * (rounds as u64 + 2) * TURNS.len() as u64;
         let mut job = self.wiglaf()?;
         job.args(["run", "--link", self.link, "-n", "2", "-w", &names[..2].join(","), "--"]);
         job.arg(self.program).args([&seconds.to_string(), WINDOW, &len.to_string()]);
@@ -142,14 +145,13 @@ impl Bench<'_> {
         if !recording.is_ok_and(|status| status.success()) {
             return Err(Error::new("the stream's frames could not be recorded; only root can"));
         }
-        let (packets_per_s, ..) = self.turn("", false, 0.0, &frames)?;
+        let (packets_per_s, ..) = self.turn(0, 0.0, &frames)?;
+        let asked = self.rates(packets_per_s, &frames)?;
         let mut found = vec![Vec::new(); TURNS.len()];
         for (round, order) in interleave::rounds(TURNS.len(), rounds).iter().enumerate() {
             for &turn in order {
-                let (name, attacks, decoy) = TURNS[turn];
-                progress(&format!("{len} B, round {} of {rounds}: {name}", round + 1));
-                let (_, rate, flood) =
-                    self.turn(attacks, decoy == Some(turn), packets_per_s, &frames)?;
+                progress(&format!("{len} B, round {} of {rounds}: {}", round + 1, TURNS[turn].0));
+                let (_, rate, flood) = self.turn(turn, asked[turn], &frames)?;
                 found[turn].push((rate, flood));
             }
         }
@@ -159,6 +161,7 @@ impl Bench<'_> {
         };
         let turns = TURNS.iter().enumerate().map(|(turn, (flood, _, decoy))| Turn {
             flood,
+            asked_per_s: asked[turn],
             megabytes_per_s: median(turn, |f| f.0),
             round_megabytes_per_s: found[turn].iter().map(|f| f.0).collect(),
             flood_per_s: median(turn, |f| f.1),
@@ -168,15 +171,24 @@ impl Bench<'_> {
         Ok(Measured { len, packets_per_s, turns: turns.collect() })
     }
 
+    /// What to ask of each turn's flood: as much as the job sends itself, and no more than the flood and its decoy
+    /// both get out.
+    fn rates(&self, packets_per_s: f64, frames: &Path) -> Result<Vec<f64>> {
+        progress("what the floods get out");
+        let reached = (0..TURNS.len()).map(|turn| Ok(self.turn(turn, packets_per_s, frames)?.2));
+        let reached: Vec<f64> = reached.collect::<Result<_>>()?;
+        let of_pair = |pair: Option<usize>| {
+            let both = TURNS.iter().zip(&reached).filter(|((.., decoy), _)| *decoy == pair);
+            both.map(|(_, rate)| *rate).fold(packets_per_s, f64::min)
+        };
+        Ok(TURNS.iter().map(|(.., decoy)| of_pair(*decoy)).collect())
+    }
+
     /// One turn: the receiver's packets a second, its 10^6 bytes a second, the flood's frames.
-    fn turn(
-        &self,
-        attacks: &str,
-        is_decoy: bool,
-        rate: f64,
-        frames: &Path,
-    ) -> Result<(f64, f64, f64)> {
+    fn turn(&self, turn: usize, rate: f64, frames: &Path) -> Result<(f64, f64, f64)> {
         interrupt::check()?;
+        let (_, attacks, decoy) = TURNS[turn];
+        let is_decoy = decoy == Some(turn);
         let receiver = &self.cluster.record.shape.nodes[1];
         let lasts = (SETTLE + TURN + SETTLE).as_secs_f64();
         let flood = match attacks {
@@ -243,16 +255,17 @@ fn flood_rate(flood: Child) -> Result<f64> {
 
 fn table(report: &Report) -> String {
     let mut out = format!(
-        "{:>9} {:>12} {:<17} {:>10} {:>10} {:>9} {:>9}\n",
-        "bytes", "packets/s", "flood", "frames/s", "MB/s", "of none", "of decoy"
+        "{:>9} {:>12} {:<17} {:>10} {:>10} {:>10} {:>9} {:>9}\n",
+        "bytes", "packets/s", "flood", "asked", "frames/s", "MB/s", "of none", "of decoy"
     );
     for measured in &report.sizes {
         for turn in &measured.turns {
             out += &format!(
-                "{:>9} {:>12.0} {:<17} {:>10.0} {:>10.1} {:>9.2} {:>9}\n",
+                "{:>9} {:>12.0} {:<17} {:>10.0} {:>10.0} {:>10.1} {:>9.2} {:>9}\n",
                 measured.len,
                 measured.packets_per_s,
                 turn.flood,
+                turn.asked_per_s,
                 turn.flood_per_s,
                 turn.megabytes_per_s,
                 turn.of_none,
