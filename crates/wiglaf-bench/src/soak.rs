@@ -12,8 +12,10 @@ const POINTS_MAX: usize = 400;
 const Z_99: f64 = 2.576;
 /// Fewer samples than this say nothing about a slope.
 const POINTS_MIN: usize = 8;
-/// So long caches and pools fill, in seconds: what grows before, of memory, says nothing (docs/soak.md).
+/// So long caches and pools fill, in seconds: memory that grows before says nothing (docs/soak.md), unless it is more
+/// than they can hold, in KiB.
 const FILLING_S: f64 = 240.0;
+const FILLED_KIB_MAX: f64 = 16_384.0;
 /// Begin and end are a tenth of the points each, and no less than this: one outlier is no rise.
 const GROUP_MIN: usize = 3;
 
@@ -148,7 +150,8 @@ pub fn slope(points: &[(f64, f64)]) -> Option<Slope> {
 }
 
 /// Judges every series by its second half; the first one fills caches and pools. It grows if its
-/// slope is above 0 for certain, or if its last tenth has clearly more than its first one.
+/// slope is above 0 for certain, or if its last tenth has clearly more than its first one. Memory that grows while
+/// the second half begins before caches and pools are full is not called growth unless it is much.
 #[must_use]
 pub fn trends(samples: &[Sample]) -> Vec<Trend> {
     let half = &samples[samples.len() / 2..];
@@ -164,8 +167,11 @@ fn trend(series: &Series, half: &[Sample]) -> Trend {
     let hours = points.last().map_or(0.0, |last| last.0 - points[0].0);
     let rise = rise(&values);
     // A slope that is there for certain, and has made more of it than a page here and there.
-    let slopes = per_hour.low > 0.0 && per_hour.median * hours > series.slope_max;
-    let fills = !series.unit.is_empty() && half.first().is_some_and(|s| s.at_s < FILLING_S);
+    let made = per_hour.median * hours;
+    let slopes = per_hour.low > 0.0 && made > series.slope_max;
+    let fills = !series.unit.is_empty()
+        && half.first().is_some_and(|s| s.at_s < FILLING_S)
+        && rise.max(made) < FILLED_KIB_MAX;
     let verdict = match (points.len(), slopes || rise > series.rise_max) {
         (0..POINTS_MIN, _) => Verdict::TooShort,
         (_, true) if fills => Verdict::TooShort,
@@ -261,6 +267,8 @@ mod tests {
             assert_eq!((found[0].verdict, found[2].verdict), (of_memory, Verdict::Grows));
             assert_eq!(found[3].verdict, Verdict::Steady);
         }
+        let much = trends(&samples(60, |i| 50_000 + 1000 * i as u64));
+        assert_eq!(much[0].verdict, Verdict::Grows);
     }
 
     fn verdicts(change: impl Fn(usize, &mut Sample)) -> Vec<Verdict> {

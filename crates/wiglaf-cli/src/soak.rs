@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use wiglaf_bench::report;
-use wiglaf_bench::soak::Verdict;
+use wiglaf_bench::soak::{Trend, Verdict};
 use wiglaf_cluster::error::Context;
 use wiglaf_cluster::{Error, Result};
 
@@ -32,7 +32,7 @@ the nodes, and /dev/shm.
 
 Whether something grows is judged by the second half of the run: by the median
 of all slopes and its 99 % interval (Sen 1968). Caches and pools fill for some
-minutes: memory that grows in a run of less than eight is not judged. The exit
+minutes: some memory more in a run of less than eight is no growth. The exit
 status is 1 if something grew, a byte was wrong, or a job failed that nobody
 killed. The table goes to standard output, soak.json and soak.svg to --output.
 Needs root and Open MPI.";
@@ -106,8 +106,13 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if let Some(error) = report.errors.first() {
         return Err(Error::new(format!("{} errors; the first: {error}", report.errors.len())));
     }
+    judge(&report.trends)
+}
+
+/// An error if something grows.
+fn judge(trends: &[Trend]) -> Result<ExitCode> {
     let with = |verdict| {
-        let with = report.trends.iter().filter(|trend| trend.verdict == verdict);
+        let with = trends.iter().filter(|trend| trend.verdict == verdict);
         with.map(|trend| trend.what.as_str()).collect::<Vec<_>>().join(", ")
     };
     let (grown, untold) = (with(Verdict::Grows), with(Verdict::TooShort));
@@ -122,7 +127,22 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
+    use wiglaf_bench::soak::{Sample, trends};
+
     use super::*;
+
+    #[test]
+    fn what_grows_is_an_error_that_names_it() {
+        let long = |leak: u64| {
+            let sample =
+                |i: u64| Sample { at_s: i as f64, job_fds: 7 + i * leak, ..Sample::default() };
+            trends(&(0..1800).map(sample).collect::<Vec<_>>())
+        };
+        assert_eq!(judge(&long(0)).unwrap(), ExitCode::SUCCESS);
+        let why = judge(&long(1)).unwrap_err().to_string();
+        assert_eq!(why, "there is growth: descriptors of the job");
+        assert_eq!(judge(&trends(&[])).unwrap(), ExitCode::SUCCESS, "too short is no failure");
+    }
 
     #[test]
     fn times_are_read_as_people_write_them() {

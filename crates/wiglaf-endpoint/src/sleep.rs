@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::time::{ClockId, clock_gettime};
 use wiglaf_transport::{Instant as Tick, Transport};
 
 use crate::books::Books;
@@ -394,28 +395,30 @@ impl Endpoint {
 struct ThisThread;
 
 impl Thread for ThisThread {
-    fn lost_core(&self) -> bool {
-        let switches = usage().ru_nivcsw;
-        SWITCHES.replace(switches) != switches
+    fn lost_core(&self, used: Option<Used>) -> bool {
+        let switches = used.map(|used| used.switches).or_else(|| Some(usage()?.ru_nivcsw));
+        switches.is_some_and(|switches| SWITCHES.replace(switches) != switches)
     }
 
-    fn used(&self) -> Used {
-        let usage = usage();
-        let time = [usage.ru_utime, usage.ru_stime].map(|time| {
-            Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
-        });
-        Used { time: time.iter().sum(), sleeps: usage.ru_nvcsw }
+    fn used(&self) -> Option<Used> {
+        let usage = usage()?;
+        // The times in `usage` are those of the last tick.
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Some(Used {
+            thread: std::thread::current().id(),
+            time: Duration::new(time.tv_sec as u64, time.tv_nsec as u32),
+            sleeps: usage.ru_nvcsw,
+            switches: usage.ru_nivcsw,
+        })
     }
 }
 
 /// Of this thread, by getrusage(2): 0.6 us.
-fn usage() -> libc::rusage {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to memory for one `rusage`, of numbers that all may be 0, as they are if the
-    // call fails.
+fn usage() -> Option<libc::rusage> {
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the pointer is to memory for one `rusage`, which the call fills if it returns 0.
     unsafe {
-        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
-        usage.assume_init()
+        (libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) == 0).then(|| usage.assume_init())
     }
 }
 
@@ -425,4 +428,26 @@ fn is_owed_something(books: &Books, transport: &Transport, near: &NearSide) -> b
         || !books.is_one_sided_idle()
         || !transport.is_drained()
         || !near.is_drained()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_thread_has_used_is_told_to_the_moment() {
+        for _ in 0..20 {
+            std::thread::yield_now();
+            let before = ThisThread.used().unwrap();
+            // Between ticks: by the thread's own clock, as others may take the core meanwhile.
+            let spun = || clock_gettime(ClockId::ThreadCPUTime).tv_nsec;
+            let began = spun();
+            while (spun() - began).rem_euclid(1_000_000_000) < 300_000 {}
+            let after = ThisThread.used().unwrap();
+            assert!(after.time - before.time >= Duration::from_micros(300));
+            assert_eq!(after.thread, before.thread);
+            std::thread::sleep(Duration::from_millis(1));
+            assert!(ThisThread.used().unwrap().sleeps > after.sleeps);
+        }
+    }
 }

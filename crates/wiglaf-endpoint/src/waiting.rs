@@ -10,6 +10,7 @@
 //! But who waits posts nothing before something has come. So who does has tested, and is left awake
 //! for a while; and between two blocks there is time for some tests, so that it comes to that.
 
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// After so long without anything the thread blocks. Until then it costs others little, as those who share
@@ -81,27 +82,34 @@ pub(crate) enum Step {
 
 /// What a thread can learn of itself from the kernel.
 pub(crate) trait Thread {
-    /// Whether another thread has had this one's core since this was last asked. Two ranks that yield to
-    /// each other take no longer than one that yields to nobody.
-    fn lost_core(&self) -> bool;
-    /// What it has used so far.
-    fn used(&self) -> Used;
+    /// Whether another thread has had this one's core since this was last asked, by what it has `used` if that is
+    /// known. Two ranks that yield to each other take no longer than one that yields to nobody.
+    fn lost_core(&self, used: Option<Used>) -> bool;
+    /// What it has used so far; None where the kernel does not say.
+    fn used(&self) -> Option<Used>;
 }
 
 /// What a thread has used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Used {
-    /// Processor time.
+    /// Which one.
+    pub(crate) thread: ThreadId,
+    /// Processor time, to the microsecond.
     pub(crate) time: Duration,
     /// How often it slept, or waited for a device.
     pub(crate) sleeps: i64,
+    /// How often others took its core, or had it from a yield.
+    pub(crate) switches: i64,
 }
 
 impl Used {
-    /// Whether somebody has had the core since `then`, for most of the time that the thread was `away`.
-    fn lost_since(&self, then: &Self, away: Duration) -> bool {
-        let worked = self.time.checked_sub(then.time);
-        self.sleeps == then.sleeps && worked.is_some_and(|worked| worked < away / 2)
+    /// Since `then`, for how much of the time that it was `away` others have had the core of a thread that would have
+    /// run.
+    fn lost_since(&self, then: &Self, away: Duration) -> Duration {
+        let is_taken = (self.thread, self.sleeps) == (then.thread, then.sleeps)
+            && self.switches != then.switches;
+        let worked = if is_taken { self.time.saturating_sub(then.time) } else { away };
+        away.saturating_sub(worked)
     }
 }
 
@@ -122,7 +130,7 @@ pub(crate) struct Waiting {
     caller_yields: bool,
     /// After so many yields that is looked at again, from a yield's end to the next one's begin.
     yields_until_look: u32,
-    /// When our last yield ended. Not where the caller yields, too: to whom, MPI knows.
+    /// When our last yield or block ended. Not where the caller yields, too: to whom, MPI knows.
     used: Option<Used>,
     suspicious_waits: u32,
     crowded_waits: u32,
@@ -223,7 +231,7 @@ impl Waiting {
             return Step::Poll;
         }
         if self.yields_until_look == 0 {
-            self.caller_yields = thread.lost_core();
+            self.caller_yields = thread.lost_core(None);
             self.yields_until_look = if self.caller_yields { 0 } else { YIELDS_PER_LOOK };
         } else {
             self.yields_until_look -= 1;
@@ -232,16 +240,18 @@ impl Waiting {
         Step::Yield
     }
 
-    /// After a long absence between two polls: whether that was the caller's own work, or its core was taken.
+    /// After a long absence between two polls: how much of it was the caller's, and how much was taken from it.
     fn ask_where_it_was(&mut self, now: Instant, thread: &impl Thread) {
         let Some((_, last)) = &mut self.run else { return };
         let away = now.saturating_duration_since(*last);
         if away <= LONG_YIELD {
             return;
         }
-        if self.used.is_some_and(|then| thread.used().lost_since(&then, away)) {
-            *last = now; // no pause of the caller's
-            self.lost_core_for(away);
+        let used = self.used.and_then(|then| Some((then, thread.used()?)));
+        let lost = used.map_or(Duration::ZERO, |(then, used)| used.lost_since(&then, away));
+        if lost > LONG_YIELD {
+            *last += lost; // no pause of the caller's
+            self.lost_core_for(lost);
         } else {
             self.polls_until_yield = 0; // a yield tells
         }
@@ -301,10 +311,10 @@ impl Waiting {
             self.awake_until =
                 Some(now + took / if is_long { AWAKE_DIVISOR_LONG } else { AWAKE_DIVISOR });
         }
+        self.used = if self.caller_yields { None } else { thread.used() };
         if step == Step::Yield {
-            let lost = (took < ALONE || self.yields_until_look == 0) && thread.lost_core();
+            let lost = (took < ALONE || self.yields_until_look == 0) && thread.lost_core(self.used);
             self.alone = took < ALONE && !lost;
-            self.used = (!self.caller_yields).then(|| thread.used());
             self.lost_core_for(took);
         }
         // Time given away is not a pause of the caller's.
@@ -325,20 +335,19 @@ mod tests {
     }
 
     /// Whether it has lost its core, and what it has used.
-    struct Told(bool, Used);
+    struct Told(bool, Option<Used>);
 
     impl Thread for Told {
-        fn lost_core(&self) -> bool {
+        fn lost_core(&self, _: Option<Used>) -> bool {
             self.0
         }
-        fn used(&self) -> Used {
+        fn used(&self) -> Option<Used> {
             self.1
         }
     }
 
-    const NOTHING: Used = Used { time: Duration::ZERO, sleeps: 0 };
-    const KEPT: &Told = &Told(false, NOTHING);
-    const LOST: &Told = &Told(true, NOTHING);
+    const KEPT: &Told = &Told(false, None);
+    const LOST: &Told = &Told(true, None);
 
     #[test]
     fn yields_rarely_alone_and_always_in_company() {
@@ -492,20 +501,28 @@ mod tests {
         }
     }
 
-    /// A caller that was away for 2 ms, and has used that since the last yield.
-    fn away_for_2_ms(w: &mut Waiting, t: &mut Instant, time: Duration, sleeps: i64) -> Step {
+    /// A caller in company that has yielded, was away for 2 ms, and has used that since.
+    fn away_for_2_ms(
+        w: &mut Waiting,
+        t: &mut Instant,
+        time: Duration,
+        [sleeps, switches]: [i64; 2],
+    ) -> Step {
+        let thread = std::thread::current().id();
+        let before = Used { thread, time: US, sleeps: 7, switches: 7 };
+        let after = Used { thread, time: US + time, sleeps: 7 + sleeps, switches: 7 + switches };
         w.polls_until_yield = 0;
         assert_eq!(w.empty(*t, 0, owed, KEPT), Step::Yield);
-        w.resumed(Step::Yield, *t, *t + US, KEPT);
-        *t += 2000 * US;
-        w.empty(*t, 0, owed, &Told(false, Used { time, sleeps }))
+        w.resumed(Step::Yield, *t, *t + 10 * US, &Told(false, Some(before)));
+        *t += 2010 * US;
+        w.empty(*t, 0, owed, &Told(false, Some(after)))
     }
 
     #[test]
-    fn who_worked_or_slept_for_long_has_met_no_stranger() {
+    fn who_worked_or_slept_or_stood_still_has_met_no_stranger() {
         let (mut w, mut t) = (Waiting::default(), Instant::now());
-        for (time, sleeps) in [(1500 * US, 0), (US, 1)].repeat(5) {
-            assert_eq!(away_for_2_ms(&mut w, &mut t, time, sleeps), Step::Yield);
+        for (time, counted) in [(1500 * US, [0, 1]), (US, [1, 1]), (US, [0, 0])].repeat(5) {
+            assert_eq!(away_for_2_ms(&mut w, &mut t, time, counted), Step::Yield);
             w.resumed(Step::Yield, t, t + US, KEPT);
         }
         assert!(!w.is_crowded());
@@ -514,18 +531,42 @@ mod tests {
     #[test]
     fn whose_core_is_taken_between_polls_has_met_one() {
         let (mut w, mut t) = (Waiting::default(), Instant::now());
-        assert_eq!(away_for_2_ms(&mut w, &mut t, 500 * US, 0), Step::Poll);
+        for is_crowded in [false, true] {
+            // What it worked itself ends a silence, what was taken does not.
+            assert_ne!(away_for_2_ms(&mut w, &mut t, 1400 * US, [0, 1]), Step::Block);
+            assert_eq!(w.is_crowded(), is_crowded);
+        }
+        w.found();
+        let blocked = (0..).find(|us| w.empty(t + us * 4 * US, 0, owed, KEPT) == Step::Block);
+        assert_eq!(blocked, Some(5), "after 20 us");
+    }
+
+    #[test]
+    fn another_threads_use_says_nothing() {
+        let (mut w, mut t) = (Waiting::default(), Instant::now());
+        let other = std::thread::spawn(|| std::thread::current().id()).join().unwrap();
+        for _ in 0..10 {
+            away_for_2_ms(&mut w, &mut t, Duration::ZERO, [0, 0]);
+            w.polls_until_yield = 0;
+            w.used.iter_mut().for_each(|used| used.thread = other);
+            t += 2000 * US;
+            let used =
+                Used { thread: std::thread::current().id(), time: 2 * US, sleeps: 7, switches: 8 };
+            w.empty(t, 0, owed, &Told(false, Some(used)));
+        }
         assert!(!w.is_crowded());
-        assert_eq!(away_for_2_ms(&mut w, &mut t, 500 * US, 0), Step::Block);
-        assert!(w.is_crowded());
     }
 
     #[test]
     fn where_the_caller_yields_too_a_sibling_at_work_is_none() {
         let (mut w, mut t) = (Waiting::default(), Instant::now());
-        for _ in 0..10 {
-            assert_eq!(w.empty(t, 0, owed, LOST), Step::Yield);
-            w.resumed(Step::Yield, t, t + US, LOST);
+        let used = |switches| {
+            let thread = std::thread::current().id();
+            Told(true, Some(Used { thread, time: US, sleeps: 0, switches }))
+        };
+        for switches in 0..10 {
+            w.empty(t, 0, owed, &used(switches));
+            w.resumed(Step::Yield, t, t + 10 * US, &used(switches));
             t += 2000 * US;
         }
         assert!(!w.is_crowded());

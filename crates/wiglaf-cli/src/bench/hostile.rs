@@ -38,6 +38,16 @@ pub(super) struct Args {
     /// Message sizes, such as 8,64K,1M [default: 8,4K,1M]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size)]
     sizes: Vec<u64>,
+
+    /// Rate of the floods, as a part of the job's own packets: where both do not fit on the line, who gets
+    /// how much of it is chance
+    #[arg(long, value_name = "PART", default_value_t = 1.0, value_parser = part)]
+    part: f64,
+}
+
+fn part(text: &str) -> std::result::Result<f64, &'static str> {
+    let part = text.parse().ok().filter(|part| (0.01..=1.0).contains(part));
+    part.ok_or("give a number from 0.01 to 1")
 }
 
 /// The turns: name, attacks, and which turn is its decoy, if it has one: a decoy is its own.
@@ -56,6 +66,8 @@ struct Report {
     cluster: String,
     link: &'static str,
     rounds: usize,
+    /// Rate wanted of the floods, as a part of the job's packets.
+    part: f64,
     sizes: Vec<Measured>,
 }
 
@@ -63,7 +75,7 @@ struct Report {
 #[derive(Debug, Serialize)]
 struct Measured {
     len: u64,
-    /// Packets a second of the job without a flood: no more is asked of the floods.
+    /// Packets a second of the job without a flood.
     packets_per_s: f64,
     turns: Vec<Turn>,
 }
@@ -100,7 +112,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
     let rounds = common.rounds(5, 2);
     let sizes = if args.sizes.is_empty() { vec![8, 4096, 1 << 20] } else { args.sizes.clone() };
     let link = wiglaf_cluster::mpi::Link::from(common.link).name();
-    let bench = Bench { cluster: &cluster, program: &program, work: &work, link };
+    let bench = Bench { cluster: &cluster, program: &program, work: &work, link, part: args.part };
     let measured = sizes.iter().map(|len| bench.measure(*len, rounds)).collect::<Result<_>>();
     interrupt::check()?;
     let report = Report {
@@ -108,6 +120,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
         cluster: cluster.record.shape.summary(),
         link,
         rounds,
+        part: args.part,
         sizes: measured?,
     };
     let table = table(&report);
@@ -120,6 +133,7 @@ struct Bench<'a> {
     program: &'a Path,
     work: &'a Path,
     link: &'static str,
+    part: f64,
 }
 
 impl Bench<'_> {
@@ -146,7 +160,7 @@ impl Bench<'_> {
             return Err(Error::new("the stream's frames could not be recorded; only root can"));
         }
         let (packets_per_s, ..) = self.turn(0, 0.0, &frames)?;
-        let asked = self.rates(packets_per_s, &frames)?;
+        let asked = self.rates(self.part * packets_per_s, &frames)?;
         let mut found = vec![Vec::new(); TURNS.len()];
         for (round, order) in interleave::rounds(TURNS.len(), rounds).iter().enumerate() {
             for &turn in order {
@@ -171,15 +185,14 @@ impl Bench<'_> {
         Ok(Measured { len, packets_per_s, turns: turns.collect() })
     }
 
-    /// What to ask of each turn's flood: as much as the job sends itself, and no more than the flood and its decoy
-    /// both get out.
-    fn rates(&self, packets_per_s: f64, frames: &Path) -> Result<Vec<f64>> {
+    /// What to ask of each turn's flood: as much as is wanted, and no more than the flood and its decoy both get out.
+    fn rates(&self, wanted: f64, frames: &Path) -> Result<Vec<f64>> {
         progress("what the floods get out");
-        let reached = (0..TURNS.len()).map(|turn| Ok(self.turn(turn, packets_per_s, frames)?.2));
+        let reached = (0..TURNS.len()).map(|turn| Ok(self.turn(turn, wanted, frames)?.2));
         let reached: Vec<f64> = reached.collect::<Result<_>>()?;
         let of_pair = |pair: Option<usize>| {
             let both = TURNS.iter().zip(&reached).filter(|((.., decoy), _)| *decoy == pair);
-            both.map(|(_, rate)| *rate).fold(packets_per_s, f64::min)
+            both.map(|(_, rate)| *rate).fold(wanted, f64::min)
         };
         Ok(TURNS.iter().map(|(.., decoy)| of_pair(*decoy)).collect())
     }
@@ -272,6 +285,10 @@ fn table(report: &Report) -> String {
                 turn.of_decoy.map_or_else(String::new, |part| format!("{part:.2}"))
             );
         }
+    }
+    let fell_short = |turn: &Turn| turn.flood_per_s < 0.95 * turn.asked_per_s;
+    if report.sizes.iter().flat_map(|measured| &measured.turns).any(fell_short) {
+        out += "A flood did not reach what was asked of it, so it and its decoy have not sent the same: try a smaller --part.\n";
     }
     out += "decoy: the same frames to a port of the same node where nobody listens, which is what \
             they take of the wire and cost this machine\n";

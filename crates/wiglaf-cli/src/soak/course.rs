@@ -162,7 +162,11 @@ impl Course<'_> {
             if long.0.try_wait().cannot(|| "watch the long job".to_owned())?.is_some() {
                 break; // in time or not, its status will tell
             }
-            self.report.samples.push(watch.sample(began.elapsed().as_secs_f64()));
+            let sample = watch.sample(began.elapsed().as_secs_f64());
+            if sample.job_rss_kib == 0 {
+                break; // its ranks have ended, and its launcher not yet
+            }
+            self.report.samples.push(sample);
             if news.elapsed() > NEWS {
                 news = Instant::now();
                 let jobs: u64 = self.report.jobs.values().sum();
