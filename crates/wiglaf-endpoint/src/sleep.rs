@@ -435,6 +435,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "system calls")]
     fn what_a_thread_has_used_is_told_to_the_moment() {
         for _ in 0..20 {
             std::thread::yield_now();
