@@ -106,10 +106,11 @@ impl Used {
     /// Since `then`, for how much of the time that it was `away` others have had the core of a thread that would have
     /// run.
     fn lost_since(&self, then: &Self, away: Duration) -> Duration {
-        let is_taken = (self.thread, self.sleeps) == (then.thread, then.sleeps)
-            && self.switches != then.switches;
-        let worked = if is_taken { self.time.saturating_sub(then.time) } else { away };
-        away.saturating_sub(worked)
+        let stayed = (self.thread, self.sleeps) == (then.thread, then.sleeps);
+        if !stayed || self.switches == then.switches {
+            return Duration::ZERO;
+        }
+        away.saturating_sub(self.time.saturating_sub(then.time))
     }
 }
 
@@ -251,7 +252,7 @@ impl Waiting {
         let lost = used.map_or(Duration::ZERO, |(then, used)| used.lost_since(&then, away));
         if lost > LONG_YIELD {
             *last += lost; // no pause of the caller's
-            self.lost_core_for(lost);
+            self.lost_core_for_long();
         } else {
             self.polls_until_yield = 0; // a yield tells
         }
@@ -277,10 +278,9 @@ impl Waiting {
         if std::mem::take(&mut self.steady) >= STEADY { since + away } else { now }
     }
 
-    /// A yield took so long, or the core was taken for so long.
-    fn lost_core_for(&mut self, took: Duration) {
-        if took > LONG_YIELD && std::mem::replace(&mut self.suspicious_waits, SUSPICIOUS_WAITS) > 0
-        {
+    /// Somebody has had the core for more than [`LONG_YIELD`], by a yield or between two polls.
+    fn lost_core_for_long(&mut self) {
+        if std::mem::replace(&mut self.suspicious_waits, SUSPICIOUS_WAITS) > 0 {
             self.crowded_waits = CROWDED_WAITS;
             // When that is forgotten, one more is enough.
             self.suspicious_waits += CROWDED_WAITS;
@@ -315,7 +315,9 @@ impl Waiting {
         if step == Step::Yield {
             let lost = (took < ALONE || self.yields_until_look == 0) && thread.lost_core(self.used);
             self.alone = took < ALONE && !lost;
-            self.lost_core_for(took);
+            if took > LONG_YIELD {
+                self.lost_core_for_long();
+            }
         }
         // Time given away is not a pause of the caller's.
         if let Some((_, last)) = &mut self.run {
@@ -501,6 +503,10 @@ mod tests {
         }
     }
 
+    fn used_here(time: Duration, sleeps: i64, switches: i64) -> Used {
+        Used { thread: std::thread::current().id(), time, sleeps, switches }
+    }
+
     /// A caller in company that has yielded, was away for 2 ms, and has used that since.
     fn away_for_2_ms(
         w: &mut Waiting,
@@ -508,9 +514,8 @@ mod tests {
         time: Duration,
         [sleeps, switches]: [i64; 2],
     ) -> Step {
-        let thread = std::thread::current().id();
-        let before = Used { thread, time: US, sleeps: 7, switches: 7 };
-        let after = Used { thread, time: US + time, sleeps: 7 + sleeps, switches: 7 + switches };
+        let before = used_here(US, 7, 7);
+        let after = used_here(US + time, 7 + sleeps, 7 + switches);
         w.polls_until_yield = 0;
         assert_eq!(w.empty(*t, 0, owed, KEPT), Step::Yield);
         w.resumed(Step::Yield, *t, *t + 10 * US, &Told(false, Some(before)));
@@ -545,14 +550,12 @@ mod tests {
     fn another_threads_use_says_nothing() {
         let (mut w, mut t) = (Waiting::default(), Instant::now());
         let other = std::thread::spawn(|| std::thread::current().id()).join().unwrap();
+        let others = Used { thread: other, ..used_here(US, 7, 7) };
         for _ in 0..10 {
-            away_for_2_ms(&mut w, &mut t, Duration::ZERO, [0, 0]);
-            w.polls_until_yield = 0;
-            w.used.iter_mut().for_each(|used| used.thread = other);
-            t += 2000 * US;
-            let used =
-                Used { thread: std::thread::current().id(), time: 2 * US, sleeps: 7, switches: 8 };
-            w.empty(t, 0, owed, &Told(false, Some(used)));
+            w.empty(t, 0, owed, KEPT);
+            w.resumed(Step::Yield, t, t + 10 * US, &Told(false, Some(others)));
+            t += 2010 * US;
+            w.empty(t, 0, owed, &Told(false, Some(used_here(2 * US, 7, 8))));
         }
         assert!(!w.is_crowded());
     }
@@ -560,10 +563,7 @@ mod tests {
     #[test]
     fn where_the_caller_yields_too_a_sibling_at_work_is_none() {
         let (mut w, mut t) = (Waiting::default(), Instant::now());
-        let used = |switches| {
-            let thread = std::thread::current().id();
-            Told(true, Some(Used { thread, time: US, sleeps: 0, switches }))
-        };
+        let used = |switches| Told(true, Some(used_here(US, 0, switches)));
         for switches in 0..10 {
             w.empty(t, 0, owed, &used(switches));
             w.resumed(Step::Yield, t, t + 10 * US, &used(switches));

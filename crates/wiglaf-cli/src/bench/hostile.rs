@@ -147,7 +147,7 @@ impl Bench<'_> {
     fn measure(&self, len: u64, rounds: usize) -> Result<Measured> {
         let names: Vec<&str> =
             self.cluster.record.shape.nodes.iter().map(|node| node.name.as_str()).collect();
-        let seconds = TURN.as_secs() * 4 * (rounds as u64 + 2) * TURNS.len() as u64;
+        let seconds = TURN.as_secs() * 4 * (rounds as u64 + 1) * TURNS.len() as u64;
         let mut job = self.wiglaf()?;
         job.args(["run", "--link", self.link, "-n", "2", "-w", &names[..2].join(","), "--"]);
         job.arg(self.program).args([&seconds.to_string(), WINDOW, &len.to_string()]);
@@ -186,15 +186,21 @@ impl Bench<'_> {
     }
 
     /// What to ask of each turn's flood: as much as is wanted, and no more than the flood and its decoy both get out.
-    fn rates(&self, wanted: f64, frames: &Path) -> Result<Vec<f64>> {
+    fn rates(&self, wanted: f64, frames: &Path) -> Result<[f64; TURNS.len()]> {
         progress("what the floods get out");
-        let reached = (0..TURNS.len()).map(|turn| Ok(self.turn(turn, wanted, frames)?.2));
-        let reached: Vec<f64> = reached.collect::<Result<_>>()?;
-        let of_pair = |pair: Option<usize>| {
-            let both = TURNS.iter().zip(&reached).filter(|((.., decoy), _)| *decoy == pair);
-            both.map(|(_, rate)| *rate).fold(wanted, f64::min)
-        };
-        Ok(TURNS.iter().map(|(.., decoy)| of_pair(*decoy)).collect())
+        let mut asked = TURNS.map(|(.., decoy)| decoy.map_or(0.0, |_| wanted));
+        for (turn, (.., decoy)) in TURNS.into_iter().enumerate() {
+            if decoy.is_none() {
+                continue;
+            }
+            let (.., reached) = self.turn(turn, wanted, frames)?;
+            for (asked, (.., its)) in asked.iter_mut().zip(TURNS) {
+                if its == decoy {
+                    *asked = asked.min(reached);
+                }
+            }
+        }
+        Ok(asked)
     }
 
     /// One turn: the receiver's packets a second, its 10^6 bytes a second, the flood's frames.
@@ -288,7 +294,8 @@ fn table(report: &Report) -> String {
     }
     let fell_short = |turn: &Turn| turn.flood_per_s < 0.95 * turn.asked_per_s;
     if report.sizes.iter().flat_map(|measured| &measured.turns).any(fell_short) {
-        out += "A flood did not reach what was asked of it, so it and its decoy have not sent the same: try a smaller --part.\n";
+        out += "A flood did not reach what was asked of it, so it and its decoy have not sent the \
+                same: try a smaller --part.\n";
     }
     out += "decoy: the same frames to a port of the same node where nobody listens, which is what \
             they take of the wire and cost this machine\n";
