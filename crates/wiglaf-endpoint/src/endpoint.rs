@@ -94,8 +94,7 @@ impl Endpoint {
     pub fn new(mut setup: Setup) -> Self {
         let near_link = setup.links.iter_mut().position(|link| link.near().is_some());
         let paths: Vec<Path> = setup.links.iter().map(|link| path_of(link.as_ref())).collect();
-        let longest = paths.iter().map(|p| p.frame_len_max * p.bulk_train_max).max();
-        let trains = Trains::new(longest.unwrap_or(0).max(64 * 1024));
+        let trains = Trains::new();
         let address = Address { at: setup.links[0].local(), epoch: setup.epoch };
         let shortest = paths.iter().map(|p| p.frame_len_max).min();
         let transport = Transport::new(TransportConfig {

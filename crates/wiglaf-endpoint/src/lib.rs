@@ -10,6 +10,7 @@
 mod active;
 mod atomics;
 mod books;
+mod choice;
 mod content;
 mod endpoint;
 mod exposed;

@@ -6,6 +6,8 @@ use wiglaf_link::Link;
 use wiglaf_transport::Path;
 use wiglaf_wire::{Epoch, JobKey};
 
+use crate::trains::datagrams_max;
+
 /// What an endpoint is made of.
 pub struct Setup {
     /// Its incarnation.
@@ -29,7 +31,7 @@ pub(crate) fn path_of(link: &dyn Link) -> Path {
     Path {
         frame_len_max: limits.frame_len_max,
         latency_train_max: limits.latency_train_max,
-        bulk_train_max: limits.bulk_train_max,
+        bulk_train_max: datagrams_max(limits.bulk_train_max, limits.frame_len_max),
         bulk_window_len: limits.bulk_window_len,
         bulk_port: link.bulk_port(),
     }

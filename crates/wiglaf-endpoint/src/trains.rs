@@ -18,11 +18,11 @@ use wiglaf_transport::{Mark, Transmit};
 /// Length of a large page, which the kernel refers to as one: all rooms share it.
 const ROOMS_LEN: usize = 2 << 20;
 
+/// Of them each holds one train. Links with longer frames have fewer in a train ([`datagrams_max`]).
+pub(crate) const ROOM_LEN: usize = 64 << 10;
+
 /// From this length on, a link's references to pages cost less than a copy.
 const LENT_LEN_MIN: usize = 32 << 10;
-
-/// Rooms begin with a page.
-const PAGE_LEN: usize = 4096;
 
 /// Rooms for trains of one endpoint.
 #[derive(Debug)]
@@ -39,9 +39,8 @@ pub(crate) struct Trains {
 }
 
 impl Trains {
-    /// Trains of at most `len` bytes.
-    pub(crate) fn new(len: usize) -> Self {
-        let first = vec![0; len];
+    pub(crate) fn new() -> Self {
+        let first = vec![0; ROOM_LEN];
         Self { first, rooms: None, current: 0, free: VecDeque::new(), lent: VecDeque::new() }
     }
 
@@ -87,9 +86,10 @@ impl Trains {
         // Small pages do, too; Miri knows no advice.
         if !cfg!(miri) {
             let _ = rooms.advise_range(Advice::HugePage, begin, ROOMS_LEN);
+            // Else the first trains would take longer than those whose times are looked at for them.
+            let _ = rooms.advise_range(Advice::PopulateWrite, begin, ROOMS_LEN);
         }
-        let room_len = self.first.len().next_multiple_of(PAGE_LEN);
-        self.free = (0..ROOMS_LEN / room_len).map(|i| begin + i * room_len).collect();
+        self.free = (begin..begin + ROOMS_LEN).step_by(ROOM_LEN).collect();
         let Some(current) = self.free.pop_front() else { return };
         self.current = current;
         self.rooms = Some(rooms);
@@ -103,6 +103,11 @@ impl Trains {
             !arrived
         });
     }
+}
+
+/// How many datagrams of at most `frame_len_max` bytes a train has, on a link that takes `link_max`.
+pub(crate) fn datagrams_max(link_max: usize, frame_len_max: usize) -> usize {
+    link_max.min(ROOM_LEN / frame_len_max).max(1)
 }
 
 /// Whether a train may be lent, and is long enough.
@@ -121,7 +126,7 @@ impl Deref for Trains {
 
     fn deref(&self) -> &[u8] {
         match &self.rooms {
-            Some(rooms) => &rooms[self.current..self.current + self.first.len()],
+            Some(rooms) => &rooms[self.current..self.current + ROOM_LEN],
             None => &self.first,
         }
     }
@@ -130,7 +135,7 @@ impl Deref for Trains {
 impl DerefMut for Trains {
     fn deref_mut(&mut self) -> &mut [u8] {
         match &mut self.rooms {
-            Some(rooms) => &mut rooms[self.current..self.current + self.first.len()],
+            Some(rooms) => &mut rooms[self.current..self.current + ROOM_LEN],
             None => &mut self.first,
         }
     }
@@ -212,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_train_that_its_link_has_no_room_for_is_still_there() {
-        let (mut trains, mut link) = (Trains::new(60_000), Taker::default());
+        let (mut trains, mut link) = (Trains::new(), Taker::default());
         trains.fill(7);
         link.is_full = true;
         assert_eq!(
@@ -226,8 +231,8 @@ mod tests {
     fn a_lent_train_is_not_written_to_before_it_has_arrived() {
         let arrived = RefCell::new(Vec::new());
         let has_arrived = |mark: Mark| arrived.borrow().contains(&mark.end);
-        let (mut trains, mut link) = (Trains::new(60_000), Taker::default());
-        let count = ROOMS_LEN / 61_440;
+        let (mut trains, mut link) = (Trains::new(), Taker::default());
+        let count = ROOMS_LEN / ROOM_LEN;
         for end in 0..count as u64 + 2 {
             trains.fill(1);
             trains.send(&mut link, &train(end), true, has_arrived).expect("no error");
@@ -254,8 +259,8 @@ mod tests {
     /// The one that was read last is the last to be taken from the receiver's core again.
     #[test]
     fn rooms_are_used_in_turn() {
-        let (mut trains, mut link) = (Trains::new(60_000), Taker::default());
-        let count = ROOMS_LEN / 61_440;
+        let (mut trains, mut link) = (Trains::new(), Taker::default());
+        let count = ROOMS_LEN / ROOM_LEN;
         for end in 0..2 * count as u64 + 1 {
             trains.send(&mut link, &train(end), true, |_| true).expect("no error");
         }
