@@ -2,8 +2,8 @@
 //! run (docs/adr/0032-two-ways-for-256-kib.md, docs/adr/0034-lent-or-copied.md).
 //!
 //! Times scatter: now and then a core is taken away, or its caches are. What looks like a change is
-//! therefore tried before it is believed. A mistake would last, as the way that is not taken is
-//! seldom seen again.
+//! therefore tried before it is believed: a mistake would last, as the way that is not taken is seldom
+//! seen again. What could not be timed counts for nothing, so it can neither end a trial nor begin one.
 
 use std::time::Duration;
 
@@ -13,12 +13,21 @@ const UNIT_LEN: u64 = 64 << 10;
 /// So many times of each way are kept. Less than half of them may be of interrupted ones.
 const KEPT: usize = 9;
 
+/// So many times of each way are a trial. The first of them are of memory, pipes and sockets that
+/// nobody has used yet, or not lately.
+const TRIED: usize = 24;
+
+/// Between two trials there are so many times at least, and twice as many after each that has
+/// changed nothing, up to a limit: messages of several lengths in turn may look like a change for ever.
+const PATIENCE_MIN: u32 = 64;
+const PATIENCE_MAX: u32 = 4096;
+
 /// The last times of one way, in nanoseconds.
 #[derive(Debug, Default)]
 struct Way {
     last_ns: [u64; KEPT],
     seen: usize,
-    median_ns: Option<u64>,
+    median_ns: u64,
 }
 
 impl Way {
@@ -30,44 +39,47 @@ impl Way {
         let mut last = self.last_ns;
         let seen = &mut last[..self.seen.min(KEPT)];
         seen.sort_unstable();
-        self.median_ns = seen.get(seen.len() / 2).copied();
+        self.median_ns = seen[seen.len() / 2];
     }
 }
 
-/// Two ways, of which the second is taken once it was seen to take less time.
+/// Two ways, of which the first is taken unless the second was seen to take less time.
 #[derive(Debug)]
 pub(crate) struct Choice {
     first: Way,
     second: Way,
     prefers_second: bool,
-    /// Turns of the trial that is under way, or was the last.
-    turns: u32,
-    trial: u32,
-    in_a_row: u32,
+    is_trial: bool,
+    in_a_row: usize,
+    /// Times since the last trial.
+    since: u32,
+    patience: u32,
 }
 
 impl Choice {
-    /// A trial has so many turns; the ways change after so many of them in a row.
-    pub(crate) const fn new(trial: u32, in_a_row: u32) -> Self {
-        const NEW: Way = Way { last_ns: [0; KEPT], seen: 0, median_ns: None };
-        Self { first: NEW, second: NEW, prefers_second: false, turns: 0, trial, in_a_row }
+    /// In a trial the ways change after so many times in a row.
+    pub(crate) fn new(in_a_row: usize) -> Self {
+        Self {
+            first: Way::default(),
+            second: Way::default(),
+            prefers_second: false,
+            is_trial: true,
+            in_a_row,
+            since: 0,
+            patience: PATIENCE_MIN,
+        }
     }
 
     /// Whether the ways are being tried.
-    pub(crate) const fn is_trial(&self) -> bool {
-        self.turns < self.trial
+    pub(crate) fn is_trial(&self) -> bool {
+        self.is_trial
     }
 
     /// Whether the next is to take the second way.
-    pub(crate) const fn second_is_next(&self) -> bool {
-        if self.is_trial() { self.turns / self.in_a_row % 2 == 1 } else { self.prefers_second }
-    }
-
-    /// One has gone, on either way.
-    pub(crate) fn turn(&mut self) {
-        if self.is_trial() {
-            self.turns += 1;
-            self.prefers_second = self.is_better(true);
+    pub(crate) fn second_is_next(&self) -> bool {
+        match self.is_trial {
+            true => (self.first.seen + self.second.seen) / self.in_a_row % 2 == 1,
+            false => self.prefers_second,
         }
     }
 
@@ -75,14 +87,35 @@ impl Choice {
     pub(crate) fn note(&mut self, is_second: bool, len: u64, took: Duration) {
         let way = if is_second { &mut self.second } else { &mut self.first };
         way.note(len, took);
-        if !self.is_trial() && self.is_better(!self.prefers_second) {
-            self.turns = 0;
+        if self.is_trial {
+            if self.first.seen.min(self.second.seen) >= TRIED {
+                self.decide();
+            }
+            return;
+        }
+        self.since = self.since.saturating_add(1);
+        if self.since >= self.patience && self.other_seems_better() {
+            (self.first, self.second) = (Way::default(), Way::default());
+            self.is_trial = true;
         }
     }
 
-    fn is_better(&self, is_second: bool) -> bool {
-        let both = self.first.median_ns.zip(self.second.median_ns);
-        both.is_some_and(|(first, second)| if is_second { second < first } else { first < second })
+    fn decide(&mut self) {
+        let prefers_second = self.second.median_ns < self.first.median_ns;
+        self.patience = match prefers_second == self.prefers_second {
+            true => (2 * self.patience).min(PATIENCE_MAX),
+            false => PATIENCE_MIN,
+        };
+        (self.prefers_second, self.is_trial, self.since) = (prefers_second, false, 0);
+    }
+
+    /// By more than what ways differ in that are as good as each other.
+    fn other_seems_better(&self) -> bool {
+        let (own, other) = match self.prefers_second {
+            true => (&self.second, &self.first),
+            false => (&self.first, &self.second),
+        };
+        other.median_ns < own.median_ns - own.median_ns / 16
     }
 }
 
@@ -90,53 +123,57 @@ impl Choice {
 mod tests {
     use super::*;
 
-    const TRIAL: u32 = 40;
     const LEN: u64 = UNIT_LEN;
+    const TRIAL: u32 = 2 * TRIED as u32;
+    const IN_A_ROW: usize = 3;
+
+    fn note(choice: &mut Choice, is_second: bool, us: u64) {
+        choice.note(is_second, LEN, Duration::from_micros(us));
+    }
 
     /// So many go the way that is chosen, and take so long; answers how many went the second.
     fn go(choice: &mut Choice, count: u32, first_us: u64, second_us: u64) -> u32 {
         let second = (0..count).filter(|_| {
             let is_second = choice.second_is_next();
-            let us = if is_second { second_us } else { first_us };
-            choice.note(is_second, LEN, Duration::from_micros(us));
-            choice.turn();
+            note(choice, is_second, if is_second { second_us } else { first_us });
             is_second
         });
         second.count() as u32
     }
 
+    /// After its first trial, and when the next may begin.
     fn tried(first_us: u64, second_us: u64) -> Choice {
-        let mut choice = Choice::new(TRIAL, 2);
-        go(&mut choice, TRIAL, first_us, second_us);
+        let mut choice = Choice::new(IN_A_ROW);
+        go(&mut choice, TRIAL + PATIENCE_MAX, first_us, second_us);
         choice
     }
 
     #[test]
     fn both_ways_are_tried_and_what_takes_less_is_taken() {
         for (first_us, second_us, second) in [(50, 60, 0), (60, 50, 100), (50, 50, 0)] {
-            let mut choice = Choice::new(TRIAL, 2);
+            let mut choice = Choice::new(IN_A_ROW);
             // What is used for the first time.
-            assert_eq!(go(&mut choice, TRIAL / 2, 500, 900), TRIAL / 4);
-            assert_eq!(go(&mut choice, TRIAL / 2, first_us, second_us), TRIAL / 4);
+            assert_eq!(go(&mut choice, 24, 500, 900), 12);
+            assert_eq!(go(&mut choice, 24, first_us, second_us), 12);
             assert_eq!(go(&mut choice, 100, first_us, second_us), second);
         }
     }
 
     #[test]
     fn ways_change_after_so_many_in_a_row() {
-        let mut choice = Choice::new(TRIAL, 2);
-        let turns: Vec<u32> = (0..8).map(|_| go(&mut choice, 1, 1, 1)).collect();
-        assert_eq!(turns, [0, 0, 1, 1, 0, 0, 1, 1]);
+        let mut choice = Choice::new(IN_A_ROW);
+        let turns: Vec<u32> = (0..9).map(|_| go(&mut choice, 1, 1, 1)).collect();
+        assert_eq!(turns, [0, 0, 0, 1, 1, 1, 0, 0, 0]);
     }
 
     #[test]
     fn what_has_become_the_better_way_is_taken() {
         let mut choice = tried(60, 50);
-        go(&mut choice, 100, 60, 90);
+        go(&mut choice, TRIAL + 9, 60, 90);
         assert_eq!(go(&mut choice, 100, 60, 90), 0);
-        // It is better again, which is seen when the other way is taken for once.
-        for _ in 0..KEPT {
-            choice.note(true, LEN, Duration::from_micros(50));
+        // It is better again, which is seen when the other way is taken now and then.
+        for _ in 0..=KEPT / 2 {
+            note(&mut choice, true, 50);
         }
         go(&mut choice, TRIAL, 60, 50);
         assert_eq!(go(&mut choice, 100, 60, 50), 100);
@@ -146,11 +183,25 @@ mod tests {
     fn what_looked_like_a_change_is_tried_first() {
         let mut choice = tried(60, 50);
         for _ in 0..=KEPT / 2 {
-            choice.note(true, LEN, Duration::from_micros(90));
+            note(&mut choice, true, 90);
         }
         assert!(choice.is_trial());
         assert_eq!(go(&mut choice, TRIAL, 60, 50), TRIAL / 2);
         assert_eq!(go(&mut choice, 100, 60, 50), 100);
+    }
+
+    #[test]
+    fn what_changes_nothing_is_tried_ever_less_often() {
+        let mut choice = Choice::new(IN_A_ROW);
+        let mut trials = 0;
+        for _ in 0..20_000 {
+            // Each time the way that is taken looks worse than the other did in the trial.
+            let us = if choice.is_trial() { 50 } else { 60 };
+            let (is_second, was_trial) = (choice.second_is_next(), choice.is_trial());
+            note(&mut choice, is_second, us);
+            trials += u32::from(!was_trial && choice.is_trial());
+        }
+        assert!((6..12).contains(&trials), "{trials}");
     }
 
     #[test]
@@ -163,13 +214,31 @@ mod tests {
     }
 
     #[test]
+    fn ways_that_are_as_good_as_each_other_are_not_tried_again() {
+        let mut choice = tried(51, 50);
+        go(&mut choice, 100, 51, 52);
+        assert!(choice.second_is_next() && !choice.is_trial());
+    }
+
+    #[test]
     fn a_way_that_was_never_seen_is_not_taken() {
-        let mut choice = Choice::new(TRIAL, 2);
-        for _ in 0..2 * TRIAL {
-            choice.note(false, LEN, Duration::from_micros(50));
-            choice.turn();
+        let mut choice = Choice::new(IN_A_ROW);
+        for _ in 0..10 * TRIAL {
+            note(&mut choice, false, 50);
         }
-        assert!(!choice.second_is_next());
+        assert!(choice.is_trial() && !choice.prefers_second);
+    }
+
+    /// Two lengths in turn, of which the shorter takes longer for its bytes: either way sees both.
+    #[test]
+    fn messages_of_two_lengths_in_turn_hide_no_difference() {
+        let mut choice = Choice::new(IN_A_ROW);
+        for number in 0..5000 {
+            let is_second = choice.second_is_next();
+            let us = [60, 50][number % 2] - if is_second { 5 } else { 0 };
+            note(&mut choice, is_second, us);
+        }
+        assert!(choice.prefers_second);
     }
 
     #[test]

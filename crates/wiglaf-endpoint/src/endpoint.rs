@@ -276,7 +276,8 @@ impl Endpoint {
         if is_awaited && is_plain && is_taken {
             self.transport.linger(op.peer, len, now);
         }
-        self.flush(now);
+        self.lending.begin(now);
+        self.send_ready(now);
         if let Some((begun, sent_len)) = begun {
             let (took, sent_len) = (self.now().since(begun), self.sent_len - sent_len);
             self.paces.note(is_taken, len, sent_len, took);
@@ -399,8 +400,13 @@ impl Endpoint {
 
     /// Sends what is ready, up to a limit. True when anything was sent.
     pub(crate) fn flush(&mut self, now: Tick) -> bool {
-        let mut sent = self.offer_stalled();
+        // It may be long since then.
         self.lending.pause();
+        self.send_ready(now)
+    }
+
+    fn send_ready(&mut self, now: Tick) -> bool {
+        let mut sent = self.offer_stalled();
         for _ in 0..TRAINS_PER_PROGRESS {
             if self.stalled.len() == STALLED_MAX {
                 break;
@@ -412,10 +418,11 @@ impl Endpoint {
             let may_be_lent = may_be_lent(&transmit);
             let lends = may_be_lent && self.lending.is_next();
             match self.trains.send(link, &transmit, lends, |mark| transport.has_arrived(mark)) {
-                Ok(Sent::All | Sent::Lent) => {
+                Ok(how @ (Sent::All | Sent::Lent)) => {
                     sent = true;
                     self.sent_len += transmit.len as u64;
-                    match may_be_lent {
+                    // What was copied for want of room, or of a link that lends, says nothing.
+                    match may_be_lent && lends == (how == Sent::Lent) {
                         true => self.lending.note(lends, transmit.len, tick(self.clock)),
                         false => self.lending.pause(),
                     }

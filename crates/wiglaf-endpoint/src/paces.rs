@@ -8,35 +8,35 @@ use std::time::Duration;
 
 use crate::choice::Choice;
 
-/// So many messages take the two ways by turns in a trial. The first on each meet memory that nobody
-/// has used yet, and trains that are lent and copied by turns (lending.rs).
-const TRIAL: u32 = 64;
+/// In a trial the ways change after so many messages: an odd number, as programs may send two
+/// lengths in turn.
+const IN_A_ROW: usize = 3;
 
 /// What each way takes.
 #[derive(Debug)]
 pub(crate) struct Paces {
-    eager: Choice,
+    /// The second way is the eager one.
+    ways: Choice,
 }
 
 impl Default for Paces {
     fn default() -> Self {
-        Self { eager: Choice::new(TRIAL, 1) }
+        Self { ways: Choice::new(IN_A_ROW) }
     }
 }
 
 impl Paces {
     /// A message of `len` bytes was posted, after which `sent_len` bytes had gone within that time.
     pub(crate) fn note(&mut self, is_eager: bool, len: usize, sent_len: u64, took: Duration) {
-        self.eager.turn();
         // What had to wait for something says nothing of its way.
         if sent_len >= len as u64 {
-            self.eager.note(is_eager, sent_len, took);
+            self.ways.note(is_eager, sent_len, took);
         }
     }
 
     /// Whether the next message that has both ways is to go eagerly.
-    pub(crate) const fn eager_is_next(&self) -> bool {
-        self.eager.second_is_next()
+    pub(crate) fn eager_is_next(&self) -> bool {
+        self.ways.second_is_next()
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
     fn the_way_that_takes_less_is_taken() {
         for (eager_us, unasked_us, eager) in [(60, 50, 0), (60, 90, 20)] {
             let mut paces = Paces::default();
-            assert_eq!(post(&mut paces, TRIAL as usize, eager_us, unasked_us), TRIAL as usize / 2);
+            assert_eq!(post(&mut paces, 48, eager_us, unasked_us), 24);
             assert_eq!(post(&mut paces, 20, eager_us, unasked_us), eager);
         }
     }
@@ -70,9 +70,12 @@ mod tests {
     #[test]
     fn what_waits_for_room_is_not_seen() {
         let mut paces = Paces::default();
-        post(&mut paces, TRIAL as usize, 60, 50);
-        for _ in 0..20 {
-            paces.note(true, LEN, 1000, Duration::from_micros(1));
+        for _ in 0..1000 {
+            paces.note(true, LEN, LEN as u64 - 1, Duration::from_micros(1));
+        }
+        assert_eq!(post(&mut paces, 48, 60, 50), 24);
+        for _ in 0..1000 {
+            paces.note(true, LEN, LEN as u64 - 1, Duration::from_micros(1));
         }
         assert_eq!(post(&mut paces, 20, 60, 50), 0);
     }

@@ -86,8 +86,6 @@ impl Trains {
         // Small pages do, too; Miri knows no advice.
         if !cfg!(miri) {
             let _ = rooms.advise_range(Advice::HugePage, begin, ROOMS_LEN);
-            // Else the first trains would take longer than those whose times are looked at for them.
-            let _ = rooms.advise_range(Advice::PopulateWrite, begin, ROOMS_LEN);
         }
         self.free = (begin..begin + ROOMS_LEN).step_by(ROOM_LEN).collect();
         let Some(current) = self.free.pop_front() else { return };
@@ -110,9 +108,9 @@ pub(crate) fn datagrams_max(link_max: usize, frame_len_max: usize) -> usize {
     link_max.min(ROOM_LEN / frame_len_max).max(1)
 }
 
-/// Whether a train may be lent, and is long enough.
+/// Whether a train may be lent, and is long enough. Who carries single datagrams lends none.
 pub(crate) fn may_be_lent(transmit: &Transmit) -> bool {
-    transmit.mark.is_some() && transmit.len >= LENT_LEN_MIN
+    transmit.mark.is_some() && transmit.bulk && transmit.len >= LENT_LEN_MIN
 }
 
 /// As links take it.
@@ -151,6 +149,7 @@ mod tests {
     use wiglaf_transport::PeerId;
 
     use super::*;
+    use crate::setup::path_of;
 
     const AT: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
 
@@ -160,6 +159,7 @@ mod tests {
         lent: Vec<usize>,
         copied: usize,
         is_full: bool,
+        limits: Option<Limits>,
     }
 
     impl Link for Taker {
@@ -176,7 +176,7 @@ mod tests {
         }
 
         fn limits(&self) -> Limits {
-            unreachable!("nobody asks")
+            self.limits.expect("asked for where there are some")
         }
 
         fn reaches(&self, _: SocketAddrV4) -> bool {
@@ -254,6 +254,23 @@ mod tests {
             trains.send(&mut link, &train, true, has_arrived).expect("no error");
         }
         assert_eq!((link.copied, link.lent.len()), (6, count));
+    }
+
+    /// Rooms for longer ones, such as those of shared memory, would come round sooner.
+    #[test]
+    fn trains_of_every_link_fit_a_room() {
+        let lengths = [(44, 1472, 44), (64, 700, 64), (7, 8972, 7), (8, 16_368, 4), (1, 65_507, 1)];
+        for (bulk_train_max, frame_len_max, datagrams) in lengths {
+            let limits = Limits {
+                frame_len_max,
+                latency_train_max: 1,
+                bulk_train_max,
+                bulk_window_len: 1 << 20,
+            };
+            let path = path_of(&Taker { limits: Some(limits), ..Taker::default() });
+            assert_eq!(path.bulk_train_max, datagrams, "{frame_len_max}");
+            assert!(datagrams * frame_len_max <= ROOM_LEN);
+        }
     }
 
     /// The one that was read last is the last to be taken from the receiver's core again.
