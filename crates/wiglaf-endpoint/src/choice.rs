@@ -3,7 +3,8 @@
 //!
 //! Times scatter: now and then a core is taken away, or its caches are. What looks like a change is
 //! therefore tried before it is believed: a mistake would last, as the way that is not taken is seldom
-//! seen again. What could not be timed counts for nothing, so it can neither end a trial nor begin one.
+//! seen again. What could not be timed tells nothing, but has its turn: else a trial could stay with
+//! one way for ever, where only the other is timed.
 
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ const KEPT: usize = 9;
 /// So many times of each way are a trial. The first of them are of memory, pipes and sockets that
 /// nobody has used yet, or not lately.
 const TRIED: usize = 24;
+
+/// After so many turns a trial ends without that, and has changed nothing.
+const TURNS_MAX: u32 = 1024;
 
 /// Between two trials there are so many times at least, and twice as many after each that has
 /// changed nothing, up to a limit: messages of several lengths in turn may look like a change for ever.
@@ -50,20 +54,23 @@ pub(crate) struct Choice {
     second: Way,
     prefers_second: bool,
     is_trial: bool,
-    in_a_row: usize,
+    /// Turns of the trial.
+    turns: u32,
+    in_a_row: u32,
     /// Times since the last trial.
     since: u32,
     patience: u32,
 }
 
 impl Choice {
-    /// In a trial the ways change after so many times in a row.
-    pub(crate) fn new(in_a_row: usize) -> Self {
+    /// In a trial the ways change after so many turns in a row.
+    pub(crate) fn new(in_a_row: u32) -> Self {
         Self {
             first: Way::default(),
             second: Way::default(),
             prefers_second: false,
             is_trial: true,
+            turns: 0,
             in_a_row,
             since: 0,
             patience: PATIENCE_MIN,
@@ -78,8 +85,21 @@ impl Choice {
     /// Whether the next is to take the second way.
     pub(crate) fn second_is_next(&self) -> bool {
         match self.is_trial {
-            true => (self.first.seen + self.second.seen) / self.in_a_row % 2 == 1,
+            true => self.turns / self.in_a_row % 2 == 1,
             false => self.prefers_second,
+        }
+    }
+
+    /// One has gone on either way; what it took, if that is known, was noted before.
+    pub(crate) fn turn(&mut self) {
+        if !self.is_trial {
+            return;
+        }
+        self.turns += 1;
+        let is_known = self.first.seen.min(self.second.seen) >= TRIED;
+        if is_known || self.turns == TURNS_MAX {
+            let better = is_known && self.second.median_ns < self.first.median_ns;
+            self.decide(if is_known { better } else { self.prefers_second });
         }
     }
 
@@ -88,20 +108,16 @@ impl Choice {
         let way = if is_second { &mut self.second } else { &mut self.first };
         way.note(len, took);
         if self.is_trial {
-            if self.first.seen.min(self.second.seen) >= TRIED {
-                self.decide();
-            }
             return;
         }
         self.since = self.since.saturating_add(1);
         if self.since >= self.patience && self.other_seems_better() {
             (self.first, self.second) = (Way::default(), Way::default());
-            self.is_trial = true;
+            (self.is_trial, self.turns) = (true, 0);
         }
     }
 
-    fn decide(&mut self) {
-        let prefers_second = self.second.median_ns < self.first.median_ns;
+    fn decide(&mut self, prefers_second: bool) {
         self.patience = match prefers_second == self.prefers_second {
             true => (2 * self.patience).min(PATIENCE_MAX),
             false => PATIENCE_MIN,
@@ -115,7 +131,7 @@ impl Choice {
             true => (&self.second, &self.first),
             false => (&self.first, &self.second),
         };
-        other.median_ns < own.median_ns - own.median_ns / 16
+        other.seen > 0 && other.median_ns < own.median_ns - own.median_ns / 16
     }
 }
 
@@ -125,10 +141,11 @@ mod tests {
 
     const LEN: u64 = UNIT_LEN;
     const TRIAL: u32 = 2 * TRIED as u32;
-    const IN_A_ROW: usize = 3;
+    const IN_A_ROW: u32 = 3;
 
     fn note(choice: &mut Choice, is_second: bool, us: u64) {
         choice.note(is_second, LEN, Duration::from_micros(us));
+        choice.turn();
     }
 
     /// So many go the way that is chosen, and take so long; answers how many went the second.
@@ -220,13 +237,23 @@ mod tests {
         assert!(choice.second_is_next() && !choice.is_trial());
     }
 
+    /// A window may leave room for one way only, or what goes the other may have to wait.
     #[test]
-    fn a_way_that_was_never_seen_is_not_taken() {
-        let mut choice = Choice::new(IN_A_ROW);
-        for _ in 0..10 * TRIAL {
-            note(&mut choice, false, 50);
+    fn a_way_that_is_never_timed_has_turns_for_a_while_only() {
+        for timed in [false, true] {
+            let mut choice = Choice::new(IN_A_ROW);
+            let mut seconds = 0;
+            for _ in 0..4 * TURNS_MAX {
+                let is_second = choice.second_is_next();
+                seconds += u32::from(is_second);
+                if is_second == timed {
+                    choice.note(is_second, LEN, Duration::from_micros(50));
+                }
+                choice.turn();
+            }
+            assert!((500..515).contains(&seconds), "{seconds}");
+            assert!(!choice.second_is_next() && !choice.is_trial());
         }
-        assert!(choice.is_trial() && !choice.prefers_second);
     }
 
     /// Two lengths in turn, of which the shorter takes longer for its bytes: either way sees both.

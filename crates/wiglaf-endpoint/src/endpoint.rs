@@ -276,8 +276,7 @@ impl Endpoint {
         if is_awaited && is_plain && is_taken {
             self.transport.linger(op.peer, len, now);
         }
-        self.lending.begin(now);
-        self.send_ready(now);
+        self.send_ready(now, true);
         if let Some((begun, sent_len)) = begun {
             let (took, sent_len) = (self.now().since(begun), self.sent_len - sent_len);
             self.paces.note(is_taken, len, sent_len, took);
@@ -400,12 +399,15 @@ impl Endpoint {
 
     /// Sends what is ready, up to a limit. True when anything was sent.
     pub(crate) fn flush(&mut self, now: Tick) -> bool {
-        // It may be long since then.
-        self.lending.pause();
-        self.send_ready(now)
+        self.send_ready(now, false)
     }
 
-    fn send_ready(&mut self, now: Tick) -> bool {
+    /// The same; `now` may be just now.
+    fn send_ready(&mut self, now: Tick, is_now: bool) -> bool {
+        match is_now && self.stalled.is_empty() {
+            true => self.lending.begin(now),
+            false => self.lending.pause(),
+        }
         let mut sent = self.offer_stalled();
         for _ in 0..TRAINS_PER_PROGRESS {
             if self.stalled.len() == STALLED_MAX {
@@ -421,18 +423,22 @@ impl Endpoint {
                 Ok(how @ (Sent::All | Sent::Lent)) => {
                     sent = true;
                     self.sent_len += transmit.len as u64;
-                    // What was copied for want of room, or of a link that lends, says nothing.
-                    match may_be_lent && lends == (how == Sent::Lent) {
+                    match may_be_lent {
+                        true if lends != (how == Sent::Lent) => self.lending.was_copied_instead(),
                         true => self.lending.note(lends, transmit.len, tick(self.clock)),
                         false => self.lending.pause(),
                     }
                 }
                 Ok(Sent::Full) => {
+                    self.lending.pause();
                     // One peer's full ring is not to hold up the others.
                     self.transport.hold(transmit.peer);
                     self.stalled.push_back((transmit, self.trains[..transmit.len].to_vec()));
                 }
-                Err(why) => self.break_link(transmit.path, why),
+                Err(why) => {
+                    self.lending.pause();
+                    self.break_link(transmit.path, why);
+                }
             }
             if transmit.len > transmit.segment_len {
                 let most = self.links[transmit.path].limits().latency_train_max;

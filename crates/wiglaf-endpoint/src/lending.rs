@@ -12,8 +12,6 @@ use crate::choice::Choice;
 /// Of so many trains, so many in a row go the way that is not preferred: both are known then.
 const CYCLE: u32 = 512;
 const OTHERS: u32 = 8;
-/// In a trial the ways change after so many that were timed.
-const IN_A_ROW: usize = 6;
 /// So many trains after a change meet memory that the other way has left in another core's caches.
 const COLD: u32 = 2;
 
@@ -32,7 +30,7 @@ pub(crate) struct Lending {
 
 impl Default for Lending {
     fn default() -> Self {
-        Self { ways: Choice::new(IN_A_ROW), trains: 0, alike: 0, was_lent: false, last: None }
+        Self { ways: Choice::new(OTHERS), trains: 0, alike: 0, was_lent: false, last: None }
     }
 }
 
@@ -48,10 +46,17 @@ impl Lending {
         self.trains = self.trains.wrapping_add(1);
         self.alike = if is_lent == self.was_lent { self.alike.saturating_add(1) } else { 0 };
         self.was_lent = is_lent;
-        let Some(began) = self.last.replace(now) else { return };
-        if self.alike >= COLD {
+        let began = self.last.replace(now);
+        if let Some(began) = began.filter(|_| self.alike >= COLD) {
             self.ways.note(!is_lent, len as u64, now.since(began));
         }
+        self.ways.turn();
+    }
+
+    /// A train that was to be lent was copied: there was no room, or its link lends none.
+    pub(crate) fn was_copied_instead(&mut self) {
+        (self.alike, self.was_lent) = (0, false);
+        self.pause();
     }
 
     /// What comes next is written from `now` on.
@@ -107,15 +112,37 @@ mod tests {
         assert_eq!(send(&mut lending, &mut now, CYCLE, 5, 8), CYCLE - OTHERS);
     }
 
-    /// Who sends one train at a time times none.
+    /// Single trains that no post sends are not timed.
     #[test]
     fn without_a_reason_to_copy_trains_are_lent() {
         let mut lending = Lending::default();
-        for number in 0..2 * u64::from(CYCLE) {
-            assert!(lending.is_next(), "{number}");
+        for number in 0..1024 {
+            let is_lent = lending.is_next();
             lending.pause();
-            lending.note(true, LEN, Tick::from_nanos(1 + 1000 * number));
+            lending.note(is_lent, LEN, Tick::from_nanos(1 + 1000 * number));
         }
+        let lent = (0..CYCLE).filter(|number| {
+            let is_lent = lending.is_next();
+            lending.pause();
+            lending.note(is_lent, LEN, Tick::from_nanos(2_000_000 + 1000 * u64::from(*number)));
+            is_lent
+        });
+        assert_eq!(lent.count() as u32, CYCLE - OTHERS);
+    }
+
+    #[test]
+    fn single_trains_of_posts_are_timed() {
+        let (mut lending, mut now) = (Lending::default(), 1);
+        let mut post = |lending: &mut Lending| {
+            let is_lent = lending.is_next();
+            now += 1_000_000;
+            lending.begin(Tick::from_nanos(now));
+            now += if is_lent { 8000 } else { 5000 };
+            lending.note(is_lent, LEN, Tick::from_nanos(now));
+            is_lent
+        };
+        (0..CYCLE).for_each(|_| _ = post(&mut lending));
+        assert_eq!((0..CYCLE).filter(|_| post(&mut lending)).count() as u32, OTHERS);
     }
 
     #[test]

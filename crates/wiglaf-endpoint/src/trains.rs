@@ -21,7 +21,7 @@ const ROOMS_LEN: usize = 2 << 20;
 /// Of them each holds one train. Links with longer frames have fewer in a train ([`datagrams_max`]).
 pub(crate) const ROOM_LEN: usize = 64 << 10;
 
-/// From this length on, a link's references to pages cost less than a copy.
+/// From this length on, a link's references to pages may cost less than a copy: lending.rs tells.
 const LENT_LEN_MIN: usize = 32 << 10;
 
 /// Rooms for trains of one endpoint.
