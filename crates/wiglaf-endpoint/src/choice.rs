@@ -90,21 +90,23 @@ impl Choice {
         }
     }
 
-    /// One has gone on either way; what it took, if that is known, was noted before.
-    pub(crate) fn turn(&mut self) {
+    /// One has gone. If it was timed: whether on the second way, how many bytes, and how long they took.
+    pub(crate) fn turn(&mut self, timed: Option<(bool, u64, Duration)>) {
+        if let Some((is_second, len, took)) = timed {
+            self.note(is_second, len, took);
+        }
         if !self.is_trial {
             return;
         }
         self.turns += 1;
-        let is_known = self.first.seen.min(self.second.seen) >= TRIED;
-        if is_known || self.turns == TURNS_MAX {
-            let better = is_known && self.second.median_ns < self.first.median_ns;
-            self.decide(if is_known { better } else { self.prefers_second });
+        if self.first.seen.min(self.second.seen) >= TRIED {
+            self.decide(self.second.median_ns < self.first.median_ns);
+        } else if self.turns == TURNS_MAX {
+            self.decide(self.prefers_second);
         }
     }
 
-    /// So many bytes took so long on that way.
-    pub(crate) fn note(&mut self, is_second: bool, len: u64, took: Duration) {
+    fn note(&mut self, is_second: bool, len: u64, took: Duration) {
         let way = if is_second { &mut self.second } else { &mut self.first };
         way.note(len, took);
         if self.is_trial {
@@ -144,8 +146,7 @@ mod tests {
     const IN_A_ROW: u32 = 3;
 
     fn note(choice: &mut Choice, is_second: bool, us: u64) {
-        choice.note(is_second, LEN, Duration::from_micros(us));
-        choice.turn();
+        choice.turn(Some((is_second, LEN, Duration::from_micros(us))));
     }
 
     /// So many go the way that is chosen, and take so long; answers how many went the second.
@@ -246,10 +247,8 @@ mod tests {
             for _ in 0..4 * TURNS_MAX {
                 let is_second = choice.second_is_next();
                 seconds += u32::from(is_second);
-                if is_second == timed {
-                    choice.note(is_second, LEN, Duration::from_micros(50));
-                }
-                choice.turn();
+                let time = (is_second, LEN, Duration::from_micros(50));
+                choice.turn((is_second == timed).then_some(time));
             }
             assert!((500..515).contains(&seconds), "{seconds}");
             assert!(!choice.second_is_next() && !choice.is_trial());

@@ -46,11 +46,8 @@ impl Lending {
         self.trains = self.trains.wrapping_add(1);
         self.alike = if is_lent == self.was_lent { self.alike.saturating_add(1) } else { 0 };
         self.was_lent = is_lent;
-        let began = self.last.replace(now);
-        if let Some(began) = began.filter(|_| self.alike >= COLD) {
-            self.ways.note(!is_lent, len as u64, now.since(began));
-        }
-        self.ways.turn();
+        let began = self.last.replace(now).filter(|_| self.alike >= COLD);
+        self.ways.turn(began.map(|began| (!is_lent, len as u64, now.since(began))));
     }
 
     /// A train that was to be lent was copied: there was no room, or its link lends none.

@@ -29,10 +29,8 @@ impl Paces {
     /// A message of `len` bytes was posted, after which `sent_len` bytes had gone within that time.
     pub(crate) fn note(&mut self, is_eager: bool, len: usize, sent_len: u64, took: Duration) {
         // What had to wait for something says nothing of its way.
-        if sent_len >= len as u64 {
-            self.ways.note(is_eager, sent_len, took);
-        }
-        self.ways.turn();
+        let is_timed = sent_len >= len as u64;
+        self.ways.turn(is_timed.then_some((is_eager, sent_len, took)));
     }
 
     /// Whether the next message that has both ways is to go eagerly.

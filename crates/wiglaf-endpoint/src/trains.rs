@@ -19,7 +19,7 @@ use wiglaf_transport::{Mark, Transmit};
 const ROOMS_LEN: usize = 2 << 20;
 
 /// Of them each holds one train. Links with longer frames have fewer in a train ([`datagrams_max`]).
-pub(crate) const ROOM_LEN: usize = 64 << 10;
+const ROOM_LEN: usize = 64 << 10;
 
 /// From this length on, a link's references to pages may cost less than a copy: lending.rs tells.
 const LENT_LEN_MIN: usize = 32 << 10;
