@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use wiglaf_base::paths::STATE_VAR;
 use wiglaf_cluster::StateDir;
-use wiglaf_cluster::proto::STATE_VAR;
 use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{

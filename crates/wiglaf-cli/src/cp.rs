@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Mode, OFlags, open};
 use serde::Serialize;
-use wiglaf_cluster::proto::NODE_VAR;
-use wiglaf_cluster::{Error, Node, NodeCommand, Result, StateDir, Streams, launch, signals};
+use wiglaf_base::paths::NODE_VAR;
+use wiglaf_base::{Error, Result, signals};
+use wiglaf_cluster::{StateDir, launch};
 use wiglaf_files::copy::{Place, Stage, copy};
 use wiglaf_files::{Files, Node as FileNode};
+use wiglaf_node::{Node, NodeCommand, Streams};
 
 use crate::output;
 
@@ -148,7 +150,7 @@ fn local_folder(text: &str, is_source: bool) -> Result<(OwnedFd, PathBuf)> {
 fn on_node(args: &Args, state: &StateDir, name: &str) -> Result<ExitCode> {
     let record = state.running()?;
     launch::select(&record, &std::iter::once(name).collect())?;
-    let node = Node::new(state, name);
+    let node = state.node(name);
     let mut streams = Streams::inherit()?;
     let mut argv: Vec<OsString> = ["wiglaf", "cp"].map(OsString::from).into();
     argv.extend(args.no_verify.then(|| "--no-verify".into()));

@@ -5,12 +5,11 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use wiglaf_cluster::client::working_folder;
-use wiglaf_cluster::fanout::{self, Keep, NodeOutput, Stream};
-use wiglaf_cluster::{
-    End, Error, HostList, Node, NodeCommand, Result, StateDir, Streams, launch, shape, signals,
-    terminal,
-};
+use wiglaf_base::{End, Error, HostList, Result, signals};
+use wiglaf_cluster::{StateDir, launch, shape};
+use wiglaf_node::client::working_folder;
+use wiglaf_node::fanout::{self, Keep, NodeOutput, Stream};
+use wiglaf_node::{Node, NodeCommand, Streams, terminal};
 
 use crate::output;
 use crate::run::parse_hosts;
@@ -105,7 +104,7 @@ fn nodes(state: &StateDir, names: Option<&HostList>) -> Result<Vec<Node>> {
     let record = state.running()?;
     let names = names.cloned().unwrap_or_default();
     if names.names() == [shape::SWITCH] && record.switch.is_some() {
-        return Ok(vec![Node::new(state, shape::SWITCH)]);
+        return Ok(vec![state.node(shape::SWITCH)]);
     }
     if names.names().iter().any(|name| name == shape::SWITCH) && record.switch.is_some() {
         return Err(Error::new(
@@ -113,7 +112,7 @@ fn nodes(state: &StateDir, names: Option<&HostList>) -> Result<Vec<Node>> {
         ));
     }
     let shapes = launch::select(&record, &names)?;
-    Ok(shapes.iter().map(|node| Node::new(state, &node.name)).collect())
+    Ok(shapes.iter().map(|node| state.node(&node.name)).collect())
 }
 
 /// Lets the nodes see where the user is, if that is possible. A node that cannot says why when the

@@ -67,7 +67,7 @@ fn main() -> ExitCode {
         Command::ServeFiles(args) => serve_files::run(args, &state),
         Command::Helper => helper(),
         Command::Agent(args) => agent::run(args, &state),
-        Command::NodeInit(_) => wiglaf_cluster::init::main().map(|()| ExitCode::FAILURE),
+        Command::NodeInit(_) => wiglaf_emulation::init::main().map(|()| ExitCode::FAILURE),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("wiglaf: {error}");
@@ -76,11 +76,11 @@ fn main() -> ExitCode {
 }
 
 /// The helper of an emulated node; real ones have a program of that name.
-fn helper() -> wiglaf_cluster::Result<ExitCode> {
+fn helper() -> wiglaf_base::Result<ExitCode> {
     let places = wiglaf_helper::Places {
         socket: wiglaf_helper::SOCKET.into(),
         policy: wiglaf_helper::POLICY.into(),
     };
     let served = wiglaf_helper::serve(&places).map(|()| ExitCode::FAILURE);
-    served.map_err(wiglaf_cluster::Error::new)
+    served.map_err(wiglaf_base::Error::new)
 }

@@ -10,11 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
-use wiglaf_cluster::mounts::Mounted;
-use wiglaf_cluster::proto::NODE_VAR;
-use wiglaf_cluster::{End, Error, Node, NodeCommand, Result, StateDir, Streams, launch, signals};
+use wiglaf_base::paths::NODE_VAR;
+use wiglaf_base::{End, Error, Result, signals};
+use wiglaf_cluster::{StateDir, launch};
 use wiglaf_files::Files;
 use wiglaf_mount::{Options, Unmounted, connect, serve, unmount};
+use wiglaf_node::mounts::Mounted;
+use wiglaf_node::{Node, NodeCommand, Streams};
 
 use crate::output;
 
@@ -110,7 +112,7 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     if args.connected {
         let fuse = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
         // Nothing else reads it, and the mount ends with the last copy.
-        rustix::stdio::dup2_stdin(&wiglaf_cluster::client::null()?).map_err(failed)?;
+        rustix::stdio::dup2_stdin(&wiglaf_node::client::null()?).map_err(failed)?;
         return here(args, (name, path), fuse);
     }
     let dir = prepared(&args.dir)?;
@@ -293,9 +295,8 @@ fn through_node(
     // In a folder that every node has.
     let command = NodeCommand::new(argv).cwd("/");
     // The process on the node alone holds the connection: the mount dies with it.
-    let started = Streams::inherit().and_then(|streams| {
-        Node::new(state, name).spawn(&command, Streams { stdin: fuse, ..streams })
-    });
+    let started = Streams::inherit()
+        .and_then(|streams| state.node(name).spawn(&command, Streams { stdin: fuse, ..streams }));
     let running = match started {
         Ok(running) => running,
         Err(error) => {

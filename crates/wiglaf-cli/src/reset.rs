@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use wiglaf_cluster::proto::Remains;
-use wiglaf_cluster::{Error, HostList, Node, Result, StateDir, launch, mounts};
+use wiglaf_base::{Error, HostList, Result};
+use wiglaf_cluster::{StateDir, launch};
+use wiglaf_node::proto::Remains;
+use wiglaf_node::{Node, mounts};
 
 use crate::output;
 use crate::run::parse_hosts;
@@ -57,7 +59,7 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let reports: Vec<Report> = shapes
         .iter()
         .map(|shape| {
-            let (node, found) = (shape.name.clone(), Node::new(state, &shape.name).reset());
+            let (node, found) = (shape.name.clone(), state.node(&shape.name).reset());
             let up = !found.as_ref().is_err_and(Error::is_not_up);
             let error = found.as_ref().err().filter(|_| up).map(ToString::to_string);
             Report { node, up, error, remains: found.unwrap_or_default() }
@@ -106,7 +108,7 @@ fn show(report: &Report, start: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use wiglaf_cluster::proto::RemainingProcess;
+    use wiglaf_node::proto::RemainingProcess;
 
     use super::*;
 

@@ -4,12 +4,15 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use wiglaf_cluster::fortran::FortranTrue;
+use wiglaf_base::user::User;
+use wiglaf_base::{End, Error, HostList, Result, signals};
 use wiglaf_cluster::launch::{self, Deal, Job, JobEnd, Mpi};
-use wiglaf_cluster::mpi::{Family, LibfabricChoice, Link, Transport};
 use wiglaf_cluster::shape::Draft;
-use wiglaf_cluster::user::User;
-use wiglaf_cluster::{End, Error, HostList, Record, Result, StateDir, Streams, signals, up};
+use wiglaf_cluster::{Record, StateDir};
+use wiglaf_emulation::up;
+use wiglaf_mpi::fortran::FortranTrue;
+use wiglaf_mpi::{Family, LibfabricChoice, Link, Transport};
+use wiglaf_node::Streams;
 
 use crate::args::Global;
 use crate::exec;

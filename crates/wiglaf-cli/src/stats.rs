@@ -8,11 +8,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use wiglaf_cluster::fanout::{self, Keep, NodeOutput};
-use wiglaf_cluster::init::EXE;
-use wiglaf_cluster::proto::NODE_VAR;
-use wiglaf_cluster::{End, Error, HostList, Node, NodeCommand, Result, StateDir, launch};
+use wiglaf_base::paths::{EXE, NODE_VAR};
+use wiglaf_base::{End, Error, HostList, Result};
+use wiglaf_cluster::{StateDir, launch};
 use wiglaf_counters::Snapshot;
+use wiglaf_node::fanout::{self, Keep, NodeOutput};
+use wiglaf_node::{Node, NodeCommand};
 
 use crate::output;
 use crate::run::parse_hosts;
@@ -137,7 +138,7 @@ fn nodes(state: &StateDir, names: Option<&HostList>) -> Result<Vec<Node>> {
     match (record, names) {
         (Some(record), names) => {
             let shapes = launch::select(&record, &names.cloned().unwrap_or_default())?;
-            Ok(shapes.iter().map(|node| Node::new(state, &node.name)).collect())
+            Ok(shapes.iter().map(|node| state.node(&node.name)).collect())
         }
         (None, Some(_)) if on_node => {
             Err(Error::new("a node sees itself only; leave --nodes out, or run it outside"))

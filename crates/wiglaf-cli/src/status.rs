@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
+use wiglaf_base::Result;
 use wiglaf_cluster::rate::Rate;
-use wiglaf_cluster::{Node, Record, Result, StateDir, shape};
+use wiglaf_cluster::{Record, StateDir, shape};
+use wiglaf_node::Node;
 
 use crate::output;
 
@@ -57,9 +59,8 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let nodes_up = cluster.as_ref().is_some_and(|c| c.nodes.iter().all(|n| n.up));
     // Without its switch nobody reaches another. Asked, as the nodes are: not every user sees root's
     // processes (hidepid of proc(5)).
-    let has_switch = |record: &Record| {
-        record.switch.is_none() || Node::new(state, shape::SWITCH).hello().is_ok()
-    };
+    let has_switch =
+        |record: &Record| record.switch.is_none() || state.node(shape::SWITCH).hello().is_ok();
     let up = nodes_up && record.as_ref().is_some_and(has_switch);
     if nodes_up && !up {
         let (down, up) = (state.command("down"), state.command("up"));
@@ -78,7 +79,7 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
 
 fn look(state: &StateDir, record: &Record) -> Cluster {
     let nodes = record.shape.nodes.iter().zip(&record.nodes).map(|(node, init)| {
-        let hello = Node::new(state, &node.name).hello();
+        let hello = state.node(&node.name).hello();
         NodeStatus {
             name: node.name.clone(),
             address: node.address.to_string(),

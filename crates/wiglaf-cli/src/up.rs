@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use wiglaf_base::{Error, Result};
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::{Draft, Nodes, Wire};
-use wiglaf_cluster::up::{self, Up};
-use wiglaf_cluster::{Error, Result};
+use wiglaf_emulation::up::{self, Up};
 
 use crate::args::Global;
 use crate::output;

@@ -6,21 +6,24 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::client::{Lease, Node, NodeCommand, Running, Streams, is_private, null, working_folder};
-use crate::error::{Error, Result};
-use crate::fortran::{self, FortranTrue};
-use crate::hostlist::HostList;
-pub use crate::mpi::Deal;
-use crate::mpi::{
-    self, Choice, Family, Front, Installation, LibfabricChoice, Link, Placement, Settings,
-    Transport,
+use wiglaf_base::error::{Error, Result};
+use wiglaf_base::hostlist::HostList;
+use wiglaf_base::passing::Passing;
+use wiglaf_base::user::{self, User};
+use wiglaf_base::{machine, paths, program, random, signals};
+use wiglaf_mpi::fortran::{self, FortranTrue};
+use wiglaf_mpi::{
+    self as mpi, Choice, Family, Front, Installation, LibfabricChoice, Link, Placement, Settings,
+    Transport, provider, quiet,
 };
-use crate::passing::Passing;
-use crate::proto::{End, JOB_VAR, NODE_VAR, StuckDaemon};
+use wiglaf_node::client::{
+    Lease, Node, NodeCommand, Running, Streams, is_private, null, working_folder,
+};
+use wiglaf_node::proto::{End, JOB_VAR, NODE_VAR, StuckDaemon};
+
 use crate::shape::{INTERFACE, NodeShape};
 use crate::state::{Record, StateDir};
-use crate::user::{self, User};
-use crate::{provider, quiet, random, signals};
+pub use wiglaf_mpi::Deal;
 
 /// First UDP port of ranks that run without an MPI.
 pub const PORT_FIRST: u16 = 7701;
@@ -143,7 +146,7 @@ pub fn start(
         )));
     }
     let interface = job.interface.as_deref().unwrap_or(INTERFACE);
-    let nodes: Vec<Node> = shapes.iter().map(|s| Node::new(state, &s.name)).collect();
+    let nodes: Vec<Node> = shapes.iter().map(|s| state.node(&s.name)).collect();
     for node in &nodes {
         let hello = node.hello()?;
         if !hello.interfaces.iter().any(|i| i == interface) {
@@ -310,25 +313,25 @@ impl Launch<'_> {
         for (shape, slots) in self.shapes.iter().zip(self.slots()) {
             *load.entry(shape.core).or_insert(0) += slots;
         }
-        let free = crate::up::cores().len();
+        let free = machine::cores().len();
         load.iter().any(|(core, ranks)| *ranks > if core.is_some() { 1 } else { free })
     }
 
     /// Starts the launcher of an MPI on the first node.
     fn under(&self, mpi: &Installation, streams: Streams) -> Result<Running> {
-        let program = &self.job.argv[0];
+        let name = &self.job.argv[0];
         // A launcher's own answer is a page long.
-        let found = mpi::find_program(program).ok_or_else(|| mpi::no_program(program))?;
+        let found = program::find_program(name).ok_or_else(|| program::no_program(name))?;
         mpi::check_abi(&found, mpi)?;
         let settings = Settings {
             transport: self.job.transport,
             link: self.job.link,
             interface: Some(self.interface.to_owned()),
-            agent: Some(crate::init::AGENT.to_owned()),
-            as_root: is_root(),
+            agent: Some(paths::AGENT.to_owned()),
+            as_root: machine::is_root(),
             leased: true,
             oversubscribed: self.oversubscribed(),
-            key: format!("@{}", crate::init::keys::path(&self.id).display()),
+            key: format!("@{}", paths::key(&self.id).display()),
             provider_dir: self.provider.as_ref().map(|p| p.dir.clone()),
             front: self
                 .provider
@@ -469,11 +472,5 @@ impl RunningJob {
 /// root can, unless it runs on a node itself.
 #[must_use]
 pub fn may_share() -> bool {
-    is_root() && std::env::var_os(NODE_VAR).is_none()
-}
-
-/// Whether this process is root's.
-#[must_use]
-pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+    machine::is_root() && std::env::var_os(NODE_VAR).is_none()
 }

@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use wiglaf_cluster::client::Running;
-use wiglaf_cluster::proto::{NODE_VAR, STATE_VAR};
+use wiglaf_base::paths::{NODE_VAR, STATE_VAR};
+use wiglaf_cluster::StateDir;
 use wiglaf_cluster::state::NAME_DEFAULT;
-use wiglaf_cluster::{Node, NodeCommand, StateDir, Streams};
 use wiglaf_endpoint::{Address, JobKey};
+use wiglaf_node::client::Running;
+use wiglaf_node::{Node, NodeCommand, Streams};
 
 use crate::error::{Error, Reason, Result};
 use crate::server::words::{GREETING, REFUSED, read_address, spell};
@@ -95,7 +96,7 @@ pub(crate) fn resolve(host: &str, even_own: bool) -> Result<Target> {
                 .into(),
         ));
     }
-    Ok(Target::Node(Node::new(&state, host), shape.address))
+    Ok(Target::Node(state.node(host), shape.address))
 }
 
 /// Starts the server and exchanges greetings.
