@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use wiglaf_base::{Error, Result};
 use wiglaf_cluster::StateDir;
 use wiglaf_node::client::may_enter;
-use wiglaf_node::{Node, NodeCommand, Streams};
+use wiglaf_node::{NodeCommand, Streams};
 
 /// Options of ssh that take a value; all options are accepted and ignored.
 const WITH_VALUE: &str = "bcDEeFIiJLlmOopQRSWw";

@@ -14,7 +14,7 @@ use wiglaf_base::{Error, Result, signals};
 use wiglaf_cluster::{StateDir, launch};
 use wiglaf_files::copy::{Place, Stage, copy};
 use wiglaf_files::{Files, Node as FileNode};
-use wiglaf_node::{Node, NodeCommand, Streams};
+use wiglaf_node::{NodeCommand, Streams};
 
 use crate::output;
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use wiglaf_base::{Error, Result, program};
 use wiglaf_bench::applications::{self, Application, ApplicationId};
 use wiglaf_bench::{BenchError, Transport, pingpong};
-use wiglaf_mpi::{self as mpi, Link, provider};
+use wiglaf_mpi::{Link, provider};
 
 use crate::args::Global;
 use crate::bench::launcher::Emulated;

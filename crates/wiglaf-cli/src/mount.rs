@@ -16,7 +16,7 @@ use wiglaf_cluster::{StateDir, launch};
 use wiglaf_files::Files;
 use wiglaf_mount::{Options, Unmounted, connect, serve, unmount};
 use wiglaf_node::mounts::Mounted;
-use wiglaf_node::{Node, NodeCommand, Streams};
+use wiglaf_node::{NodeCommand, Streams};
 
 use crate::output;
 

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use serde::Serialize;
 use wiglaf_base::{Error, HostList, Result};
 use wiglaf_cluster::{StateDir, launch};
+use wiglaf_node::mounts;
 use wiglaf_node::proto::Remains;
-use wiglaf_node::{Node, mounts};
 
 use crate::output;
 use crate::run::parse_hosts;

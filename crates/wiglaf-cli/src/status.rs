@@ -6,7 +6,6 @@ use serde::Serialize;
 use wiglaf_base::Result;
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::{Record, StateDir, shape};
-use wiglaf_node::Node;
 
 use crate::output;
 

@@ -15,7 +15,6 @@ use wiglaf_base::error::Context;
 use wiglaf_base::{Error, Result};
 use wiglaf_bench::compile::MeasuringProgram;
 use wiglaf_bench::interleave;
-use wiglaf_node::Node;
 
 use super::nodes::Cluster;
 use super::{Common, interrupt, plain, progress, size};
