@@ -7,6 +7,7 @@ pub mod end;
 pub mod error;
 pub mod hostlist;
 pub mod machine;
+pub mod network;
 pub mod passing;
 pub mod paths;
 pub mod process;

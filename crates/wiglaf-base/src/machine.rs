@@ -14,6 +14,12 @@ pub fn cores() -> Vec<usize> {
     set.map(|set| (0..1024).filter(|i| set.is_set(*i)).collect()).unwrap_or_default()
 }
 
+/// What this machine calls itself.
+#[must_use]
+pub fn name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// Whether this process is root's.
 #[must_use]
 pub fn is_root() -> bool {

@@ -26,6 +26,9 @@ pub const STATE_VAR: &str = "WIGLAF_STATE";
 /// The variable that overrides the search for our libraries.
 pub const LIBDIR_VAR: &str = "WIGLAF_LIBDIR";
 
+/// The variable that holds the secret of a job, or `@` and the file that does.
+pub const KEY_VAR: &str = "WIGLAF_KEY";
+
 /// Where the secret of that job is, on each of its emulated nodes.
 #[must_use]
 pub fn key(job: &str) -> PathBuf {

@@ -5,9 +5,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cluster;
+pub mod hosts;
 pub mod launch;
+mod on_hosts;
 pub mod rate;
 pub mod shape;
 pub mod state;
 
+pub use cluster::{Cluster, Member};
 pub use state::{Record, StateDir};

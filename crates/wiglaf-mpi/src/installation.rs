@@ -150,6 +150,22 @@ impl Installation {
         names.iter().map(|name| ((*name).to_owned(), prefix.clone())).collect()
     }
 
+    /// Whether its launcher is PRRTE's: Open MPI from version 5 on.
+    #[must_use]
+    pub fn is_prrte(&self) -> bool {
+        self.family == Family::OpenMpi && self.major() >= 5
+    }
+
+    /// The program that its launcher starts on each node, beside the launcher.
+    #[must_use]
+    pub fn daemon(&self) -> &'static str {
+        match self.family {
+            Family::OpenMpi if self.is_prrte() => "prted",
+            Family::OpenMpi => "orted",
+            Family::Mpich | Family::Intel => "hydra_pmi_proxy",
+        }
+    }
+
     /// How it gets at libfabric. Asks the loader, the first time: some milliseconds.
     #[must_use]
     pub fn libfabric(&self) -> Libfabric {

@@ -7,17 +7,21 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use wiglaf_base::error::{Context, Error, Result};
-use wiglaf_base::paths::{self, SOCKET};
+use wiglaf_base::paths::{self, KEY_VAR, LIBDIR_VAR, SOCKET, STATE_VAR};
 
 use crate::faults::{PortFaults, PortReport};
 use crate::inherited::Inherited;
 use crate::keyboard;
 use crate::proto::{
-    self, End, FDS_MAX, Hello, NODE_VAR, Remains, Reply, Request, Spawn, StuckDaemon, VERSION,
+    self, End, FDS_MAX, Hello, NODE_VAR, Remains, Reply, Request, Seen, Spawn, StuckDaemon, VERSION,
 };
+use crate::ssh::{self, Target};
 use crate::trees::clone_tree;
 
 /// Folders that must stay each node's own, however they are asked for.
@@ -34,9 +38,30 @@ pub struct Node {
     place: Place,
 }
 
+/// Prefixes and names of variables that commands on real hosts take over from the caller: what MPIs,
+/// programs and we are told by. All else is the host's own, as after a login.
+const PASSED_ON_PREFIXES: [&str; 20] = [
+    "WIGLAF_", "FI_", "UCX_", "OMPI_", "ORTE_", "OPAL_", "PMIX_", "PRTE_", "PMI_", "MPIR_", "MPICH_",
+    "HYDRA_", "HYDI_", "MPIEXEC_", "I_MPI_", "OMP_", "KMP_", "MKL_", "OPENBLAS_", "LC_",
+];
+const PASSED_ON: [&str; 6] =
+    ["LANG", "LANGUAGE", "TERM", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH"];
+/// These are each host's own.
+const NOT_PASSED_ON: [&str; 4] = [NODE_VAR, STATE_VAR, LIBDIR_VAR, KEY_VAR];
+
+/// Whether a command on a real host takes that variable over from the caller.
+fn is_passed_on(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let is_told = PASSED_ON.contains(&name)
+        || PASSED_ON_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    is_told && !NOT_PASSED_ON.contains(&name)
+}
+
 /// Where a node is reached.
 #[derive(Debug, Clone)]
 pub enum Place {
+    /// A real host: its agent is started for each connection.
+    Host(Target),
     /// On this machine: its init listens in its folder.
     Emulated {
         /// The folder of the node.
@@ -49,8 +74,10 @@ pub enum Place {
 impl Place {
     /// How to call a command of `wiglaf` for the cluster of this node.
     fn command(&self, command: &str) -> String {
-        let Self::Emulated { cluster, .. } = self;
-        paths::command(command, cluster.as_deref())
+        match self {
+            Self::Emulated { cluster, .. } => paths::command(command, cluster.as_deref()),
+            Self::Host(_) => paths::command(command, None),
+        }
     }
 }
 
@@ -172,6 +199,7 @@ pub struct Running {
 pub struct Lease {
     stream: UnixStream,
     node: String,
+    is_host: bool,
 }
 
 impl Node {
@@ -187,6 +215,21 @@ impl Node {
         &self.name
     }
 
+    /// Whether it is a real host.
+    #[must_use]
+    pub fn is_host(&self) -> bool {
+        matches!(self.place, Place::Host(_))
+    }
+
+    /// How it is reached, if it is a real host.
+    #[must_use]
+    pub fn target(&self) -> Option<&Target> {
+        match &self.place {
+            Place::Host(target) => Some(target),
+            Place::Emulated { .. } => None,
+        }
+    }
+
     fn connect(&self) -> Result<UnixStream> {
         let gone = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::not_up(format!(
@@ -198,7 +241,10 @@ impl Node {
             _ => Error::new(format!("cannot reach {}: {error}", self.name)),
         };
         // Through the folder's descriptor, as socket addresses hold 108 bytes only.
-        let Place::Emulated { folder, .. } = &self.place;
+        let folder = match &self.place {
+            Place::Emulated { folder, .. } => folder,
+            Place::Host(target) => return ssh::connect(&self.name, target),
+        };
         let dir = File::open(folder).map_err(gone)?;
         UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd())).map_err(gone)
     }
@@ -224,6 +270,7 @@ impl Node {
     pub fn hello(&self) -> Result<Hello> {
         match self.ask(&Request::Hello, &[])?.1 {
             Reply::Hello(hello) if hello.version == VERSION => Ok(hello),
+            other if self.is_host() => Err(unexpected(&self.name, other)),
             _ => Err(Error::new(format!(
                 "{} was started by another version of wiglaf; run `{}` and `{}`",
                 self.name,
@@ -242,8 +289,15 @@ impl Node {
             working_folder()?;
         }
         // Not looked at where it starts elsewhere: it may be a mount that this process is to serve.
-        let folder = command.is_here.then(|| identity(&command.spawn.cwd)).flatten();
-        let request = Request::Spawn(Spawn { folder, ..command.spawn.clone() });
+        let is_same = command.is_here && !self.is_host();
+        let folder = is_same.then(|| identity(&command.spawn.cwd)).flatten();
+        let mut spawn = Spawn { folder, ..command.spawn.clone() };
+        if self.is_host() {
+            spawn.env.retain(|(name, _)| is_passed_on(name));
+            // Its own limits are the host's business.
+            spawn.inherited = Inherited::default();
+        }
+        let request = Request::Spawn(spawn);
         let fds = [streams.stdin, streams.stdout, streams.stderr];
         match self.ask(&request, &fds)? {
             (stream, Reply::Started) => Ok(Running { stream, node: self.name.clone() }),
@@ -301,6 +355,17 @@ impl Node {
         }
     }
 
+    /// What is at these paths of the node.
+    ///
+    /// # Errors
+    /// When the node is not up.
+    pub fn look(&self, paths: &[PathBuf]) -> Result<Vec<Option<Seen>>> {
+        match self.ask(&Request::Look(paths.to_vec()), &[])?.1 {
+            Reply::Looked(seen) if seen.len() == paths.len() => Ok(seen),
+            other => Err(unexpected(&self.name, other)),
+        }
+    }
+
     /// Watches over a job until the lease is released or this process ends, and keeps its secret, if it
     /// has one, for its ranks.
     ///
@@ -310,7 +375,7 @@ impl Node {
         let request = Request::Lease { job: job.to_owned(), key: key.map(str::to_owned) };
         let (stream, reply) = self.ask(&request, &[])?;
         done(&self.name, reply)?;
-        Ok(Lease { stream, node: self.name.clone() })
+        Ok(Lease { stream, node: self.name.clone(), is_host: self.is_host() })
     }
 }
 
@@ -435,6 +500,47 @@ impl Running {
 }
 
 impl Lease {
+    /// From now on, the host endures our silence for so long, or for ever; and we its. What is silent
+    /// longer is taken for dead. An emulated node does not mind.
+    pub fn endure(&self, limit: Option<Duration>) {
+        if self.is_host {
+            let _ = proto::send(&self.stream, &Request::Patience(limit), &[]);
+        }
+    }
+
+    /// A second handle to the connection, for whoever watches it.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn try_clone(&self) -> Result<Self> {
+        let stream = self.stream.try_clone().cannot(|| "copy a connection".to_owned())?;
+        Ok(Self { stream, node: self.node.clone(), is_host: self.is_host })
+    }
+
+    /// Waits until the node is lost, or until `is_released` says that it no longer matters. That is to be
+    /// said before [`Self::release`] is called.
+    ///
+    /// # Errors
+    /// When the node is lost, and why.
+    pub fn watch(&self, is_released: &AtomicBool) -> Result<()> {
+        let mut fds = [PollFd::new(&self.stream, PollFlags::IN)];
+        let pause = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        loop {
+            let seen = poll(&mut fds, Some(&pause));
+            // What is there to read before the release was asked for is no answer to it.
+            if is_released.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            if matches!(seen, Ok(1..)) {
+                break;
+            }
+        }
+        match proto::recv::<Reply>(&self.stream) {
+            Ok((other, _)) => Err(unexpected(&self.node, other)),
+            Err(error) => Err(lost(&self.node, &error)),
+        }
+    }
+
     /// Ends all processes of the job on the node, and waits until they have. Says
     /// which of its MPI's daemons were stuck before.
     ///

@@ -15,8 +15,10 @@ mod inherited;
 mod keyboard;
 pub mod mounts;
 pub mod proto;
+pub mod ssh;
 pub mod terminal;
 pub mod trees;
+mod tunnel;
 
 pub use client::{Node, NodeCommand, Place, Streams};
 pub use proto::End;

@@ -17,6 +17,7 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 pub use wiglaf_base::End;
+use wiglaf_base::network::HostAddress;
 pub use wiglaf_base::paths::{JOB_VAR, NODE_VAR, STATE_VAR};
 
 use crate::faults::{PortFaults, PortReport};
@@ -61,6 +62,11 @@ pub enum Request {
     Reset,
     /// What do these ports of the switch do?
     Faults(Vec<usize>),
+    /// Endure the client's silence for so long, or for ever. It has no answer, and concerns what lies
+    /// between client and host: [`crate::tunnel`].
+    Patience(Option<Duration>),
+    /// What is there, at these paths?
+    Look(Vec<PathBuf>),
 }
 
 /// A command to run.
@@ -98,6 +104,8 @@ pub enum Reply {
     Released(Vec<StuckDaemon>),
     /// The answer to [`Request::Faults`].
     Faults(Vec<PortReport>),
+    /// The answer to [`Request::Look`]: nothing for a path where nothing is.
+    Looked(Vec<Option<Seen>>),
     /// The answer to [`Request::Reset`].
     Reset(Remains),
     /// It could not be done.
@@ -120,6 +128,40 @@ pub struct Hello {
     pub processes: usize,
     /// Its network interfaces.
     pub interfaces: Vec<String>,
+    /// What a real host says besides.
+    pub host: Option<HostHello>,
+}
+
+/// What a real host says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostHello {
+    /// What it calls itself.
+    pub machine: String,
+    /// The version of its Wiglaf.
+    pub wiglaf: String,
+    /// Where that is.
+    pub exe: PathBuf,
+    /// Its IPv4 addresses.
+    pub addresses: Vec<HostAddress>,
+    /// How many cores its user's processes may use.
+    pub cores: usize,
+    /// Number of the user that commands run as.
+    pub uid: u32,
+    /// The folder of the user's sockets and secrets of jobs.
+    pub runtime: PathBuf,
+}
+
+/// What is at a path of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Whether it is a folder.
+    pub is_folder: bool,
+    /// Whether the user may run it, or enter it.
+    pub is_executable: bool,
+    /// Its length in bytes, of a file.
+    pub len: u64,
+    /// A digest of what it holds, of a file that is not too long to read for it.
+    pub digest: Option<u64>,
 }
 
 /// What was left on a node of jobs that have ended.

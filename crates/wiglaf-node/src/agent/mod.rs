@@ -4,6 +4,7 @@
 
 mod children;
 mod environment;
+mod host;
 mod jobs;
 mod keys;
 mod remains;
@@ -11,6 +12,7 @@ mod room;
 mod server;
 mod stuck;
 
+pub use host::{look, main as host_main};
 pub use server::{About, Emulated, Server, leave_keys, listen};
 
 /// What fuzzers call: how a process's life is read from the kernel's line.

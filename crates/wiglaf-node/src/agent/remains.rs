@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::children::Children;
 use super::environment::{Patience, is_anothers, job_of};
 use super::jobs::{
-    Jobs, PASS_PAUSE, PASSES_MAX, SHM, Stat, is_gone, is_of_ranks, pids, shm_files_that,
+    PASS_PAUSE, PASSES_MAX, SHM, Stat, is_gone, is_of_ranks, pids, shm_files_that,
 };
 use crate::mounts;
 use crate::proto::{RemainingProcess, Remains};
@@ -37,7 +37,7 @@ pub(super) enum Whose {
 /// When it cannot be seen what there is.
 pub(super) fn remove(
     children: &Children,
-    jobs: &Jobs,
+    running: &BTreeSet<String>,
     whose: Whose,
     uid: u32,
 ) -> io::Result<Remains> {
@@ -45,7 +45,7 @@ pub(super) fn remove(
     let mut patience = Patience::default();
     let mut outcome = Ok(false);
     for _ in 0..PASSES_MAX {
-        outcome = pass(children, jobs, (whose, uid), &mut patience, &mut remains);
+        outcome = pass(children, running, (whose, uid), &mut patience, &mut remains);
         if matches!(outcome, Ok(true)) {
             break;
         }
@@ -53,7 +53,7 @@ pub(super) fn remove(
     }
     outcome?;
     // A running job may have made a file that it has not opened yet.
-    if jobs.names().is_empty() {
+    if running.is_empty() {
         let files = files_of(uid).filter(|file| whose != Whose::Marked || is_of_ranks(file));
         remains.shared_memory = remove_unused(files, &mut patience);
     }
@@ -66,7 +66,7 @@ pub(super) fn remove(
 /// Kills what is left, and says whether there was nothing.
 fn pass(
     children: &Children,
-    jobs: &Jobs,
+    leased: &BTreeSet<String>,
     (whose, uid): (Whose, u32),
     patience: &mut Patience,
     remains: &mut Remains,
@@ -79,7 +79,6 @@ fn pass(
         Whose::Marked => 0,
     };
     let awaited: BTreeSet<i32> = children.running().into_iter().chain([helper]).collect();
-    let leased = jobs.names();
     let mut is_clean = true;
     let mut left = Vec::new();
     for pid in seen {

@@ -16,11 +16,12 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wiglaf_base::error::{Context, Error, Result};
-use wiglaf_base::paths::{LIBDIR_VAR, SOCKET};
+use wiglaf_base::paths::{KEY_VAR, LIBDIR_VAR, SOCKET};
 use wiglaf_door::{Door, Limits};
 
 use super::children::{Child, Children, NO_INTERPRETER};
 use super::environment::JOB_LEN_MAX;
+use super::host;
 use super::jobs::{self, Jobs};
 use super::keys::KeyFile;
 use super::remains::{self, Whose};
@@ -193,6 +194,17 @@ impl Server {
         Ok(())
     }
 
+    /// Serves the one client that a process of a user's has, in a thread.
+    ///
+    /// # Errors
+    /// When it is not known who that is, or there is no thread.
+    pub(super) fn serve_one(&self, stream: UnixStream) -> Result<std::thread::JoinHandle<()>> {
+        let caller = Caller::of(&stream).cannot(|| "see who connects".to_owned())?;
+        let node = Arc::clone(&self.node);
+        let serve = move || node.serve(stream, &caller);
+        std::thread::Builder::new().spawn(serve).cannot(|| "start a thread".to_owned())
+    }
+
     /// Serves a connection in a thread of its own, if there are not too many. It is not closed here.
     pub fn accept(&self, stream: UnixStream) {
         let _ = stream.set_write_timeout(Some(SEND_PATIENCE));
@@ -305,6 +317,14 @@ impl Node {
                 Ok(remains) => proto::send(stream, &Reply::Reset(remains), &[]),
                 Err(error) => reply(stream, Err(self.blind(&error))),
             },
+            Request::Look(paths) => {
+                let seen = paths.iter().map(|path| host::look(path)).collect();
+                match self.only.or((caller.uid == 0).then_some(0)) {
+                    Some(_) => proto::send(stream, &Reply::Looked(seen), &[]),
+                    None => reply(stream, Err(Error::new("only its own user looks at a host"))),
+                }
+            }
+            Request::Patience(_) => Ok(()),
             Request::Signal(_) | Request::Release => {
                 reply(stream, Err(Error::new("there is nothing to signal or release here")))
             }
@@ -321,7 +341,8 @@ impl Node {
             interfaces.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
         interfaces.sort();
         let processes = jobs::process_count(self.helper()).map_err(|error| self.blind(&error))?;
-        Ok(Hello { version: VERSION, node: self.about.name.clone(), processes, interfaces })
+        let host = self.emulated.is_none().then(host::hello).transpose()?;
+        Ok(Hello { version: VERSION, node: self.about.name.clone(), processes, interfaces, host })
     }
 
     /// Runs a command until it ends or its client does.
@@ -420,14 +441,28 @@ impl Node {
                 ))
             })?;
         }
-        let cwd = std::ffi::CString::new(spawn.cwd.as_os_str().as_encoded_bytes())
+        let cwd = match self.emulated {
+            Some(_) => spawn.cwd.clone(),
+            None => host::folder(&spawn.cwd),
+        };
+        let cwd = std::ffi::CString::new(cwd.as_os_str().as_encoded_bytes())
             .cannot(|| "enter a folder whose name holds a zero byte".to_owned())?;
         let mut command = Command::new(program);
         command
             .args(arguments)
-            .env_clear()
-            .envs(spawn.env.iter().map(|(k, v)| (k, v)))
-            .env(proto::NODE_VAR, &self.about.name)
+            .env_clear();
+        if self.emulated.is_some() {
+            command
+                .envs(spawn.env.iter().map(|(k, v)| (k, v)))
+                .env(proto::NODE_VAR, &self.about.name);
+        } else {
+            // As after a login, with what the caller adds, and the job's secret where it is here.
+            command.envs(std::env::vars_os()).envs(spawn.env.iter().map(|(k, v)| (k, v)));
+            if let Some(key) = host::key_of(&spawn.env, &self.about.keys) {
+                command.env(KEY_VAR, key);
+            }
+        }
+        command
             .stdin(Stdio::from(stdin))
             .stdout(Stdio::from(stdout))
             .stderr(Stdio::from(stderr));
@@ -491,7 +526,12 @@ impl Node {
             Some(emulated) => Whose::OfJobsBut(emulated.helper()),
             None => Whose::Marked,
         };
-        remains::remove(&self.children, &self.jobs, whose, caller.uid)
+        let running = match whose {
+            Whose::OfJobsBut(_) => self.jobs.names(),
+            // Each job of a real host is watched over by a process of its own.
+            Whose::Marked => host::running_jobs(&self.about.keys),
+        };
+        remains::remove(&self.children, &running, whose, caller.uid)
     }
 
     /// Watches over a job until the client releases it or goes away.
@@ -514,6 +554,17 @@ impl Node {
                 let sentence = format!("{name} cannot keep the job's secret: {error}; try again");
                 return reply(stream, Err(Error::new(sentence)));
             }
+        };
+        let _running = match self.emulated {
+            Some(_) => None,
+            None => match host::RunningJob::note(&self.about.keys, job) {
+                Ok(running) => Some(running),
+                Err(error) => {
+                    let name = &self.about.name;
+                    let sentence = format!("{name} cannot note the job: {error}; try again");
+                    return reply(stream, Err(Error::new(sentence)));
+                }
+            },
         };
         match self.jobs.lease(job, caller.uid, &|len| room.take(len)) {
             Ok(true) => {}
