@@ -14,6 +14,12 @@ pub const PROGRAMS: [i32; 2] = [libc::SIGUSR1, libc::SIGUSR2];
 pub const INTERRUPT: i32 = libc::SIGINT;
 /// The signal of a window that has another size.
 pub const RESIZED: i32 = libc::SIGWINCH;
+/// What Ctrl-Z sends.
+pub const SUSPEND: i32 = libc::SIGTSTP;
+/// What stops a process, whatever it makes of other signals.
+pub const STOP: i32 = libc::SIGSTOP;
+/// What lets a stopped process go on.
+pub const CONTINUE: i32 = libc::SIGCONT;
 /// The signal that cannot be ignored.
 pub const KILL: i32 = libc::SIGKILL;
 
@@ -79,6 +85,12 @@ impl First {
         }
         outcome
     }
+}
+
+/// Stops this process, as Ctrl-Z does; comes back when it goes on.
+pub fn stop_here() {
+    // SAFETY: the call touches no memory of ours.
+    unsafe { libc::raise(libc::SIGSTOP) };
 }
 
 fn set_of(signals: impl IntoIterator<Item = i32>) -> libc::sigset_t {

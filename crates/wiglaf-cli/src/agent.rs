@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use wiglaf_base::{Error, Result};
 use wiglaf_cluster::StateDir;
+use wiglaf_cluster::cluster::{HOSTS_VAR, agents_node};
 use wiglaf_node::client::may_enter;
 use wiglaf_node::{NodeCommand, Streams};
 
@@ -30,7 +31,11 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let command = NodeCommand::new(["/bin/sh", "-c", &command])
         .cwd(home)
         .retain_env(|name| !NOT_PASSED_ON.iter().any(|prefix| name.starts_with(prefix)));
-    let end = state.node(host).spawn(&command, Streams::inherit()?)?.wait()?;
+    let node = match std::env::var(HOSTS_VAR) {
+        Ok(hosts) => agents_node(&hosts, host)?,
+        Err(_) => state.node(host),
+    };
+    let end = node.spawn(&command, Streams::inherit()?)?.wait()?;
     Ok(ExitCode::from(end.code()))
 }
 

@@ -53,6 +53,13 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "DIR")]
     #[arg(help_heading = "Which cluster")]
     pub(crate) state: Option<PathBuf>,
+
+    /// The cluster file [default: $WIGLAF_CLUSTER, ./wiglaf.toml,
+    /// ~/.config/wiglaf/cluster.toml or /etc/wiglaf/cluster.toml, where it
+    /// describes real hosts]
+    #[arg(long, short, global = true, value_name = "FILE")]
+    #[arg(help_heading = "Which cluster")]
+    pub(crate) file: Option<PathBuf>,
 }
 
 impl Global {
@@ -156,6 +163,9 @@ pub(crate) enum Command {
     ServeFiles(serve_files::Args),
     #[command(hide = true)]
     Agent(agent::Args),
+    /// Run commands of one client on standard input and output; started by ssh
+    #[command(hide = true)]
+    HostAgent,
     #[command(hide = true)]
     NodeInit(NodeInitArgs),
 }

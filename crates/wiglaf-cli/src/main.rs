@@ -28,6 +28,7 @@ mod stats;
 mod status;
 mod toolchain;
 mod up;
+mod which;
 
 use std::process::ExitCode;
 
@@ -43,16 +44,16 @@ fn main() -> ExitCode {
     let state = cli.global.state_dir();
     let outcome = match &cli.command {
         Command::Up(args) => up::run(args, &cli.global),
-        Command::Status(args) => status::run(args, &state),
+        Command::Status(args) => status::run(args, &cli.global),
         Command::Down(_) => down::run(&state),
-        Command::Reset(args) => reset::run(args, &state),
-        Command::Exec(args) => exec::run(args, &state),
+        Command::Reset(args) => reset::run(args, &cli.global),
+        Command::Exec(args) => exec::run(args, &cli.global),
         Command::Cp(args) => cp::run(args, &state),
         Command::Mount(args) => mount::run(args, &state),
         Command::Umount(args) => mount::umount(args),
         Command::Fault(args) => fault::run(args, &state),
         Command::Capture(args) => capture::run(args, &state),
-        Command::Stats(args) => stats::run(args, &state),
+        Command::Stats(args) => stats::run(args, &cli.global),
         Command::Run(args) => run::run(args, &cli.global),
         Command::Bench(args) => bench::run(args, &cli.global),
         Command::Soak(args) => soak::run(args, &cli.global),
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Command::ServeFiles(args) => serve_files::run(args, &state),
         Command::Helper => helper(),
         Command::Agent(args) => agent::run(args, &state),
+        Command::HostAgent => wiglaf_node::agent::host_main().map(|()| ExitCode::SUCCESS),
         Command::NodeInit(_) => wiglaf_emulation::init::main().map(|()| ExitCode::FAILURE),
     };
     outcome.unwrap_or_else(|error| {

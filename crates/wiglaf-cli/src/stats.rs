@@ -10,13 +10,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use wiglaf_base::paths::{EXE, NODE_VAR};
 use wiglaf_base::{End, Error, HostList, Result};
-use wiglaf_cluster::{StateDir, launch};
+use wiglaf_cluster::launch;
 use wiglaf_counters::Snapshot;
 use wiglaf_node::fanout::{self, Keep, NodeOutput};
 use wiglaf_node::{Node, NodeCommand};
 
+use crate::args::Global;
 use crate::output;
 use crate::run::parse_hosts;
+use crate::which::Meant;
 
 const HELP: &str = "\
 Examples:
@@ -81,8 +83,11 @@ fn interval(text: &str) -> Result<Duration> {
     }
 }
 
-pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
-    let nodes = if args.here { Vec::new() } else { nodes(state, args.nodes.as_ref())? };
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let nodes = match args.here {
+        true => Vec::new(),
+        false => nodes(&global.meant()?, args.nodes.as_ref())?,
+    };
     let look = || {
         let mut seen = if nodes.is_empty() { here() } else { ask_all(&nodes)? };
         seen.retain(|s| {
@@ -132,7 +137,8 @@ fn watched() -> show::Style<'static> {
 }
 
 /// The nodes to ask; none: this machine.
-fn nodes(state: &StateDir, names: Option<&HostList>) -> Result<Vec<Node>> {
+fn nodes(meant: &Meant, names: Option<&HostList>) -> Result<Vec<Node>> {
+    let Meant::Emulated(state) = meant else { return meant.nodes(names) };
     let on_node = std::env::var_os(NODE_VAR).is_some();
     let record = if on_node { None } else { state.record()? };
     match (record, names) {

@@ -63,10 +63,6 @@ pub(crate) struct Args {
     /// Let every node use all cores (normally node i keeps to one core)
     #[arg(long)]
     no_pin: bool,
-
-    /// Read the cluster file FILE; the options above go before it
-    #[arg(long, short, value_name = "FILE")]
-    file: Option<PathBuf>,
 }
 
 /// Names of nodes are told of before what a host list may hold: they are host names of this machine's.
@@ -95,7 +91,7 @@ fn parse_wire(text: &str) -> Result<Wire> {
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let file = args.file.as_deref().map(Draft::read).transpose()?.unwrap_or_default();
+    let file = global.file.as_deref().map(Draft::read).transpose()?.unwrap_or_default();
     let line = Draft {
         name: global.name.clone(),
         nodes: args.nodes.clone(),

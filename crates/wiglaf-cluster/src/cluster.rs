@@ -214,6 +214,7 @@ pub fn agents_node(list: &str, host: &str) -> Result<Node> {
     let AgentHost { address, name, mut target } =
         found.ok_or_else(|| Error::new(format!("the job has no host {host}")))?;
     // The list was made on another host, perhaps.
+    target.is_watched = true;
     target.is_here = network::addresses().iter().any(|own| own.address == address);
     Ok(Node::new(&name, Place::Host(target)))
 }
@@ -264,7 +265,7 @@ mod tests {
     #[test]
     fn an_agent_finds_a_host_by_address_and_name() {
         let target =
-            Target { host: "pc2.lab".to_owned(), user: None, exe: None, is_here: true };
+            Target { host: "pc2.lab".to_owned(), user: None, exe: None, is_here: true, is_watched: false };
         let address = Ipv4Addr::new(203, 0, 113, 7);
         let list = vec![AgentHost { address, name: "pc2".to_owned(), target }];
         let list = serde_json::to_string(&list).unwrap();

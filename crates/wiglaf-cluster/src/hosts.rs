@@ -291,6 +291,7 @@ impl Hosts {
                     user,
                     exe: special.wiglaf.or_else(|| raw.wiglaf.clone()),
                     is_here,
+                    is_watched: false,
                 },
                 slots: special.slots.or(raw.slots),
                 scratch,

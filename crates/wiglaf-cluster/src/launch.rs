@@ -106,6 +106,7 @@ pub struct RunningJob {
     stop: Stop,
     passing: Vec<Passing>,
     guard: Option<Guard>,
+    is_patient: bool,
 }
 
 /// A handle that signals a job while another thread waits for it.
@@ -117,6 +118,33 @@ impl Stop {
     pub fn signal(&self, number: i32) {
         for command in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             command.signal(number);
+        }
+    }
+}
+
+/// A handle that stops all processes of a job on all nodes, whatever launcher started them, and lets
+/// them go on.
+#[derive(Debug)]
+pub struct Control {
+    leases: Vec<Lease>,
+    limit: Option<Duration>,
+}
+
+impl Control {
+    /// Stops the job's processes. Hosts endure this process's silence from now on, which is about to stop
+    /// as well.
+    pub fn pause(&self) {
+        for lease in &self.leases {
+            lease.endure(None);
+            lease.signal(signals::STOP);
+        }
+    }
+
+    /// Lets them go on.
+    pub fn resume(&self) {
+        for lease in &self.leases {
+            lease.signal(signals::CONTINUE);
+            lease.endure(self.limit);
         }
     }
 }
@@ -215,7 +243,8 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
         Some(_) => Some(Guard::new(&leases, &stop)?),
         None => None,
     };
-    Ok(RunningJob { commands, launcher, leases, stop, passing, guard })
+    let is_patient = job.is_patient;
+    Ok(RunningJob { commands, launcher, leases, stop, passing, guard, is_patient })
 }
 
 /// Fails when a node has no such interface.
@@ -501,11 +530,14 @@ fn share_out(ranks: usize, limits: &[Option<usize>]) -> Vec<usize> {
 }
 
 impl RunningJob {
-    /// While this process stands still, hosts endure its silence: before Ctrl-Z has stopped it, and, with
-    /// `false`, when it goes on.
-    pub fn is_to_pause(&self, pauses: bool) {
-        let limit = if pauses || self.guard.is_none() { None } else { ssh::host_limit().ok().flatten() };
-        self.leases.iter().for_each(|lease| lease.endure(limit));
+    /// A handle to stop the job and let it go on.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn control(&self) -> Result<Control> {
+        let leases = self.leases.iter().map(Lease::try_clone).collect::<Result<_>>()?;
+        let limit = if self.is_patient { None } else { ssh::host_limit()? };
+        Ok(Control { leases, limit })
     }
 
     /// A handle to signal the job with.
@@ -520,7 +552,7 @@ impl RunningJob {
     /// # Errors
     /// When a node goes down first, or a daemon of the MPI had to be ended.
     pub fn wait(self) -> Result<JobEnd> {
-        let Self { commands, launcher, leases, stop, passing, guard } = self;
+        let Self { commands, launcher, leases, stop, passing, guard, is_patient: _ } = self;
         let (ended, ends) = mpsc::channel();
         let count = commands.len();
         for (rank, command) in commands.into_iter().enumerate() {

@@ -508,6 +508,11 @@ impl Lease {
         }
     }
 
+    /// Signals all of the job's processes on the node, wherever their launcher has put them.
+    pub fn signal(&self, number: i32) {
+        let _ = proto::send(&self.stream, &Request::Signal(number), &[]);
+    }
+
     /// A second handle to the connection, for whoever watches it.
     ///
     /// # Errors

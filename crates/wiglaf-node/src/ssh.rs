@@ -45,6 +45,9 @@ pub struct Target {
     /// Whether it is the host of this process: no ssh is needed.
     #[serde(default)]
     pub is_here: bool,
+    /// Whether its silence is endured: somebody else watches over it, and this process may be stopped.
+    #[serde(default)]
+    pub is_watched: bool,
 }
 
 impl Target {
@@ -137,6 +140,32 @@ pub fn options() -> Result<Vec<String>> {
     .collect())
 }
 
+/// Runs a command on a terminal of the host, as `ssh -t` does; says its exit status.
+///
+/// # Errors
+/// When there is no ssh.
+pub fn on_terminal(target: &Target, argv: &[std::ffi::OsString]) -> Result<u8> {
+    let mut command = Command::new("ssh");
+    command.args(options()?.iter().filter(|option| !option.contains("BatchMode")));
+    command.arg("-t");
+    if let Some(user) = &target.user {
+        command.args(["-l", user]);
+    }
+    command.args(["--", &target.host]);
+    command.args(argv.iter().map(|word| quoted(&word.to_string_lossy())));
+    let status = command.status().cannot(|| "start ssh".to_owned())?;
+    Ok(status.code().map_or(u8::MAX, |code| code as u8))
+}
+
+/// As a login shell on the other side reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_./,:=+@%".contains(&b);
+    if !word.is_empty() && word.bytes().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// The command that starts a host's agent.
 fn command(target: &Target) -> Result<Command> {
     if target.is_here {
@@ -170,7 +199,7 @@ fn remote_words(exe: Option<&str>) -> String {
 /// # Errors
 /// When there is no ssh, or no descriptor left.
 pub(crate) fn connect(name: &str, target: &Target) -> Result<UnixStream> {
-    let limit = host_limit()?;
+    let limit = if target.is_watched { None } else { host_limit()? };
     let mut command = command(target)?;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // A terminal's Ctrl-C and Ctrl-Z are for whoever reads them, and passed on as messages.
@@ -327,7 +356,7 @@ mod tests {
     use super::*;
 
     fn target() -> Target {
-        Target { host: "pc3.lab".to_owned(), user: None, exe: None, is_here: false }
+        Target { host: "pc3.lab".to_owned(), user: None, exe: None, is_here: false, is_watched: false }
     }
 
     #[test]

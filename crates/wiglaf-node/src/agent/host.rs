@@ -1,7 +1,7 @@
 //! The agent of a real host: a server of its user's commands for one client, at the other end of ssh.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Read};
@@ -12,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use wiglaf_base::error::{Context, Result};
+use wiglaf_base::paths::EXE;
 use wiglaf_base::{machine, network};
 
 use super::environment::JOB_LEN_MAX;
@@ -88,6 +89,14 @@ fn digest(path: &Path) -> io::Result<u64> {
             0 => return Ok(hasher.finish()),
             count => hasher.write(&piece[..count]),
         }
+    }
+}
+
+/// The program that a command names. The `wiglaf` of emulated nodes is this one: each host has its own.
+pub(super) fn program(name: &OsStr) -> Result<PathBuf> {
+    match name == EXE {
+        true => std::env::current_exe().cannot(|| "find the running wiglaf".to_owned()),
+        false => Ok(PathBuf::from(name)),
     }
 }
 

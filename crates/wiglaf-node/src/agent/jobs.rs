@@ -133,15 +133,23 @@ fn sweep(job: &str, uid: u32) {
     let mut patience = Patience::default();
     for _ in 0..PASSES_MAX {
         // What cannot be looked at, for want of descriptors, is not clean.
-        if pass(job, uid, &mut patience).unwrap_or(false) {
+        if pass(job, uid, Signal::KILL, &mut patience).unwrap_or(false) {
             return;
         }
         std::thread::sleep(PASS_PAUSE);
     }
 }
 
-/// One look at all processes, killing the job's. Says whether there was none.
-fn pass(job: &str, uid: u32, patience: &mut Patience) -> io::Result<bool> {
+/// Signals everything that carries the job's mark and belongs to `uid`, once.
+pub(super) fn signal(job: &str, uid: u32, number: i32) {
+    if let Some(signal) = Signal::from_named_raw(number) {
+        // One that could not be looked at is missed.
+        let _ = pass(job, uid, signal, &mut Patience::default());
+    }
+}
+
+/// One look at all processes, signalling the job's. Says whether there was none.
+fn pass(job: &str, uid: u32, signal: Signal, patience: &mut Patience) -> io::Result<bool> {
     let mut is_clean = true;
     // A job of root's may have processes of others, and others' processes let readers wait.
     let (others, own): (Vec<_>, Vec<_>) =
@@ -154,7 +162,7 @@ fn pass(job: &str, uid: u32, patience: &mut Patience) -> io::Result<bool> {
             Look::Unclear => is_clean = false,
             Look::Marked => {
                 is_clean = false;
-                let _ = kill_process(pid, Signal::KILL);
+                let _ = kill_process(pid, signal);
             }
         }
     }
@@ -317,7 +325,7 @@ mod tests {
         assert_eq!(look(pid, "alone", 0), Look::Marked);
         setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(4096) }).unwrap();
         let seen = look(pid, "alone", 0);
-        let (clean, jobs) = (pass("alone", 0, &mut Patience::default()), Jobs::default());
+        let (clean, jobs) = (pass("alone", 0, Signal::KILL, &mut Patience::default()), Jobs::default());
         let files: io::Result<Vec<_>> = shm_files(0).and_then(Iterator::collect);
         let (count, leased) = (process_count(0), jobs.lease("alone", 0, &|_| true));
         setrlimit(Resource::Nofile, Rlimit { current: Some(4096), maximum: Some(4096) }).unwrap();

@@ -447,6 +447,10 @@ impl Node {
         };
         let cwd = std::ffi::CString::new(cwd.as_os_str().as_encoded_bytes())
             .cannot(|| "enter a folder whose name holds a zero byte".to_owned())?;
+        let program = match self.emulated {
+            Some(_) => PathBuf::from(program),
+            None => host::program(program)?,
+        };
         let mut command = Command::new(program);
         command
             .args(arguments)
@@ -576,8 +580,16 @@ impl Node {
             Err(error) => return reply(stream, Err(self.blind(&error))),
         }
         let mut outcome = reply(stream, Ok(()));
-        let ended = stuck::watch(stream, job, caller.uid);
-        let released = matches!(proto::recv_short::<Request>(stream), Ok((Request::Release, _)));
+        let mut ended = Vec::new();
+        let released = loop {
+            ended.extend(stuck::watch(stream, job, caller.uid));
+            match proto::recv_short::<Request>(stream) {
+                Ok((Request::Signal(number), _)) => jobs::signal(job, caller.uid, number),
+                Ok((Request::Patience(_), _)) => {}
+                Ok((Request::Release, _)) => break true,
+                _ => break false,
+            }
+        };
         self.jobs.end(job, caller.uid, self.helper());
         if released {
             outcome = outcome.and(proto::send(stream, &Reply::Released(ended), &[]));
