@@ -16,6 +16,7 @@ const SAFE: &[&str] = &[
     "wiglaf-links",
     "wiglaf-counters",
     "wiglaf-testnet",
+    "wiglaf-testhosts",
     "wiglaf-cli",
     "wiglaf-mpi",
     "wiglaf-cluster",
@@ -67,6 +68,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-door", &[]),
     ("wiglaf-helper", &["wiglaf-door", "wiglaf-link-packet", "wiglaf-link-udp"]),
     ("wiglaf-testnet", &[]),
+    ("wiglaf-testhosts", &[]),
     ("wiglaf-hostile", &["wiglaf-wire"]),
     ("wiglaf-logical", &[]),
     (
