@@ -406,6 +406,10 @@ impl Launch<'_> {
             link: self.job.link,
             interface: self.on_hosts.is_none().then(|| self.interface.to_owned()),
             agent: Some(match &self.on_hosts {
+                // Its daemons on other hosts look for one as well, and have none but ssh.
+                Some(hosts) if mpi.family == Family::OpenMpi => {
+                    format!("{} : ssh", hosts.agent.display())
+                }
                 Some(hosts) => hosts.agent.display().to_string(),
                 None => paths::AGENT.to_owned(),
             }),
