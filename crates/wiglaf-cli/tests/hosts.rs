@@ -206,7 +206,8 @@ fn suspended_job_stands_still_on_every_host_and_goes_on() {
     let Some(hosts) = cluster(&Plan::new(2)) else { return };
     put_program(&hosts, ENDLESS);
     let ann = hosts[0].as_user("ann");
-    let mut job = ann.start("wiglaf run -n 2 --link udp -- ./hello");
+    // Below a shell, which is not stopped along.
+    let mut job = ann.start("wiglaf run -n 2 --link udp -- ./hello; exit $?");
     assert!(job.has_printed("round 1"));
     let state = |index: usize| {
         let ps = hosts[index].as_user("ann").run("ps -o stat= -C hello");
@@ -222,6 +223,6 @@ fn suspended_job_stands_still_on_every_host_and_goes_on() {
     assert!(is_all(&['T']), "the ranks go on");
     let _ = ann.run("kill -CONT $(pgrep -o -f '^wiglaf run')").ok();
     assert!(is_all(&['R', 'S']), "the ranks stay stopped");
-    job.interrupt();
+    let _ = ann.run("kill -INT $(pgrep -o -f '^wiglaf run')").ok();
     let _ = job.wait();
 }

@@ -583,8 +583,12 @@ impl RunningJob {
         // A host that was lost is the cause of all else.
         let lost = guard.map_or(Ok(()), Guard::end);
         // All of them, also when a node is gone: the others must be clean when we return.
-        let released: Vec<Result<Vec<StuckDaemon>>> =
-            leases.into_iter().map(Lease::release).collect();
+        let released: Vec<Result<Vec<StuckDaemon>>> = std::thread::scope(|scope| {
+            let all: Vec<_> =
+                leases.into_iter().map(|lease| scope.spawn(|| lease.release())).collect();
+            let panicked = || Err(Error::new("a thread panicked"));
+            all.into_iter().map(|one| one.join().unwrap_or_else(|_| panicked())).collect()
+        });
         // Now that nobody is left to complain.
         passing.into_iter().try_for_each(Passing::end)?;
         lost?;

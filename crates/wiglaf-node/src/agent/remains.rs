@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::children::Children;
 use super::environment::{Patience, is_anothers, job_of};
 use super::jobs::{
-    PASS_PAUSE, PASSES_MAX, SHM, Stat, is_gone, is_of_ranks, pids, shm_files_that,
+    PASS_PAUSE, PASSES_MAX, SHM, Stat, is_closed, is_gone, is_of_ranks, pids, shm_files_that,
 };
 use crate::mounts;
 use crate::proto::{RemainingProcess, Remains};
@@ -89,8 +89,8 @@ fn pass(
         let owned = uid == 0 || fs::metadata(&dir).is_ok_and(|meta| meta.uid() == uid);
         match Stat::read(pid)?.filter(|stat| owned && !stat.has_ended) {
             Some(stat) if stat.has_environment => left.push((pid, stat)),
-            Some(_) => is_clean = false,
-            None => {}
+            Some(stat) if !is_closed(&stat.folder) => is_clean = false,
+            _ => {}
         }
     }
     // One that lets root wait stays: nobody knows whose it is.

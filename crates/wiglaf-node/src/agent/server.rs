@@ -146,7 +146,11 @@ impl Server {
     /// A server of that node. What it cannot do without `emulated` it refuses.
     #[must_use]
     pub fn new(about: About, emulated: Option<Box<dyn Emulated>>) -> Self {
-        let descriptors = raise_descriptors();
+        // One client's server needs few; and launchers close, one by one, all that they could have.
+        let descriptors = match emulated {
+            Some(_) => raise_descriptors(),
+            None => getrlimit(Resource::Nofile),
+        };
         let own = rustix::process::geteuid();
         let node = Node {
             lines: Mutex::new((Instant::now(), 0)),
