@@ -2,6 +2,7 @@
 //! over jobs. An emulated node's init is one, with what it adds as [`Emulated`]; a process of a user on
 //! a real host can be one without.
 
+mod caller;
 mod children;
 mod environment;
 mod jobs;
@@ -11,7 +12,8 @@ mod room;
 mod server;
 mod stuck;
 
-pub use server::{About, Emulated, Server, leave_keys, listen};
+pub use caller::leave_keys;
+pub use server::{About, Emulated, Server, listen};
 
 /// What fuzzers call: how a process's life is read from the kernel's line.
 pub(crate) fn fuzz_stat(line: &[u8]) {
