@@ -16,6 +16,7 @@ const SAFE: &[&str] = &[
     "wiglaf-links",
     "wiglaf-counters",
     "wiglaf-testnet",
+    "wiglaf-check",
     "wiglaf-cli",
     "xtask",
 ];
@@ -72,6 +73,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("wiglaf-cluster", &["wiglaf-bpf", "wiglaf-door"]),
     ("wiglaf-bench", &[]),
+    (
+        "wiglaf-check",
+        &["wiglaf-endpoint", "wiglaf-helper", "wiglaf-link-udp", "wiglaf-links"],
+    ),
 ];
 /// Nothing depends on these.
 const FINAL: &[&str] = &["wiglaf-cli", "wiglaf-fabric", "wiglaf-fuzz", "wiglaf-logical", "xtask"];
