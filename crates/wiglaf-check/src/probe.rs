@@ -10,11 +10,11 @@
 //! of its own, also drawn for it. A peer that is silent is an answer; no step waits longer than its
 //! limit, which is part of its request.
 
-// mod host;
-// mod lines;
-// mod link;
-// mod pair;
-// mod plain;
+mod host;
+mod lines;
+mod link;
+mod pair;
+mod plain;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -23,9 +23,9 @@ use serde::{Deserialize, Serialize};
 use crate::facts::Counts;
 use crate::known::Known;
 
-// pub use host::serve;
-// pub use lines::{Lines, Side};
-// pub use pair::{End, Plan, measure, stream_together};
+pub use host::serve;
+pub use lines::{Lines, Side};
+pub use pair::{End, Plan, measure, stream_together};
 
 /// Names the layout of requests and answers.
 pub const SCHEMA: &str = "wiglaf-probe/1";

@@ -176,17 +176,18 @@ fn mtu(
             continue;
         }
         explained.push((direction.from.to_owned(), direction.to.to_owned()));
-        let receiver = mtu_of(checked, direction.to);
-        let who = match beyond {
-            _ if *largest == 0 => continue,
-            Beyond::ToldByRouter => "a router on the way refuses more than".to_owned(),
-            _ if receiver.is_some_and(|mtu| mtu < *interface && largest.abs_diff(mtu) <= 18) => {
-                format!("{} takes", direction.to)
+        let receiver = mtu_of(checked, direction.to).filter(|mtu| mtu < interface);
+        // Cards take a few bytes more than their MTU, for VLAN tags.
+        let receiver = receiver.filter(|mtu| largest.abs_diff(*mtu) <= 18);
+        let (who, largest) = match (beyond, receiver) {
+            (Beyond::ToldByRouter, _) => {
+                ("a router on the way refuses more than".to_owned(), *largest)
             }
-            _ => "the switch drops above".to_owned(),
+            (_, Some(mtu)) => (format!("{} takes", direction.to), mtu),
+            _ => ("the switch drops above".to_owned(), *largest),
         };
         let works = direction.way.long.get().is_some_and(|l| matches!(l, Delivery::Intact(_)));
-        let key = (direction.from, *interface, *largest, who);
+        let key = (direction.from, *interface, largest, who);
         let (to, all_work) = found.entry(key).or_insert((Vec::new(), true));
         to.push(direction.to);
         *all_work &= works;
