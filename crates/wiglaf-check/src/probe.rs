@@ -15,6 +15,7 @@ mod lines;
 mod link;
 mod pair;
 mod plain;
+mod tournament;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -26,6 +27,7 @@ use crate::known::Known;
 pub use host::serve;
 pub use lines::{Lines, Side};
 pub use pair::{End, Plan, measure, stream_together};
+pub use tournament::{Connect, Measured, tournament};
 
 /// Names the layout of requests and answers.
 pub const SCHEMA: &str = "wiglaf-probe/1";

@@ -77,6 +77,14 @@ pub struct Expected {
     pub ports: (u16, u16),
 }
 
+impl Expected {
+    /// The data network as `192.168.77.0/24`.
+    #[must_use]
+    pub fn network(&self) -> Option<String> {
+        self.data.map(|(ip, prefix)| format!("{}/{prefix}", hosts::mask(ip, prefix)))
+    }
+}
+
 /// All that a check has found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Checked {

@@ -28,7 +28,7 @@ pub struct End<'a> {
     /// Its address on the network that jobs use.
     pub address: Ipv4Addr,
     /// How it is asked.
-    pub side: &'a mut dyn Side,
+    pub side: &'a mut (dyn Side + 'static),
 }
 
 /// What is measured, and how thoroughly.
@@ -131,7 +131,7 @@ impl Plan {
 
 /// Measures a pair. However much fails, there is a result, within the sum of the steps' limits.
 #[must_use]
-pub fn measure<'a>(a: End<'a>, b: End<'a>, plan: &Plan) -> PairResult {
+pub fn measure(a: End<'_>, b: End<'_>, plan: &Plan) -> PairResult {
     with_session(a, b, plan, |pair, result| {
         pair.ports(result)?;
         pair.path_mtu(result)?;
@@ -146,7 +146,7 @@ pub fn measure<'a>(a: End<'a>, b: End<'a>, plan: &Plan) -> PairResult {
 /// Streams in both directions at once, for `plan.stream_ms`: to be called for several pairs at a
 /// time, each with processes of its own.
 #[must_use]
-pub fn stream_together<'a>(a: End<'a>, b: End<'a>, plan: &Plan) -> PairResult {
+pub fn stream_together(a: End<'_>, b: End<'_>, plan: &Plan) -> PairResult {
     with_session(a, b, plan, |pair, result| pair.both_streams(result))
 }
 
@@ -157,17 +157,8 @@ fn with_session<'a, 'p>(
     run: impl FnOnce(&mut Pair<'a, 'p>, &mut PairResult) -> Result<(), String>,
 ) -> PairResult {
     let began = Instant::now();
-    let mut result = PairResult {
-        a: a.name.to_owned(),
-        b: b.name.to_owned(),
-        at_once: plan.at_once,
-        ..PairResult::default()
-    };
-    for known in [&mut result.plain, &mut result.link, &mut result.after_pause] {
-        *known = Known::unknown(NOT_MEASURED);
-    }
-    result.clock = Known::unknown(NOT_MEASURED);
-    (result.a_to_b, result.b_to_a) = (not_measured(), not_measured());
+    let mut result = unmeasured(a.name, b.name);
+    result.at_once = plan.at_once;
     let outcome = Pair::open(a, b, plan, &mut result).and_then(|mut pair| {
         let outcome = run(&mut pair, &mut result);
         pair.close();
@@ -179,6 +170,28 @@ fn with_session<'a, 'p>(
 }
 
 const NOT_MEASURED: &str = "it was not measured";
+
+/// A pair of which nothing is known yet.
+fn unmeasured(a: &str, b: &str) -> PairResult {
+    PairResult {
+        a: a.to_owned(),
+        b: b.to_owned(),
+        a_link: Known::unknown(NOT_MEASURED),
+        b_link: Known::unknown(NOT_MEASURED),
+        a_to_b: not_measured(),
+        b_to_a: not_measured(),
+        plain: Known::unknown(NOT_MEASURED),
+        link: Known::unknown(NOT_MEASURED),
+        after_pause: Known::unknown(NOT_MEASURED),
+        clock: Known::unknown(NOT_MEASURED),
+        ..PairResult::default()
+    }
+}
+
+/// A pair of which one side could not even be asked.
+pub(super) fn unreached(a: &str, b: &str, why: String) -> PairResult {
+    PairResult { failure: Some(why), ..unmeasured(a, b) }
+}
 
 fn not_measured() -> Way {
     Way {
@@ -574,10 +587,10 @@ fn both(
 ) -> Result<[Answer; 2], String> {
     let named = |name: &str, why: String| format!("{name}: {why}");
     a.side.post(&requests[0]).map_err(|why| named(a.name, why))?;
-    b.side.post(&requests[1]).map_err(|why| named(b.name, why))?;
+    let posted = b.side.post(&requests[1]);
+    // An answer is taken in any case, or it would be taken for that to the next request.
     let of_a = a.side.take(limit + GRACE).map_err(|why| named(a.name, why));
-    // Its answer is taken in any case, or it would be taken for that to the next request.
-    let of_b = b.side.take(limit + GRACE).map_err(|why| named(b.name, why));
+    let of_b = posted.and_then(|()| b.side.take(limit + GRACE)).map_err(|why| named(b.name, why));
     Ok([of_a?, of_b?])
 }
 

@@ -38,8 +38,13 @@ pub(super) fn judge(checked: &Checked, findings: &mut Vec<Finding>) {
 
 /// Whether the network has the address.
 fn is_in((network, prefix): (Ipv4Addr, u8), ip: Ipv4Addr) -> bool {
+    mask(network, prefix) == mask(ip, prefix)
+}
+
+/// The network of an address.
+pub(super) fn mask(ip: Ipv4Addr, prefix: u8) -> Ipv4Addr {
     let mask = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
-    u32::from(network) & mask == u32::from(ip) & mask
+    Ipv4Addr::from(u32::from(ip) & mask)
 }
 
 /// The host's interface on the data network.
@@ -61,7 +66,10 @@ fn data_network(expected: &Expected, host: &Host, facts: &Facts, findings: &mut 
     let Some(interface) = data_interface(expected, host, facts) else {
         let missing = match (host.address, expected.data) {
             (Some(ip), _) => format!("the address {ip} that the cluster file gives it"),
-            (None, Some((ip, prefix))) => format!("an address of the data network {ip}/{prefix}"),
+            (None, Some(_)) => {
+                let network = expected.network().unwrap_or_default();
+                format!("an address of the data network {network}")
+            }
             (None, None) => return,
         };
         let own = interfaces.iter().filter(|i| !i.is_loopback).flat_map(|i| &i.addresses);
@@ -152,10 +160,10 @@ fn ways(checked: &Checked, host: &Host, facts: &Facts, findings: &mut Vec<Findin
             listed(peers.iter().copied()),
             data.name
         );
-        let fix = match checked.expected.data {
-            Some((network, prefix)) => {
+        let fix = match checked.expected.network() {
+            Some(network) => {
                 let card = &data.name;
-                format!("on {name}: sudo ip route replace {network}/{prefix} dev {card}")
+                format!("on {name}: sudo ip route replace {network} dev {card}")
             }
             None => format!("on {name}: ip route get {ip}"),
         };

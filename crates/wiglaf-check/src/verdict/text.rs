@@ -105,6 +105,7 @@ fn table(
     for to in names {
         let _ = write!(out, " {to:>width$} ");
     }
+    out.truncate(out.trim_end().len());
     out.push('\n');
     for from in names {
         let _ = write!(out, "  {from:>widest$}");

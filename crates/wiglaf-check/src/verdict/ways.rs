@@ -29,9 +29,10 @@ pub(super) fn judge(checked: &Checked, findings: &mut Vec<Finding>) {
     let ports = ports(checked, &all, findings);
     let mtu = mtu(checked, &all, findings);
     for direction in &all {
-        let explained = [&ports, &mtu]
-            .into_iter()
-            .any(|of| of.contains(&(direction.from.to_owned(), direction.to.to_owned())));
+        // Also the other way: acknowledgements have to come back.
+        let explained = ports.iter().chain(&mtu).any(|(from, to)| {
+            [(&from[..], &to[..]), (to, from)].contains(&(direction.from, direction.to))
+        });
         messages(direction, explained, findings);
         if let Known::Is(loss) = &direction.way.loss {
             lost(checked, direction, loss, findings);
@@ -94,7 +95,8 @@ fn ports(
             continue;
         }
         explained.push((direction.from.to_owned(), direction.to.to_owned()));
-        let refuses = missing.iter().all(|port| ports.refused.contains(port));
+        // A word for one of them is enough: kernels give few.
+        let refuses = missing.iter().any(|port| ports.refused.contains(port));
         let works = direction.way.long.get().is_some_and(|l| matches!(l, Delivery::Intact(_)));
         let key = (direction.to, closed_ranges(ports, &missing), refuses, works);
         found.entry(key).or_default().push(direction.from);
@@ -143,7 +145,7 @@ fn opening(checked: &Checked, host: &str) -> String {
         let firewalls = checked.facts(host).map(|facts| &facts.firewalls[..]).unwrap_or_default();
         firewalls.iter().any(|firewall| firewall.enabled && firewall.name == name)
     };
-    let network = checked.expected.data.map(|(ip, prefix)| format!("{ip}/{prefix}"));
+    let network = checked.expected.network();
     if on("ufw") {
         let from = network.unwrap_or("any".to_owned());
         format!("sudo ufw allow proto udp from {from} to any port {first}:{last}")
@@ -263,8 +265,8 @@ fn lost(checked: &Checked, direction: &Direction<'_>, loss: &Loss, findings: &mu
         let count = receiver.rx_dropped;
         (format!("{to} itself dropped {count}"), format!("wiglaf tune -w {to}"))
     } else if receiver.rx_packets >= u64::from(loss.sent) {
-        let fix = format!("on {to}: wiglaf check again while it is idle");
-        (format!("all reached {to}, whose program was too slow"), fix)
+        let fix = format!("wiglaf check -w {from},{to}, while {to} is idle");
+        (format!("all reached {to}, which was too busy to take them or has a filter"), fix)
     } else {
         let fix = format!("change cables and switch ports of {from} and {to}, one at a time");
         ("neither card counted them".to_owned(), fix)
