@@ -43,9 +43,9 @@ impl<T> Known<T> {
 }
 
 impl<T> Default for Known<T> {
-    /// What an older Wiglaf on the other host does not say.
+    /// What was not asked for, or an older Wiglaf on the other host does not say.
     fn default() -> Self {
-        Self::unknown("that host's Wiglaf does not tell")
+        Self::unknown("nothing is said of it")
     }
 }
 

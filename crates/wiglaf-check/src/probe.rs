@@ -105,6 +105,9 @@ pub enum Request {
         /// How long.
         for_ms: u64,
     },
+    /// Keeps this host's processors from resting, until `false` or the end of the session: what that
+    /// gives is measured so.
+    HoldAwake(bool),
     /// Ends the session.
     Close,
 }
@@ -162,7 +165,7 @@ pub struct OpenedLink {
 pub enum Answer {
     /// To [`Request::Open`].
     Opened(Opened),
-    /// To [`Request::Meet`], [`Request::Close`].
+    /// To [`Request::Meet`], [`Request::HoldAwake`], [`Request::Close`].
     Done,
     /// To [`Request::Knock`]: ports from which the kernel had word that nobody listens there.
     Knocked(Vec<u16>),
@@ -269,6 +272,8 @@ pub struct PairResult {
     pub link: Known<Latency>,
     /// Such round trips, each after a pause.
     pub after_pause: Known<Latency>,
+    /// The same while both hosts keep their processors awake, where the user may.
+    pub after_pause_awake: Known<Latency>,
     /// How much `b`'s clock is ahead of `a`'s.
     pub clock: Known<ClockDifference>,
     /// How many pairs were measured at that time, this one included.

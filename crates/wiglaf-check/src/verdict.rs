@@ -131,9 +131,15 @@ impl Checked {
     /// Why no job should start on these hosts, one sentence each: findings that are fatal and
     /// concern one of them.
     pub fn fatal<'a>(&'a self, hosts: &'a [String]) -> impl Iterator<Item = &'a Finding> {
+        /// Kinds that lie between two hosts and concern no job that has only one of them.
+        const BETWEEN: &[&str] = &["pair", "message", "damaged"];
         self.findings.iter().filter(move |finding| {
+            let mut concerned = finding.hosts.iter().map(|host| hosts.contains(host));
             finding.severity == Severity::Fatal
-                && finding.hosts.iter().any(|host| hosts.contains(host))
+                && match BETWEEN.contains(&&finding.code[..]) {
+                    true => concerned.all(|is| is),
+                    false => concerned.any(|is| is),
+                }
         })
     }
 

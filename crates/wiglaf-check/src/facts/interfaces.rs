@@ -123,7 +123,8 @@ pub(super) fn all() -> io::Result<Vec<Interface>> {
         }
         interface.driver = driver(&interface.name);
         (interface.is_wireless, interface.is_virtual) = nature(interface);
-        if let Ok(ethtool) = &mut ethtool {
+        // Those without an address carry no job, or are part of one that has it.
+        if let (Ok(ethtool), false) = (&mut ethtool, interface.addresses.is_empty()) {
             interface.card = ethtool.card(interface.index);
         }
     }

@@ -42,7 +42,7 @@ fn facts_of_this_host_survive_json_and_name_what_is_there() {
 fn what_another_version_says_or_leaves_out_is_read() {
     let facts: Facts = serde_json::from_str(r#"{"host":"pc9","news":1,"user":{"uid":7}}"#).unwrap();
     assert_eq!((&facts.host[..], facts.user.uid), ("pc9", 7));
-    assert!(facts.interfaces.reason().unwrap().contains("does not tell"));
+    assert!(facts.interfaces.reason().unwrap().contains("nothing is said"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! One side: reads requests, obeys, answers.
 
+use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -66,6 +67,8 @@ struct Session {
     link: Option<LinkThread>,
     /// The peer's plain socket.
     to: Option<u16>,
+    /// Open: the kernel believes it until it is closed.
+    awake: Option<File>,
 }
 
 impl Session {
@@ -99,7 +102,7 @@ impl Session {
                 Err(why) => Known::unknown(why.clone()),
             },
         };
-        Ok((Self { own: open.own, peer, plain, link: link.ok(), to: None }, opened))
+        Ok((Self { own: open.own, peer, plain, link: link.ok(), to: None, awake: None }, opened))
     }
 
     fn obey(&mut self, request: Request) -> Answer {
@@ -143,6 +146,13 @@ impl Session {
                 let for_ms = limit(for_ms).as_millis() as u64;
                 self.link(Request::LinkStream { for_ms }, 2 * limit(for_ms))
             }
+            Request::HoldAwake(hold) => {
+                self.awake = None;
+                if hold {
+                    self.awake = Some(hold_awake()?);
+                }
+                Answer::Done
+            }
             Request::Open(_) | Request::Close => unreachable_request(),
         })
     }
@@ -170,6 +180,15 @@ impl Session {
             None => Answer::Failed("this side has no link".to_owned()),
         }
     }
+}
+
+/// Asks for no latency of waking at all, as docs/admin-guide/pm/cpuidle.rst of the kernel has it.
+fn hold_awake() -> io::Result<File> {
+    const PATH: &str = "/dev/cpu_dma_latency";
+    let named = |why: io::Error| io::Error::new(why.kind(), format!("{PATH}: {why}"));
+    let mut file = File::options().write(true).open(PATH).map_err(named)?;
+    file.write_all(&0_i32.to_ne_bytes()).map_err(named)?;
+    Ok(file)
 }
 
 /// Requests about sessions never reach one.

@@ -8,8 +8,8 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::lines::Side;
 use super::{
-    Answer, Beyond, Delivery, Loss, Open, Opened, PairResult, PathMtu, Ports, Request, SCHEMA,
-    Sent, Way,
+    Answer, Beyond, Delivery, Latency, Loss, Open, Opened, PairResult, PathMtu, Ports, Request,
+    SCHEMA, Sent, Way,
 };
 use crate::facts::Counts;
 use crate::known::Known;
@@ -183,6 +183,7 @@ fn unmeasured(a: &str, b: &str) -> PairResult {
         plain: Known::unknown(NOT_MEASURED),
         link: Known::unknown(NOT_MEASURED),
         after_pause: Known::unknown(NOT_MEASURED),
+        after_pause_awake: Known::unknown(NOT_MEASURED),
         clock: Known::unknown(NOT_MEASURED),
         ..PairResult::default()
     }
@@ -467,28 +468,44 @@ impl<'a, 'p> Pair<'a, 'p> {
     }
 
     fn link_pings(&mut self, result: &mut PairResult) -> Result<(), String> {
-        let works = self.link_works(result);
-        for (rounds, pause_us) in
-            [(self.plan.link_pings, 0), (self.plan.paused_pings, self.plan.pause_us)]
-        {
-            if rounds == 0 {
-                continue;
+        let (rounds, paused) = (self.plan.link_pings, self.plan.paused_pings);
+        if let Err(why) = self.link_works(result) {
+            for latency in [&mut result.link, &mut result.after_pause] {
+                *latency = Known::unknown(why.clone());
             }
-            let limit = Duration::from_secs(2);
-            let limit_ms = limit.as_millis() as u64;
-            let latency = match &works {
-                Err(why) => Known::unknown(why.clone()),
-                Ok(()) => {
-                    let ping = Request::LinkPing { rounds, pause_us, limit_ms };
-                    match self.ask(From::A, &ping, limit)? {
-                        Answer::LinkPinged(latency) => Known::Is(latency),
-                        other => Known::unknown(reason(other)),
-                    }
-                }
+            return Ok(());
+        }
+        if rounds > 0 {
+            result.link = self.link_ping(rounds, 0)?;
+        }
+        if paused > 0 {
+            result.after_pause = self.link_ping(paused, self.plan.pause_us)?;
+            result.after_pause_awake = match self.hold_awake()? {
+                Some(why) => Known::unknown(why),
+                None => self.link_ping(paused, self.plan.pause_us)?,
             };
-            if pause_us == 0 { result.link = latency } else { result.after_pause = latency }
+            let [let_go_a, let_go_b] = [Request::HoldAwake(false), Request::HoldAwake(false)];
+            both(&mut self.a, &mut self.b, [let_go_a, let_go_b], Duration::ZERO)?;
         }
         Ok(())
+    }
+
+    /// Has both hosts keep their processors awake; says why, if one may not.
+    fn hold_awake(&mut self) -> Result<Option<String>, String> {
+        let hold = [Request::HoldAwake(true), Request::HoldAwake(true)];
+        let answers = both(&mut self.a, &mut self.b, hold, Duration::ZERO)?;
+        let names = [self.a.name, self.b.name];
+        let refused = answers.into_iter().zip(names).find(|(answer, _)| *answer != Answer::Done);
+        Ok(refused.map(|(answer, name)| unexpected(name, answer)))
+    }
+
+    fn link_ping(&mut self, rounds: u32, pause_us: u64) -> Result<Known<Latency>, String> {
+        let limit = Duration::from_secs(2);
+        let ping = Request::LinkPing { rounds, pause_us, limit_ms: limit.as_millis() as u64 };
+        Ok(match self.ask(From::A, &ping, limit)? {
+            Answer::LinkPinged(latency) => Known::Is(latency),
+            other => Known::unknown(reason(other)),
+        })
     }
 
     fn streams(&mut self, result: &mut PairResult) -> Result<(), String> {

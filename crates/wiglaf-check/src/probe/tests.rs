@@ -148,6 +148,9 @@ fn two_good_hosts_measure_everything_and_nothing_fatal_is_found() {
             assert!(0.0 < latency.min_us && latency.min_us <= latency.p50_us, "{latency:?}");
             assert!(latency.p50_us <= latency.p99_us && latency.rounds > 0, "{latency:?}");
         }
+        let awake = &result.after_pause_awake;
+        let refused = awake.reason().is_some_and(|why| why.contains("/dev/cpu_dma_latency"));
+        assert!(awake.get().is_some() || refused, "{awake:?}");
         // It is one clock.
         let clock = result.clock.get().expect("a clock");
         assert!(clock.ahead_ns.abs() <= clock.bound_ns, "{clock:?}");

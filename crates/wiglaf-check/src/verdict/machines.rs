@@ -21,7 +21,8 @@ pub(super) fn judge(checked: &Checked, findings: &mut Vec<Finding>) {
         if let Some(interface) = data_interface(&checked.expected, host, facts) {
             card(host, interface, cost, findings);
         }
-        processors(host, facts, cost, findings);
+        let awake = awake_gain(checked, &host.name);
+        processors(host, facts, (cost, awake), findings);
         sleep(host, facts, findings);
     }
     services(checked, findings);
@@ -35,6 +36,15 @@ fn pause_cost(checked: &Checked, name: &str) -> Option<f64> {
     let costs =
         pairs.filter_map(|pair| Some(pair.after_pause.get()?.p50_us - pair.link.get()?.p50_us));
     costs.min_by(f64::total_cmp)
+}
+
+/// How much shorter that is while processors are kept awake; the least, as above.
+fn awake_gain(checked: &Checked, name: &str) -> Option<f64> {
+    let pairs = checked.pairs.iter().filter(|pair| pair.a == name || pair.b == name);
+    let gains = pairs.filter_map(|pair| {
+        Some(pair.after_pause.get()?.p50_us - pair.after_pause_awake.get()?.p50_us)
+    });
+    gains.min_by(f64::total_cmp)
 }
 
 /// What was measured, as the end of a sentence.
@@ -116,20 +126,32 @@ fn card(host: &Host, interface: &Interface, cost: Option<f64>, findings: &mut Ve
     }
 }
 
-fn processors(host: &Host, facts: &Facts, cost: Option<f64>, findings: &mut Vec<Finding>) {
+fn processors(
+    host: &Host,
+    facts: &Facts,
+    (cost, awake): (Option<f64>, Option<f64>),
+    findings: &mut Vec<Finding>,
+) {
     let name = &host.name;
     let states = facts.cpu.idle_states.get().into_iter().flatten();
     let deepest = states.filter(|state| !state.disabled).max_by_key(|state| state.latency_us);
     if let Some(state) = deepest.filter(|state| state.latency_us > IDLE_LATENCY_MAX_US) {
+        // What it gives to keep them awake is measured, where the user may do so.
+        let (cost, measured) = match awake {
+            Some(gain) if gain >= PAUSE_COST_MIN_US => {
+                let gain = format!(": kept awake they take {} us less a message", figure(gain));
+                (awake, gain)
+            }
+            Some(_) => (awake, ", and keeping them awake was not seen to gain anything".to_owned()),
+            None => (cost, measured(cost)),
+        };
         findings.push(Finding::of(
             "c-states",
             severity(cost),
             name,
             format!(
-                "{name}'s processors rest in {}, {} us from waking{}",
-                state.name,
-                state.latency_us,
-                measured(cost)
+                "{name}'s processors rest in {}, {} us from waking{measured}",
+                state.name, state.latency_us,
             ),
             format!("wiglaf run --tune, or wiglaf tune -w {name}"),
         ));

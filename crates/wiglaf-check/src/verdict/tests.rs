@@ -130,6 +130,7 @@ fn good_pair(a: usize, b: usize) -> PairResult {
         plain: latency(30.0),
         link: latency(20.0),
         after_pause: latency(21.0),
+        after_pause_awake: Known::unknown("pc1: /dev/cpu_dma_latency: Permission denied"),
         clock: Known::Is(ClockDifference { ahead_ns: 10_000, bound_ns: 30_000 }),
         at_once: 2,
         failure: None,
@@ -229,6 +230,12 @@ fn a_host_that_is_silent_or_not_on_the_data_network() {
     checked.findings = judge(&checked, None);
     assert_eq!(checked.fatal(&hosts).count(), 1);
     assert_eq!(checked.fatal(&hosts[..1]).count(), 0);
+    // What lies between two hosts concerns no job that has only one of them.
+    checked.pair(2, 3).a_to_b.long = Known::Is(Delivery::Silent);
+    checked.findings = judge(&checked, None);
+    assert_eq!(checked.fatal(&hosts).count(), 1);
+    let hosts = ["pc2".to_owned(), "pc3".to_owned()];
+    assert_eq!(checked.fatal(&hosts).count(), 2);
 
     let mut checked = good(4);
     checked.card(3).addresses = vec![(Ipv4Addr::new(10, 0, 0, 3), 24)];
@@ -608,6 +615,15 @@ fn what_saves_power_is_said_with_what_it_costs() {
         Known::Is(vec![state("C1", 2, false), state("C6", 133, false), state("C10", 900, true)]);
     let sentence = "pc3's processors rest in C6, 133 us from waking: a message takes 17.0 us more after a pause";
     says(&checked, "c-states", Severity::Slows, sentence);
+    for (a, b, awake) in [(1, 3, 25.0), (2, 3, 29.0), (3, 4, 20.0)] {
+        checked.pair(a, b).after_pause_awake = latency(awake);
+    }
+    let sentence = "pc3's processors rest in C6, 133 us from waking: kept awake they take 8.00 us less a message";
+    says(&checked, "c-states", Severity::Slows, sentence);
+    checked.pair(2, 3).after_pause_awake = latency(36.0);
+    let sentence = "pc3's processors rest in C6, 133 us from waking, and keeping them awake was not \
+                    seen to gain anything";
+    says(&checked, "c-states", Severity::Note, sentence);
     checked.spoil(3).cpu.governor = Known::Is("powersave".to_owned());
     let sentence = "pc3's processors are slow to speed up: their governor is powersave";
     says(&checked, "governor", Severity::Note, sentence);
