@@ -73,10 +73,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("wiglaf-cluster", &["wiglaf-bpf", "wiglaf-door"]),
     ("wiglaf-bench", &[]),
-    (
-        "wiglaf-check",
-        &["wiglaf-endpoint", "wiglaf-helper", "wiglaf-link-udp", "wiglaf-links"],
-    ),
+    ("wiglaf-check", &["wiglaf-endpoint", "wiglaf-helper", "wiglaf-link-udp", "wiglaf-links"]),
 ];
 /// Nothing depends on these.
 const FINAL: &[&str] = &["wiglaf-cli", "wiglaf-fabric", "wiglaf-fuzz", "wiglaf-logical", "xtask"];

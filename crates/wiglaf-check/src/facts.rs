@@ -162,12 +162,11 @@ pub fn collect(ask: &Ask) -> Facts {
     );
     let user = person::user();
     let folder = ask.folder.clone().map(|path| later(move || person::folder(path)));
-    let files: Vec<_> = ask
-        .files
-        .iter()
-        .cloned()
-        .map(|path| (path.clone(), later(|| person::file(path))))
-        .collect();
+    let hashed = |path: &PathBuf| {
+        let asked = path.clone();
+        (path.clone(), later(move || person::file(asked)))
+    };
+    let files: Vec<_> = ask.files.iter().map(hashed).collect();
     let mut places = vec![PathBuf::from(&user.home)];
     places.extend(ask.scratch.clone());
     places.push("/tmp".into());

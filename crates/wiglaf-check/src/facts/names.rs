@@ -22,9 +22,12 @@ pub struct Name {
     pub trouble: Option<String>,
 }
 
+/// An answer to come.
+type Answer = mpsc::Receiver<Result<Vec<IpAddr>, String>>;
+
 /// Look-ups under way.
 pub(super) struct Lookups {
-    names: Vec<(String, mpsc::Receiver<Result<Vec<IpAddr>, String>>)>,
+    names: Vec<(String, Answer)>,
 }
 
 impl Lookups {

@@ -58,9 +58,15 @@ impl LinkThread {
     pub(super) fn open(open: &Open, name: &str, key: JobKey) -> Result<Self, String> {
         let choice = LinkChoice::named(name).ok_or_else(|| format!("there is no link {name:?}"))?;
         let reserved = free_port(open.own, open.ports).and_then(|socket| socket.local_addr());
+        let (first, last) = open.ports;
         let port = reserved.map_err(|why| why.to_string())?.port();
-        let mut config = config_from(|_| None).map_err(|why| why.to_string())?;
-        (config.ip, config.port, config.key, config.link) = (open.own, port, key, choice);
+        // All ports of the link are to be of the range, as those of jobs are.
+        let config = config_from(|name| {
+            (name == "WIGLAF_PORTS" && first < last).then(|| format!("{first}-{last}").into())
+        });
+        let mut config = config.map_err(|why| why.to_string())?;
+        config.port = if (first..=last).contains(&port) { port } else { 0 };
+        (config.ip, config.key, config.link) = (open.own, key, choice);
         config.silence_limit = SILENCE_LIMIT;
         config.publish = false;
         let (tell, told) = mpsc::channel();

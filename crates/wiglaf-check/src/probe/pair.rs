@@ -147,7 +147,7 @@ pub fn measure(a: End<'_>, b: End<'_>, plan: &Plan) -> PairResult {
 /// time, each with processes of its own.
 #[must_use]
 pub fn stream_together(a: End<'_>, b: End<'_>, plan: &Plan) -> PairResult {
-    with_session(a, b, plan, |pair, result| pair.both_streams(result))
+    with_session(a, b, plan, Pair::both_streams)
 }
 
 fn with_session<'a, 'p>(
@@ -254,12 +254,12 @@ impl<'a, 'p> Pair<'a, 'p> {
             })
         };
         let requests = [open(a.address, b.address), open(b.address, a.address)];
-        let answers = both(&mut a, &mut b, requests, Duration::ZERO)?;
+        let answers = both(&mut a, &mut b, &requests, Duration::ZERO)?;
         let [of_a, of_b] = answers;
         let opened = [opened(of_a, a.name)?, opened(of_b, b.name)?];
         (result.a_link, result.b_link) = (opened[0].link.clone(), opened[1].link.clone());
         let meet = [Request::Meet(opened[1].clone()), Request::Meet(opened[0].clone())];
-        let [met_a, met_b] = both(&mut a, &mut b, meet, Duration::ZERO)?;
+        let [met_a, met_b] = both(&mut a, &mut b, &meet, Duration::ZERO)?;
         for (answer, name) in [(met_a, a.name), (met_b, b.name)] {
             if answer != Answer::Done {
                 return Err(unexpected(name, answer));
@@ -270,7 +270,7 @@ impl<'a, 'p> Pair<'a, 'p> {
 
     fn close(&mut self) {
         // Their sockets are closed when this returns, for the next session.
-        let _ = both(&mut self.a, &mut self.b, [Request::Close, Request::Close], Duration::ZERO);
+        let _ = both(&mut self.a, &mut self.b, &[Request::Close, Request::Close], Duration::ZERO);
     }
 
     fn end(&mut self, of: From) -> &mut End<'a> {
@@ -484,8 +484,8 @@ impl<'a, 'p> Pair<'a, 'p> {
                 Some(why) => Known::unknown(why),
                 None => self.link_ping(paused, self.plan.pause_us)?,
             };
-            let [let_go_a, let_go_b] = [Request::HoldAwake(false), Request::HoldAwake(false)];
-            both(&mut self.a, &mut self.b, [let_go_a, let_go_b], Duration::ZERO)?;
+            let let_go = [Request::HoldAwake(false), Request::HoldAwake(false)];
+            both(&mut self.a, &mut self.b, &let_go, Duration::ZERO)?;
         }
         Ok(())
     }
@@ -493,7 +493,7 @@ impl<'a, 'p> Pair<'a, 'p> {
     /// Has both hosts keep their processors awake; says why, if one may not.
     fn hold_awake(&mut self) -> Result<Option<String>, String> {
         let hold = [Request::HoldAwake(true), Request::HoldAwake(true)];
-        let answers = both(&mut self.a, &mut self.b, hold, Duration::ZERO)?;
+        let answers = both(&mut self.a, &mut self.b, &hold, Duration::ZERO)?;
         let names = [self.a.name, self.b.name];
         let refused = answers.into_iter().zip(names).find(|(answer, _)| *answer != Answer::Done);
         Ok(refused.map(|(answer, name)| unexpected(name, answer)))
@@ -536,7 +536,7 @@ impl<'a, 'p> Pair<'a, 'p> {
         let stream = || Request::LinkStream { for_ms: self.plan.stream_ms };
         let limit = 2 * Duration::from_millis(self.plan.stream_ms);
         let requests = [stream(), stream()];
-        let [of_a, of_b] = both(&mut self.a, &mut self.b, requests, limit)?;
+        let [of_a, of_b] = both(&mut self.a, &mut self.b, &requests, limit)?;
         result.a_to_b.stream_both_mb_s = rate(of_a);
         result.b_to_a.stream_both_mb_s = rate(of_b);
         Ok(())
@@ -599,7 +599,7 @@ fn since(after: &Known<Counts>, before: &Known<Counts>) -> Known<Counts> {
 fn both(
     a: &mut End<'_>,
     b: &mut End<'_>,
-    requests: [Request; 2],
+    requests: &[Request; 2],
     limit: Duration,
 ) -> Result<[Answer; 2], String> {
     let named = |name: &str, why: String| format!("{name}: {why}");

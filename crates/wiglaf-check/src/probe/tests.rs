@@ -105,7 +105,7 @@ fn four_hosts_meet_each_other_once_and_one_that_cannot_be_reached_fails_alone() 
     let mut rounds = Vec::new();
     let Measured { pairs, together } =
         tournament(&hosts, &connect, &plan, Duration::from_secs(60), &mut |round, of| {
-            rounds.push((round, of))
+            rounds.push((round, of));
         });
     assert_eq!(rounds, (1..=6).map(|round| (round, 6)).collect::<Vec<_>>());
     assert_eq!((pairs.len(), together.len()), (10, 10));
