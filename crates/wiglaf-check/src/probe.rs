@@ -15,6 +15,7 @@ mod lines;
 mod link;
 mod pair;
 mod plain;
+mod plan;
 mod tournament;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -26,7 +27,8 @@ use crate::known::Known;
 
 pub use host::serve;
 pub use lines::{Lines, Side};
-pub use pair::{End, Plan, measure, stream_together};
+pub use pair::{End, measure, stream_together};
+pub use plan::Plan;
 pub use tournament::{Connect, Measured, tournament};
 
 /// Names the layout of requests and answers.
