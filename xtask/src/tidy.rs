@@ -17,6 +17,7 @@ const SAFE: &[&str] = &[
     "wiglaf-counters",
     "wiglaf-testnet",
     "wiglaf-testhosts",
+    "wiglaf-check",
     "wiglaf-cli",
     "wiglaf-mpi",
     "wiglaf-cluster",
@@ -100,6 +101,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("wiglaf-doctor", &["wiglaf-base", "wiglaf-bpf", "wiglaf-mpi"]),
     ("wiglaf-bench", &[]),
+    ("wiglaf-check", &["wiglaf-endpoint", "wiglaf-helper", "wiglaf-link-udp", "wiglaf-links"]),
 ];
 /// Nothing depends on these.
 const FINAL: &[&str] = &["wiglaf-cli", "wiglaf-fabric", "wiglaf-fuzz", "wiglaf-logical", "xtask"];

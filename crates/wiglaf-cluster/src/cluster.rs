@@ -128,8 +128,7 @@ pub fn ask_all<T: Send>(
     ask: impl Fn(&Member) -> Result<T> + Sync,
 ) -> Vec<Result<T>> {
     std::thread::scope(|scope| {
-        let asked: Vec<_> =
-            members.iter().map(|member| scope.spawn(|| ask(member))).collect();
+        let asked: Vec<_> = members.iter().map(|member| scope.spawn(|| ask(member))).collect();
         let panicked = || Err(Error::new("a thread panicked"));
         asked.into_iter().map(|asked| asked.join().unwrap_or_else(|_| panicked())).collect()
     })
@@ -256,7 +255,10 @@ mod tests {
         let two = hello(&["10.9.0.1", "192.168.77.1"]);
         assert_eq!(address_of(&hosts, first, &two), Ok(Ipv4Addr::new(192, 168, 77, 1)));
         let error = address_of(&hosts, first, &hello(&["10.9.0.1"])).unwrap_err().to_string();
-        assert!(error.contains("pc1 has no address in the data network 192.168.77.0/24"), "{error}");
+        assert!(
+            error.contains("pc1 has no address in the data network 192.168.77.0/24"),
+            "{error}"
+        );
         assert!(error.contains("10.9.0.1 (eth0)"), "{error}");
         let error = address_of(&hosts, second, &two).unwrap_err().to_string();
         assert!(error.contains("pc2 does not have the address 192.168.77.2"), "{error}");
@@ -264,8 +266,13 @@ mod tests {
 
     #[test]
     fn an_agent_finds_a_host_by_address_and_name() {
-        let target =
-            Target { host: "pc2.lab".to_owned(), user: None, exe: None, is_here: true, is_watched: false };
+        let target = Target {
+            host: "pc2.lab".to_owned(),
+            user: None,
+            exe: None,
+            is_here: true,
+            is_watched: false,
+        };
         let address = Ipv4Addr::new(203, 0, 113, 7);
         let list = vec![AgentHost { address, name: "pc2".to_owned(), target }];
         let list = serde_json::to_string(&list).unwrap();

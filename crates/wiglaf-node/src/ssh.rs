@@ -356,7 +356,13 @@ mod tests {
     use super::*;
 
     fn target() -> Target {
-        Target { host: "pc3.lab".to_owned(), user: None, exe: None, is_here: false, is_watched: false }
+        Target {
+            host: "pc3.lab".to_owned(),
+            user: None,
+            exe: None,
+            is_here: false,
+            is_watched: false,
+        }
     }
 
     #[test]
