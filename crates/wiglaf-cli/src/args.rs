@@ -10,7 +10,7 @@ use wiglaf_cluster::StateDir;
 use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
-    agent, bench, capture, cp, demo, doctor, down, env, exec, fault, floor, hostile, links, manual,
+    agent, bench, capture, check, cp, demo, doctor, down, env, exec, fault, floor, hostile, links, manual,
     mount, reset, run, serve_files, soak, stats, status, up,
 };
 
@@ -136,6 +136,7 @@ pub(crate) enum Command {
     Status(status::Args),
     Down(down::Args),
     Reset(reset::Args),
+    Check(check::Args),
     Run(run::Args),
     Exec(exec::Args),
     Cp(cp::Args),
@@ -166,6 +167,12 @@ pub(crate) enum Command {
     /// Run commands of one client on standard input and output; started by ssh
     #[command(hide = true)]
     HostAgent,
+    /// Say what this host is like; started by `wiglaf check`
+    #[command(hide = true)]
+    HostFacts,
+    /// Measure to other hosts; started by `wiglaf check`
+    #[command(hide = true)]
+    HostProbe,
     #[command(hide = true)]
     NodeInit(NodeInitArgs),
 }

@@ -7,6 +7,7 @@ mod agent;
 mod args;
 mod bench;
 mod capture;
+mod check;
 mod cp;
 mod demo;
 mod doctor;
@@ -47,6 +48,9 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(args, &cli.global),
         Command::Down(_) => down::run(&state),
         Command::Reset(args) => reset::run(args, &cli.global),
+        Command::Check(args) => check::run(args, &cli.global),
+        Command::HostFacts => check::host_facts(),
+        Command::HostProbe => check::host_probe(),
         Command::Exec(args) => exec::run(args, &cli.global),
         Command::Cp(args) => cp::run(args, &state),
         Command::Mount(args) => mount::run(args, &state),

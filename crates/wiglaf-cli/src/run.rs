@@ -15,6 +15,7 @@ use wiglaf_mpi::{Family, LibfabricChoice, Link, Transport};
 use wiglaf_node::Streams;
 
 use crate::args::Global;
+use crate::check;
 use crate::exec;
 use crate::up::this_exe;
 use crate::which::Meant;
@@ -233,6 +234,15 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             Cluster::Emulated { state, record }
         }
     };
+    if cluster.hosts().is_some() {
+        let names: Vec<String> = match &args.nodes {
+            Some(names) => names.names().to_vec(),
+            None => cluster.names().names().to_vec(),
+        };
+        for sentence in check::found_fatal(&cluster, &names) {
+            eprintln!("wiglaf: the last check said: {sentence}; see `wiglaf check`");
+        }
+    }
     let job = Job {
         env,
         argv: args.argv.clone(),
