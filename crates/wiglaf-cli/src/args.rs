@@ -10,8 +10,8 @@ use wiglaf_cluster::StateDir;
 use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
-    agent, bench, capture, check, cp, demo, doctor, down, env, exec, fault, floor, hostile, links, manual,
-    mount, reset, run, serve_files, soak, stats, status, up,
+    agent, bench, capture, check, cp, demo, doctor, down, env, exec, fault, floor, hostile, links,
+    manual, mount, reset, run, serve_files, soak, stats, status, up,
 };
 
 const EXAMPLES: &str = "\

@@ -154,7 +154,8 @@ fn ask_facts(
 fn facts_of(node: &Node, ask: &[u8]) -> Result<Facts> {
     let (streams, mut to, from) = piped()?;
     let running = node.spawn(&NodeCommand::new([EXE, "host-facts"]), streams)?;
-    to.write_all(ask).map_err(|error| Error::new(format!("cannot ask {}: {error}", node.name())))?;
+    to.write_all(ask)
+        .map_err(|error| Error::new(format!("cannot ask {}: {error}", node.name())))?;
     drop(to);
     let facts = serde_json::from_reader(from).map_err(|error| {
         Error::new(format!("{} does not say what it is like: {error}", node.name()))
@@ -304,7 +305,9 @@ fn keep(cluster: &Cluster, checked: &Checked) -> Result<()> {
         std::fs::write(&new, serde_json::to_vec(checked)?)?;
         std::fs::rename(&new, &path)
     };
-    written().map_err(|error| Error::new(format!("cannot keep the result in {}: {error}", path.display())))
+    written().map_err(|error| {
+        Error::new(format!("cannot keep the result in {}: {error}", path.display()))
+    })
 }
 
 /// What the last check found that would stop a job on these hosts.
@@ -318,8 +321,7 @@ pub(crate) fn summary(cluster: &Cluster) -> Option<String> {
     let checked = last(cluster)?;
     let count = |severity| checked.findings.iter().filter(|f| f.severity == severity).count();
     let ago = Duration::from_secs(now_s().saturating_sub(checked.at_s).max(0).unsigned_abs());
-    let (minutes, hours, days) =
-        (ago.as_secs() / 60, ago.as_secs() / 3600, ago.as_secs() / 86_400);
+    let (minutes, hours, days) = (ago.as_secs() / 60, ago.as_secs() / 3600, ago.as_secs() / 86_400);
     let when = match (minutes, hours, days) {
         (0, ..) => "just now".to_owned(),
         (minutes, 0, _) => format!("{minutes} min ago"),

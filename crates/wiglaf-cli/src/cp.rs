@@ -16,7 +16,9 @@ use wiglaf_files::copy::{Place, Stage, copy};
 use wiglaf_files::{Files, Node as FileNode};
 use wiglaf_node::{NodeCommand, Streams};
 
+use crate::args::Global;
 use crate::output;
+use crate::which::{self, Meant};
 
 const HELP: &str = "\
 Examples:
@@ -67,12 +69,15 @@ struct Report {
     crc32c: String,
 }
 
-pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let nodes = [split(&args.from).0, split(&args.to).0];
     if std::env::var_os(NODE_VAR).is_none()
         && let Some(node) = nodes.into_iter().flatten().next()
     {
-        return on_node(args, state, node);
+        match global.meant()? {
+            Meant::Emulated(state) => return on_node(args, &state, node),
+            Meant::Hosts(hosts) => which::enter(&hosts)?,
+        }
     }
     let files = Files::new();
     let local = args.local.as_deref();

@@ -221,7 +221,7 @@ fn suspended_job_stands_still_on_every_host_and_goes_on() {
     assert!(job.has_printed("round 1"));
     let state = |index: usize| {
         let ps = hosts[index].as_user("ann").run("ps -o stat= -C hello");
-        ps.ok().trim().chars().next()
+        ps.stdout.trim().chars().next()
     };
     let is_all = |wanted: &[char]| {
         (0..200).any(|_| {
@@ -232,7 +232,7 @@ fn suspended_job_stands_still_on_every_host_and_goes_on() {
     let _ = ann.run("kill -TSTP $(pgrep -o -f '^wiglaf run')").ok();
     assert!(is_all(&['T']), "the ranks go on");
     let _ = ann.run("kill -CONT $(pgrep -o -f '^wiglaf run')").ok();
-    assert!(is_all(&['R', 'S']), "the ranks stay stopped");
+    assert!(is_all(&['R', 'S']), "the ranks stay stopped: {:?}", job.so_far());
     let _ = ann.run("kill -INT $(pgrep -o -f '^wiglaf run')").ok();
     let _ = job.wait();
 }
