@@ -11,7 +11,7 @@ use rustix::fs::{FileType, Mode, OFlags, open};
 use serde::Serialize;
 use wiglaf_base::paths::NODE_VAR;
 use wiglaf_base::{Error, Result, signals};
-use wiglaf_cluster::{StateDir, launch};
+use wiglaf_cluster::{StateDir, launch, state as clusters};
 use wiglaf_files::copy::{Place, Stage, copy};
 use wiglaf_files::{Files, Node as FileNode};
 use wiglaf_node::{NodeCommand, Streams};
@@ -154,7 +154,7 @@ fn local_folder(text: &str, is_source: bool) -> Result<(OwnedFd, PathBuf)> {
 /// This machine has no wire to the nodes: the same command, on one of them.
 fn on_node(args: &Args, state: &StateDir, name: &str) -> Result<ExitCode> {
     let record = state.running()?;
-    launch::select(&record, &std::iter::once(name).collect())?;
+    clusters::select(&record, &std::iter::once(name).collect())?;
     let node = state.node(name);
     let mut streams = Streams::inherit()?;
     let mut argv: Vec<OsString> = ["wiglaf", "cp"].map(OsString::from).into();

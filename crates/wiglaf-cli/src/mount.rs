@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 use wiglaf_base::paths::NODE_VAR;
 use wiglaf_base::{End, Error, Result, signals};
-use wiglaf_cluster::{StateDir, launch};
+use wiglaf_cluster::{StateDir, state as clusters};
 use wiglaf_files::Files;
 use wiglaf_mount::{Options, Unmounted, connect, serve, unmount};
 use wiglaf_node::mounts::Mounted;
@@ -298,7 +298,7 @@ fn through_node(
     held: signals::Held,
 ) -> Result<ExitCode> {
     let record = state.running()?;
-    launch::select(&record, &std::iter::once(name).collect())?;
+    clusters::select(&record, &std::iter::once(name).collect())?;
     let fuse = connect(&args.from, dir).map_err(Error::new)?;
     let watched = whole(dir)?;
     let mut argv = vec!["wiglaf".into(), "mount".into(), "--connected".into()];

@@ -23,9 +23,9 @@ use wiglaf_node::proto::{End, JOB_VAR, NODE_VAR, StuckDaemon};
 use wiglaf_node::ssh;
 
 use crate::cluster::{self, Cluster, Member};
+use crate::hosts::Hosts;
 use crate::on_hosts::{Guard, Needed, OnHosts};
-use crate::shape::{INTERFACE, NodeShape};
-use crate::state::Record;
+use crate::shape::INTERFACE;
 pub use wiglaf_mpi::Deal;
 
 /// First UDP port of ranks that run without an MPI.
@@ -194,7 +194,9 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
                 preload: preload.as_ref(),
                 exe,
             };
-            (Some(OnHosts::prepare(hosts, job, &mut members, &needed)?), mpi::name_dirs(None))
+            check_options(hosts, job)?;
+            let prepared = OnHosts::prepare(hosts, &job.argv[0], &mut members, &needed)?;
+            (Some(prepared), mpi::name_dirs(None))
         }
     };
     let launch = Launch {
@@ -240,11 +242,31 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
     let launcher = mpi.as_ref().and_then(|mpi| mpi.launcher.file_name());
     let launcher = launcher.map(|name| name.display().to_string());
     let guard = match &launch.on_hosts {
-        Some(_) => Some(Guard::new(&leases, &stop)?),
+        Some(_) => {
+            let stop = stop.clone();
+            Some(Guard::new(&leases, move || stop.signal(signals::KILL))?)
+        }
         None => None,
     };
     let is_patient = job.is_patient;
     Ok(RunningJob { commands, launcher, leases, stop, passing, guard, is_patient })
+}
+
+/// Fails for what a job on real hosts cannot be asked.
+fn check_options(hosts: &Hosts, job: &Job) -> Result<()> {
+    if job.user.is_some() {
+        return Err(Error::new(
+            "on real hosts a job is yours; log in as its user instead of giving --user",
+        ));
+    }
+    match &job.interface {
+        None => Ok(()),
+        Some(name) => Err(Error::new(format!(
+            "interfaces are called differently on different hosts: leave --interface {name} out, and name \
+             the network in {}",
+            hosts.file.display()
+        ))),
+    }
 }
 
 /// Fails when a node has no such interface.
@@ -279,27 +301,6 @@ pub fn check_working_folder() -> Result<()> {
         ))),
         false => Ok(()),
     }
-}
-
-/// The nodes called `names`, or all.
-///
-/// # Errors
-/// When the cluster has no such node.
-pub fn select<'a>(record: &'a Record, names: &HostList) -> Result<Vec<&'a NodeShape>> {
-    let all = &record.shape.nodes;
-    if names.names().is_empty() {
-        return Ok(all.iter().collect());
-    }
-    let find = |name: &String| {
-        all.iter().find(|node| node.name == *name).ok_or_else(|| {
-            Error::new(format!(
-                "the cluster `{}` has no node {name}; it has {}",
-                record.shape.name,
-                record.shape.names()
-            ))
-        })
-    };
-    names.names().iter().map(find).collect()
 }
 
 /// Everything that starting a job needs to know.
