@@ -1,6 +1,8 @@
 //! `wiglaf run`.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -8,6 +10,7 @@ use wiglaf_base::user::User;
 use wiglaf_base::{End, Error, HostList, Result, signals};
 use wiglaf_cluster::launch::{self, Deal, Job, JobEnd, Mpi};
 use wiglaf_cluster::shape::Draft;
+use wiglaf_cluster::stage::Staged;
 use wiglaf_cluster::{Cluster, Record, StateDir};
 use wiglaf_emulation::up;
 use wiglaf_mpi::fortran::FortranTrue;
@@ -34,6 +37,8 @@ Examples:
   wiglaf run --mpi mpich@4.3 -- ./hello      on that version of it
   wiglaf run --user ann -- ./hello           as that user (docs/helper.md)
   wiglaf run --mpi none -- ./am_program      no MPI; peers in WIGLAF_PEERS
+  wiglaf run --stage --input in.dat --result out.dat -- ./prog in.dat
+                                             on hosts that share no folder
 
 With no cluster up, the default one is started first. The program is started
 unchanged; it needs no source and no relinking. Standard input, output and the
@@ -102,6 +107,19 @@ pub(crate) struct Args {
     /// under a debugger
     #[arg(long)]
     patient: bool,
+
+    /// Copy the program to each host's scratch folder and run it there: for
+    /// hosts that share no folder
+    #[arg(long)]
+    stage: bool,
+
+    /// With --stage: copy this file along
+    #[arg(long, value_name = "FILE", requires = "stage")]
+    input: Vec<PathBuf>,
+
+    /// With --stage: bring this file back when the program has ended
+    #[arg(long, value_name = "NAME", requires = "stage")]
+    result: Vec<String>,
 
     /// Run it as this user, by name or number; only root can
     #[arg(long, value_name = "USER", value_parser = parse_user)]
@@ -243,9 +261,17 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             eprintln!("wiglaf: the last check said: {sentence}; see `wiglaf check`");
         }
     }
+    let from = std::env::current_dir().ok();
+    let staged = stage(args, &cluster)?;
+    let mut argv = args.argv.clone();
+    if let Some(staged) = &staged {
+        argv[0] = staged.program().into();
+        std::env::set_current_dir(staged.folder())
+            .map_err(|error| Error::new(format!("cannot enter the job's folder: {error}")))?;
+    }
     let job = Job {
         env,
-        argv: args.argv.clone(),
+        argv,
         nodes: args.nodes.clone().unwrap_or_default(),
         ranks: args.ranks,
         places: args.places,
@@ -286,11 +312,47 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         Ok(JobEnd { end, who }) => (Ok(end), who),
         Err(error) => (Err(error), String::new()),
     };
+    if let (Some(staged), Some(from)) = (staged, from) {
+        // Also of a program that failed: they may tell why.
+        for name in &args.result {
+            match staged.fetch(name, &from) {
+                Ok(written) => written.iter().for_each(|path| {
+                    eprintln!("wiglaf: brought {}", path.display());
+                }),
+                Err(error) => eprintln!("wiglaf: {error}"),
+            }
+        }
+        let _ = std::env::set_current_dir(from);
+    }
     let end = first.die_of_interrupt(outcome)?;
     if let End::Signal(number) = end {
         eprintln!("wiglaf: {}", exec::by_signal(&who, number));
     }
     Ok(ExitCode::from(end.code()))
+}
+
+/// Copies the program and its inputs to the hosts, if that is asked for: to this one, too.
+fn stage(args: &Args, cluster: &Cluster) -> Result<Option<Staged>> {
+    if !args.stage {
+        return Ok(None);
+    }
+    let Some(hosts) = cluster.hosts() else {
+        return Err(Error::new(
+            "emulated nodes share your folders already; leave --stage out, it is for real hosts",
+        ));
+    };
+    let mut members = cluster.members(&args.nodes.clone().unwrap_or_default())?;
+    let here = hosts.nodes.iter().find(|spec| spec.target.is_here).map(|spec| spec.name.clone());
+    if let Some(name) = here.filter(|name| !members.iter().any(|member| member.name() == name)) {
+        members.extend(cluster.members(&std::iter::once(name.as_str()).collect())?);
+    }
+    let shows = std::io::stderr().is_terminal();
+    let staged = Staged::put(members, Path::new(&args.argv[0]), &args.input, &|file| {
+        if shows {
+            eprintln!("wiglaf: copying {} to the hosts", file.display());
+        }
+    });
+    staged.map(Some)
 }
 
 /// The running cluster, or the default one, brought up now.
