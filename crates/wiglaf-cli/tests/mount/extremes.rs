@@ -43,6 +43,7 @@ fn times_from_the_first_to_the_last_second_are_kept_to_the_nanosecond() {
     // 1901, 1969, 1970, 2038, 2106 and 2446: where numbers of 31, 32 and 34 bits end.
     let (year_1901, year_2446) = (-(1i64 << 31), (3i64 << 32) + i64::from(i32::MAX));
     let seconds = [
+        i64::MIN,
         i64::MIN + 1,
         year_1901 - 1,
         year_1901,
@@ -57,6 +58,7 @@ fn times_from_the_first_to_the_last_second_are_kept_to_the_nanosecond() {
         year_2446,
         year_2446 + 1,
         i64::MAX - 1,
+        i64::MAX,
     ];
     let nanos = [0, 1, 500_000_000, 999_999_999];
     compare(&mount, |dir| {

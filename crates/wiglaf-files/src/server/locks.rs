@@ -204,9 +204,9 @@ impl Locks {
     }
 
     /// It was asked for in vain.
-    pub(super) fn put_back(&mut self, wait: Wait, now: Instant) {
-        let next = now + pause_after(now.saturating_duration_since(wait.began));
-        self.waits.push_back(Wait { next, ..wait });
+    pub(super) fn put_back(&mut self, mut wait: Wait, now: Instant) {
+        wait.next = now + pause_after(now.saturating_duration_since(wait.began));
+        self.waits.push_back(wait);
     }
 
     /// How long until something is to be asked for again.
@@ -272,8 +272,8 @@ fn description_of(file: &OwnedFd) -> rustix::io::Result<OwnedFd> {
 /// How long to leave a lock alone that has been waited for so long: most are had for a moment only.
 fn pause_after(waited: Duration) -> Duration {
     match waited.as_millis() {
-        ..20 => Duration::from_micros(100),
-        ..1000 => Duration::from_millis(1),
+        0..20 => Duration::from_micros(100),
+        20..1000 => Duration::from_millis(1),
         _ => Duration::from_millis(5),
     }
 }
