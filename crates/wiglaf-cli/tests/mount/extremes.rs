@@ -203,7 +203,7 @@ fn a_path_has_4095_bytes_and_a_folder_may_lie_deeper() {
         let renamed = renameat(&at, "f", &at, "g");
         let linked = symlinkat("g", &at, "link");
         let size = statat(&at, "g", AtFlags::empty()).map(|about| about.st_size);
-        let names = rustix::fs::Dir::read_from(&at).map(|dir| dir.count());
+        let names = rustix::fs::Dir::read_from(&at).map(Iterator::count);
         let gone = ["g", "link"].map(|name| unlinkat(&at, name, AtFlags::empty()));
         let times = Timestamps {
             last_access: Timespec { tv_sec: 1, tv_nsec: 1 },

@@ -118,6 +118,9 @@ impl Worker {
     }
 }
 
+/// What ends the holder of a lock.
+type End<'a> = &'a dyn Fn(&Worker);
+
 /// A cluster of three nodes that share node2's folder, and an empty file `f` in it.
 fn shared() -> Option<Place> {
     if !has_python() {
@@ -205,7 +208,7 @@ fn a_lock_ends_with_its_process_its_mount_and_its_node() {
     let mut beside = Worker::on(&site, "node3", "f");
     let kinds =
         [("posix w 5 1", "posix r 0 0"), ("ofd w 5 1", "posix r 0 0"), ("flock w", "flock r")];
-    let ends: [(&str, &dyn Fn(&Worker)); 3] = [
+    let ends: [(&str, End<'_>); 3] = [
         ("its process", &|holder| drop(site.sh("node1", &format!("kill -9 {}", holder.pid)))),
         ("its mount", &|_| drop(site.sh("node1", "kill -9 $(pgrep -f '[m]ount --detached')"))),
         ("its node", &|_| site.kill_node(0)),
