@@ -41,9 +41,9 @@ When the file server dies, the command ends, and the folder gives ENOTCONN
 (Transport endpoint is not connected) rather than what lies below it, until it
 is taken away or mounted again.
 
-Locks are refused (ENOLCK), as other nodes would not know of them. With
---local-locks this machine keeps them: right as long as everybody who locks
-those files does so through this mount.";
+Locks hold between all nodes. With --local-locks this machine keeps them, which
+spares some time: right as long as everybody who locks those files does so
+through this mount.";
 
 /// Mount a node's folder, for programs that know nothing of Wiglaf
 #[derive(Debug, clap::Args)]
