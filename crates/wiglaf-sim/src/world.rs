@@ -139,6 +139,7 @@ impl Node {
         let endpoints = setting.endpoints;
         let path = Path {
             frame_len_max: FRAME_LEN,
+            frame_len_sure: FRAME_LEN,
             latency_train_max: 3,
             bulk_train_max: 16,
             bulk_window_len: 512 * 1024,
