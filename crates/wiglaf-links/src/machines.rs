@@ -25,6 +25,9 @@ const ECHO: [u8; 8] = [8, 0, 0, 0, 0, 0, 0, 1];
 /// Type of its answer.
 const ECHO_REPLY: u8 = 0;
 
+/// Machines whose answers are awaited at a time: each takes three descriptors. Others wait for less long.
+const ASKED_MAX: usize = 64;
+
 /// Machines that were asked and have not answered.
 pub(crate) struct Machines {
     from: Ipv4Addr,
@@ -92,6 +95,11 @@ impl Hosts for Machines {
             }
         }
         asked.times += 1;
+        if self.asked.len() >= ASKED_MAX
+            && let Some(other) = self.asked.keys().next().copied()
+        {
+            self.asked.remove(&other);
+        }
         self.asked.insert(ip, asked);
     }
 
