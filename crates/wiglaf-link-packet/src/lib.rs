@@ -427,7 +427,11 @@ impl Link for PacketLink {
         match train.lane {
             // Frames past the IP stack are never cut; those that take it are, unless it is told.
             Lane::Latency => match self.routes.way(self.plain.as_fd(), *train.to.ip()) {
-                Way::Ring(mac) => self.send_one(mac, train),
+                // The interface's MTU was lowered: that is what a probe is there to find out.
+                Way::Ring(mac) => match self.send_one(mac, train) {
+                    Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => Ok(Sent::All),
+                    sent => sent,
+                },
                 Way::Stack => self.plain.probe(train.to, train.bytes),
                 Way::Gone => Err(io::Error::from_raw_os_error(libc::ENODEV)),
             },
