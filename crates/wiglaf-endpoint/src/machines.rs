@@ -1,5 +1,5 @@
 //! Machines of peers: which of them is dead, as against a process that is stopped or computes
-//! (docs/adr/0041-a-machine-is-asked-not-a-process.md).
+//! (docs/adr/0042-a-machine-is-asked-not-a-process.md).
 //!
 //! A peer that was not heard for a moment may be busy. Its machine is asked then, whose kernel answers
 //! for it ([`Hosts`]). If nothing comes from there for the limit, neither frames of any peer nor an answer, the

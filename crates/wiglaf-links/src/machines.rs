@@ -1,5 +1,5 @@
 //! Asks machines whether they are there, without privilege: their kernels answer, whatever their processes
-//! do (docs/adr/0041-a-machine-is-asked-not-a-process.md).
+//! do (docs/adr/0042-a-machine-is-asked-not-a-process.md).
 //!
 //! Three questions, as firewalls and settings keep kernels from one or the other: an ICMP echo, where
 //! `net.ipv4.ping_group_range` lets users send one; a datagram to a port without a listener, which comes back as
