@@ -514,10 +514,12 @@ mod tests {
         let config = Config {
             ip: Ipv4Addr::LOCALHOST,
             port: 0,
+            ports: None,
             epoch: None,
             key: JobKey([9; 16]),
             link: LinkChoice::Udp,
             silence_limit: Duration::from_secs(600),
+            host_limit: None,
             flow_control: true,
             encrypt: false,
             memory_access: true,

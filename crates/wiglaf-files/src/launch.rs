@@ -175,7 +175,7 @@ fn on_node(
     let command = NodeCommand::new(argv)
         // What is meant for this process alone, and the key, which the server is told.
         .retain_env(|name| {
-            let own = ["WIGLAF_IF", "WIGLAF_PORT", "WIGLAF_RANK", "WIGLAF_KEY"];
+            let own = ["WIGLAF_IF", "WIGLAF_NET", "WIGLAF_PORT", "WIGLAF_RANK", "WIGLAF_KEY"];
             !name.starts_with("LD_") && !own.contains(&name)
         })
         .env("WIGLAF_IP", address.to_string())

@@ -168,6 +168,7 @@ impl Settings {
         table.choose(KEY_VAR, &self.key);
         if let Some(interface) = &self.interface
             && (table.user)("WIGLAF_IP").is_none()
+            && (table.user)("WIGLAF_NET").is_none()
         {
             table.default("WIGLAF_IF", interface);
         }
