@@ -242,6 +242,12 @@ impl Worker {
                     wiglaf_endpoint::Gone::Closed => "the peer has ended".to_owned(),
                     wiglaf_endpoint::Gone::Unreachable => "nobody listens there".to_owned(),
                     wiglaf_endpoint::Gone::Silent => "the peer is silent".to_owned(),
+                    wiglaf_endpoint::Gone::MachineSilent => {
+                        "the peer's machine does not answer".to_owned()
+                    }
+                    wiglaf_endpoint::Gone::Blocked => {
+                        "short frames arrive there, and long ones do not".to_owned()
+                    }
                 });
             }
         }
