@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde::Serialize;
 use wiglaf_bpf::{Assembler, Kind, Map, Program};
 
-use crate::mpi::{Family, Front, Installation, Libfabric, discover};
+use crate::mpi::{self, Family, Front, Installation, Libfabric, discover};
 use crate::provider::{self, Provider};
 use crate::up::{cores, has_privilege};
 use crate::{fortran, wire};
@@ -310,12 +310,19 @@ fn installed(
     let found = match &libfabric {
         Libfabric::Loads(path) => {
             let path = path.display();
+            // A few releases need another way for windows, which is slower for long messages.
+            let windows = match mpi::windows_need_ob1(mpi) {
+                true => "; messages go through pml/ob1, without which its MPI windows fail",
+                false => "",
+            };
             return Check::ok(
                 name,
                 match provider.map(|p| Front::before(&libfabric, p)) {
-                    Some(Ok(_)) => format!("{here}, loads Wiglaf's own libfabric before {path}"),
-                    Some(Err(why)) => format!("{here}, loads {path} ({why})"),
-                    None => format!("{here}, loads {path}"),
+                    Some(Ok(_)) => {
+                        format!("{here}, loads Wiglaf's own libfabric before {path}{windows}")
+                    }
+                    Some(Err(why)) => format!("{here}, loads {path} ({why}){windows}"),
+                    None => format!("{here}, loads {path}{windows}"),
                 },
             );
         }

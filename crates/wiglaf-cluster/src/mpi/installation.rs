@@ -183,10 +183,10 @@ impl Installation {
         loaded(&self.library, "libucp.so.0").is_some_and(|found| found.is_there())
     }
 
-    /// The first number of its version.
+    /// Whether its version is this one or a later one; what comes before a release counts as that.
     #[must_use]
-    pub fn major(&self) -> u32 {
-        super::discover::numbers(&self.version).first().copied().unwrap_or(0)
+    pub fn is_at_least(&self, version: &[u32]) -> bool {
+        super::discover::numbers(&self.version).as_slice() >= version
     }
 
     /// One line for people: `MPICH 5.0.2 (/opt/env)`.
@@ -237,6 +237,8 @@ fn ask_loader(library: &Path) -> Option<String> {
         if let Ok(path) = std::env::var(LIBRARY_PATH) {
             command.env(LIBRARY_PATH, super::front::without(&path));
         }
+        // What is loaded before is not listed among what the library needs.
+        command.env_remove("LD_PRELOAD");
         command.arg(library).output().ok()
     };
     let listed = ask(Command::new(LOADER).arg("--list")).filter(|output| output.status.success());
