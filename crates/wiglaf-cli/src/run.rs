@@ -29,6 +29,7 @@ Examples:
   wiglaf run --mpi mpich@4.3 -- ./hello      on that version of it
   wiglaf run --user ann -- ./hello           as that user (docs/helper.md)
   wiglaf run --mpi none -- ./am_program      no MPI; peers in WIGLAF_PEERS
+  wiglaf run -x OMPI_MCA_pml=ob1 -- ./prog   a variable that holds, whatever else is set
 
 With no cluster up, the default one is started first. The program is started
 unchanged; it needs no source and no relinking. Standard input, output and the
@@ -40,10 +41,11 @@ or intel, the last two of which go for one another. Behind the name may stand a
 version, as in mpich@5.0.2, or a folder, as in mpich=/opt/mpich. `wiglaf doctor`
 lists what is here.
 
-Variables of yours that start with OMPI_MCA_, MPIR_CVAR_ or I_MPI_ are respected
-unless they choose another transport. LD_LIBRARY_PATH, LD_PRELOAD, PYTHONPATH,
+Variables of yours that start with OMPI_MCA_, PRTE_MCA_, PMIX_MCA_, HYDRA_,
+MPIR_CVAR_ or I_MPI_ are respected unless they choose another transport; those
+given by -x always are. LD_LIBRARY_PATH, LD_PRELOAD, PYTHONPATH,
 OMP_NUM_THREADS, TMPDIR and what starts with WIGLAF_, FI_ or UCX_ reach all
-ranks.";
+ranks, and so does what is given by -x.";
 
 /// Run an MPI program on the cluster
 #[derive(Debug, clap::Args)]
@@ -96,6 +98,11 @@ pub(crate) struct Args {
     /// Run it as this user, by name or number; only root can
     #[arg(long, value_name = "USER", value_parser = parse_user)]
     user: Option<User>,
+
+    /// Set a variable for the launcher and all ranks, in place of what Wiglaf sets; of your
+    /// environment, where no value is given
+    #[arg(short = 'x', long = "env", value_name = "NAME[=VALUE]", value_parser = parse_variable)]
+    env: Vec<(String, String)>,
 
     /// The program and its arguments
     #[arg(required = true, last = true, value_name = "PROGRAM")]
@@ -189,6 +196,20 @@ impl From<LibfabricArg> for LibfabricChoice {
     }
 }
 
+fn parse_variable(text: &str) -> Result<(String, String)> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, value.to_owned()),
+        None => {
+            let unset = |_| Error::new(format!("`{text}` is not set here; write {text}=VALUE"));
+            (text, std::env::var(text).map_err(unset)?)
+        }
+    };
+    match name.is_empty() {
+        true => Err(Error::new(format!("`{text}` names no variable; write NAME=VALUE"))),
+        false => Ok((name.to_owned(), value)),
+    }
+}
+
 fn parse_user(text: &str) -> Result<User> {
     User::find(text)
 }
@@ -210,13 +231,16 @@ pub(crate) fn parse_hosts(text: &str) -> Result<HostList> {
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let state = global.state_dir();
-    let env = match (args.encrypt, args.transport) {
-        (false, _) => Vec::new(),
-        (true, TransportArg::Wiglaf) => vec![("WIGLAF_ENCRYPT".to_owned(), "on".to_owned())],
+    let mut env = args.env.clone();
+    match (args.encrypt, args.transport) {
+        (false, _) => {}
+        (true, TransportArg::Wiglaf) => {
+            env.push(("WIGLAF_ENCRYPT".to_owned(), "on".to_owned()));
+        }
         (true, _) => {
             return Err(Error::new("only Wiglaf's transport encrypts; leave --transport out"));
         }
-    };
+    }
     launch::check_working_folder()?;
     let record = cluster(&state, global)?;
     let job = Job {
