@@ -94,8 +94,8 @@ const SOURCES: [(&str, &str); 6] = [
     ("hello.c", include_str!("debians/sources/hello.c")),
     ("hello.f90", include_str!("debians/sources/hello.f90")),
     ("hello.py", include_str!("debians/sources/hello.py")),
-    ("host.c", include_str!("debians/sources/host.c")),
-    ("plugin.c", include_str!("debians/sources/plugin.c")),
+    ("host.c", include_str!("../../crates/wiglaf-cli/tests/mpi/host.c")),
+    ("plugin.c", include_str!("../../crates/wiglaf-cli/tests/mpi/plugin.c")),
     ("windows.c", include_str!("debians/sources/windows.c")),
 ];
 
