@@ -29,7 +29,7 @@ Examples:
   wiglaf run --mpi mpich@4.3 -- ./hello      on that version of it
   wiglaf run --user ann -- ./hello           as that user (docs/helper.md)
   wiglaf run --mpi none -- ./am_program      no MPI; peers in WIGLAF_PEERS
-  wiglaf run -x OMPI_MCA_pml=ob1 -- ./prog   a variable that holds, whatever else is set
+  wiglaf run -x OMPI_MCA_pml=ob1 -- ./hello  a variable, over all others
 
 With no cluster up, the default one is started first. The program is started
 unchanged; it needs no source and no relinking. Standard input, output and the
@@ -41,7 +41,7 @@ or intel, the last two of which go for one another. Behind the name may stand a
 version, as in mpich@5.0.2, or a folder, as in mpich=/opt/mpich. `wiglaf doctor`
 lists what is here.
 
-Variables of yours that start with OMPI_MCA_, PRTE_MCA_, PMIX_MCA_, HYDRA_,
+Variables of yours that start with OMPI_MCA_, PRTE_MCA_, PMIX_MCA_,
 MPIR_CVAR_ or I_MPI_ are respected unless they choose another transport; those
 given by -x always are. LD_LIBRARY_PATH, LD_PRELOAD, PYTHONPATH,
 OMP_NUM_THREADS, TMPDIR and what starts with WIGLAF_, FI_ or UCX_ reach all
@@ -99,8 +99,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "USER", value_parser = parse_user)]
     user: Option<User>,
 
-    /// Set a variable for the launcher and all ranks, in place of what Wiglaf sets; of your
-    /// environment, where no value is given
+    /// Set a variable for the launcher and all ranks, over what Wiglaf sets
     #[arg(short = 'x', long = "env", value_name = "NAME[=VALUE]", value_parser = parse_variable)]
     env: Vec<(String, String)>,
 

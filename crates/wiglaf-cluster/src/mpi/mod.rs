@@ -354,6 +354,7 @@ pub fn own_environment(
     exe: &Path,
 ) -> Result<Vec<(String, String)>> {
     let on_node = std::env::var_os(crate::proto::NODE_VAR).is_some();
+    interface.as_deref().map_or(Ok(()), is_here)?;
     let mpi = installation(choice, transport)?;
     let provider = match transport {
         Transport::Wiglaf => Some(crate::provider::find(exe)?),
@@ -387,6 +388,20 @@ pub fn own_environment(
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     vars.extend(forwarding(mpi.family, on_node, &vars, &[], names, &user));
     Ok(vars)
+}
+
+/// Whether this machine has the interface: launchers and ranks would each say so in a page of their own,
+/// or take another one in silence.
+fn is_here(interface: &str) -> Result<()> {
+    let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let mut names: Vec<_> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    // Without /sys nobody knows.
+    if names.is_empty() || names.iter().any(|name| name == interface) {
+        return Ok(());
+    }
+    Err(Error::new(format!("there is no interface {interface} here, only {}", names.join(", "))))
 }
 
 /// Where library names may be made: in a cluster's state folder, which goes

@@ -335,3 +335,10 @@ fn programs_are_found_as_shells_do() {
     assert!(find_program("sh").is_some() && find_program("/bin/sh").is_some());
     assert!(find_program("no-such-program").is_none() && find_program("/etc").is_none());
 }
+
+#[test]
+fn an_interface_that_is_not_here_is_refused_with_those_that_are() {
+    assert!(is_here("lo").is_ok());
+    let error = is_here("nosuch0").unwrap_err().to_string();
+    assert!(error.contains("no interface nosuch0 here, only ") && error.contains("lo"), "{error}");
+}
