@@ -4,6 +4,7 @@
 
 mod ci;
 mod conformance;
+mod debians;
 mod fuzz;
 mod hosts;
 mod packages;
@@ -35,6 +36,8 @@ enum Task {
     Tidy,
     /// Run the test suites of others over Wiglaf and over TCP, into docs/conformance.md.
     Conformance(conformance::Arguments),
+    /// Try this build in another release of Debian, as a new user has it (takes root and mmdebstrap).
+    Debians(debians::Arguments),
     /// Run the provider's threads, and the shared-memory ring, under ThreadSanitizer.
     Tsan,
     /// Run the tests of the links, the endpoint and the provider under AddressSanitizer.
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Task::Test(judgement) => ci::test(judgement),
         Task::Tidy => tidy::run(),
         Task::Conformance(arguments) => conformance::run(&arguments),
+        Task::Debians(arguments) => debians::run(&arguments),
         Task::Tsan => sanitizers::tsan(),
         Task::Asan => sanitizers::asan(),
         Task::Miri => sanitizers::miri(),

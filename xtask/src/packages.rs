@@ -65,11 +65,24 @@ const CONFORMANCE: &[&str] = &[
     "python3-numpy",
     "nwchem-mpich",
     "clang",
-    "flang-16",
-    "flang-19",
     "libscalapack-openmpi-dev",
     "libscalapack-mpich-dev",
 ];
+
+/// Those that the suite of compilers knows. Each release of Debian has some of them; one that it does
+/// not have would make apt install nothing at all.
+const FLANGS: [&str; 3] = ["flang-16", "flang-19", "flang-22"];
+
+/// Those that this release has.
+fn flangs() -> Result<Vec<&'static str>, String> {
+    // Before it, apt may know no package.
+    apt(&["update", "-qq"])?;
+    let has = |package: &&str| {
+        let shown = Command::new("apt-cache").args(["show", "--no-all-versions", package]).output();
+        shown.is_ok_and(|out| out.status.success() && !out.stdout.is_empty())
+    };
+    Ok(FLANGS.into_iter().filter(has).collect())
+}
 
 /// Says what is missing and installs it.
 pub(crate) fn install(purpose: Purpose) -> Result<(), String> {
@@ -85,8 +98,9 @@ pub(crate) fn install_programs(purpose: Purpose) -> Result<(), String> {
         Purpose::Demo => &[TEST, DEMO],
         Purpose::Conformance => &[TEST, DEMO, CONFORMANCE],
     };
-    let missing: Vec<&str> =
-        lists.concat().into_iter().filter(|package| !is_installed(package)).collect();
+    let compilers = if purpose == Purpose::Conformance { flangs()? } else { Vec::new() };
+    let all = lists.concat().into_iter().chain(compilers);
+    let missing: Vec<&str> = all.filter(|package| !is_installed(package)).collect();
     if missing.is_empty() { Ok(()) } else { install_debian(&missing) }
 }
 

@@ -37,6 +37,7 @@ Examples:
   wiglaf run --mpi mpich@4.3 -- ./hello      on that version of it
   wiglaf run --user ann -- ./hello           as that user (docs/helper.md)
   wiglaf run --mpi none -- ./am_program      no MPI; peers in WIGLAF_PEERS
+  wiglaf run -x OMPI_MCA_pml=ob1 -- ./hello  a variable, over all others
   wiglaf run --stage --input in.dat --result out.dat -- ./prog in.dat
                                              on hosts that share no folder
 
@@ -50,10 +51,11 @@ or intel, the last two of which go for one another. Behind the name may stand a
 version, as in mpich@5.0.2, or a folder, as in mpich=/opt/mpich. `wiglaf doctor`
 lists what is here.
 
-Variables of yours that start with OMPI_MCA_, MPIR_CVAR_ or I_MPI_ are respected
-unless they choose another transport. LD_LIBRARY_PATH, LD_PRELOAD, PYTHONPATH,
+Variables of yours that start with OMPI_MCA_, PRTE_MCA_, PMIX_MCA_,
+MPIR_CVAR_ or I_MPI_ are respected unless they choose another transport; those
+given by -x always are. LD_LIBRARY_PATH, LD_PRELOAD, PYTHONPATH,
 OMP_NUM_THREADS, TMPDIR and what starts with WIGLAF_, FI_ or UCX_ reach all
-ranks.";
+ranks, and so does what is given by -x.";
 
 /// Run an MPI program on the cluster
 #[derive(Debug, clap::Args)]
@@ -124,6 +126,10 @@ pub(crate) struct Args {
     /// Run it as this user, by name or number; only root can
     #[arg(long, value_name = "USER", value_parser = parse_user)]
     user: Option<User>,
+
+    /// Set a variable for the launcher and all ranks, over what Wiglaf sets
+    #[arg(short = 'x', long = "env", value_name = "NAME[=VALUE]", value_parser = parse_variable)]
+    env: Vec<(String, String)>,
 
     /// The program and its arguments
     #[arg(required = true, last = true, value_name = "PROGRAM")]
@@ -217,6 +223,20 @@ impl From<LibfabricArg> for LibfabricChoice {
     }
 }
 
+fn parse_variable(text: &str) -> Result<(String, String)> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, value.to_owned()),
+        None => {
+            let unset = |_| Error::new(format!("`{text}` is not set here; write {text}=VALUE"));
+            (text, std::env::var(text).map_err(unset)?)
+        }
+    };
+    match name.is_empty() {
+        true => Err(Error::new(format!("`{text}` names no variable; write NAME=VALUE"))),
+        false => Ok((name.to_owned(), value)),
+    }
+}
+
 fn parse_user(text: &str) -> Result<User> {
     User::find(text)
 }
@@ -237,13 +257,16 @@ pub(crate) fn parse_hosts(text: &str) -> Result<HostList> {
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let env = match (args.encrypt, args.transport) {
-        (false, _) => Vec::new(),
-        (true, TransportArg::Wiglaf) => vec![("WIGLAF_ENCRYPT".to_owned(), "on".to_owned())],
+    let mut env = args.env.clone();
+    match (args.encrypt, args.transport) {
+        (false, _) => {}
+        (true, TransportArg::Wiglaf) => {
+            env.push(("WIGLAF_ENCRYPT".to_owned(), "on".to_owned()));
+        }
         (true, _) => {
             return Err(Error::new("only Wiglaf's transport encrypts; leave --transport out"));
         }
-    };
+    }
     let cluster = match global.meant()? {
         Meant::Hosts(hosts) => Cluster::Hosts(hosts),
         Meant::Emulated(state) => {

@@ -77,7 +77,7 @@ pub struct Job {
     pub deal: Deal,
     /// What the program stores for .TRUE..
     pub fortran_true: FortranTrue,
-    /// Further variables for the launcher, or for every rank without an MPI.
+    /// Further variables for the launcher and every rank, in place of those that are set here.
     pub env: Vec<(String, String)>,
     /// As whom; as whoever asks unless given, which only root may.
     pub user: Option<User>,
@@ -406,6 +406,9 @@ impl Launch<'_> {
             transport: self.job.transport,
             link: self.job.link,
             interface: self.on_hosts.is_none().then(|| self.interface.to_owned()),
+            interface_is_asked: self.job.interface.is_some(),
+            remote: self.on_hosts.is_some(),
+            libfabric: self.job.libfabric,
             agent: Some(match &self.on_hosts {
                 // Its daemons on other hosts look for one as well, and have none but ssh.
                 Some(hosts) if mpi.family == Family::OpenMpi => {
@@ -424,6 +427,7 @@ impl Launch<'_> {
                 .as_ref()
                 .and_then(|provider| Front::choose(self.job.libfabric, provider, mpi)),
             name_dirs: self.name_dirs.clone(),
+            ..Settings::default()
         };
         let extra =
             |name: &str| self.job.env.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
@@ -438,7 +442,7 @@ impl Launch<'_> {
         vars.extend(self.user_vars());
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         let names = names.filter(|name| self.job.user.is_none() || user::is_passed_on(name));
-        vars.extend(mpi::forwarding(mpi.family, true, &vars, names, &user));
+        vars.extend(mpi::forwarding(mpi.family, true, &vars, &self.job.env, names, &user));
 
         let slots = self.slots();
         // Numbers, of real hosts: what a name means differs between them.
