@@ -407,7 +407,7 @@ impl Launch<'_> {
             link: self.job.link,
             interface: self.on_hosts.is_none().then(|| self.interface.to_owned()),
             interface_is_asked: self.job.interface.is_some(),
-            remote: self.on_hosts.is_some(),
+            remote: self.on_hosts.is_some() && !self.job.is_patient,
             libfabric: self.job.libfabric,
             agent: Some(match &self.on_hosts {
                 // Its daemons on other hosts look for one as well, and have none but ssh.
