@@ -16,6 +16,8 @@ pub(crate) enum Purpose {
     Demo,
     /// The test suites of others.
     Conformance,
+    /// Guests with kernels of their own.
+    Guests,
 }
 
 /// Compiler, MPI, network tools, a font for pictures, what examples/transformation is built with and
@@ -71,6 +73,16 @@ const CONFORMANCE: &[&str] = &[
     "libscalapack-mpich-dev",
 ];
 
+/// Besides those for tests: the machine, what makes its disks, and a shell for its start.
+const GUESTS: &[&str] = &[
+    "qemu-system-x86",
+    "mmdebstrap",
+    "busybox-static",
+    "e2fsprogs",
+    "kmod",
+    "debian-archive-keyring",
+];
+
 /// Says what is missing and installs it.
 pub(crate) fn install(purpose: Purpose) -> Result<(), String> {
     install_programs(purpose)?;
@@ -84,6 +96,7 @@ pub(crate) fn install_programs(purpose: Purpose) -> Result<(), String> {
         Purpose::Test => &[TEST],
         Purpose::Demo => &[TEST, DEMO],
         Purpose::Conformance => &[TEST, DEMO, CONFORMANCE],
+        Purpose::Guests => &[TEST, GUESTS],
     };
     let missing: Vec<&str> =
         lists.concat().into_iter().filter(|package| !is_installed(package)).collect();
