@@ -91,7 +91,9 @@ fn disk(tree: &Path, image: &Path, size: &str) -> Result<(), String> {
     let _ = fs::remove_file(image);
     let half = image.with_extension("half");
     let _ = fs::remove_file(&half);
-    run(Command::new("mke2fs").args(["-q", "-t", "ext4", "-d"]).args([tree, &half]).arg(size))?;
+    let mut make = Command::new("mke2fs");
+    make.args(["-q", "-t", "ext4", "-d"]).args([tree, &half]).arg(size).stderr(Stdio::null());
+    run(&mut make)?;
     fs::rename(half, image).map_err(|why| format!("{}: {why}", image.display()))
 }
 
