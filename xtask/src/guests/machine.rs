@@ -248,7 +248,7 @@ pub(super) fn said(output: &Output) -> Result<String, String> {
     let lines: Vec<&str> = all.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let shown = lines[lines.len().saturating_sub(4)..].join(" / ");
     match output.status.code() {
-        Some(124) => Err(format!("still running at the time limit: {shown}")),
+        Some(124 | 137) => Err(format!("still running at the time limit: {shown}")),
         _ => Err(format!("{}: {shown}", output.status)),
     }
 }

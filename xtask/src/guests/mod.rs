@@ -4,7 +4,6 @@
 mod image;
 mod machine;
 
-use std::io::Read;
 use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
@@ -13,8 +12,9 @@ use crate::packages::{self, Purpose};
 use machine::{CARDS, Card, Lab, said};
 
 const LINKS: [&str; 2] = ["packet", "udp"];
-/// Longer than a job of some seconds takes on guests, and than Wiglaf takes for a host to be dead.
-const LIMIT: &str = "timeout 180";
+/// Longer than a job of some seconds takes on guests, and than Wiglaf takes for a host to be dead. mpirun that has
+/// lost a host does not end when it is asked to.
+const LIMIT: &str = "timeout -k 10 180";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -125,11 +125,13 @@ fn pingpong(lab: &Lab, card: Card, link: &str) -> Result<(), String> {
     if client?.contains("1m ") { said(&server).map(drop) } else { Err("it ended early".to_owned()) }
 }
 
-/// The line that starts a job of one rank on each guest for so many seconds.
+/// The line that starts a job of one rank on each guest for so many seconds. Its output goes through a file: what
+/// mpirun leaves behind would hold the connection open.
 fn job(card: Card, link: &str, seconds: u32) -> String {
     format!(
         "eval \"$(wiglaf env --interface {} --link {link})\"; {LIMIT} mpirun \
-         --mca oob_tcp_if_include 10.9.0.0/24 -n 2 --host g1,g2 /usr/local/bin/exchange {seconds}",
+         --mca oob_tcp_if_include 10.9.0.0/24 -n 2 --host g1,g2 /usr/local/bin/exchange {seconds} \
+         > job.out 2>&1; rc=$?; cat job.out; exit $rc",
         card.name
     )
 }
@@ -144,21 +146,16 @@ fn is_right(text: &str) -> Result<(), String> {
 
 /// Starts a job and waits until its first round is over.
 fn running(lab: &Lab, card: Card, link: &str, seconds: u32) -> Result<Child, String> {
-    let mut job =
-        lab.ssh(1, "ann", &job(card, link, seconds)).spawn().map_err(|why| why.to_string())?;
-    let mut line = String::new();
-    // Without more than that one line: the rest is for whoever waits for the end.
-    while let Some(out) = job.stdout.as_mut() {
-        let mut byte = [0];
-        match out.read(&mut byte) {
-            Ok(1) if byte[0] != b'\n' => line.push(char::from(byte[0])),
-            Ok(1) if line == "running" => return Ok(job),
-            Ok(1) => line.clear(),
-            _ => break,
+    let _ = lab.run(1, "ann", "rm -f job.out");
+    let job = lab.ssh(1, "ann", &job(card, link, seconds)).spawn();
+    let mut job = job.map_err(|why| why.to_string())?;
+    while matches!(job.try_wait(), Ok(None)) {
+        if lab.run(1, "ann", "grep -q running job.out").is_ok() {
+            return Ok(job);
         }
+        std::thread::sleep(Duration::from_millis(500));
     }
-    let output = job.wait_with_output().map_err(|why| why.to_string())?;
-    let text = said(&output)?;
+    let text = ended(job)?;
     Err(format!("the job ended before its first round: {text}"))
 }
 
@@ -214,7 +211,10 @@ fn death(lab: &mut Lab, card: Card, link: &str) -> Result<(), String> {
     let job = running(lab, card, link, 600)?;
     lab.power_off(2);
     let outcome = ended(job);
-    let left = lab.run(1, "ann", "ps -C exchange,mpirun,orted -o args= || true");
+    // A moment for what is about to end.
+    std::thread::sleep(Duration::from_secs(2));
+    let left = lab.run(1, "ann", "ps -C exchange,mpirun,orted,ssh -o comm= || true");
+    let _ = lab.run(1, "ann", "pkill -KILL -x 'exchange|mpirun|orted|ssh'");
     lab.start(2)?;
     lab.wait_for(2)?;
     match outcome {
