@@ -6,6 +6,7 @@ mod ci;
 mod conformance;
 mod debians;
 mod fuzz;
+mod guests;
 mod hosts;
 mod packages;
 mod sanitizers;
@@ -50,6 +51,8 @@ enum Task {
     Fuzz(fuzz::Arguments),
     /// Bring up stand-in hosts with ssh on this machine, and wait for Ctrl-C (takes root).
     Hosts(hosts::Arguments),
+    /// Try real kernels and drivers: two QEMU guests with four kinds of network cards (takes root).
+    Guests(guests::Arguments),
     /// Simulate the transport under faults.
     Sim(sim::Arguments),
     /// Install the Debian packages and wheels that are missing.
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Task::Miri => sanitizers::miri(),
         Task::Loom => sanitizers::loom(),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
+        Task::Guests(arguments) => guests::run(&arguments),
         Task::Hosts(arguments) => hosts::run(&arguments),
         Task::Sim(arguments) => sim::run(&arguments),
         Task::Packages { purpose } => packages::install(purpose),

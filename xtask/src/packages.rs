@@ -16,6 +16,8 @@ pub(crate) enum Purpose {
     Demo,
     /// The test suites of others.
     Conformance,
+    /// Guests with kernels of their own.
+    Guests,
 }
 
 /// Compiler, MPI, network tools, a font for pictures, what examples/transformation is built with and
@@ -83,6 +85,15 @@ fn flangs() -> Result<Vec<&'static str>, String> {
     };
     Ok(FLANGS.into_iter().filter(has).collect())
 }
+/// Besides those for tests: the machine, what makes its disks, and a shell for its start.
+const GUESTS: &[&str] = &[
+    "qemu-system-x86",
+    "mmdebstrap",
+    "busybox-static",
+    "e2fsprogs",
+    "kmod",
+    "debian-archive-keyring",
+];
 
 /// Says what is missing and installs it.
 pub(crate) fn install(purpose: Purpose) -> Result<(), String> {
@@ -97,6 +108,7 @@ pub(crate) fn install_programs(purpose: Purpose) -> Result<(), String> {
         Purpose::Test => &[TEST],
         Purpose::Demo => &[TEST, DEMO],
         Purpose::Conformance => &[TEST, DEMO, CONFORMANCE],
+        Purpose::Guests => &[TEST, GUESTS],
     };
     let compilers = if purpose == Purpose::Conformance { flangs()? } else { Vec::new() };
     let all = lists.concat().into_iter().chain(compilers);
