@@ -5,6 +5,7 @@
 mod ci;
 mod conformance;
 mod fuzz;
+mod hosts;
 mod packages;
 mod sanitizers;
 mod sim;
@@ -44,6 +45,8 @@ enum Task {
     Loom,
     /// Fuzz the parsers and the state machines (takes cargo-fuzz).
     Fuzz(fuzz::Arguments),
+    /// Bring up stand-in hosts with ssh on this machine, and wait for Ctrl-C (takes root).
+    Hosts(hosts::Arguments),
     /// Simulate the transport under faults.
     Sim(sim::Arguments),
     /// Install the Debian packages and wheels that are missing.
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Task::Miri => sanitizers::miri(),
         Task::Loom => sanitizers::loom(),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
+        Task::Hosts(arguments) => hosts::run(&arguments),
         Task::Sim(arguments) => sim::run(&arguments),
         Task::Packages { purpose } => packages::install(purpose),
     };

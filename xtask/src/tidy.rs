@@ -1,6 +1,6 @@
 //! What no compiler checks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,8 +16,21 @@ const SAFE: &[&str] = &[
     "wiglaf-links",
     "wiglaf-counters",
     "wiglaf-testnet",
+    "wiglaf-testhosts",
+    "wiglaf-check",
     "wiglaf-cli",
+    "wiglaf-mpi",
+    "wiglaf-cluster",
     "xtask",
+];
+/// Crates none of whose modules uses itself by way of others.
+const LAYERED: &[&str] = &[
+    "wiglaf-base",
+    "wiglaf-node",
+    "wiglaf-mpi",
+    "wiglaf-cluster",
+    "wiglaf-emulation",
+    "wiglaf-doctor",
 ];
 /// Which crates of ours a crate may name.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -48,30 +61,47 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-am", &["wiglaf-endpoint", "wiglaf-links"]),
     ("wiglaf-counters", &[]),
     ("wiglaf-gate", &[]),
-    ("wiglaf-files", &["wiglaf-cluster", "wiglaf-endpoint", "wiglaf-links"]),
-    ("wiglaf-mount", &["wiglaf-cluster", "wiglaf-files"]),
+    (
+        "wiglaf-files",
+        &["wiglaf-base", "wiglaf-cluster", "wiglaf-endpoint", "wiglaf-links", "wiglaf-node"],
+    ),
+    ("wiglaf-mount", &["wiglaf-files", "wiglaf-node"]),
     ("wiglaf-door", &[]),
     ("wiglaf-helper", &["wiglaf-door", "wiglaf-link-packet", "wiglaf-link-udp"]),
     ("wiglaf-testnet", &[]),
+    ("wiglaf-testhosts", &[]),
     ("wiglaf-hostile", &["wiglaf-wire"]),
     ("wiglaf-logical", &[]),
     (
         "wiglaf-fuzz",
         &[
+            "wiglaf-base",
             "wiglaf-cluster",
             "wiglaf-counters",
             "wiglaf-door",
+            "wiglaf-emulation",
             "wiglaf-endpoint",
             "wiglaf-files",
             "wiglaf-helper",
             "wiglaf-link",
             "wiglaf-links",
+            "wiglaf-mpi",
+            "wiglaf-node",
             "wiglaf-transport",
             "wiglaf-wire",
         ],
     ),
-    ("wiglaf-cluster", &["wiglaf-bpf", "wiglaf-door"]),
+    ("wiglaf-base", &[]),
+    ("wiglaf-node", &["wiglaf-base", "wiglaf-door"]),
+    ("wiglaf-mpi", &["wiglaf-base"]),
+    ("wiglaf-cluster", &["wiglaf-base", "wiglaf-mpi", "wiglaf-node"]),
+    (
+        "wiglaf-emulation",
+        &["wiglaf-base", "wiglaf-bpf", "wiglaf-cluster", "wiglaf-mpi", "wiglaf-node"],
+    ),
+    ("wiglaf-doctor", &["wiglaf-base", "wiglaf-bpf", "wiglaf-mpi"]),
     ("wiglaf-bench", &[]),
+    ("wiglaf-check", &["wiglaf-endpoint", "wiglaf-helper", "wiglaf-link-udp", "wiglaf-links"]),
 ];
 /// Nothing depends on these.
 const FINAL: &[&str] = &["wiglaf-cli", "wiglaf-fabric", "wiglaf-fuzz", "wiglaf-logical", "xtask"];
@@ -96,6 +126,9 @@ pub(crate) fn run() -> Result<(), String> {
     lengths(&sources, &mut wrong);
     unsafe_code(root, &mut wrong);
     arrows(root, &mut wrong);
+    for name in LAYERED {
+        cycles(name, &sources, &mut wrong);
+    }
     purity(&sources, &mut wrong);
     protocols(root, &sources, &mut wrong);
     promises(root, &sources, &mut wrong);
@@ -181,6 +214,67 @@ fn arrows(root: &Path, wrong: &mut Vec<String>) {
             }
         }
     }
+}
+
+/// No module at the top of that crate uses itself by way of others. What lies at the crate's root belongs to
+/// no module.
+fn cycles(name: &str, sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
+    let folder = Path::new("crates").join(name).join("src");
+    let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, text) in sources {
+        let Ok(path) = path.strip_prefix(&folder) else { continue };
+        let is_at_top = path.iter().count() == 1;
+        let module = path.iter().next().and_then(|first| Path::new(first).file_stem());
+        let module = module.unwrap_or_default().to_string_lossy().into_owned();
+        if !["lib", "main", "tests"].contains(&module.as_str()) {
+            uses.entry(module).or_default().extend(used_modules(text, is_at_top));
+        }
+    }
+    let reached = |from: &String| {
+        let (mut seen, mut ahead) = (BTreeSet::new(), vec![from]);
+        while let Some(module) = ahead.pop() {
+            let next = uses.get(module).into_iter().flatten().filter(|next| *next != module);
+            ahead.extend(next.filter(|next| seen.insert((*next).clone())));
+        }
+        seen
+    };
+    let own = uses.keys().filter(|module| reached(module).contains(*module));
+    let own: Vec<&str> = own.map(String::as_str).collect();
+    if !own.is_empty() {
+        wrong.push(format!("{name} has modules that use themselves by way of others: {own:?}"));
+    }
+}
+
+/// What a source names behind `crate::`, or behind `super::` where that is the same, tests aside.
+fn used_modules(text: &str, is_at_top: bool) -> BTreeSet<String> {
+    let lines = text.lines().take_while(|line| *line != "#[cfg(test)]");
+    let code = lines.filter(|line| !line.trim_start().starts_with("//"));
+    let code: String = code.flat_map(|line| [line, "\n"]).collect();
+    let roots = if is_at_top { &["crate::", "super::"][..] } else { &["crate::"] };
+    let mut names = BTreeSet::new();
+    for behind in roots.iter().flat_map(|root| code.split(root).skip(1)) {
+        let list = behind.strip_prefix('{').map_or(behind, inside);
+        let mut depth = 0;
+        let items = list.split(|c: char| {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            c == ',' && depth == 0
+        });
+        for item in items.take(if behind.starts_with('{') { usize::MAX } else { 1 }) {
+            let word = item.trim_start().split(|c: char| !c.is_alphanumeric() && c != '_').next();
+            names.extend(word.filter(|word| !word.is_empty()).map(str::to_owned));
+        }
+    }
+    names
+}
+
+/// Up to the brace that closes what began before.
+fn inside(text: &str) -> &str {
+    let mut depth = 1;
+    let end = text.find(|c: char| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        depth == 0
+    });
+    &text[..end.unwrap_or(text.len())]
 }
 
 fn purity(sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
@@ -327,6 +421,31 @@ fn tests_named(name: &str, text: &str) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modules_that_use_themselves_are_found() {
+        let of = |files: &[(&str, &str)]| {
+            let file = |(name, text): &(&str, &str)| {
+                (Path::new("crates/a/src").join(name), (*text).to_owned())
+            };
+            let mut wrong = Vec::new();
+            cycles("a", &files.iter().map(file).collect(), &mut wrong);
+            wrong.join("; ")
+        };
+        let leaf = ("c.rs", "// crate::a::A\n#[cfg(test)]\nuse crate::a::A;");
+        assert_eq!(
+            of(&[("a.rs", "use crate::b::{B, c};"), ("b.rs", "use super::c::C;"), leaf]),
+            ""
+        );
+        assert_eq!(of(&[("a.rs", "use super::b;"), ("b/mod.rs", "use super::a;"), leaf]), "");
+        for (first, second) in [
+            (("a.rs", "use crate::b::B;"), ("b.rs", "fn b(a: &super::a::A) {}")),
+            (("a.rs", "use crate::{d::{E, f}, b};"), ("b/deep.rs", "crate::a::a()")),
+            (("a.rs", "use crate::{\n    c,\n    b::B,\n};"), ("b.rs", "use crate::{a};")),
+        ] {
+            assert!(of(&[first, second, leaf]).contains(r#"["a", "b"]"#), "{first:?} {second:?}");
+        }
+    }
 
     #[test]
     fn promises_without_tests_are_found() {

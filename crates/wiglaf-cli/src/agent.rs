@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use wiglaf_cluster::client::may_enter;
-use wiglaf_cluster::{Error, Node, NodeCommand, Result, StateDir, Streams};
+use wiglaf_base::{Error, Result};
+use wiglaf_cluster::StateDir;
+use wiglaf_cluster::cluster::{HOSTS_VAR, agents_node};
+use wiglaf_node::client::may_enter;
+use wiglaf_node::{NodeCommand, Streams};
 
 /// Options of ssh that take a value; all options are accepted and ignored.
 const WITH_VALUE: &str = "bcDEeFIiJLlmOopQRSWw";
@@ -28,7 +31,11 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let command = NodeCommand::new(["/bin/sh", "-c", &command])
         .cwd(home)
         .retain_env(|name| !NOT_PASSED_ON.iter().any(|prefix| name.starts_with(prefix)));
-    let end = Node::new(state, host).spawn(&command, Streams::inherit()?)?.wait()?;
+    let node = match std::env::var(HOSTS_VAR) {
+        Ok(hosts) => agents_node(&hosts, host)?,
+        Err(_) => state.node(host),
+    };
+    let end = node.spawn(&command, Streams::inherit()?)?.wait()?;
     Ok(ExitCode::from(end.code()))
 }
 

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use wiglaf_base::paths::STATE_VAR;
 use wiglaf_cluster::StateDir;
-use wiglaf_cluster::proto::STATE_VAR;
 use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
-    agent, bench, capture, cp, demo, doctor, down, env, exec, fault, floor, hostile, links, manual,
-    mount, reset, run, serve_files, soak, stats, status, up,
+    agent, bench, capture, check, cp, demo, doctor, down, env, exec, fault, floor, hostile, links,
+    manual, mount, reset, run, serve_files, soak, stats, status, up,
 };
 
 const EXAMPLES: &str = "\
@@ -53,6 +53,13 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "DIR")]
     #[arg(help_heading = "Which cluster")]
     pub(crate) state: Option<PathBuf>,
+
+    /// The cluster file [default: $WIGLAF_CLUSTER, ./wiglaf.toml,
+    /// ~/.config/wiglaf/cluster.toml or /etc/wiglaf/cluster.toml, where it
+    /// describes real hosts]
+    #[arg(long, short, global = true, value_name = "FILE")]
+    #[arg(help_heading = "Which cluster")]
+    pub(crate) file: Option<PathBuf>,
 }
 
 impl Global {
@@ -129,6 +136,7 @@ pub(crate) enum Command {
     Status(status::Args),
     Down(down::Args),
     Reset(reset::Args),
+    Check(check::Args),
     Run(run::Args),
     Exec(exec::Args),
     Cp(cp::Args),
@@ -156,6 +164,15 @@ pub(crate) enum Command {
     ServeFiles(serve_files::Args),
     #[command(hide = true)]
     Agent(agent::Args),
+    /// Run commands of one client on standard input and output; started by ssh
+    #[command(hide = true)]
+    HostAgent,
+    /// Say what this host is like; started by `wiglaf check`
+    #[command(hide = true)]
+    HostFacts,
+    /// Measure to other hosts; started by `wiglaf check`
+    #[command(hide = true)]
+    HostProbe,
     #[command(hide = true)]
     NodeInit(NodeInitArgs),
 }

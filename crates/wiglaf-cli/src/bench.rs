@@ -17,15 +17,15 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Serialize;
+use wiglaf_base::error::Context;
+use wiglaf_base::{Error, Result, machine};
 use wiglaf_bench::contender::{CONTENDERS, SAME_NODE};
 use wiglaf_bench::outcome::Outcome;
 use wiglaf_bench::{BenchError, applications, bandwidth, pingpong, report, ring};
-use wiglaf_cluster::error::Context;
-use wiglaf_cluster::mpi::{self, Choice, Family, Link, Transport};
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::Wire;
-use wiglaf_cluster::wire::SingleFrames;
-use wiglaf_cluster::{Error, Result, up};
+use wiglaf_emulation::wire::SingleFrames;
+use wiglaf_mpi::{self as mpi, Choice, Family, Link, Transport};
 
 use crate::args::Global;
 use crate::output;
@@ -371,7 +371,7 @@ fn run_pingpong(args: &PingpongArgs, global: &Global) -> Result<()> {
     let mut plan = pingpong::Plan::new(work.clone());
     if args.same_node {
         plan.contenders = SAME_NODE.to_vec();
-        plan.cores = up::cores();
+        plan.cores = machine::cores();
     }
     if !args.links.is_empty() {
         plan.contenders = args.links.iter().map(|link| (*link).into()).collect();

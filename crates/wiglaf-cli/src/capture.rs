@@ -13,8 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use wiglaf_cluster::tap::{self, Tap};
-use wiglaf_cluster::{Error, HostList, Node, Record, Result, StateDir, launch, signals, up};
+use wiglaf_base::{Error, HostList, Result, signals};
+use wiglaf_cluster::{Record, StateDir, launch};
+use wiglaf_emulation::tap::{self, Tap};
+use wiglaf_emulation::up;
+use wiglaf_node::Node;
 
 use crate::run::parse_hosts;
 use crate::stats;
@@ -181,7 +184,7 @@ impl Picker {
         Ok(Self {
             addresses: wanted.iter().map(|node| node.address).collect(),
             job: args.job.clone(),
-            nodes: all.map(|node| Node::new(state, &node.name)).collect(),
+            nodes: all.map(|node| state.node(&node.name)).collect(),
             ranks: BTreeMap::new(),
             asked_at: None,
         })

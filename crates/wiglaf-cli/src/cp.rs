@@ -9,12 +9,16 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Mode, OFlags, open};
 use serde::Serialize;
-use wiglaf_cluster::proto::NODE_VAR;
-use wiglaf_cluster::{Error, Node, NodeCommand, Result, StateDir, Streams, launch, signals};
+use wiglaf_base::paths::NODE_VAR;
+use wiglaf_base::{Error, Result, signals};
+use wiglaf_cluster::{StateDir, launch};
 use wiglaf_files::copy::{Place, Stage, copy};
 use wiglaf_files::{Files, Node as FileNode};
+use wiglaf_node::{NodeCommand, Streams};
 
+use crate::args::Global;
 use crate::output;
+use crate::which::{self, Meant};
 
 const HELP: &str = "\
 Examples:
@@ -65,12 +69,15 @@ struct Report {
     crc32c: String,
 }
 
-pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let nodes = [split(&args.from).0, split(&args.to).0];
     if std::env::var_os(NODE_VAR).is_none()
         && let Some(node) = nodes.into_iter().flatten().next()
     {
-        return on_node(args, state, node);
+        match global.meant()? {
+            Meant::Emulated(state) => return on_node(args, &state, node),
+            Meant::Hosts(hosts) => which::enter(&hosts)?,
+        }
     }
     let files = Files::new();
     let local = args.local.as_deref();
@@ -148,7 +155,7 @@ fn local_folder(text: &str, is_source: bool) -> Result<(OwnedFd, PathBuf)> {
 fn on_node(args: &Args, state: &StateDir, name: &str) -> Result<ExitCode> {
     let record = state.running()?;
     launch::select(&record, &std::iter::once(name).collect())?;
-    let node = Node::new(state, name);
+    let node = state.node(name);
     let mut streams = Streams::inherit()?;
     let mut argv: Vec<OsString> = ["wiglaf", "cp"].map(OsString::from).into();
     argv.extend(args.no_verify.then(|| "--no-verify".into()));

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
+use wiglaf_base::{Error, Result, program};
 use wiglaf_bench::applications::{self, Application, ApplicationId};
 use wiglaf_bench::{BenchError, Transport, pingpong};
-use wiglaf_cluster::mpi::{self, Link};
-use wiglaf_cluster::{Error, Result, provider};
+use wiglaf_mpi::{Link, provider};
 
 use crate::args::Global;
 use crate::bench::launcher::Emulated;
@@ -96,7 +96,7 @@ fn check_needed() -> Result<()> {
     let is_there = |what: &str| Path::new(what).is_absolute() && Path::new(what).exists();
     let missing: Vec<_> = NEEDED
         .iter()
-        .filter(|(what, _)| !is_there(what) && mpi::find_program(what).is_none())
+        .filter(|(what, _)| !is_there(what) && program::find_program(what).is_none())
         .collect();
     if missing.is_empty() {
         return Ok(());

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use wiglaf_cluster::doctor::{self, Check, Verdict};
-use wiglaf_cluster::{Result, StateDir};
+use wiglaf_base::Result;
+use wiglaf_cluster::StateDir;
+use wiglaf_doctor::doctor::{self, Check, Verdict};
 
 use crate::links;
 use crate::output;

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use wiglaf_cluster::{Result, StateDir, up};
+use wiglaf_base::Result;
+use wiglaf_cluster::StateDir;
+use wiglaf_emulation::up;
 
 use crate::output;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use wiglaf_cluster::Result;
-use wiglaf_cluster::fortran::FortranTrue;
-use wiglaf_cluster::mpi::{self, Choice};
+use wiglaf_base::Result;
+use wiglaf_mpi::fortran::FortranTrue;
+use wiglaf_mpi::{self as mpi, Choice};
 
 use crate::output;
 use crate::run::{LibfabricArg, LinkArg, TransportArg};

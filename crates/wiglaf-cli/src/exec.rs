@@ -5,15 +5,16 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use wiglaf_cluster::client::working_folder;
-use wiglaf_cluster::fanout::{self, Keep, NodeOutput, Stream};
-use wiglaf_cluster::{
-    End, Error, HostList, Node, NodeCommand, Result, StateDir, Streams, launch, shape, signals,
-    terminal,
-};
+use wiglaf_base::{End, Error, HostList, Result, signals};
+use wiglaf_cluster::{launch, shape};
+use wiglaf_node::client::working_folder;
+use wiglaf_node::fanout::{self, Keep, NodeOutput, Stream};
+use wiglaf_node::{Node, NodeCommand, Streams, terminal};
 
+use crate::args::Global;
 use crate::output;
 use crate::run::parse_hosts;
+use crate::which::Meant;
 
 const HELP: &str = "\
 Examples:
@@ -22,6 +23,9 @@ Examples:
   wiglaf exec -L -- ping -c 3 node1       line by line, with the node in front
   wiglaf exec -w node1 -- bash            on one node: like ssh, with a terminal
   wiglaf exec -w switch -- tc -s qdisc    inside the emulated switch
+
+On real hosts a command starts in the folder of that name, where the host has
+one, or else in your home, and with the environment of a login there.
 
 The exit status is the largest of all nodes.";
 
@@ -55,16 +59,19 @@ struct JsonOutput {
     stderr: String,
 }
 
-pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     // Said once, and not by each node.
     working_folder()?;
-    let nodes = nodes(state, args.nodes.as_ref())?;
+    let nodes = nodes(&global.meant()?, args.nodes.as_ref())?;
     share_working_folder(&nodes);
     let command = NodeCommand::new(args.argv.iter().cloned());
     if let ([node], true, false, false) =
         (nodes.as_slice(), args.nodes.is_some(), args.label, args.json)
     {
         if terminal::is_interactive() {
+            if let Some(target) = node.target().filter(|target| !target.is_here) {
+                return Ok(ExitCode::from(wiglaf_node::ssh::on_terminal(target, &args.argv)?));
+            }
             let end = terminal::run(node, command)?;
             if end == End::Signal(signals::INTERRUPT) {
                 signals::die_of(signals::INTERRUPT);
@@ -101,11 +108,12 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
 }
 
 /// The nodes asked for, the switch among them.
-fn nodes(state: &StateDir, names: Option<&HostList>) -> Result<Vec<Node>> {
+fn nodes(meant: &Meant, names: Option<&HostList>) -> Result<Vec<Node>> {
+    let Meant::Emulated(state) = meant else { return meant.nodes(names) };
     let record = state.running()?;
     let names = names.cloned().unwrap_or_default();
     if names.names() == [shape::SWITCH] && record.switch.is_some() {
-        return Ok(vec![Node::new(state, shape::SWITCH)]);
+        return Ok(vec![state.node(shape::SWITCH)]);
     }
     if names.names().iter().any(|name| name == shape::SWITCH) && record.switch.is_some() {
         return Err(Error::new(
@@ -113,14 +121,14 @@ fn nodes(state: &StateDir, names: Option<&HostList>) -> Result<Vec<Node>> {
         ));
     }
     let shapes = launch::select(&record, &names)?;
-    Ok(shapes.iter().map(|node| Node::new(state, &node.name)).collect())
+    Ok(shapes.iter().map(|node| state.node(&node.name)).collect())
 }
 
 /// Lets the nodes see where the user is, if that is possible. A node that cannot says why when the
 /// command is to start there, and the others start it.
 fn share_working_folder(nodes: &[Node]) {
     if let (Ok(folder), true) = (std::env::current_dir(), launch::may_share()) {
-        for node in nodes {
+        for node in nodes.iter().filter(|node| !node.is_host()) {
             let _ = node.share(std::slice::from_ref(&folder));
         }
     }

@@ -4,10 +4,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
-use wiglaf_cluster::fault::{
+use wiglaf_base::{Error, HostList, Result};
+use wiglaf_cluster::{Record, StateDir};
+use wiglaf_emulation::fault::{
     self, Counts, Faults, HOLD_DEFAULT, PortFaults, PortReport, Probability, Wish, parse_hold,
 };
-use wiglaf_cluster::{Error, HostList, Record, Result, StateDir, up};
+use wiglaf_emulation::up;
 
 use crate::output;
 

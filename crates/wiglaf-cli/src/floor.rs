@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use rustix::thread::{CpuSet, sched_setaffinity};
+use wiglaf_base::error::Context;
+use wiglaf_base::{Error, Result};
 use wiglaf_bench::floor::{Floor, FloorLatency};
-use wiglaf_cluster::error::Context;
-use wiglaf_cluster::{Error, Result};
 use wiglaf_links::{floor, remembered};
 
 use crate::output;

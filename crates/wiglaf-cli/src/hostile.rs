@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use wiglaf_cluster::error::Context;
+use wiglaf_base::error::Context;
+use wiglaf_base::{Error, Result};
 use wiglaf_cluster::shape::INTERFACE;
-use wiglaf_cluster::{Error, Result};
 use wiglaf_hostile::{Attack, Injector, Recorded, decoy, frames, of_corpus, read};
 
 use crate::output;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use wiglaf_base::error::Context;
+use wiglaf_base::{Error, Result};
 use wiglaf_bench::floor::{self, Floor};
-use wiglaf_cluster::error::Context;
-use wiglaf_cluster::mpi::Link;
-use wiglaf_cluster::{Error, Result, StateDir};
+use wiglaf_cluster::StateDir;
 use wiglaf_links::remembered::{self, Measured, Remembered};
+use wiglaf_mpi::Link;
 
 use crate::args::Global;
 use crate::bench::launcher::Emulated;

@@ -7,6 +7,7 @@ mod agent;
 mod args;
 mod bench;
 mod capture;
+mod check;
 mod cp;
 mod demo;
 mod doctor;
@@ -28,6 +29,7 @@ mod stats;
 mod status;
 mod toolchain;
 mod up;
+mod which;
 
 use std::process::ExitCode;
 
@@ -43,16 +45,19 @@ fn main() -> ExitCode {
     let state = cli.global.state_dir();
     let outcome = match &cli.command {
         Command::Up(args) => up::run(args, &cli.global),
-        Command::Status(args) => status::run(args, &state),
+        Command::Status(args) => status::run(args, &cli.global),
         Command::Down(_) => down::run(&state),
-        Command::Reset(args) => reset::run(args, &state),
-        Command::Exec(args) => exec::run(args, &state),
-        Command::Cp(args) => cp::run(args, &state),
-        Command::Mount(args) => mount::run(args, &state),
+        Command::Reset(args) => reset::run(args, &cli.global),
+        Command::Check(args) => check::run(args, &cli.global),
+        Command::HostFacts => check::host_facts(),
+        Command::HostProbe => check::host_probe(),
+        Command::Exec(args) => exec::run(args, &cli.global),
+        Command::Cp(args) => cp::run(args, &cli.global),
+        Command::Mount(args) => mount::run(args, &cli.global),
         Command::Umount(args) => mount::umount(args),
         Command::Fault(args) => fault::run(args, &state),
         Command::Capture(args) => capture::run(args, &state),
-        Command::Stats(args) => stats::run(args, &state),
+        Command::Stats(args) => stats::run(args, &cli.global),
         Command::Run(args) => run::run(args, &cli.global),
         Command::Bench(args) => bench::run(args, &cli.global),
         Command::Soak(args) => soak::run(args, &cli.global),
@@ -67,7 +72,8 @@ fn main() -> ExitCode {
         Command::ServeFiles(args) => serve_files::run(args, &state),
         Command::Helper => helper(),
         Command::Agent(args) => agent::run(args, &state),
-        Command::NodeInit(_) => wiglaf_cluster::init::main().map(|()| ExitCode::FAILURE),
+        Command::HostAgent => wiglaf_node::agent::host_main().map(|()| ExitCode::SUCCESS),
+        Command::NodeInit(_) => wiglaf_emulation::init::main().map(|()| ExitCode::FAILURE),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("wiglaf: {error}");
@@ -76,11 +82,11 @@ fn main() -> ExitCode {
 }
 
 /// The helper of an emulated node; real ones have a program of that name.
-fn helper() -> wiglaf_cluster::Result<ExitCode> {
+fn helper() -> wiglaf_base::Result<ExitCode> {
     let places = wiglaf_helper::Places {
         socket: wiglaf_helper::SOCKET.into(),
         policy: wiglaf_helper::POLICY.into(),
     };
     let served = wiglaf_helper::serve(&places).map(|()| ExitCode::FAILURE);
-    served.map_err(wiglaf_cluster::Error::new)
+    served.map_err(wiglaf_base::Error::new)
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use clap_complete::Shell;
-use wiglaf_cluster::{Error, Result};
+use wiglaf_base::{Error, Result};
 
 use crate::args::Cli;
 use crate::output;

@@ -10,13 +10,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
-use wiglaf_cluster::mounts::Mounted;
-use wiglaf_cluster::proto::NODE_VAR;
-use wiglaf_cluster::{End, Error, Node, NodeCommand, Result, StateDir, Streams, launch, signals};
+use wiglaf_base::paths::NODE_VAR;
+use wiglaf_base::{End, Error, Result, signals};
+use wiglaf_cluster::{StateDir, launch};
 use wiglaf_files::Files;
 use wiglaf_mount::{Options, Unmounted, connect, serve, unmount};
+use wiglaf_node::mounts::Mounted;
+use wiglaf_node::{NodeCommand, Streams};
 
+use crate::args::Global;
 use crate::output;
+use crate::which::{self, Meant};
 
 const HELP: &str = "\
 Examples:
@@ -99,7 +103,7 @@ const LOST: i32 = 3;
 /// The same when the mount has never worked: that of any error that [`run`] returns.
 const NEVER_WORKED: i32 = 1;
 
-pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let (name, path) = args
         .from
         .split_once(':')
@@ -110,20 +114,27 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     if args.connected {
         let fuse = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
         // Nothing else reads it, and the mount ends with the last copy.
-        rustix::stdio::dup2_stdin(&wiglaf_cluster::client::null()?).map_err(failed)?;
+        rustix::stdio::dup2_stdin(&wiglaf_node::client::null()?).map_err(failed)?;
         return here(args, (name, path), fuse);
+    }
+    let meant = match std::env::var_os(NODE_VAR) {
+        Some(_) => None,
+        None => Some(global.meant()?),
+    };
+    if let Some(Meant::Hosts(hosts)) = &meant {
+        which::enter(hosts)?;
     }
     let dir = prepared(&args.dir)?;
     if args.background {
-        return in_background(args, state);
+        return in_background(args, global);
     }
     if args.detached {
         rustix::process::setsid().map_err(failed)?;
     }
     let held = signals::Held::new(&signals::ENDING);
-    match std::env::var_os(NODE_VAR) {
-        Some(_) => on_this_node(args, (name, path), &dir, held),
-        None => through_node(args, state, name, &dir, held),
+    match (std::env::var_os(NODE_VAR), meant) {
+        (None, Some(Meant::Emulated(state))) => through_node(args, &state, name, &dir, held),
+        _ => on_this_node(args, (name, path), &dir, held),
     }
 }
 
@@ -145,9 +156,12 @@ fn prepared(dir: &Path) -> Result<PathBuf> {
 }
 
 /// Has a process of its own serve the mount, and returns when it works.
-fn in_background(args: &Args, state: &StateDir) -> Result<ExitCode> {
+fn in_background(args: &Args, global: &Global) -> Result<ExitCode> {
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.arg("--state").arg(state.path()).args(["mount", "--detached"]);
+    if let Meant::Emulated(state) = global.meant()? {
+        command.arg("--state").arg(state.path());
+    }
+    command.args(["mount", "--detached"]);
     command.args(args.local_locks.then_some("--local-locks"));
     command.arg("--").arg(&args.from).arg(&args.dir);
     // Not this process's stderr, whose end somebody may wait for, and not a pipe
@@ -293,9 +307,8 @@ fn through_node(
     // In a folder that every node has.
     let command = NodeCommand::new(argv).cwd("/");
     // The process on the node alone holds the connection: the mount dies with it.
-    let started = Streams::inherit().and_then(|streams| {
-        Node::new(state, name).spawn(&command, Streams { stdin: fuse, ..streams })
-    });
+    let started = Streams::inherit()
+        .and_then(|streams| state.node(name).spawn(&command, Streams { stdin: fuse, ..streams }));
     let running = match started {
         Ok(running) => running,
         Err(error) => {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use wiglaf_cluster::{Error, Result};
+use wiglaf_base::{Error, Result};
 
 /// Writes text to standard output. A reader that has seen enough is no error.
 pub(crate) fn print(text: &str) -> Result<()> {

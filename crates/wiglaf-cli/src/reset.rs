@@ -3,11 +3,15 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use wiglaf_cluster::proto::Remains;
-use wiglaf_cluster::{Error, HostList, Node, Result, StateDir, launch, mounts};
+use wiglaf_base::{Error, HostList, Result};
+use wiglaf_cluster::cluster::ask_all;
+use wiglaf_node::mounts;
+use wiglaf_node::proto::Remains;
 
+use crate::args::Global;
 use crate::output;
 use crate::run::parse_hosts;
+use crate::which::Meant;
 
 const HELP: &str = "\
 Examples:
@@ -20,7 +24,10 @@ what escaped from its job, and for programs of an mpirun of your own. Mounts of
 `wiglaf mount` go whose server has died: root's on the nodes and here, and your
 own here.
 
-Left is a process that no `wiglaf run`, `wiglaf exec` or such waits for. What an
+On real hosts, only what bears the mark of a job of yours that nobody watches
+over is ended, and nothing else.
+
+On emulated nodes, left is a process that no `wiglaf run`, `wiglaf exec` or such waits for. What an
 mpirun of your own runs on other nodes than its own looks the same and is ended,
 too. Files of /dev/shm go where no process uses them and no job runs. Root ends
 what is anybody's, others end their own.";
@@ -51,16 +58,29 @@ struct Report {
     remains: Remains,
 }
 
-pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
-    let record = state.running()?;
-    let shapes = launch::select(&record, &args.nodes.clone().unwrap_or_default())?;
-    let reports: Vec<Report> = shapes
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let meant = global.meant()?;
+    let members = match meant.members(args.nodes.as_ref()) {
+        Ok(members) => members,
+        Err(error) => {
+            // What is left here can be removed whether a cluster is up or not.
+            let _ = mounts::remove_dead();
+            return Err(error);
+        }
+    };
+    let start = match &meant {
+        Meant::Emulated(state) => state.command("up"),
+        Meant::Hosts(_) => "wiglaf check".to_owned(),
+    };
+    let found = ask_all(&members, |member| member.node.reset());
+    let reports: Vec<Report> = members
         .iter()
-        .map(|shape| {
-            let (node, found) = (shape.name.clone(), Node::new(state, &shape.name).reset());
+        .zip(found)
+        .map(|(member, found)| {
             let up = !found.as_ref().is_err_and(Error::is_not_up);
             let error = found.as_ref().err().filter(|_| up).map(ToString::to_string);
-            Report { node, up, error, remains: found.unwrap_or_default() }
+            let remains = found.unwrap_or_default();
+            Report { node: member.name().to_owned(), up, error, remains }
         })
         .collect();
     let here = mounts::remove_dead();
@@ -70,7 +90,6 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
         let here = here
             .iter()
             .map(|dir| format!("here: unmounted {}\n", output::visible(&dir.to_string_lossy())));
-        let start = state.command("up");
         let shown = reports.iter().map(|report| show(report, &start));
         output::print(&shown.chain(here).collect::<String>())?;
     }
@@ -106,7 +125,7 @@ fn show(report: &Report, start: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use wiglaf_cluster::proto::RemainingProcess;
+    use wiglaf_node::proto::RemainingProcess;
 
     use super::*;
 

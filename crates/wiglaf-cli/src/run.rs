@@ -4,16 +4,21 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use wiglaf_cluster::fortran::FortranTrue;
+use wiglaf_base::user::User;
+use wiglaf_base::{End, Error, HostList, Result, signals};
 use wiglaf_cluster::launch::{self, Deal, Job, JobEnd, Mpi};
-use wiglaf_cluster::mpi::{Family, LibfabricChoice, Link, Transport};
 use wiglaf_cluster::shape::Draft;
-use wiglaf_cluster::user::User;
-use wiglaf_cluster::{End, Error, HostList, Record, Result, StateDir, Streams, signals, up};
+use wiglaf_cluster::{Cluster, Record, StateDir};
+use wiglaf_emulation::up;
+use wiglaf_mpi::fortran::FortranTrue;
+use wiglaf_mpi::{Family, LibfabricChoice, Link, Transport};
+use wiglaf_node::Streams;
 
 use crate::args::Global;
+use crate::check;
 use crate::exec;
 use crate::up::this_exe;
+use crate::which::Meant;
 
 const HELP: &str = "\
 Examples:
@@ -32,8 +37,8 @@ Examples:
 
 With no cluster up, the default one is started first. The program is started
 unchanged; it needs no source and no relinking. Standard input, output and the
-exit status are the program's; Ctrl-C ends all ranks, SIGUSR1 and SIGUSR2 reach
-them, and nothing of a crashed program stays behind on any node.
+exit status are the program's; Ctrl-C ends all ranks, Ctrl-Z stops them until
+`fg`, SIGUSR1 and SIGUSR2 reach them, and nothing of a crashed program stays behind on any node.
 
 A program runs on any MPI of the family that it was built with: openmpi, mpich
 or intel, the last two of which go for one another. Behind the name may stand a
@@ -92,6 +97,11 @@ pub(crate) struct Args {
     /// The interface to use [default: eth0, that of emulated nodes]
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
+
+    /// Endure the silence of real hosts for ever: of a laptop that sleeps, or
+    /// under a debugger
+    #[arg(long)]
+    patient: bool,
 
     /// Run it as this user, by name or number; only root can
     #[arg(long, value_name = "USER", value_parser = parse_user)]
@@ -209,7 +219,6 @@ pub(crate) fn parse_hosts(text: &str) -> Result<HostList> {
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let state = global.state_dir();
     let env = match (args.encrypt, args.transport) {
         (false, _) => Vec::new(),
         (true, TransportArg::Wiglaf) => vec![("WIGLAF_ENCRYPT".to_owned(), "on".to_owned())],
@@ -217,8 +226,23 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             return Err(Error::new("only Wiglaf's transport encrypts; leave --transport out"));
         }
     };
-    launch::check_working_folder()?;
-    let record = cluster(&state, global)?;
+    let cluster = match global.meant()? {
+        Meant::Hosts(hosts) => Cluster::Hosts(hosts),
+        Meant::Emulated(state) => {
+            launch::check_working_folder()?;
+            let record = cluster(&state, global)?;
+            Cluster::Emulated { state, record }
+        }
+    };
+    if cluster.hosts().is_some() {
+        let names: Vec<String> = match &args.nodes {
+            Some(names) => names.names().to_vec(),
+            None => cluster.names().names().to_vec(),
+        };
+        for sentence in check::found_fatal(&cluster, &names) {
+            eprintln!("wiglaf: the last check said: {sentence}; see `wiglaf check`");
+        }
+    }
     let job = Job {
         env,
         argv: args.argv.clone(),
@@ -231,6 +255,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         libfabric: args.libfabric.into(),
         interface: args.interface.clone(),
         user: args.user.clone(),
+        is_patient: args.patient,
         fortran_true: args.fortran_true,
         deal: match args.deal {
             DealArg::Cyclic => Deal::Cyclic,
@@ -238,12 +263,20 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         },
         ..Job::default()
     };
-    let held = signals::Held::new(&[&signals::ENDING[..], &signals::PROGRAMS].concat());
-    let running = launch::start(&state, &record, &job, &this_exe()?, Streams::inherit()?)?;
+    let held = [&signals::ENDING[..], &signals::PROGRAMS, &[signals::SUSPEND]].concat();
+    let held = signals::Held::new(&held);
+    let running = launch::start(&cluster, &job, &this_exe()?, Streams::inherit()?)?;
     let stop = running.stop();
     let first = signals::First::default();
     let asked = first.clone();
+    let control = running.control()?;
     held.pass_on(move |number| {
+        if number == signals::SUSPEND {
+            control.pause();
+            signals::stop_here();
+            control.resume();
+            return;
+        }
         let asks_for_end = signals::ENDING.contains(&number);
         // Who asks twice means it.
         let is_again = asks_for_end && !asked.note(number);

@@ -4,8 +4,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use wiglaf_cluster::proto::NODE_VAR;
-use wiglaf_cluster::{Error, Result, StateDir};
+use wiglaf_base::paths::NODE_VAR;
+use wiglaf_base::{Error, Result};
+use wiglaf_cluster::StateDir;
 use wiglaf_files::server::{self, Exports};
 
 /// Serve files to the program on standard input and output

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use wiglaf_base::error::Context;
+use wiglaf_base::{Error, Result};
 use wiglaf_bench::report;
 use wiglaf_bench::soak::{Trend, Verdict};
-use wiglaf_cluster::error::Context;
-use wiglaf_cluster::{Error, Result};
 
 use crate::args::Global;
 use crate::bench::nodes::{Cluster, Wish};

@@ -8,14 +8,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use wiglaf_cluster::fanout::{self, Keep, NodeOutput};
-use wiglaf_cluster::init::EXE;
-use wiglaf_cluster::proto::NODE_VAR;
-use wiglaf_cluster::{End, Error, HostList, Node, NodeCommand, Result, StateDir, launch};
+use wiglaf_base::paths::{EXE, NODE_VAR};
+use wiglaf_base::{End, Error, HostList, Result};
+use wiglaf_cluster::launch;
 use wiglaf_counters::Snapshot;
+use wiglaf_node::fanout::{self, Keep, NodeOutput};
+use wiglaf_node::{Node, NodeCommand};
 
+use crate::args::Global;
 use crate::output;
 use crate::run::parse_hosts;
+use crate::which::Meant;
 
 const HELP: &str = "\
 Examples:
@@ -80,8 +83,11 @@ fn interval(text: &str) -> Result<Duration> {
     }
 }
 
-pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
-    let nodes = if args.here { Vec::new() } else { nodes(state, args.nodes.as_ref())? };
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let nodes = match args.here {
+        true => Vec::new(),
+        false => nodes(&global.meant()?, args.nodes.as_ref())?,
+    };
     let look = || {
         let mut seen = if nodes.is_empty() { here() } else { ask_all(&nodes)? };
         seen.retain(|s| {
@@ -131,13 +137,14 @@ fn watched() -> show::Style<'static> {
 }
 
 /// The nodes to ask; none: this machine.
-fn nodes(state: &StateDir, names: Option<&HostList>) -> Result<Vec<Node>> {
+fn nodes(meant: &Meant, names: Option<&HostList>) -> Result<Vec<Node>> {
+    let Meant::Emulated(state) = meant else { return meant.nodes(names) };
     let on_node = std::env::var_os(NODE_VAR).is_some();
     let record = if on_node { None } else { state.record()? };
     match (record, names) {
         (Some(record), names) => {
             let shapes = launch::select(&record, &names.cloned().unwrap_or_default())?;
-            Ok(shapes.iter().map(|node| Node::new(state, &node.name)).collect())
+            Ok(shapes.iter().map(|node| state.node(&node.name)).collect())
         }
         (None, Some(_)) if on_node => {
             Err(Error::new("a node sees itself only; leave --nodes out, or run it outside"))

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use serde_json::Value;
-use wiglaf_cluster::Result;
-use wiglaf_cluster::toolchain::{self, Check, Finding, Report, Verdict};
+use wiglaf_base::Result;
+use wiglaf_doctor::toolchain::{self, Check, Finding, Report, Verdict};
 
 use crate::output;
 use crate::up::this_exe;

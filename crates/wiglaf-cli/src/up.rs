@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use wiglaf_base::{Error, Result};
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::{Draft, Nodes, Wire};
-use wiglaf_cluster::up::{self, Up};
-use wiglaf_cluster::{Error, Result};
+use wiglaf_emulation::up::{self, Up};
 
 use crate::args::Global;
 use crate::output;
@@ -63,10 +63,6 @@ pub(crate) struct Args {
     /// Let every node use all cores (normally node i keeps to one core)
     #[arg(long)]
     no_pin: bool,
-
-    /// Read the cluster file FILE; the options above go before it
-    #[arg(long, short, value_name = "FILE")]
-    file: Option<PathBuf>,
 }
 
 /// Names of nodes are told of before what a host list may hold: they are host names of this machine's.
@@ -95,7 +91,7 @@ fn parse_wire(text: &str) -> Result<Wire> {
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let file = args.file.as_deref().map(Draft::read).transpose()?.unwrap_or_default();
+    let file = global.file.as_deref().map(Draft::read).transpose()?.unwrap_or_default();
     let line = Draft {
         name: global.name.clone(),
         nodes: args.nodes.clone(),

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{Said, Site, fresh, wheel_prefixes, wheels};
-use wiglaf_cluster::mpi::{Family, discover};
-use wiglaf_cluster::toolchain::{self, Check, Compiler, Language, Verdict};
+use wiglaf_doctor::toolchain::{self, Check, Compiler, Language, Verdict};
+use wiglaf_mpi::{Family, discover};
 
 /// Every logical reduction; `wiglaf doctor --toolchain` runs the same program.
-const REDUCTIONS: &str = "../wiglaf-cluster/src/toolchain/sources/reductions.F90";
+const REDUCTIONS: &str = "../wiglaf-doctor/src/toolchain/sources/reductions.F90";
 /// A module `mpi` for compilers that cannot read the installed one.
-const MODULE: &str = "../wiglaf-cluster/src/toolchain/sources/module.f90";
+const MODULE: &str = "../wiglaf-doctor/src/toolchain/sources/module.f90";
 const HEAT: &str = "tests/fortran/heat.F90";
 /// What a program writes where the compiler's .TRUE. is -1, and MPI's is 1.
 const WRONG: &str = "wrong: allreduce LAND on rank 0: got and wanted 1 0 0 0 -1 0 0 0";

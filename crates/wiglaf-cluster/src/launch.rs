@@ -6,21 +6,27 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::client::{Lease, Node, NodeCommand, Running, Streams, is_private, null, working_folder};
-use crate::error::{Error, Result};
-use crate::fortran::{self, FortranTrue};
-use crate::hostlist::HostList;
-pub use crate::mpi::Deal;
-use crate::mpi::{
-    self, Choice, Family, Front, Installation, LibfabricChoice, Link, Placement, Settings,
-    Transport,
+use wiglaf_base::error::{Error, Result};
+use wiglaf_base::hostlist::HostList;
+use wiglaf_base::passing::Passing;
+use wiglaf_base::user::{self, User};
+use wiglaf_base::{machine, paths, program, random, signals};
+use wiglaf_mpi::fortran::{self, FortranTrue};
+use wiglaf_mpi::{
+    self as mpi, Choice, Family, Front, Installation, LibfabricChoice, Link, Placement, Settings,
+    Transport, provider, quiet,
 };
-use crate::passing::Passing;
-use crate::proto::{End, JOB_VAR, NODE_VAR, StuckDaemon};
+use wiglaf_node::client::{
+    Lease, Node, NodeCommand, Running, Streams, is_private, null, working_folder,
+};
+use wiglaf_node::proto::{End, JOB_VAR, NODE_VAR, StuckDaemon};
+use wiglaf_node::ssh;
+
+use crate::cluster::{self, Cluster, Member};
+use crate::on_hosts::{Guard, Needed, OnHosts};
 use crate::shape::{INTERFACE, NodeShape};
-use crate::state::{Record, StateDir};
-use crate::user::{self, User};
-use crate::{provider, quiet, random, signals};
+use crate::state::Record;
+pub use wiglaf_mpi::Deal;
 
 /// First UDP port of ranks that run without an MPI.
 pub const PORT_FIRST: u16 = 7701;
@@ -77,6 +83,8 @@ pub struct Job {
     pub user: Option<User>,
     /// Further arguments of the launcher.
     pub launcher_args: Vec<OsString>,
+    /// Whether real hosts may be silent for ever: a suspended laptop is not dead then.
+    pub is_patient: bool,
 }
 
 /// How a job ended.
@@ -97,6 +105,8 @@ pub struct RunningJob {
     leases: Vec<Lease>,
     stop: Stop,
     passing: Vec<Passing>,
+    guard: Option<Guard>,
+    is_patient: bool,
 }
 
 /// A handle that signals a job while another thread waits for it.
@@ -112,6 +122,33 @@ impl Stop {
     }
 }
 
+/// A handle that stops all processes of a job on all nodes, whatever launcher started them, and lets
+/// them go on.
+#[derive(Debug)]
+pub struct Control {
+    leases: Vec<Lease>,
+    limit: Option<Duration>,
+}
+
+impl Control {
+    /// Stops the job's processes. Hosts endure this process's silence from now on, which is about to stop
+    /// as well.
+    pub fn pause(&self) {
+        for lease in &self.leases {
+            lease.endure(None);
+            lease.signal(signals::STOP);
+        }
+    }
+
+    /// Lets them go on.
+    pub fn resume(&self) {
+        for lease in &self.leases {
+            lease.signal(signals::CONTINUE);
+            lease.endure(self.limit);
+        }
+    }
+}
+
 /// Starts a job on a running cluster, as `exe`, which is the `wiglaf` that was called.
 ///
 /// Starts a thread: who wants to pass signals on holds them before
@@ -119,15 +156,9 @@ impl Stop {
 ///
 /// # Errors
 /// When a node, the MPI, the provider or the program is missing.
-pub fn start(
-    state: &StateDir,
-    record: &Record,
-    job: &Job,
-    exe: &Path,
-    streams: Streams,
-) -> Result<RunningJob> {
-    let shapes = select(record, &job.nodes)?;
-    let ranks = job.ranks.unwrap_or(shapes.len());
+pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Result<RunningJob> {
+    let mut members = cluster.members(&job.nodes)?;
+    let ranks = job.ranks.unwrap_or(members.len());
     if ranks == 0 || ranks > RANKS_MAX {
         return Err(Error::new(format!("a job has 1 to {RANKS_MAX} ranks, not {ranks}")));
     }
@@ -135,44 +166,49 @@ pub fn start(
         return Err(Error::new("there is no program to run; name it behind `--`"));
     }
     let carries = job.mpi == Mpi::None || job.transport == Transport::Wiglaf;
-    if carries && job.link == Link::Shm && shapes.len().min(ranks) > 1 {
+    if carries && job.link == Link::Shm && members.len().min(ranks) > 1 {
         return Err(Error::new(format!(
             "the shm link joins ranks of one node, and these run on {}; name one node with --nodes, \
              or take --link auto",
-            shapes.len().min(ranks)
+            members.len().min(ranks)
         )));
     }
-    let interface = job.interface.as_deref().unwrap_or(INTERFACE);
-    let nodes: Vec<Node> = shapes.iter().map(|s| Node::new(state, &s.name)).collect();
-    for node in &nodes {
-        let hello = node.hello()?;
-        if !hello.interfaces.iter().any(|i| i == interface) {
-            return Err(Error::new(format!(
-                "{} has no interface {interface}; it has {}",
-                node.name(),
-                hello.interfaces.join(", ")
-            )));
-        }
-    }
-    let mut launch = Launch {
-        job,
-        shapes,
-        nodes,
-        ranks,
-        interface,
-        id: format!("{:016x}", random::nonzero()?),
-        key: random::key()?,
-        provider: None,
-        preload: fortran::preload_here(job.fortran_true, exe)?,
-        name_dirs: mpi::name_dirs(Some(state.path())),
-    };
     let mpi = match &job.mpi {
         Mpi::With(choice) => Some(mpi::installation(choice, job.transport)?),
         Mpi::None => None,
     };
-    if mpi.is_some() && job.transport == Transport::Wiglaf {
-        launch.provider = Some(provider::find(exe)?);
-    }
+    let provider = match (&mpi, job.transport) {
+        (Some(_), Transport::Wiglaf) => Some(provider::find(exe)?),
+        _ => None,
+    };
+    let preload = fortran::preload_here(job.fortran_true, exe)?;
+    let (on_hosts, name_dirs) = match cluster {
+        Cluster::Emulated { state, .. } => {
+            check_interface(&members, job.interface.as_deref().unwrap_or(INTERFACE))?;
+            (None, mpi::name_dirs(Some(state.path())))
+        }
+        Cluster::Hosts(hosts) => {
+            let needed = Needed {
+                mpi: mpi.as_ref(),
+                provider: provider.as_ref(),
+                preload: preload.as_ref(),
+                exe,
+            };
+            (Some(OnHosts::prepare(hosts, job, &mut members, &needed)?), mpi::name_dirs(None))
+        }
+    };
+    let launch = Launch {
+        job,
+        members,
+        ranks,
+        interface: job.interface.as_deref().unwrap_or(INTERFACE),
+        id: format!("{:016x}", random::nonzero()?),
+        key: random::key()?,
+        provider,
+        preload,
+        name_dirs,
+        on_hosts,
+    };
     launch.share_folders(mpi.as_ref())?;
     if let Some(user) = &job.user {
         // That user could write in neither folder.
@@ -180,10 +216,17 @@ pub fn start(
         user.become_it()?;
     }
     let (streams, mut passing) = launch.guarded(streams)?;
-    // Without an MPI there is no launcher that would send it along.
-    let key = launch.provider.as_ref().map(|_| launch.key.as_str());
-    let leases = launch.nodes.iter().map(|node| node.lease(&launch.id, key));
-    let leases = leases.collect::<Result<Vec<_>>>()?;
+    // Without an MPI there is no launcher that would send it along; but between hosts it is no variable.
+    let is_kept = launch.provider.is_some() || launch.on_hosts.is_some();
+    let key = is_kept.then_some(launch.key.as_str());
+    let leases = cluster::ask_all(&launch.leased(), |member| {
+        let lease = member.node.lease(&launch.id, key)?;
+        if job.is_patient {
+            lease.endure(None);
+        }
+        Ok(lease)
+    });
+    let leases = leases.into_iter().collect::<Result<Vec<_>>>()?;
     let commands = match &mpi {
         Some(mpi) => {
             let (stderr, complaints) = quiet::filter(streams.stderr)?;
@@ -196,7 +239,27 @@ pub fn start(
     let stop = Stop(Arc::new(Mutex::new(handles)));
     let launcher = mpi.as_ref().and_then(|mpi| mpi.launcher.file_name());
     let launcher = launcher.map(|name| name.display().to_string());
-    Ok(RunningJob { commands, launcher, leases, stop, passing })
+    let guard = match &launch.on_hosts {
+        Some(_) => Some(Guard::new(&leases, &stop)?),
+        None => None,
+    };
+    let is_patient = job.is_patient;
+    Ok(RunningJob { commands, launcher, leases, stop, passing, guard, is_patient })
+}
+
+/// Fails when a node has no such interface.
+fn check_interface(members: &[Member], interface: &str) -> Result<()> {
+    for Member { node, .. } in members {
+        let hello = node.hello()?;
+        if !hello.interfaces.iter().any(|i| i == interface) {
+            return Err(Error::new(format!(
+                "{} has no interface {interface}; it has {}",
+                node.name(),
+                hello.interfaces.join(", ")
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Fails in a folder that has been removed, and in one that each node has for itself, such as /tmp:
@@ -242,8 +305,7 @@ pub fn select<'a>(record: &'a Record, names: &HostList) -> Result<Vec<&'a NodeSh
 /// Everything that starting a job needs to know.
 struct Launch<'a> {
     job: &'a Job,
-    shapes: Vec<&'a NodeShape>,
-    nodes: Vec<Node>,
+    members: Vec<Member>,
     ranks: usize,
     interface: &'a str,
     id: String,
@@ -251,13 +313,29 @@ struct Launch<'a> {
     provider: Option<provider::Provider>,
     preload: Option<fortran::Preload>,
     name_dirs: Vec<PathBuf>,
+    /// What there is besides where the nodes are real hosts.
+    on_hosts: Option<OnHosts>,
 }
 
 impl Launch<'_> {
+    /// The nodes that have processes of the job: also the one of its launcher.
+    fn leased(&self) -> Vec<Member> {
+        let launcher = self.on_hosts.as_ref().and_then(|hosts| hosts.launcher.clone());
+        let mut leased = self.members.clone();
+        leased.extend(launcher.filter(|own| !self.members.iter().any(|m| m.name() == own.name())));
+        leased
+    }
+
+    /// Where the launcher of an MPI runs.
+    fn launcher_node(&self) -> &Node {
+        let launcher = self.on_hosts.as_ref().and_then(|hosts| hosts.launcher.as_ref());
+        &launcher.unwrap_or(&self.members[0]).node
+    }
+
     /// Makes the working folder, the program's, those of our libraries and the
     /// MPI's visible on all nodes.
     fn share_folders(&self, mpi: Option<&Installation>) -> Result<()> {
-        if !may_share() {
+        if !may_share() || self.on_hosts.is_some() {
             return Ok(());
         }
         let program = PathBuf::from(&self.job.argv[0]);
@@ -269,7 +347,7 @@ impl Launch<'_> {
             .chain(self.preload.iter().map(|p| p.folder.clone()))
             .chain(mpi.map(|mpi| mpi.prefix.clone()))
             .collect();
-        self.nodes.iter().try_for_each(|node| node.share(&folders))
+        self.members.iter().try_for_each(|member| member.node.share(&folders))
     }
 
     /// The job's streams. Another user gets no terminal of ours, which can be read from as well.
@@ -300,35 +378,45 @@ impl Launch<'_> {
 
     /// How many ranks each node gets.
     fn slots(&self) -> Vec<usize> {
-        let (each, more) = (self.ranks / self.nodes.len(), self.ranks % self.nodes.len());
-        (0..self.nodes.len()).map(|i| each + usize::from(i < more)).collect()
+        let limits: Vec<Option<usize>> = self.members.iter().map(|member| member.slots).collect();
+        share_out(self.ranks, &limits)
     }
 
     /// Whether any core has more than one rank.
     fn oversubscribed(&self) -> bool {
-        let mut load = std::collections::BTreeMap::new();
-        for (shape, slots) in self.shapes.iter().zip(self.slots()) {
-            *load.entry(shape.core).or_insert(0) += slots;
+        if let Some(hosts) = &self.on_hosts {
+            return self.slots().iter().zip(&hosts.cores).any(|(ranks, cores)| ranks > cores);
         }
-        let free = crate::up::cores().len();
+        let mut load = std::collections::BTreeMap::new();
+        for (member, slots) in self.members.iter().zip(self.slots()) {
+            *load.entry(member.core).or_insert(0) += slots;
+        }
+        let free = machine::cores().len();
         load.iter().any(|(core, ranks)| *ranks > if core.is_some() { 1 } else { free })
     }
 
     /// Starts the launcher of an MPI on the first node.
     fn under(&self, mpi: &Installation, streams: Streams) -> Result<Running> {
-        let program = &self.job.argv[0];
+        let name = &self.job.argv[0];
         // A launcher's own answer is a page long.
-        let found = mpi::find_program(program).ok_or_else(|| mpi::no_program(program))?;
+        let found = program::find_program(name).ok_or_else(|| program::no_program(name))?;
         mpi::check_abi(&found, mpi)?;
         let settings = Settings {
             transport: self.job.transport,
             link: self.job.link,
-            interface: Some(self.interface.to_owned()),
-            agent: Some(crate::init::AGENT.to_owned()),
-            as_root: is_root(),
+            interface: self.on_hosts.is_none().then(|| self.interface.to_owned()),
+            agent: Some(match &self.on_hosts {
+                // Its daemons on other hosts look for one as well, and have none but ssh.
+                Some(hosts) if mpi.family == Family::OpenMpi => {
+                    format!("{} : ssh", hosts.agent.display())
+                }
+                Some(hosts) => hosts.agent.display().to_string(),
+                None => paths::AGENT.to_owned(),
+            }),
+            as_root: machine::is_root(),
             leased: true,
             oversubscribed: self.oversubscribed(),
-            key: format!("@{}", crate::init::keys::path(&self.id).display()),
+            key: format!("@{}", paths::key(&self.id).display()),
             provider_dir: self.provider.as_ref().map(|p| p.dir.clone()),
             front: self
                 .provider
@@ -340,6 +428,9 @@ impl Launch<'_> {
             |name: &str| self.job.env.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
         let user = |name: &str| extra(name).or_else(|| std::env::var(name).ok());
         let mut vars = settings.environment(mpi, &user)?;
+        if let Some(hosts) = &self.on_hosts {
+            vars.extend(hosts.variables(mpi, &user)?);
+        }
         vars.extend(self.job.env.iter().cloned());
         vars.extend(self.preload.iter().flat_map(|preload| preload.vars.clone()));
         vars.push((JOB_VAR.to_owned(), self.id.clone()));
@@ -349,7 +440,12 @@ impl Launch<'_> {
         vars.extend(mpi::forwarding(mpi.family, true, &vars, names, &user));
 
         let slots = self.slots();
-        let hosts = self.shapes.iter().map(|shape| shape.name.as_str()).zip(slots);
+        // Numbers, of real hosts: what a name means differs between them.
+        let names: Vec<String> = match &self.on_hosts {
+            Some(hosts) => hosts.addresses.iter().map(ToString::to_string).collect(),
+            None => self.members.iter().map(|member| member.name().to_owned()).collect(),
+        };
+        let hosts = names.iter().map(String::as_str).zip(slots).filter(|(_, slots)| *slots > 0);
         let placement = Placement {
             ranks: self.ranks,
             hosts: hosts.collect(),
@@ -359,7 +455,7 @@ impl Launch<'_> {
         let mut argv = mpi.command_line(&placement, &vars);
         argv.extend(self.job.launcher_args.iter().cloned());
         argv.extend(self.job.argv.iter().cloned());
-        self.nodes[0].spawn(&self.command(argv).envs(vars), streams)
+        self.launcher_node().spawn(&self.command(argv).envs(vars), streams)
     }
 
     /// Node and index on the node of every rank.
@@ -377,10 +473,16 @@ impl Launch<'_> {
 
     fn ranks(&self, streams: &Streams) -> Result<Vec<Running>> {
         let places = self.places();
-        let port = |index: usize| PORT_FIRST + index as u16;
+        let first = self.on_hosts.as_ref().and_then(|hosts| Some(hosts.network.ports?.first));
+        let first = first.unwrap_or(PORT_FIRST);
+        let port = |index: usize| first + index as u16;
         let mut peers = Vec::new();
         for (node, index) in &places {
-            let address = self.shapes[*node].address;
+            let address = match &self.on_hosts {
+                Some(hosts) => Some(hosts.addresses[*node]),
+                None => self.members[*node].address,
+            };
+            let address = address.ok_or_else(|| Error::new("a node has no address"))?;
             peers.push(format!("{address}:{}:{:016x}", port(*index), random::nonzero()?));
         }
         let peers = peers.join(",");
@@ -396,6 +498,7 @@ impl Launch<'_> {
                 .env(mpi::KEY_VAR, &self.key)
                 .env("WIGLAF_LINK", self.job.link.name())
                 .env(JOB_VAR, &self.id)
+                .envs(self.on_hosts.iter().flat_map(OnHosts::own_variables))
                 .envs(self.user_vars())
                 .udp_ports([port(*index)]);
             let copy = |fd: &std::os::fd::OwnedFd| {
@@ -404,13 +507,43 @@ impl Launch<'_> {
             let stdin = if rank == 0 { copy(&streams.stdin)? } else { null()? };
             let streams =
                 Streams { stdin, stdout: copy(&streams.stdout)?, stderr: copy(&streams.stderr)? };
-            running.push(self.nodes[*node].spawn(&command, streams)?);
+            running.push(self.members[*node].node.spawn(&command, streams)?);
         }
         Ok(running)
     }
 }
 
+/// Deals ranks to nodes one by one, each of which takes as many as its limit; and beyond it, when all
+/// are full.
+fn share_out(ranks: usize, limits: &[Option<usize>]) -> Vec<usize> {
+    let mut dealt = vec![0; limits.len()];
+    let mut left = ranks;
+    let mut is_full = false;
+    while left > 0 && !dealt.is_empty() {
+        let before = left;
+        for (dealt, limit) in dealt.iter_mut().zip(limits) {
+            let has_room = is_full || limit.is_none_or(|limit| *dealt < limit);
+            if left > 0 && has_room {
+                *dealt += 1;
+                left -= 1;
+            }
+        }
+        is_full |= left == before;
+    }
+    dealt
+}
+
 impl RunningJob {
+    /// A handle to stop the job and let it go on.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn control(&self) -> Result<Control> {
+        let leases = self.leases.iter().map(Lease::try_clone).collect::<Result<_>>()?;
+        let limit = if self.is_patient { None } else { ssh::host_limit()? };
+        Ok(Control { leases, limit })
+    }
+
     /// A handle to signal the job with.
     #[must_use]
     pub fn stop(&self) -> Stop {
@@ -423,7 +556,7 @@ impl RunningJob {
     /// # Errors
     /// When a node goes down first, or a daemon of the MPI had to be ended.
     pub fn wait(self) -> Result<JobEnd> {
-        let Self { commands, launcher, leases, stop, passing } = self;
+        let Self { commands, launcher, leases, stop, passing, guard, is_patient: _ } = self;
         let (ended, ends) = mpsc::channel();
         let count = commands.len();
         for (rank, command) in commands.into_iter().enumerate() {
@@ -447,11 +580,18 @@ impl RunningJob {
             }
         }
         stop.signal(signals::KILL);
+        // A host that was lost is the cause of all else.
+        let lost = guard.map_or(Ok(()), Guard::end);
         // All of them, also when a node is gone: the others must be clean when we return.
-        let released: Vec<Result<Vec<StuckDaemon>>> =
-            leases.into_iter().map(Lease::release).collect();
+        let released: Vec<Result<Vec<StuckDaemon>>> = std::thread::scope(|scope| {
+            let all: Vec<_> =
+                leases.into_iter().map(|lease| scope.spawn(|| lease.release())).collect();
+            let panicked = || Err(Error::new("a thread panicked"));
+            all.into_iter().map(|one| one.join().unwrap_or_else(|_| panicked())).collect()
+        });
         // Now that nobody is left to complain.
         passing.into_iter().try_for_each(Passing::end)?;
+        lost?;
         let stuck = released.into_iter().collect::<Result<Vec<_>>>()?.concat();
         match (worst, stuck.first()) {
             (Ok(JobEnd { end, .. }), Some(daemon)) if end != End::Status(0) => Err(Error::new(format!(
@@ -469,11 +609,5 @@ impl RunningJob {
 /// root can, unless it runs on a node itself.
 #[must_use]
 pub fn may_share() -> bool {
-    is_root() && std::env::var_os(NODE_VAR).is_none()
-}
-
-/// Whether this process is root's.
-#[must_use]
-pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+    machine::is_root() && std::env::var_os(NODE_VAR).is_none()
 }

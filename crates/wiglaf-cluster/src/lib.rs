@@ -1,45 +1,17 @@
-//! The emulated cluster: nodes that are namespaces of one machine, joined by
-//! an emulated wire, and the launching of jobs on them.
+//! Clusters: what one looks like, the record of one that is up, and the launching of jobs on its nodes.
 //!
-//! A node has its own network, hostname, root overlay, processes and shared
-//! memory; nothing but the wire joins two nodes. See `up` for how a cluster
-//! comes and goes, `init` for what runs on a node, `launch` for jobs.
+//! See `shape` for the cluster file, `state` for the record, `launch` for jobs. Who makes the nodes of an
+//! emulated cluster is above this, in wiglaf-emulation.
 
-pub mod client;
-pub mod doctor;
-pub mod error;
-pub mod fanout;
-pub mod fault;
-pub mod fortran;
-pub mod fusermount;
-#[doc(hidden)]
-pub mod fuzzing;
-pub mod hostlist;
-mod inherited;
-pub mod init;
-mod keyboard;
+#![forbid(unsafe_code)]
+
+pub mod cluster;
+pub mod hosts;
 pub mod launch;
-pub mod mounts;
-pub mod mpi;
-mod passing;
-pub mod process;
-pub mod proto;
-pub mod provider;
-mod quiet;
-pub mod random;
+mod on_hosts;
 pub mod rate;
 pub mod shape;
-pub mod signals;
 pub mod state;
-pub mod tap;
-pub mod terminal;
-pub mod toolchain;
-pub mod up;
-pub mod user;
-pub mod wire;
 
-pub use client::{Node, NodeCommand, Streams};
-pub use error::{Error, Result};
-pub use hostlist::HostList;
-pub use proto::End;
+pub use cluster::{Cluster, Member};
 pub use state::{Record, StateDir};

@@ -3,8 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-
-use crate::error::{Error, Result};
+use wiglaf_base::error::{Error, Result};
 
 /// The rate of a switch port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,9 +7,10 @@ use std::net::Ipv4Addr;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize};
+use wiglaf_base::error::{Context, Error, Result};
+use wiglaf_base::hostlist::HostList;
+pub use wiglaf_base::paths::INTERFACE;
 
-use crate::error::{Context, Error, Result};
-use crate::hostlist::HostList;
 use crate::rate::Rate;
 
 /// Most nodes of an emulated cluster: one /24 network.
@@ -18,8 +19,6 @@ pub const NODES_MAX: usize = 250;
 pub const MTU_MIN: u32 = 576;
 /// Largest MTU of a veth.
 pub const MTU_MAX: u32 = 65_535;
-/// The interface of every emulated node.
-pub const INTERFACE: &str = "eth0";
 /// The name of the namespace that holds the bridge.
 pub const SWITCH: &str = "switch";
 /// The folder of a node's own disk, unless the file names another.

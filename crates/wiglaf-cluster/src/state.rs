@@ -7,24 +7,25 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+use wiglaf_base::error::{Context, Error, Result};
+use wiglaf_base::paths::{self, NAMES_DIR};
+use wiglaf_base::process::Process;
+use wiglaf_node::client::{Node, Place};
+pub use wiglaf_node::proto::VERSION;
 
-use crate::error::{Context, Error, Result};
-use crate::process::Process;
 use crate::shape::Shape;
 
 /// Where clusters live unless told otherwise.
 const RUN_DIR: &str = "/run/wiglaf";
 /// The cluster that is meant where none is named.
 pub const NAME_DEFAULT: &str = "default";
-/// Version of the record and of the messages to the nodes' inits.
-pub const VERSION: u32 = 6;
 /// What a state folder may hold; anything else is not ours to remove.
 const ENTRIES: [&str; 7] = [
     "lock",
     "cluster.json",
     "cluster.json.new",
     "nodes",
-    crate::mpi::NAMES_DIR,
+    NAMES_DIR,
     "links.json",
     "links.json.new",
 ];
@@ -63,7 +64,7 @@ impl Lock {
     ///
     /// # Errors
     /// When there are no descriptors left.
-    pub(crate) fn share(&self) -> Result<File> {
+    pub fn share(&self) -> Result<File> {
         self.file.try_clone().cannot(|| "share the lock".to_owned())
     }
 }
@@ -91,6 +92,13 @@ impl StateDir {
     #[must_use]
     pub fn node_dir(&self, node: &str) -> PathBuf {
         self.nodes_dir().join(node)
+    }
+
+    /// The emulated node called `name`; it is not asked yet whether it exists.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Node {
+        let cluster = self.name_to_say().map(str::to_owned);
+        Node::new(name, Place::Emulated { folder: self.node_dir(name), cluster })
     }
 
     fn record_path(&self) -> PathBuf {
@@ -218,10 +226,12 @@ impl StateDir {
     /// How to call a command of `wiglaf` for this cluster.
     #[must_use]
     pub fn command(&self, command: &str) -> String {
-        match self.name().filter(|name| *name != NAME_DEFAULT) {
-            Some(name) => format!("wiglaf {command} --name {name}"),
-            None => format!("wiglaf {command}"),
-        }
+        paths::command(command, self.name_to_say())
+    }
+
+    /// Its name, where commands must name it.
+    fn name_to_say(&self) -> Option<&str> {
+        self.name().filter(|name| *name != NAME_DEFAULT)
     }
 
     /// Its name, if the folder is where clusters are found by name.
@@ -288,12 +298,14 @@ fn others(folder: &Path) -> Vec<String> {
 }
 
 /// The identity of the running kernel.
-pub(crate) fn boot_id() -> String {
+#[must_use]
+pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 /// The PID namespace of this process.
-pub(crate) fn pid_namespace() -> String {
+#[must_use]
+pub fn pid_namespace() -> String {
     fs::read_link("/proc/self/ns/pid").map(|l| l.display().to_string()).unwrap_or_default()
 }
 

@@ -4,6 +4,7 @@ mod near;
 
 mod claims;
 mod collective;
+mod copied;
 mod one_sided;
 mod receiving;
 

@@ -264,7 +264,7 @@ fn into_mount(folder: BorrowedFd<'_>, name: &CStr, flags: OFlags, mode: Mode) ->
     let ask = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let about = statx(&found, "", ask, StatxFlags::TYPE)?;
     let dev = makedev(about.stx_dev_major, about.stx_dev_minor);
-    if wiglaf_cluster::mounts::is_device(dev).map_err(|_| Errno::IO)? {
+    if wiglaf_node::mounts::is_device(dev).map_err(|_| Errno::IO)? {
         return Err(Errno::XDEV.into());
     }
     if flags.contains(OFlags::PATH) {

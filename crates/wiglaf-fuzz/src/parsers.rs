@@ -5,12 +5,13 @@ use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::ffi::OsStringExt;
 
-use wiglaf_cluster::fault::{Probability, parse_hold};
-use wiglaf_cluster::fortran::FortranTrue;
+use wiglaf_base::HostList;
+use wiglaf_cluster::Record as ClusterRecord;
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::{Draft, Nodes};
-use wiglaf_cluster::{HostList, Record as ClusterRecord};
 use wiglaf_links::remembered;
+use wiglaf_mpi::fortran::FortranTrue;
+use wiglaf_node::faults::{Probability, parse_hold};
 use wiglaf_wire::{
     Epoch, HEADER_LEN, Header, JobKey, Kind, NUMBER_BITS, Record, Records, Segment, open, seal,
 };
@@ -124,6 +125,12 @@ pub(crate) fn arguments(bytes: &[u8]) {
     });
 }
 
+/// What comes in at an init's socket, at that of its client, and at its start.
+pub(crate) fn init(bytes: &[u8]) {
+    wiglaf_emulation::fuzzing::config(bytes);
+    wiglaf_node::fuzzing::messages(bytes);
+}
+
 /// What `wiglaf links measure` has left.
 pub(crate) fn remembered(bytes: &[u8]) {
     for interface in remembered::parse(bytes).into_iter().flatten() {
@@ -134,7 +141,7 @@ pub(crate) fn remembered(bytes: &[u8]) {
 /// What a node's own kernel, files and processes say: the tables of mounts, processes and sockets, a
 /// line of subuid(5), a record of the near lane.
 pub(crate) fn local(bytes: &[u8]) {
-    wiglaf_cluster::fuzzing::tables(bytes);
+    wiglaf_node::fuzzing::tables(bytes);
     wiglaf_helper::fuzzing::sockets(bytes);
     wiglaf_door::fuzz_subordinates(bytes);
     wiglaf_endpoint::fuzzing::near_record(bytes);

@@ -14,8 +14,8 @@ use std::process::Stdio;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-use wiglaf_cluster::fusermount;
-use wiglaf_cluster::mounts::KIND;
+use wiglaf_node::fusermount;
+use wiglaf_node::mounts::KIND;
 
 /// How a mount went away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -31,7 +31,7 @@ const COMPILERS: [Compiler; 4] = [
 /// What a program is compiled with; in the order of `WAY`, from 1.
 const INTERFACES: [&str; 3] = ["mpif.h", "use mpi", "use mpi_f08"];
 const HEAT: &str = "crates/wiglaf-cli/tests/fortran/heat.F90";
-const SOURCES: &str = "crates/wiglaf-cluster/src/toolchain/sources";
+const SOURCES: &str = "crates/wiglaf-doctor/src/toolchain/sources";
 
 /// A program, how it is built, and what it is run with.
 struct Test<'a> {

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde::Serialize;
+use wiglaf_base::error::Context;
+use wiglaf_base::{End, Error, Result};
 use wiglaf_bench::facts::Facts;
 use wiglaf_bench::outcome::{Figure, Outcome, Wanted};
 use wiglaf_bench::{applications, bandwidth, figures, pingpong, report};
-use wiglaf_cluster::error::Context;
-use wiglaf_cluster::{End, Error, Result};
 use wiglaf_sim::Star;
 
 use super::{make_folder, need_openmpi, plain, progress};

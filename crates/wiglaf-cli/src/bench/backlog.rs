@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use wiglaf_base::Result;
 use wiglaf_bench::{backlog, report};
-use wiglaf_cluster::Result;
 
 use super::launcher::Emulated;
 use super::nodes::Cluster;

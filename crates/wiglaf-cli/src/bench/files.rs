@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::ValueEnum;
+use wiglaf_base::Result;
 use wiglaf_bench::files::{self, Library, Nodes, Plan, Sizes, WAYS, Way};
 use wiglaf_bench::report;
-use wiglaf_cluster::{Node, Result, launch, provider};
+use wiglaf_cluster::launch;
+use wiglaf_mpi::provider;
 
 use super::nodes::Cluster;
 use super::{Common, interrupt, make_folder, plain, progress, size, work_folder};
@@ -123,7 +125,7 @@ impl Nodes for Emulated<'_> {
     fn library(&self) -> std::result::Result<Library, String> {
         let folder = provider::files_library(&self.exe).map_err(|error| error.to_string())?;
         if launch::may_share() {
-            let node = Node::new(&self.cluster.state, self.name(0));
+            let node = self.cluster.state.node(self.name(0));
             node.share(std::slice::from_ref(&folder)).map_err(|error| error.to_string())?;
         }
         Ok(Library { header: wiglaf_files::C_HEADER, folder })
@@ -157,7 +159,7 @@ pub(super) fn run(args: &FilesArgs, global: &Global) -> Result<()> {
     make_folder(&common.output)?;
     let cache = work_folder(&common.output)?;
     let cluster = Cluster::find_or_start(global, &common.wish(2))?;
-    let link = wiglaf_cluster::mpi::Link::from(common.link).name();
+    let link = wiglaf_mpi::Link::from(common.link).name();
     let nodes = Emulated { cluster: &cluster, exe: this_exe()?, link, nodes: 2 };
     let usual = if common.quick { Sizes::QUICK } else { Sizes::FULL };
     let stream_bytes = args.stream.map_or(usual.stream_bytes, |len| len.max(1 << 20));

@@ -12,10 +12,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde::Serialize;
+use wiglaf_base::error::Context;
+use wiglaf_base::{Error, Result};
 use wiglaf_bench::compile::MeasuringProgram;
 use wiglaf_bench::interleave;
-use wiglaf_cluster::error::Context;
-use wiglaf_cluster::{Error, Node, Result};
 
 use super::nodes::Cluster;
 use super::{Common, interrupt, plain, progress, size};
@@ -112,7 +112,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
     let program = MeasuringProgram::Flow.build(&work).map_err(plain)?;
     let rounds = common.rounds(5, 2);
     let sizes = if args.sizes.is_empty() { vec![8, 4096, 1 << 20] } else { args.sizes.clone() };
-    let link = wiglaf_cluster::mpi::Link::from(common.link).name();
+    let link = wiglaf_mpi::Link::from(common.link).name();
     let bench = Bench { cluster: &cluster, program: &program, work: &work, link, part: args.part };
     let measured = sizes.iter().map(|len| bench.measure(*len, rounds)).collect::<Result<_>>();
     interrupt::check()?;
@@ -250,7 +250,7 @@ impl Bench<'_> {
     }
 
     fn read(&self, node: &str) -> Result<Reading> {
-        let seen = stats::ask_all(&[Node::new(&self.cluster.state, node)])?;
+        let seen = stats::ask_all(&[self.cluster.state.node(node)])?;
         let snapshot = seen.iter().map(|seen| &seen.snapshot).next();
         let snapshot = snapshot.ok_or_else(|| Error::new("the stream has ended"))?;
         Ok(Reading {

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use wiglaf_cluster::{End, Error, Result, signals};
+use wiglaf_base::{End, Error, Result, signals};
 
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use wiglaf_base::paths::EXE;
+use wiglaf_base::{HostList, Result, machine};
 use wiglaf_bench::active::ActiveCommands;
 use wiglaf_bench::floor::FloorCommand;
 use wiglaf_bench::{Job, Launcher, Settings, Transport};
-use wiglaf_cluster::init::EXE;
-use wiglaf_cluster::mpi::{self, Choice, Family, Front, LibfabricChoice, Link};
 use wiglaf_cluster::shape::INTERFACE;
-use wiglaf_cluster::{HostList, Result, provider, up};
+use wiglaf_mpi::{self as mpi, Choice, Family, Front, LibfabricChoice, Link, provider};
 
 use super::interrupt;
 use super::nodes::Cluster;
@@ -65,7 +65,7 @@ impl<'a> Emulated<'a> {
         for node in self.cluster.record.shape.nodes.iter().cycle().take(self.ranks) {
             *load.entry(node.core).or_insert(0) += 1;
         }
-        let free = up::cores().len();
+        let free = machine::cores().len();
         load.iter().any(|(core, ranks)| *ranks > if core.is_some() { 1 } else { free })
     }
 
@@ -91,7 +91,7 @@ impl<'a> Emulated<'a> {
         command.arg(&self.exe).args(["floor", "--part", part.word()]);
         if nodes == 1 {
             // The node keeps to one core; a floor wants one for each side.
-            let cores: Vec<String> = up::cores().iter().map(ToString::to_string).collect();
+            let cores: Vec<String> = machine::cores().iter().map(ToString::to_string).collect();
             command.arg("--cores").arg(cores.join(","));
         }
         command.current_dir(self.folder);
@@ -136,7 +136,7 @@ fn settings(table: Vec<(String, String)>) -> Settings {
 
 impl Launcher for Emulated<'_> {
     fn settings(&self, transport: Transport) -> std::result::Result<Settings, String> {
-        let error = |error: wiglaf_cluster::Error| error.to_string();
+        let error = |error: wiglaf_base::Error| error.to_string();
         let mpi = mpi::installation(&Choice::any(Family::OpenMpi), of_cluster(transport))
             .map_err(error)?;
         let provider = match of_cluster(transport) {

@@ -3,9 +3,11 @@
 
 use std::path::Path;
 
+use wiglaf_base::{Error, Result, machine};
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::{Draft, Nodes, Shape, Wire};
-use wiglaf_cluster::{Error, Node, Record, Result, StateDir, fault, up};
+use wiglaf_cluster::{Record, StateDir};
+use wiglaf_emulation::{fault, up};
 
 use super::interrupt;
 use crate::args::Global;
@@ -102,7 +104,7 @@ impl Cluster {
         let state = global.state_dir();
         let users = state.record()?.filter(up::is_whole);
         let cluster = match users {
-            Some(record) if wish.is_met_by(&record.shape, &up::cores()) => {
+            Some(record) if wish.is_met_by(&record.shape, &machine::cores()) => {
                 refuse_faults(&state, &record)?;
                 Self { state, record, is_own: false }
             }
@@ -118,7 +120,7 @@ impl Cluster {
         };
         // One sentence now rather than one for each contender later.
         for node in &cluster.record.shape.nodes {
-            Node::new(&cluster.state, &node.name).hello()?;
+            cluster.state.node(&node.name).hello()?;
         }
         let how = if cluster.is_own { "a cluster of its own" } else { "the cluster that is up" };
         let shape = &cluster.record.shape;

@@ -4,15 +4,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use wiglaf_base::{Error, Result};
 use wiglaf_bench::outcome::Outcome;
 use wiglaf_bench::turns::Guard;
 use wiglaf_bench::{
     BenchError, Launcher, flow_control, idle, incast, loss, memory, oversubscribed, shaped,
 };
-use wiglaf_cluster::fault::{self, Faults, HOLD_DEFAULT, PortFaults, Probability};
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::Wire;
-use wiglaf_cluster::{Error, Record, Result, StateDir};
+use wiglaf_cluster::{Record, StateDir};
+use wiglaf_emulation::fault::{self, Faults, HOLD_DEFAULT, PortFaults, Probability};
 use wiglaf_sim::{Incast, Star};
 
 use super::launcher::Emulated;

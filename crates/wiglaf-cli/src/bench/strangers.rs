@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
-use wiglaf_cluster::up;
+use wiglaf_base::machine;
 
 /// One on each core, for as long as this lives.
 pub(super) struct Strangers {
@@ -21,7 +21,7 @@ impl Strangers {
             let is_over = Arc::clone(&is_over);
             std::thread::spawn(move || compute(core, &is_over))
         };
-        let threads = up::cores().into_iter().map(one).collect();
+        let threads = machine::cores().into_iter().map(one).collect();
         Self { is_over, threads }
     }
 }

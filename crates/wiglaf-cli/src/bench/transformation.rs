@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use wiglaf_base::error::Context;
+use wiglaf_base::{Error, Result};
 use wiglaf_bench::transformation::{self, Input, Plan, WAYS, Way};
 use wiglaf_bench::{Launcher, report};
-use wiglaf_cluster::error::Context;
-use wiglaf_cluster::{Error, Result};
 
 use super::launcher::Emulated;
 use super::nodes::Cluster;
@@ -92,7 +92,7 @@ pub(super) fn run(args: &TransformationArgs, global: &Global) -> Result<()> {
     make_folder(&common.output)?;
     let cache = work_folder(&common.output)?;
     let cluster = Cluster::find_or_start(global, &common.wish(NODES))?;
-    let link = wiglaf_cluster::mpi::Link::from(common.link);
+    let link = wiglaf_mpi::Link::from(common.link);
     let jobs = (1..=NODES)
         .map(|nodes| Emulated::new(&cluster, nodes, nodes, link, &cache))
         .collect::<Result<Vec<_>>>()?;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use wiglaf::Messages;
-use wiglaf_cluster::error::Context;
-use wiglaf_cluster::{Error, Result};
+use wiglaf_base::error::Context;
+use wiglaf_base::{Error, Result};
 
 // Handlers.
 const PING: u64 = 1;

@@ -6,11 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use wiglaf_base::error::Context;
+use wiglaf_base::{Error, Result};
 use wiglaf_bench::compile::MeasuringProgram;
 use wiglaf_bench::soak::{SCHEMA, Sample, Trend, trends};
-use wiglaf_cluster::error::Context;
-use wiglaf_cluster::fault::{self, Faults, HOLD_DEFAULT, PortFaults, Probability, Wish};
-use wiglaf_cluster::{Error, Result};
+use wiglaf_emulation::fault::{self, Faults, HOLD_DEFAULT, PortFaults, Probability, Wish};
 
 use super::Args;
 use super::watch::Watch;

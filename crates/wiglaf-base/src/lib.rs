@@ -1,0 +1,21 @@
+//! What the crates around clusters share: errors that are one sentence, host lists, signals as events,
+//! users, processes that are named across time, and the names that several of them agree on.
+//!
+//! Nothing here knows what a node, an MPI or a cluster is.
+
+pub mod end;
+pub mod error;
+pub mod hostlist;
+pub mod machine;
+pub mod network;
+pub mod passing;
+pub mod paths;
+pub mod process;
+pub mod program;
+pub mod random;
+pub mod signals;
+pub mod user;
+
+pub use end::End;
+pub use error::{Error, Result};
+pub use hostlist::HostList;

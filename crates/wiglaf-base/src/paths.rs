@@ -1,0 +1,45 @@
+//! Names that several crates agree on: where things are on every emulated node and in a cluster's state
+//! folder, and the variables that tell a process where it is.
+
+use std::path::{Path, PathBuf};
+
+/// Where the `wiglaf` of this cluster is found on every emulated node.
+pub const EXE: &str = "/usr/bin/wiglaf";
+/// What MPI launchers call on every emulated node instead of ssh. A file of its own, as
+/// hydra takes no arguments there.
+pub const AGENT: &str = "/usr/bin/wiglaf-agent";
+/// The interface of every emulated node.
+pub const INTERFACE: &str = "eth0";
+/// The file name of a node's socket, in the node's folder.
+pub const SOCKET: &str = "exec.sock";
+/// Where the secrets of jobs are, on each emulated node.
+pub const KEYS: &str = "/run/wiglaf-keys";
+/// The folder, in a cluster's state folder or a cache, that holds the names of MPI libraries.
+pub const NAMES_DIR: &str = "abi";
+
+/// The variable that marks all processes of a job.
+pub const JOB_VAR: &str = "WIGLAF_JOB";
+/// The variable that names the node a command runs on.
+pub const NODE_VAR: &str = "WIGLAF_NODE";
+/// The variable that names the state folder.
+pub const STATE_VAR: &str = "WIGLAF_STATE";
+/// The variable that overrides the search for our libraries.
+pub const LIBDIR_VAR: &str = "WIGLAF_LIBDIR";
+
+/// The variable that holds the secret of a job, or `@` and the file that does.
+pub const KEY_VAR: &str = "WIGLAF_KEY";
+
+/// Where the secret of that job is, on each of its emulated nodes.
+#[must_use]
+pub fn key(job: &str) -> PathBuf {
+    Path::new(KEYS).join(job)
+}
+
+/// How to call a command of `wiglaf` for that cluster; for the default one where none is named.
+#[must_use]
+pub fn command(command: &str, cluster: Option<&str>) -> String {
+    match cluster {
+        Some(name) => format!("wiglaf {command} --name {name}"),
+        None => format!("wiglaf {command}"),
+    }
+}

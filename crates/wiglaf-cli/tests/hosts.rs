@@ -1,0 +1,238 @@
+//! The command on real hosts: stand-ins with their own root, reached by ssh, used by an ordinary user.
+
+use wiglaf_testhosts::{Cable, Hosts, Network, Plan};
+
+const FILE: &str = "/home/ann/.config/wiglaf/cluster.toml";
+const PROGRAM: &str = "/home/ann/hello";
+
+/// Hosts with this build of Wiglaf on them, and a cluster file of ann's on the first.
+fn cluster(plan: &Plan) -> Option<Hosts> {
+    let hosts = Hosts::or_skip(plan)?;
+    hosts.install().expect("a release build");
+    let names: Vec<String> = hosts.iter().map(|host| format!("{:?}", host.name())).collect();
+    let admin = if plan.admin { "admin = \"10.9.0.0/24\"\n" } else { "" };
+    let file =
+        format!("nodes = [{}]\n[network]\ndata = \"192.168.77.0/24\"\n{admin}", names.join(", "));
+    let _ = hosts[0].as_user("ann").run("mkdir -p ~/.config/wiglaf").ok();
+    hosts[0].write(FILE, file, "ann", 0o644);
+    Some(hosts)
+}
+
+/// Puts an MPI program that this machine can compile on these hosts.
+fn put_program(hosts: &Hosts, source: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, built) = (dir.path().join("hello.c"), dir.path().join("hello"));
+    std::fs::write(&code, source).unwrap();
+    let status =
+        std::process::Command::new("mpicc.openmpi").arg("-o").arg(&built).arg(&code).status();
+    assert!(status.expect("Open MPI's compiler").success());
+    for host in hosts.iter() {
+        host.copy(&built, PROGRAM, 0o755);
+    }
+}
+
+const HELLO: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    int rank, size, sum, len;
+    char name[MPI_MAX_PROCESSOR_NAME];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Get_processor_name(name, &len);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    printf("rank %d of %d on %s: %d\n", rank, size, name, sum);
+    return MPI_Finalize();
+}
+"#;
+
+/// Passes a token round for ever, and says that it runs.
+const ENDLESS: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    int rank, size, token = 0, rounds = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (;;) {
+        MPI_Allreduce(MPI_IN_PLACE, &token, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+        if (rank == 0 && rounds++ % 1000 == 0) { printf("round %d\n", rounds / 1000); fflush(stdout); }
+    }
+}
+"#;
+
+#[test]
+fn ordinary_user_runs_commands_and_sees_the_hosts() {
+    let Some(hosts) = cluster(&Plan::new(3)) else { return };
+    let ann = hosts[0].as_user("ann");
+    let status = ann.run("wiglaf status").ok().to_owned();
+    for part in ["pc1", "192.168.77.3", "data 192.168.77.0/24, admin 10.9.0.0/24", "up"] {
+        assert!(status.contains(part), "{part}: {status}");
+    }
+    let seen = ann.run("wiglaf exec -- hostname").ok().to_owned();
+    assert!(seen.contains("pc2\n") && seen.contains("pc3\n"), "{seen}");
+    assert_eq!(ann.run("echo typed | wiglaf exec -w pc3 -- cat").ok(), "typed\n");
+    let failed = ann.run("wiglaf exec -w pc[2-3] -- sh -c 'exit 7'");
+    assert_eq!(failed.status.code(), Some(7), "{failed}");
+    let missing = ann.run("wiglaf exec -w pc2 -- no-such-program");
+    assert_eq!(missing.status.code(), Some(127), "{missing}");
+    // The largest output comes whole, and standard error apart.
+    let line = "wiglaf exec -w pc2 -- sh -c 'head -c 3000000 /dev/zero; echo oops >&2' | wc -c";
+    let output = ann.run(line);
+    assert_eq!(output.ok().trim(), "3000000");
+    assert!(output.stderr.contains("oops"), "{output}");
+    // A command ends with whoever called it.
+    let mut job = ann.start("wiglaf exec -w pc2 -- sh -c 'echo started; exec sleep 4321'");
+    assert!(job.has_printed("started"));
+    drop(job);
+    let gone = "for i in $(seq 100); do pgrep -f 'sleep 432[1]' >/dev/null || { echo gone; break; }; sleep 0.1; done";
+    assert_eq!(hosts[1].as_user("ann").run(gone).ok(), "gone\n");
+}
+
+#[test]
+fn mpi_program_runs_across_hosts_whose_interfaces_are_called_differently() {
+    let Some(hosts) = cluster(&Plan::new(3)) else { return };
+    put_program(&hosts, HELLO);
+    let ann = hosts[0].as_user("ann");
+    for line in [
+        "wiglaf run -n 3 --link udp -- ./hello",
+        "wiglaf run -n 3 --transport tcp -- ./hello",
+        "wiglaf run -n 3 -w pc[2-3] -- ./hello",
+    ] {
+        let output = ann.run(line);
+        let said = output.ok();
+        assert_eq!(
+            said.lines().filter(|line| line.ends_with(": 3")).count(),
+            3,
+            "{line}: {output}"
+        );
+    }
+    // Nothing of a job stays: processes, secrets, shared memory.
+    for host in hosts.iter() {
+        let left = host.as_user("ann").run(
+            "pgrep -a 'hello|orted|mpirun'; ls /tmp/wiglaf-*/keys /run/user/*/wiglaf/keys 2>/dev/null | grep -v jobs | grep .; \
+             find /dev/shm -user ann; true",
+        );
+        let left: Vec<&str> = left.ok().lines().filter(|line| !line.ends_with(':')).collect();
+        assert_eq!(left, [""; 0], "on {}", host.name());
+    }
+}
+
+#[test]
+fn what_a_host_lacks_is_said_before_anything_starts() {
+    let Some(hosts) = cluster(&Plan::new(3)) else { return };
+    put_program(&hosts, HELLO);
+    let ann = hosts[0].as_user("ann");
+    let said = |line: &str| {
+        let output = ann.run(line);
+        let complaint = output.complaint().trim_end().to_owned();
+        assert_eq!(complaint.lines().count(), 1, "one sentence: {output}");
+        complaint
+    };
+    let _ = hosts[2].as_user("ann").run("rm hello").ok();
+    let missing = said("wiglaf run -n 3 -- ./hello");
+    assert!(missing.contains("pc3 has no /home/ann/hello"), "{missing}");
+    let _ = hosts[2].as_user("ann").run("echo other > hello; chmod +x hello").ok();
+    let other = said("wiglaf run -n 3 -- ./hello");
+    assert!(other.contains("pc3 has another /home/ann/hello"), "{other}");
+    let _ = ann.run("mkdir work && cp hello work").ok();
+    let folder = said("cd work && wiglaf run -n 3 -- ./hello");
+    assert!(folder.contains("has no folder /home/ann/work"), "{folder}");
+    let unknown = said("wiglaf exec -w pc9 -- true");
+    assert!(unknown.contains("has no host pc9"), "{unknown}");
+    let _ = hosts[1].as_root().run("rm /usr/local/bin/wiglaf").ok();
+    let gone = said("wiglaf exec -w pc2 -- true");
+    assert!(gone.contains("pc2 has no `wiglaf`") && gone.contains("wiglaf join pc2"), "{gone}");
+    let _ = hosts[1].as_user("ann").run("rm .ssh/authorized_keys").ok();
+    // The kept connection knows nothing of it.
+    let _ = ann.run("for s in /run/user/*/wiglaf/ssh-*; do ssh -O exit -S $s pc2; done").ok();
+    let refused = said("wiglaf exec -w pc2 -- true");
+    assert!(refused.contains("ssh-copy-id pc2"), "{refused}");
+}
+
+#[test]
+fn host_without_power_ends_the_job_everywhere_and_is_named() {
+    let Some(hosts) = cluster(&Plan::new(3)) else { return };
+    put_program(&hosts, ENDLESS);
+    let ann = hosts[0].as_user("ann");
+    let mut job = ann.start("wiglaf run -n 3 --link udp -- ./hello");
+    assert!(job.has_printed("round 1"));
+    hosts[2].power_off();
+    let output = job.wait();
+    assert!(!output.status.success());
+    assert!(
+        output.complaint().contains("pc3") && output.complaint().contains("has not answered"),
+        "{output}"
+    );
+    for host in &hosts[..2] {
+        let left = host.as_user("ann").run("pgrep -x 'hello|orted|mpirun' || echo none");
+        assert_eq!(left.ok(), "none\n", "on {}", host.name());
+    }
+}
+
+#[test]
+fn short_cable_pull_ends_nothing() {
+    let Some(hosts) = cluster(&Plan::new(2)) else { return };
+    put_program(&hosts, ENDLESS);
+    let ann = hosts[0].as_user("ann");
+    let mut job = ann.start("wiglaf run -n 2 --link udp -- ./hello");
+    assert!(job.has_printed("round 1"));
+    hosts[1].set_cable(Network::Data, Cable::Out);
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    hosts[1].set_cable(Network::Data, Cable::Whole);
+    let [before, _] = job.so_far();
+    let next = format!("round {}\n", before.lines().count() + 3);
+    assert!(job.has_printed(&next));
+    job.interrupt();
+    let _ = job.wait();
+}
+
+#[test]
+fn reset_ends_what_bears_a_jobs_mark_and_no_bystander() {
+    let Some(hosts) = cluster(&Plan::new(2)) else { return };
+    let ann = hosts[0].as_user("ann");
+    let other = hosts[1].as_user("ann");
+    let mut bystander = other.start("sleep 1111");
+    let mut marked = other.start("env WIGLAF_JOB=00000000000000ff sleep 2222");
+    let mut running = ann.start("wiglaf run --mpi none -n 2 -- sh -c 'echo runs; sleep 3333'");
+    assert!(running.has_printed("runs\nruns"));
+    let output = ann.run("wiglaf reset");
+    assert!(
+        output.ok().contains("pc2: ended process") && output.ok().contains("sleep 2222"),
+        "{output}"
+    );
+    assert!(!output.ok().contains("sleep 1111") && !output.ok().contains("sleep 3333"), "{output}");
+    assert!(bystander.is_running() && running.is_running() && !marked.is_running());
+    running.interrupt();
+    let _ = running.wait();
+    drop(bystander);
+    let _ = marked.wait();
+}
+
+#[test]
+fn suspended_job_stands_still_on_every_host_and_goes_on() {
+    let Some(hosts) = cluster(&Plan::new(2)) else { return };
+    put_program(&hosts, ENDLESS);
+    let ann = hosts[0].as_user("ann");
+    // Below a shell, which is not stopped along.
+    let mut job = ann.start("wiglaf run -n 2 --link udp -- ./hello; exit $?");
+    assert!(job.has_printed("round 1"));
+    let state = |index: usize| {
+        let ps = hosts[index].as_user("ann").run("ps -o stat= -C hello");
+        ps.stdout.trim().chars().next()
+    };
+    let is_all = |wanted: &[char]| {
+        (0..200).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            (0..2).all(|index| state(index).is_some_and(|state| wanted.contains(&state)))
+        })
+    };
+    let _ = ann.run("kill -TSTP $(pgrep -o -f '^wiglaf run')").ok();
+    assert!(is_all(&['T']), "the ranks go on");
+    let _ = ann.run("kill -CONT $(pgrep -o -f '^wiglaf run')").ok();
+    assert!(is_all(&['R', 'S']), "the ranks stay stopped: {:?}", job.so_far());
+    let _ = ann.run("kill -INT $(pgrep -o -f '^wiglaf run')").ok();
+    let _ = job.wait();
+}

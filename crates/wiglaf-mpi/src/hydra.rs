@@ -1,0 +1,93 @@
+//! The part of the table for MPICH and Intel MPI, which share hydra and the
+//! device ch4.
+
+use wiglaf_base::error::Result;
+
+use super::{Family, Front, Installation, Libfabric, Settings, Table, Transport};
+
+/// Says which variables hydra hands to ranks. By default it hands on all of its
+/// own, among them what belongs to the node that it runs on.
+pub(super) const ENV_LIST: &str = "HYDRA_ENV";
+/// Begins a list in it.
+pub(super) const LIST: &str = "list:";
+/// What else ranks need.
+pub(super) const FORWARDED_PREFIXES: &[&str] = &["MPIR_CVAR_", "MPICH_", "I_MPI_"];
+
+/// Sets everything.
+pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>) -> Result<()> {
+    launching(settings, mpi.family, table);
+    match settings.transport {
+        Transport::Wiglaf => {
+            settings.provider(table)?;
+            libfabric(mpi, settings.front.as_ref(), table, "wiglaf");
+            // The provider waits for all ranks at once, those of the own node
+            // too. Beside another shared memory it would sleep through that
+            // one's messages.
+            match mpi.family {
+                Family::Intel => table.default("I_MPI_FABRICS", "ofi"),
+                _ => {
+                    table.default("MPIR_CVAR_NOLOCAL", "1");
+                    // Its probes of any source miss what a rank has sent itself (docs/mpis.md).
+                    table.default("WIGLAF_LATE_PEEKS", "on");
+                }
+            }
+        }
+        Transport::Tcp => over_tcp(settings, mpi, table, "tcp"),
+        Transport::OfiTcp => over_tcp(settings, mpi, table, "tcp;ofi_rxm"),
+        Transport::OfiRxd => over_tcp(settings, mpi, table, "udp;ofi_rxd"),
+        Transport::Ucx => {
+            table.choose("MPIR_CVAR_CH4_NETMOD", "ucx");
+            settings.ucx_over_tcp(table);
+        }
+    }
+    Ok(())
+}
+
+fn launching(settings: &Settings, family: Family, table: &mut Table<'_>) {
+    let (launcher, exec, interface) = match family {
+        Family::Intel => {
+            ("I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "I_MPI_HYDRA_IFACE")
+        }
+        _ => ("HYDRA_LAUNCHER", "HYDRA_LAUNCHER_EXEC", "HYDRA_IFACE"),
+    };
+    if let Some(agent) = &settings.agent {
+        table.choose(launcher, "rsh");
+        table.choose(exec, agent);
+    }
+    if let Some(name) = &settings.interface {
+        table.choose(interface, name);
+    }
+    if family == Family::Intel {
+        // The nodes pin already.
+        table.default("I_MPI_PIN", "0");
+        if settings.oversubscribed {
+            table.default("I_MPI_THREAD_YIELD", "2");
+        }
+    } else if settings.oversubscribed {
+        table.default("MPIR_CVAR_POLLS_BEFORE_YIELD", "1");
+    }
+}
+
+/// libfabric with one provider.
+fn libfabric(mpi: &Installation, front: Option<&Front>, table: &mut Table<'_>, provider: &str) {
+    table.choose("FI_PROVIDER", provider);
+    if mpi.family != Family::Intel {
+        table.choose("MPIR_CVAR_CH4_NETMOD", "ofi");
+        return;
+    }
+    table.choose("I_MPI_OFI_PROVIDER", provider);
+    // It looks for none where others do.
+    if let Some(front) = front {
+        table.default("I_MPI_OFI_LIBRARY", &front.library().display().to_string());
+    } else if let Libfabric::Loads(path) = mpi.libfabric() {
+        table.default("I_MPI_OFI_LIBRARY", &path.display().to_string());
+    }
+}
+
+fn over_tcp(settings: &Settings, mpi: &Installation, table: &mut Table<'_>, provider: &str) {
+    libfabric(mpi, None, table, provider);
+    let name = if provider.starts_with("udp") { "FI_UDP_IFACE" } else { "FI_TCP_IFACE" };
+    if let Some(interface) = &settings.interface {
+        table.default(name, interface);
+    }
+}

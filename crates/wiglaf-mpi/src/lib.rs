@@ -1,0 +1,351 @@
+//! The one table of environment variables that make an MPI use a transport.
+//!
+//! `wiglaf run`, `wiglaf env` and the benchmarks all read it from here. Which
+//! MPIs there are is found in [`discover`]; each family's own part of the table
+//! is a module.
+
+#![forbid(unsafe_code)]
+
+mod abi;
+pub mod discover;
+pub mod fortran;
+mod front;
+mod hydra;
+mod installation;
+mod launcher;
+pub mod ld;
+mod openmpi;
+pub mod provider;
+pub mod quiet;
+
+pub use abi::check as check_abi;
+pub use discover::{Choice, Which};
+pub use front::{Front, LibfabricChoice};
+pub use installation::{Family, Installation, Libfabric, Origin, Wrappers, numbers};
+pub use launcher::{Deal, Placement};
+
+use std::path::{Path, PathBuf};
+
+use wiglaf_base::error::{Error, Result};
+use wiglaf_base::paths::{AGENT, INTERFACE, LIBDIR_VAR, NODE_VAR, STATE_VAR};
+use wiglaf_base::{machine, random};
+
+use fortran::FortranTrue;
+
+/// How MPI messages travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transport {
+    /// Over Wiglaf's libfabric provider.
+    #[default]
+    Wiglaf,
+    /// Over the MPI's own TCP: Open MPI's btl/tcp, or what MPICH and Intel MPI
+    /// choose of libfabric's `tcp`.
+    Tcp,
+    /// Over UCX, restricted to TCP.
+    Ucx,
+    /// Over libfabric's own `tcp;ofi_rxm`.
+    OfiTcp,
+    /// Over libfabric's own reliable datagrams, `udp;ofi_rxd`.
+    OfiRxd,
+}
+
+/// Which of Wiglaf's links to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Link {
+    /// The best that works.
+    #[default]
+    Auto,
+    /// Plain UDP sockets.
+    Udp,
+    /// AF_PACKET.
+    Packet,
+    /// AF_XDP, in the best mode.
+    Xdp,
+    /// AF_XDP, in generic mode.
+    XdpGeneric,
+    /// AF_XDP, in native mode.
+    XdpNative,
+    /// AF_XDP, in native mode without a copy.
+    XdpZeroCopy,
+    /// Shared memory only.
+    Shm,
+}
+
+impl Link {
+    /// As users and `WIGLAF_LINK` write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Udp => "udp",
+            Self::Packet => "packet",
+            Self::Xdp => "xdp",
+            Self::XdpGeneric => "xdp-generic",
+            Self::XdpNative => "xdp-native",
+            Self::XdpZeroCopy => "xdp-zerocopy",
+            Self::Shm => "shm",
+        }
+    }
+}
+
+/// Everything that the environment of a job depends on, besides its MPI.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// How messages travel.
+    pub transport: Transport,
+    /// Which of Wiglaf's links.
+    pub link: Link,
+    /// The only interface to use.
+    pub interface: Option<String>,
+    /// What the launcher calls instead of ssh.
+    pub agent: Option<String>,
+    /// Whether root starts it, which Open MPI refuses unless told otherwise.
+    pub as_root: bool,
+    /// Whether somebody ends what the launcher leaves, so that it need not take its time.
+    pub leased: bool,
+    /// Whether ranks share cores and should yield when idle.
+    pub oversubscribed: bool,
+    /// The secret of the job, 32 hexadecimal digits.
+    pub key: String,
+    /// Where the provider is; needed for [`Transport::Wiglaf`] only.
+    pub provider_dir: Option<PathBuf>,
+    /// Wiglaf's own libfabric before the MPI's, where it can stand there.
+    pub front: Option<Front>,
+    /// Folders, the best first, in which library names may be made; needed for
+    /// programs that know MPICH by another name.
+    pub name_dirs: Vec<PathBuf>,
+}
+
+/// Variables of the caller that every rank should have, as under other launchers.
+const FORWARDED: [&str; 5] =
+    ["LD_LIBRARY_PATH", "LD_PRELOAD", "OMP_NUM_THREADS", "PYTHONPATH", "TMPDIR"];
+/// Prefixes of variables that concern us and the rivals.
+const FORWARDED_PREFIXES: [&str; 3] = ["WIGLAF_", "FI_", "UCX_"];
+/// These are each node's own.
+const NOT_FORWARDED: [&str; 3] = [NODE_VAR, STATE_VAR, LIBDIR_VAR];
+/// The secret of the job.
+pub const KEY_VAR: &str = "WIGLAF_KEY";
+/// What programs and the loader look for libraries in.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
+/// Looks up a variable that the user has set.
+pub type User<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl Settings {
+    /// The variables to set. `user` looks up what the user has set: choices of
+    /// the transport replace it, mere defaults do not.
+    ///
+    /// # Errors
+    /// When the transport needs a provider and there is none, or the MPI does
+    /// not have the transport.
+    pub fn environment(&self, mpi: &Installation, user: User<'_>) -> Result<Vec<(String, String)>> {
+        let mut table = Table { user, vars: Vec::new() };
+        table.vars.extend(mpi.own_variables());
+        let mut dirs = abi::library_dirs(mpi, &self.name_dirs)?;
+        if let Some(front) = &self.front {
+            dirs.insert(0, front.dir.clone());
+            table.choose(front::BEHIND_VAR, &front.behind.display().to_string());
+        }
+        let users = user(LIBRARY_PATH);
+        let kept = users.as_deref().map(provider::without_front);
+        if !dirs.is_empty() || kept != users {
+            table.choose(LIBRARY_PATH, &installation::join_path(&dirs, kept.as_deref()));
+        }
+        match mpi.family {
+            Family::OpenMpi => openmpi::set(self, mpi, &mut table)?,
+            Family::Mpich | Family::Intel => hydra::set(self, mpi, &mut table)?,
+        }
+        Ok(table.vars)
+    }
+
+    /// What every MPI sets for Wiglaf's provider.
+    fn provider(&self, table: &mut Table<'_>) -> Result<()> {
+        let dir = self.provider_dir.as_ref().ok_or_else(|| {
+            Error::new("the transport `wiglaf` needs the libfabric provider; see `wiglaf doctor`")
+        })?;
+        table.choose("FI_PROVIDER_PATH", &dir.display().to_string());
+        table.choose("WIGLAF_LINK", self.link.name());
+        table.choose(KEY_VAR, &self.key);
+        if let Some(interface) = &self.interface
+            && (table.user)("WIGLAF_IP").is_none()
+        {
+            table.default("WIGLAF_IF", interface);
+        }
+        Ok(())
+    }
+
+    /// UCX, restricted to TCP.
+    fn ucx_over_tcp(&self, table: &mut Table<'_>) {
+        table.choose("UCX_TLS", "tcp,self,sm");
+        if let Some(interface) = &self.interface {
+            table.choose("UCX_NET_DEVICES", interface);
+        }
+    }
+}
+
+/// Whether an installation has a transport.
+#[must_use]
+pub fn carries(mpi: &Installation, transport: Transport) -> bool {
+    match (transport, mpi.family) {
+        (Transport::Tcp | Transport::Ucx, Family::OpenMpi) => true,
+        (Transport::Ucx, Family::Mpich) => mpi.has_ucx(),
+        (Transport::Ucx, Family::Intel) => false,
+        _ => mpi.libfabric().is_there(),
+    }
+}
+
+/// The installation that is meant, for a transport.
+///
+/// # Errors
+/// When there is none that has it; the sentence says what to install.
+pub fn installation(choice: &Choice, transport: Transport) -> Result<Installation> {
+    if (transport, choice.family) == (Transport::Ucx, Family::Intel) {
+        return Err(Error::new(
+            "Intel MPI has no UCX of its own; take --transport tcp to compare with TCP",
+        ));
+    }
+    let mpi = discover::find_that(choice, |mpi| carries(mpi, transport))?;
+    if carries(&mpi, transport) {
+        return Ok(mpi);
+    }
+    let (name, install) = (choice.family.name(), choice.family.install_command(None));
+    Err(Error::new(match mpi.libfabric() {
+        Libfabric::NotFound => format!(
+            "{} finds no libfabric to load; run `apt-get install libfabric1`",
+            mpi.summary()
+        ),
+        _ => format!(
+            "{} never loads libfabric; its programs run unchanged on another one: take \
+             `--mpi {name}`, after `{install}` if need be",
+            mpi.summary()
+        ),
+    }))
+}
+
+/// The variable that makes a launcher hand the variables of a job to remote
+/// ranks: those of `vars`, and those of the caller's environment, `names`.
+///
+/// A launcher sends their values over a TCP connection of its own that is not
+/// encrypted. Where its daemons are started `by_agent`, they have the job's
+/// secret from there, past the network.
+#[must_use]
+pub fn forwarding(
+    family: Family,
+    by_agent: bool,
+    vars: &[(String, String)],
+    names: impl Iterator<Item = String>,
+    user: User<'_>,
+) -> Option<(String, String)> {
+    let (variable, prefixes) = match family {
+        Family::OpenMpi => (openmpi::ENV_LIST, openmpi::FORWARDED_PREFIXES),
+        Family::Mpich | Family::Intel => (hydra::ENV_LIST, hydra::FORWARDED_PREFIXES),
+    };
+    let users: Vec<String> = match family {
+        Family::OpenMpi => user(variable)
+            .into_iter()
+            .flat_map(|list| list.split(';').map(str::to_owned).collect::<Vec<_>>())
+            .collect(),
+        // Theirs would be `all`, or a list for one program.
+        Family::Mpich | Family::Intel => Vec::new(),
+    };
+    let mut list: Vec<String> = vars
+        .iter()
+        .map(|(name, _)| name.clone())
+        .chain(names)
+        .filter(|name| {
+            let ours = FORWARDED_PREFIXES.iter().chain(prefixes).any(|p| name.starts_with(p));
+            ours && !launcher::is_launchers_own(name) || FORWARDED.contains(&name.as_str())
+        })
+        .chain(users)
+        .filter(|name| !NOT_FORWARDED.contains(&name.as_str()))
+        .filter(|name| !by_agent || name != KEY_VAR)
+        .collect();
+    list.sort();
+    list.dedup();
+    let value = match family {
+        Family::OpenMpi => list.join(";"),
+        Family::Mpich | Family::Intel => format!("{}{}", hydra::LIST, list.join(",")),
+    };
+    (!list.is_empty()).then(|| (variable.to_owned(), value))
+}
+
+/// The environment for one's own launcher, on a node of an emulated cluster or
+/// elsewhere. `exe` is the running `wiglaf`.
+///
+/// # Errors
+/// When the MPI or the provider is needed and missing.
+pub fn own_environment(
+    choice: &Choice,
+    transport: Transport,
+    link: Link,
+    libfabric: LibfabricChoice,
+    interface: Option<String>,
+    fortran_true: FortranTrue,
+    exe: &Path,
+) -> Result<Vec<(String, String)>> {
+    let on_node = std::env::var_os(NODE_VAR).is_some();
+    let mpi = installation(choice, transport)?;
+    let provider = match transport {
+        Transport::Wiglaf => Some(crate::provider::find(exe)?),
+        _ => None,
+    };
+    let state = std::env::var_os(STATE_VAR).map(PathBuf::from);
+    let settings = Settings {
+        transport,
+        link,
+        interface: interface.or_else(|| on_node.then(|| INTERFACE.to_owned())),
+        agent: on_node.then(|| AGENT.to_owned()),
+        as_root: machine::is_root(),
+        leased: false,
+        oversubscribed: false,
+        key: random::key()?,
+        front: provider.as_ref().and_then(|p| Front::choose(libfabric, p, &mpi)),
+        provider_dir: provider.map(|p| p.dir),
+        name_dirs: name_dirs(state.filter(|_| on_node).as_deref()),
+    };
+    let user = |name: &str| std::env::var(name).ok();
+    let mut vars = settings.environment(&mpi, &user)?;
+    if mpi.origin == Origin::Prefix {
+        // So that the launcher and the compilers are this one's.
+        let path = installation::join_path(&[mpi.prefix.join("bin")], user("PATH").as_deref());
+        vars.push(("PATH".to_owned(), path));
+    }
+    vars.extend(fortran::preload_here(fortran_true, exe)?.into_iter().flat_map(|p| p.vars));
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    vars.extend(forwarding(mpi.family, on_node, &vars, names, &user));
+    Ok(vars)
+}
+
+/// Where library names may be made: in a cluster's state folder, which goes
+/// with the cluster and which all its nodes see, or else in the user's cache.
+#[must_use]
+pub fn name_dirs(state: Option<&Path>) -> Vec<PathBuf> {
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    let cache = cache.map(|cache| cache.join("wiglaf"));
+    state.map(Path::to_path_buf).into_iter().chain(cache).collect()
+}
+
+/// Variables under construction.
+pub(crate) struct Table<'a> {
+    user: User<'a>,
+    vars: Vec<(String, String)>,
+}
+
+impl Table<'_> {
+    /// Sets a variable whatever the user has set.
+    fn choose(&mut self, name: &str, value: &str) {
+        self.vars.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Sets a variable that the user has not set.
+    fn default(&mut self, name: &str, value: &str) {
+        if (self.user)(name).is_none() {
+            self.choose(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
