@@ -163,9 +163,9 @@ mod tests {
     #[test]
     fn a_port_is_no_other_users_while_a_socket_for_it_is_open() {
         let lent = Lent::default();
-        lent.reserve(1, at(100), 9, |known| known.to_vec()).unwrap().opened(5);
-        assert_eq!(lent.reserve(2, at(100), 9, |known| known.to_vec()).err(), Some(Full::OfPort));
-        lent.reserve(1, at(100), 9, |known| known.to_vec()).unwrap();
+        lent.reserve(1, at(100), 9, <[u64]>::to_vec).unwrap().opened(5);
+        assert_eq!(lent.reserve(2, at(100), 9, <[u64]>::to_vec).err(), Some(Full::OfPort));
+        lent.reserve(1, at(100), 9, <[u64]>::to_vec).unwrap();
         assert!(lent.reserve(2, at(100), 9, |_| Vec::new()).is_ok(), "it was closed");
     }
 }

@@ -379,9 +379,9 @@ mod tests {
         let [ann, bob] = [3_999_999_001, 3_999_999_002];
         assert!(jobs.lease(name, ann, &|_| true).unwrap());
         assert!(jobs.lease(name, bob, &|_| true).unwrap());
-        jobs.end(name, bob);
+        jobs.end(name, bob, 0);
         assert_eq!(jobs.names(), BTreeSet::from([name.to_owned()]), "the first has lost its own");
-        jobs.end(name, ann);
+        jobs.end(name, ann, 0);
         assert!(jobs.names().is_empty());
     }
 }
