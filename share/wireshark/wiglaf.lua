@@ -334,3 +334,9 @@ local function is_ours(buffer, pinfo, root)
 end
 
 wiglaf:register_heuristic("udp", is_ours)
+
+-- Ranks have ephemeral ports, and some 30 of these are other protocols' in Wireshark's tables, which go
+-- before heuristics: such a datagram, and then all between the two ports, would be shown as theirs.
+if set_preference then
+   set_preference("udp.try_heuristic_first", true)
+end

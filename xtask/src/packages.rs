@@ -21,7 +21,7 @@ pub(crate) enum Purpose {
 }
 
 /// Compiler, MPI, network tools, a font for pictures, what examples/transformation is built with and
-/// compared to, rivals in moving files, and programs that work on a mount.
+/// compared to, rivals in moving files, programs that work on a mount, and tools held against programs.
 const TEST: &[&str] = &[
     "gcc",
     "gfortran",
@@ -55,6 +55,11 @@ const TEST: &[&str] = &[
     "git",
     "sqlite3",
     "vim-tiny",
+    "valgrind",
+    "gdb",
+    "strace",
+    "libjemalloc2",
+    "libtcmalloc-minimal4",
 ];
 /// Besides, the programs that the demonstration runs.
 const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-openmpi"];

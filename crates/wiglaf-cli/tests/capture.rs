@@ -124,6 +124,54 @@ fn a_real_job_is_recorded_and_tshark_names_every_field() {
     assert_eq!(bad, [frame.to_string()]);
 }
 
+/// A recording in pcap's format with one well-formed datagram of ours to each port, and one from it.
+fn datagrams_at(ports: &[u16]) -> Vec<u8> {
+    const OTHER_PORT: u16 = 50_001;
+    // A header, and padding of 4 bytes behind it.
+    let mut datagram = [0_u8; 48 + 8];
+    datagram[..3].copy_from_slice(&[0x57, 1, 1]);
+    datagram[48..50].copy_from_slice(&[7, 0]);
+    datagram[50..52].copy_from_slice(&4_u16.to_le_bytes());
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4_u32, 2 | 4 << 16, 0, 0, 65_535, 1] {
+        file.extend(word.to_le_bytes());
+    }
+    for (from, to) in ports.iter().flat_map(|port| [(OTHER_PORT, *port), (*port, OTHER_PORT)]) {
+        let mut frame = vec![2; 12];
+        frame.extend([8, 0, 0x45, 0, 0, 20 + 8 + 56, 0, 0, 0, 0, 64, 17, 0, 0]);
+        frame.extend([10, 77, 0, 1, 10, 77, 0, 2]);
+        for half in [from, to, 8 + 56, 0] {
+            frame.extend(half.to_be_bytes());
+        }
+        frame.extend(datagram);
+        for word in [0, 0, frame.len() as u32, frame.len() as u32] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(frame);
+    }
+    file
+}
+
+/// Ranks get any port of the ephemeral range, and Wireshark's tables give some of these to others.
+#[test]
+fn datagrams_at_ports_of_other_protocols_are_dissected_as_wiglaf() {
+    if !has_tshark() {
+        return;
+    }
+    let tables = Command::new("tshark").args(["-G", "decodes"]).output().unwrap();
+    let tables = String::from_utf8_lossy(&tables.stdout).into_owned();
+    let ports =
+        tables.lines().filter_map(|line| line.strip_prefix("udp.port\t")?.split('\t').next());
+    let ports: Vec<u16> =
+        ports.filter_map(|port| port.parse().ok()).filter(|p| *p > 1023).collect();
+    assert!(ports.iter().any(|port| *port >= 32_768), "none is in the ephemeral range: {ports:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ports.pcap");
+    fs::write(&file, datagrams_at(&ports)).unwrap();
+    assert_eq!(tshark(&file, "wiglaf.kind == 1", "frame.number").len(), 2 * ports.len());
+    assert_eq!(tshark(&file, "not wiglaf", "udp.port"), [""; 0]);
+}
+
 #[test]
 fn what_cannot_be_recorded_is_said_in_a_sentence() {
     let site = Site::new();

@@ -246,9 +246,13 @@ fn bad_jobs_are_one_sentence() {
     let said =
         site.command(&["run", "--", "true"]).env("WIGLAF_LIBDIR", "/no/such").output().unwrap();
     common::Said::from(said).expect_sentence(1, "libwiglaf-fi.so is not in /no/such");
-    let said =
-        site.command(&["run", "--transport", "tcp", "--", "true"]).env("PATH", "/none").output();
-    common::Said::from(said.unwrap()).expect_sentence(127, "Open MPI is not installed");
+    // Where there is none: what the machine has beside its packages is hidden from this one command.
+    let hidden = "for folder in /usr/local/lib* /usr/local/local/lib* /opt/*/lib* /opt/*/local/lib*; do \
+                  test ! -d \"$folder\" || mount -t tmpfs none \"$folder\" || exit 1; done; \
+                  PATH=/none exec \"$0\" run --transport tcp -- true";
+    let exe = env!("CARGO_BIN_EXE_wiglaf");
+    let mut unshare = site.started_by(Command::new("unshare"), &["-m", "sh", "-c", hidden, exe]);
+    common::Said::from(unshare.output().unwrap()).expect_sentence(127, "Open MPI is not installed");
     site.assert_clean();
 }
 

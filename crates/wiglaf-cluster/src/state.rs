@@ -405,10 +405,17 @@ mod tests {
         let path = dir.path().join("c");
         let state = StateDir::new(Some(&path), "default");
         let lock = state.lock().unwrap();
+        let inode = fs::metadata(path.join("lock")).unwrap().ino();
         let waiting = std::thread::spawn({
             let state = state.clone();
             move || state.lock().map(|_lock| fs::metadata(state.path().join("lock")).is_ok())
         });
+        // The kernel's list has an arrow before those who wait for a lock (proc_locks(5)).
+        let is_waiting = |line: &str| line.contains("->") && line.contains(&format!(":{inode} "));
+        while !fs::read_to_string("/proc/locks").unwrap().lines().any(is_waiting) {
+            assert!(!waiting.is_finished(), "it did not wait");
+            std::thread::yield_now();
+        }
         state.remove(&lock).unwrap();
         drop(lock);
         assert!(waiting.join().unwrap().unwrap(), "the second holder locked a file that is gone");

@@ -417,9 +417,28 @@ mod tests {
 
     #[test]
     fn what_is_lacking_has_a_mend() {
-        for check in examine(Path::new("/no/such/wiglaf")) {
-            assert_eq!(check.mend.is_some(), check.verdict != Verdict::Ok, "{check:?}");
+        // What users can type, or a setting that the sentence names.
+        const COMMANDS: [&str; 10] = [
+            "apt-get ",
+            "cargo ",
+            "docker ",
+            "ip link ",
+            "modprobe ",
+            "mount ",
+            "pip ",
+            "sysctl ",
+            "taskset",
+            "wiglaf ",
+        ];
+        let checks = examine(Path::new("/no/such/wiglaf"));
+        let of = |name: &str| checks.iter().find(|check| check.name == name).unwrap();
+        // Beside that executable there is none.
+        assert_eq!(of("provider").verdict, Verdict::Missing);
+        for check in &checks {
             assert!(!check.found.is_empty() && !check.found.contains('\n'), "{check:?}");
+            let Some(mend) = &check.mend else { continue };
+            let names_one = COMMANDS.iter().any(|command| mend.contains(command));
+            assert!(names_one || mend.contains("WIGLAF_") || mend.contains("root"), "{check:?}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! Operations in progress: the [`Sink`] and [`Source`] of the transport.
 
+mod ahead;
 mod multi;
 mod remote;
 
@@ -11,6 +12,7 @@ use wiglaf_transport::{Gone, PeerId, Sink, Wanted};
 use wiglaf_wire::{Class, Envelope};
 
 use crate::active::{Actives, Announcement};
+use crate::ahead::{Ahead, Entry, is_eligible};
 use crate::content::Content;
 use crate::matching::{Matching, Payload, Posted, Unexpected};
 use crate::remote::Initiator;
@@ -49,6 +51,8 @@ pub(crate) struct Receiving {
 #[derive(Debug)]
 pub(crate) enum Pulling {
     ToUser(Receiving),
+    /// A message without a receive, in that place among the unexpected ones.
+    Ahead(u32),
     /// And whether it has its place among those that wait.
     Active(ActiveMessage, bool),
     /// An operation on exposed memory.
@@ -93,6 +97,8 @@ pub(crate) struct MultiBuffer {
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     pub(crate) matching: Matching,
+    /// Which of the announced messages may be pulled before their receives.
+    pub(crate) ahead: Ahead,
     sending: Table<Sending>,
     pulling: Table<Pulling>,
     pub(crate) assembling: HashMap<PeerId, Assembly, ByPeer>,
@@ -287,6 +293,11 @@ impl Books {
     pub(crate) fn end_pull(&mut self, token: u64, complete: bool) {
         match self.pulling.remove(token as usize) {
             Some(Pulling::ToUser(receiving)) => self.end_recv(&receiving, complete),
+            Some(Pulling::Ahead(at)) => {
+                if let Some(message) = self.matching.coming(at) {
+                    message.payload.end_ahead(complete);
+                }
+            }
             Some(Pulling::Active(message, parked)) if complete => {
                 self.active.fetched(message, parked);
             }
@@ -367,7 +378,15 @@ impl Books {
         if let Some(receiving) = self.receiving(peer, envelope, total) {
             return Some(self.begin_pull(receiving));
         }
-        self.keep(peer, envelope, elsewhere());
+        let payload = elsewhere();
+        let send_id = match payload {
+            Payload::Remote { send_id, .. } if is_eligible(envelope, total) => Some(send_id),
+            _ => None,
+        };
+        let at = self.keep(peer, envelope, payload);
+        if let Some(send_id) = send_id {
+            self.ahead.add(peer, Entry { at, send_id });
+        }
         None
     }
 
@@ -384,7 +403,7 @@ impl Books {
                 let room = message.payload.get_mut(offset..offset.checked_add(len)?)?;
                 Some(f(&mut [crate::memory::as_room(room)]))
             }
-            Pulling::Remote(..) | Pulling::Answer(_) => None,
+            Pulling::Ahead(_) | Pulling::Remote(..) | Pulling::Answer(_) => None,
         }
     }
 }
@@ -530,6 +549,11 @@ impl Sink for Books {
     fn segment(&mut self, token: u64, offset: u64, payload: &[u8]) {
         match self.pulling.get_mut(token as usize) {
             Some(Pulling::ToUser(r)) => r.posted.regions.write(offset as usize, payload),
+            Some(Pulling::Ahead(at)) => {
+                if let Some(message) = self.matching.coming(*at) {
+                    message.payload.put(offset as usize, payload);
+                }
+            }
             Some(Pulling::Active(message, _)) => {
                 let at = offset as usize;
                 if let Some(out) = message.payload.get_mut(at..at + payload.len()) {
@@ -562,6 +586,7 @@ impl Sink for Books {
         for posted in self.matching.withdraw_from(peer) {
             self.end_unmatched(&posted, Outcome::PeerGone);
         }
+        self.ahead.forget(peer);
         self.target.owed.forget(peer);
         let ended = self.remote.gone(peer);
         self.sends_done.extend(ended);

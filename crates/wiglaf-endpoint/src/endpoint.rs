@@ -358,6 +358,7 @@ impl Endpoint {
             }
         }
         self.introduce_strangers();
+        self.pull_fresh();
         self.serve();
         if near {
             self.tell_sleepers();

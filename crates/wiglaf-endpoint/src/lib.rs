@@ -8,6 +8,7 @@
 //! `(tag ^ wanted) & !ignore == 0`, in order of arrival and of posting.
 
 mod active;
+mod ahead;
 mod atomics;
 mod books;
 mod choice;

@@ -210,7 +210,7 @@ impl<T: Item> Lists<T> {
     }
 
     #[inline]
-    fn get(&self, at: u32) -> Option<&T> {
+    pub(crate) fn get(&self, at: u32) -> Option<&T> {
         match self.places.get(at as usize)? {
             Place::Taken(item) => Some(item),
             Place::Free(_) => None,

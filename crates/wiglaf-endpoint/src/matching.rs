@@ -55,6 +55,8 @@ impl Item for Waiting {
 pub(crate) enum Payload {
     /// Here, as far as it has come.
     Here { bytes: Box<[u8]>, got: u32 },
+    /// Pulled before its receive was posted: what of it has come, in any order, and the pull.
+    Ahead { bytes: Box<[u8]>, token: u32 },
     /// With its sender.
     Remote { send_id: u32, total: u64 },
     /// With its sender, on this node.
@@ -85,10 +87,27 @@ impl Payload {
         *got += len as u32;
     }
 
+    /// A part of one that is pulled ahead has come.
+    pub(crate) fn put(&mut self, offset: usize, part: &[u8]) {
+        let Self::Ahead { bytes, .. } = self else { return };
+        let end = offset.checked_add(part.len());
+        if let Some(room) = end.and_then(|end| bytes.get_mut(offset..end)) {
+            room.copy_from_slice(part);
+        }
+    }
+
+    /// The pull of one that is pulled ahead has ended. One that was lost stays without its bytes.
+    pub(crate) fn end_ahead(&mut self, complete: bool) {
+        let Self::Ahead { bytes, .. } = self else { return };
+        let bytes = std::mem::take(bytes);
+        let got = if complete { bytes.len() as u32 } else { 0 };
+        *self = Self::Here { bytes, got };
+    }
+
     /// Its whole length, in bytes.
     pub(crate) fn len(&self) -> u64 {
         match self {
-            Self::Here { bytes, .. } => bytes.len() as u64,
+            Self::Here { bytes, .. } | Self::Ahead { bytes, .. } => bytes.len() as u64,
             Self::Remote { total, .. } => *total,
             Self::Near(announced) => announced.total,
         }
@@ -144,7 +163,7 @@ impl Unexpected {
     /// Memory beyond its place in the queue, in bytes.
     fn payload_memory(&self) -> usize {
         match &self.payload {
-            Payload::Here { bytes, .. } => bytes.len(),
+            Payload::Here { bytes, .. } | Payload::Ahead { bytes, .. } => bytes.len(),
             Payload::Remote { .. } => 0,
             Payload::Near(_) => size_of::<Announced>(),
         }
@@ -348,6 +367,15 @@ impl Matching {
     /// The message in that place, whose parts are still coming.
     pub(crate) fn coming(&mut self, at: u32) -> Option<&mut Unexpected> {
         self.unexpected.get_mut(at)
+    }
+
+    /// The length of the message in that place, if it is the one that `peer` announced under `send_id`.
+    pub(crate) fn announced_at(&self, at: u32, peer: PeerId, send_id: u32) -> Option<u64> {
+        let message = self.unexpected.get(at).filter(|message| message.peer == peer)?;
+        match message.payload {
+            Payload::Remote { send_id: its, total } if its == send_id => Some(total),
+            _ => None,
+        }
     }
 
     /// Takes the receives that can only come from `peer` out of the queue.

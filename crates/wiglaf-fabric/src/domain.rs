@@ -9,7 +9,7 @@ use wiglaf_gate::admits_guests;
 use crate::bindings as fi;
 use crate::eq::{Eq, EqState};
 use crate::fabric::{Fabric, FabricState};
-use crate::guard::{ENOSYS, guard, lock, no_flags, not_busy, refuse, unsupported};
+use crate::guard::{ENOSYS, Errno, guard, guard_or, lock, no_flags, not_busy, refuse, unsupported};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::watched::Watched;
 use crate::{atomic, av, cntr, collective, cq, ep, mr, poll};
@@ -147,9 +147,9 @@ unsafe extern "C" fn endpoint2(
     flags: u64,
     context: *mut libc::c_void,
 ) -> libc::c_int {
-    if no_flags("endpoint2", flags).is_err() {
-        return -fi::FI_EBADFLAGS;
-    }
-    // SAFETY: passed through.
-    unsafe { ep::open(domain, info, ep, context) }
+    guard_or(-fi::FI_EOTHER, || match no_flags("endpoint2", flags) {
+        // SAFETY: passed through.
+        Ok(()) => unsafe { ep::open(domain, info, ep, context) },
+        Err(Errno(number)) => -number,
+    })
 }

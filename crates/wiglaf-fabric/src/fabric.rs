@@ -6,7 +6,7 @@ use crate::bindings as fi;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::eq::Eq;
-use crate::guard::{EINVAL, guard, no_flags, not_busy, refuse, unsupported};
+use crate::guard::{EINVAL, Errno, guard, guard_or, no_flags, not_busy, refuse, unsupported};
 use crate::object::{
     Object, class_of, fid_ops, hand_out, new_fid, not_null, object, table, take_back,
 };
@@ -89,11 +89,11 @@ unsafe extern "C" fn domain2(
     flags: u64,
     context: *mut libc::c_void,
 ) -> libc::c_int {
-    if no_flags("domain2", flags).is_err() {
-        return -fi::FI_EBADFLAGS;
-    }
-    // SAFETY: passed through.
-    unsafe { domain::open(fabric, info, domain, context) }
+    guard_or(-fi::FI_EOTHER, || match no_flags("domain2", flags) {
+        // SAFETY: passed through.
+        Ok(()) => unsafe { domain::open(fabric, info, domain, context) },
+        Err(Errno(number)) => -number,
+    })
 }
 
 /// Says whether it is safe to sleep on the objects' descriptors, and readies those that are.

@@ -40,15 +40,33 @@ unsafe extern "C" fn getinfo(
     hints: *const fi::fi_info,
     answer: *mut *mut fi::fi_info,
 ) -> c_int {
-    // SAFETY: fi_getinfo(3) demands hints that are valid, or null.
-    let asked = unsafe { provider_name(hints) };
-    if flags == fi::FI_PROV_ATTR_ONLY || Environment::read().who(asked) == Who::System {
-        return match system::get().and_then(system::System::getinfo) {
+    guard_or(-fi::FI_EOTHER, || {
+        // SAFETY: fi_getinfo(3) demands hints that are valid, or null.
+        let asked = unsafe { provider_name(hints) };
+        if flags != fi::FI_PROV_ATTR_ONLY && Environment::read().who(asked) == Who::Wiglaf {
             // SAFETY: the caller's promises are passed on.
+            return unsafe { own_info(version, node, service, flags, hints, answer) };
+        }
+        match system::get().and_then(system::System::getinfo) {
+            // SAFETY: as above.
             Some(getinfo) => unsafe { getinfo(version, node, service, flags, hints, answer) },
             None => -fi::FI_ENODATA,
-        };
-    }
+        }
+    })
+}
+
+/// What this provider answers to `fi_getinfo`.
+///
+/// # Safety
+/// The arguments are what fi_getinfo(3) demands.
+unsafe fn own_info(
+    version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const fi::fi_info,
+    answer: *mut *mut fi::fi_info,
+) -> c_int {
     guard(|| {
         not_null(answer)?;
         if version > ASKED_MAX {
@@ -109,23 +127,25 @@ unsafe extern "C" fn open_fabric(
     opened: *mut *mut fi::fid_fabric,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_fabric(3) demands attributes as fi_getinfo gave them.
-    let name = match unsafe { attr.as_ref() } {
-        Some(attr) if !attr.prov_name.is_null() && !attr.name.is_null() => {
-            // SAFETY: a name that is not null is a C string.
-            unsafe { CStr::from_ptr(attr.prov_name) }
+    guard_or(-fi::FI_EOTHER, || {
+        // SAFETY: fi_fabric(3) demands attributes as fi_getinfo gave them.
+        let name = match unsafe { attr.as_ref() } {
+            Some(attr) if !attr.prov_name.is_null() && !attr.name.is_null() => {
+                // SAFETY: a name that is not null is a C string.
+                unsafe { CStr::from_ptr(attr.prov_name) }
+            }
+            _ => return -EINVAL.0,
+        };
+        if Environment::read().opens(name) == Who::Wiglaf {
+            // SAFETY: the caller's promises are passed on.
+            return unsafe { fabric::open(attr, opened, context) };
         }
-        _ => return -EINVAL.0,
-    };
-    if Environment::read().opens(name) == Who::Wiglaf {
-        // SAFETY: the caller's promises are passed on.
-        return unsafe { fabric::open(attr, opened, context) };
-    }
-    match system::get().and_then(system::System::fabric) {
-        // SAFETY: as above.
-        Some(open) => unsafe { open(attr, opened, context) },
-        None => -fi::FI_ENODEV,
-    }
+        match system::get().and_then(system::System::fabric) {
+            // SAFETY: as above.
+            Some(open) => unsafe { open(attr, opened, context) },
+            None => -fi::FI_ENODEV,
+        }
+    })
 }
 
 /// `fi_open(3)`: resources of libfabric itself. Open MPI asks for the cache of registrations, to tell
@@ -139,19 +159,21 @@ unsafe extern "C" fn open_resource(
     opened: *mut *mut fi::fid,
     context: *mut c_void,
 ) -> c_int {
-    if name.is_null() {
-        return -EINVAL.0;
-    }
-    // SAFETY: fi_open(3) demands a C string.
-    let is_cache = unsafe { CStr::from_ptr(name) }.to_bytes().eq_ignore_ascii_case(b"mr_cache");
-    if is_cache && !system::is_loaded() {
-        return -ENOSYS.0;
-    }
-    match system::get().and_then(system::System::open) {
-        // SAFETY: the caller's promises are passed on.
-        Some(open) => unsafe { open(version, name, attr, attr_len, flags, opened, context) },
-        None => -ENOSYS.0,
-    }
+    guard_or(-fi::FI_EOTHER, || {
+        if name.is_null() {
+            return -EINVAL.0;
+        }
+        // SAFETY: fi_open(3) demands a C string.
+        let name_bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
+        if name_bytes.eq_ignore_ascii_case(b"mr_cache") && !system::is_loaded() {
+            return -ENOSYS.0;
+        }
+        match system::get().and_then(system::System::open) {
+            // SAFETY: the caller's promises are passed on.
+            Some(open) => unsafe { open(version, name, attr, attr_len, flags, opened, context) },
+            None => -ENOSYS.0,
+        }
+    })
 }
 
 /// `fi_dupinfo(3)`, as of FABRIC_1.3.
@@ -173,6 +195,10 @@ extern "C" fn version() -> u32 {
 
 /// `fi_strerror(3)`.
 extern "C" fn strerror(number: c_int) -> *const c_char {
+    guard_or(c"unknown error".as_ptr(), || text_of(number))
+}
+
+fn text_of(number: c_int) -> *const c_char {
     let number = number.checked_abs().unwrap_or(fi::FI_EOTHER);
     let text = match number {
         fi::FI_ETOOSMALL => c"the buffer is too small",

@@ -88,7 +88,26 @@ mod tests {
     fn the_kernel_counts_how_long_a_thread_waits() {
         let file = File::open("/proc/thread-self/schedstat").expect("the kernel counts");
         let before = waited(&file).expect("readable");
-        std::thread::yield_now();
-        assert!(waited(&file).expect("readable") >= before);
+        // Two threads that are never idle on one core: each waits for the other.
+        let mut core = rustix::thread::sched_getaffinity(None).expect("a set of cores");
+        let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| core.is_set(*cpu));
+        core.clear();
+        core.set(first.expect("a thread has a core"));
+        let set = || rustix::thread::sched_setaffinity(None, &core).expect("one of its own");
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                set();
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            set();
+            let began = Instant::now();
+            while waited(&file).expect("readable") < before + MS {
+                assert!(began.elapsed() < Duration::from_secs(60), "it is not counted");
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 }

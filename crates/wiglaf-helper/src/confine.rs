@@ -9,20 +9,23 @@ use rustix::thread::{
     set_keep_capabilities, set_no_new_privs, set_thread_groups, set_thread_res_gid,
     set_thread_res_uid,
 };
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
 
 /// The user and group that own nothing (Debian: nobody and nogroup).
 const NOBODY: u32 = 65_534;
 
-/// What it takes to accept, read a policy, list interfaces, open a packet
-/// socket and pass it; and what Rust's threads and memory take.
+/// System calls that are allowed whatever their arguments are. With those of [`rules`] it is what it
+/// takes to accept, read a policy, list interfaces, open a packet socket and pass it, and what Rust's
+/// threads and memory take.
 const SYSTEM_CALLS: &[libc::c_long] = &[
     libc::SYS_accept4,
     libc::SYS_bind,
     libc::SYS_brk,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
-    libc::SYS_clone,
     libc::SYS_clone3,
     libc::SYS_close,
     libc::SYS_exit,
@@ -35,17 +38,12 @@ const SYSTEM_CALLS: &[libc::c_long] = &[
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
     libc::SYS_gettid,
-    libc::SYS_ioctl,
     libc::SYS_lseek,
     libc::SYS_madvise,
-    libc::SYS_mmap,
-    libc::SYS_mprotect,
     libc::SYS_mremap,
     libc::SYS_munmap,
     libc::SYS_newfstatat,
-    libc::SYS_openat,
     libc::SYS_ppoll,
-    libc::SYS_prctl,
     libc::SYS_read,
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
@@ -59,9 +57,7 @@ const SYSTEM_CALLS: &[libc::c_long] = &[
     libc::SYS_sendmsg,
     libc::SYS_sendto,
     libc::SYS_set_robust_list,
-    libc::SYS_setsockopt,
     libc::SYS_sigaltstack,
-    libc::SYS_socket,
     libc::SYS_statx,
     libc::SYS_tgkill,
     libc::SYS_write,
@@ -91,8 +87,18 @@ pub(crate) fn give_up_privileges() -> Result<(), String> {
     set_capabilities(None, sets)
         .map_err(|e| fail("keep CAP_NET_RAW, which the helper is there for", &e))?;
     set_no_new_privs(true).map_err(|e| fail("renounce new privileges", &e))?;
-    let filter = filter().map_err(|e| fail("make the filter of system calls", &e))?;
-    seccompiler::apply_filter(&filter).map_err(|e| fail("filter system calls", &e))
+    filter_calls()
+}
+
+/// From now on this thread and those that it starts make the system calls of [`filter`] only.
+fn filter_calls() -> Result<(), String> {
+    let fail = |what: &str, error: &dyn std::fmt::Display| format!("cannot {what}: {error}");
+    // The second would refuse the call that sets the first.
+    for filter in [without_clone3(), filter()] {
+        let filter = filter.map_err(|e| fail("make the filter of system calls", &e))?;
+        seccompiler::apply_filter(&filter).map_err(|e| fail("filter system calls", &e))?;
+    }
+    Ok(())
 }
 
 /// The capability with that number, but for the one that is kept.
@@ -101,8 +107,21 @@ fn capability(number: u32) -> Option<CapabilitySet> {
     (set != CapabilitySet::NET_RAW).then_some(set)
 }
 
+/// The arguments of clone3 are in memory, where no filter sees them. The C library takes this for a
+/// kernel without that call, and starts threads by clone.
+fn without_clone3() -> Result<BpfProgram, Box<dyn std::error::Error>> {
+    let filter = SeccompFilter::new(
+        BTreeMap::from([(libc::SYS_clone3, Vec::new())]),
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::ENOSYS as u32),
+        std::env::consts::ARCH.try_into()?,
+    )?;
+    Ok(filter.try_into()?)
+}
+
 fn filter() -> Result<BpfProgram, Box<dyn std::error::Error>> {
-    let calls: BTreeMap<i64, _> = SYSTEM_CALLS.iter().map(|call| (*call, Vec::new())).collect();
+    let mut calls: BTreeMap<i64, _> = SYSTEM_CALLS.iter().map(|call| (*call, Vec::new())).collect();
+    calls.extend(rules()?);
     let filter = SeccompFilter::new(
         calls,
         SeccompAction::Errno(libc::EPERM as u32),
@@ -110,4 +129,167 @@ fn filter() -> Result<BpfProgram, Box<dyn std::error::Error>> {
         std::env::consts::ARCH.try_into()?,
     )?;
     Ok(filter.try_into()?)
+}
+
+/// An argument's number, and what it must be.
+type Argument = (u8, SeccompCmpOp, u64);
+
+fn equal(argument: u8, value: libc::c_int) -> Argument {
+    (argument, SeccompCmpOp::Eq, u64::from(value as u32))
+}
+
+/// Of the bits of `mask`, the argument has none but those of `value`, and all of these.
+fn bits(argument: u8, mask: libc::c_int, value: libc::c_int) -> Argument {
+    (argument, SeccompCmpOp::MaskedEq(u64::from(mask as u32)), u64::from(value as u32))
+}
+
+/// System calls that are allowed with some arguments only: one of the lists must be met.
+fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
+    const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
+        | libc::CLONE_NEWCGROUP
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUSER
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWNET;
+    const WRITING: libc::c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND;
+    const RAW: libc::c_int = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+    let option = |level, name| vec![equal(1, level), equal(2, name)];
+    let allowed: [(libc::c_long, Vec<Vec<Argument>>); 8] = [
+        // Threads of its own, and no program.
+        (libc::SYS_clone, vec![vec![bits(0, libc::CLONE_THREAD | NAMESPACES, libc::CLONE_THREAD)]]),
+        // Questions about interfaces, and nothing that changes one.
+        (
+            libc::SYS_ioctl,
+            [libc::SIOCGIFINDEX, libc::SIOCGIFNAME, libc::SIOCGIFMTU, libc::SIOCGIFHWADDR]
+                .map(|request| vec![equal(1, request as libc::c_int)])
+                .into(),
+        ),
+        (libc::SYS_mmap, vec![vec![bits(2, libc::PROT_EXEC, 0)]]),
+        (libc::SYS_mprotect, vec![vec![bits(2, libc::PROT_EXEC, 0)]]),
+        (libc::SYS_openat, vec![vec![bits(2, WRITING, libc::O_RDONLY)]]),
+        (libc::SYS_prctl, vec![vec![equal(0, libc::PR_SET_NAME)]]),
+        (
+            libc::SYS_setsockopt,
+            vec![
+                option(libc::SOL_SOCKET, libc::SO_RCVTIMEO),
+                option(libc::SOL_SOCKET, libc::SO_SNDTIMEO),
+                option(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER),
+                option(libc::SOL_SOCKET, libc::SO_LOCK_FILTER),
+                option(libc::SOL_SOCKET, libc::SO_MARK),
+                option(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING),
+                option(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS),
+            ],
+        ),
+        (
+            libc::SYS_socket,
+            vec![
+                // Of no protocol: nothing arrives before the filter is there.
+                vec![equal(0, libc::AF_PACKET), equal(1, RAW), equal(2, 0)],
+                // To ask about interfaces.
+                vec![
+                    equal(0, libc::AF_INET),
+                    bits(1, !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK), libc::SOCK_DGRAM),
+                ],
+                vec![equal(0, libc::AF_NETLINK), equal(2, libc::NETLINK_ROUTE)],
+            ],
+        ),
+    ];
+    let condition = |(argument, operation, value): Argument| {
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operation, value)
+    };
+    let rule = |arguments: Vec<Argument>| {
+        SeccompRule::new(arguments.into_iter().map(condition).collect::<Result<_, _>>()?)
+    };
+    allowed
+        .into_iter()
+        .map(|(call, lists)| Ok((call, lists.into_iter().map(rule).collect::<Result<_, _>>()?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// The filter is a thread's for good, so the test runs in a process of its own.
+    const CONFINED: &str = "WIGLAF_TEST_CONFINED";
+
+    /// How a system call that takes integers only ended.
+    fn call(number: libc::c_long, arguments: [libc::c_long; 4]) -> Option<i32> {
+        let [a, b, c, d] = arguments;
+        // SAFETY: no pointer among the arguments is one that the call would write through.
+        let status = unsafe { libc::syscall(number, a, b, c, d, -1_i64, 0_i64) };
+        (status < 0).then(|| io::Error::last_os_error().raw_os_error()).flatten()
+    }
+
+    fn refused_calls() -> Vec<(&'static str, Option<i32>)> {
+        let long = |value: libc::c_int| libc::c_long::from(value);
+        let path = c"/dev/null".as_ptr() as libc::c_long;
+        let [exec, private] =
+            [libc::PROT_EXEC | libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS];
+        vec![
+            (
+                "an IPv6 socket",
+                call(libc::SYS_socket, [long(libc::AF_INET6), long(libc::SOCK_DGRAM), 0, 0]),
+            ),
+            (
+                "a TCP socket",
+                call(libc::SYS_socket, [long(libc::AF_INET), long(libc::SOCK_STREAM), 0, 0]),
+            ),
+            (
+                "a raw IP socket",
+                call(libc::SYS_socket, [long(libc::AF_INET), long(libc::SOCK_RAW), 1, 0]),
+            ),
+            (
+                "a packet socket that sees all",
+                call(
+                    libc::SYS_socket,
+                    [long(libc::AF_PACKET), long(libc::SOCK_RAW | libc::SOCK_CLOEXEC), 0x300, 0],
+                ),
+            ),
+            (
+                "writing",
+                call(libc::SYS_openat, [long(libc::AT_FDCWD), path, long(libc::O_WRONLY), 0]),
+            ),
+            (
+                "setting flags of an interface",
+                call(libc::SYS_ioctl, [0, libc::SIOCSIFFLAGS as libc::c_long, 0, 0]),
+            ),
+            ("being traced", call(libc::SYS_prctl, [long(libc::PR_SET_DUMPABLE), 1, 0, 0])),
+            ("memory to execute", call(libc::SYS_mmap, [0, 4096, long(exec), long(private)])),
+            (
+                "an option of IP",
+                call(libc::SYS_setsockopt, [0, long(libc::SOL_IP), long(libc::IP_TTL), 0]),
+            ),
+            ("a process", call(libc::SYS_clone, [long(libc::SIGCHLD), 0, 0, 0])),
+            ("a program", call(libc::SYS_execve, [path, 0, 0, 0])),
+        ]
+    }
+
+    #[test]
+    fn the_filter_lets_the_helpers_calls_through_and_no_others_arguments() {
+        if std::env::var_os(CONFINED).is_none() {
+            let name =
+                "confine::tests::the_filter_lets_the_helpers_calls_through_and_no_others_arguments";
+            let mut itself = std::process::Command::new(std::env::current_exe().unwrap());
+            let said = itself.args(["--exact", name]).env(CONFINED, "1").output().unwrap();
+            let shown = String::from_utf8_lossy(&said.stdout);
+            assert!(said.status.success() && shown.contains("1 passed"), "{shown}");
+            return;
+        }
+        filter_calls().unwrap();
+        for (what, error) in refused_calls() {
+            assert_eq!(error, Some(libc::EPERM), "{what}");
+        }
+        assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
+        std::fs::read_to_string("/proc/self/net/udp").unwrap();
+        let mine = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert!(crate::sys::has_port_alone(
+            &mine,
+            mine.local_addr().unwrap().to_string().parse().unwrap()
+        ));
+        assert!(wiglaf_link_udp::interface::list().unwrap().iter().any(|found| found.is_loopback));
+    }
 }

@@ -12,6 +12,8 @@ mod client;
 mod confine;
 #[doc(hidden)]
 pub mod fuzzing;
+#[forbid(unsafe_code)]
+mod lent;
 mod listen;
 #[forbid(unsafe_code)]
 pub mod policy;

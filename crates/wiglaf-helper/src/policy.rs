@@ -31,6 +31,12 @@ pub struct Policy {
     /// Most requests of one user in a minute.
     #[serde(default = "requests_per_minute")]
     pub requests_per_minute: u32,
+    /// Most packet sockets that one user has open at a time.
+    #[serde(default = "sockets_per_user")]
+    pub sockets_per_user: usize,
+    /// Whether sockets get a mark, by which the IP stack is spared their frames.
+    #[serde(default = "early_drop")]
+    pub early_drop: bool,
     /// Whoever one of these admits is admitted.
     #[serde(default)]
     admit: Vec<Rule>,
@@ -38,6 +44,18 @@ pub struct Policy {
 
 fn requests_per_minute() -> u32 {
     600
+}
+
+/// Four ranks for each core, and room for small jobs beside them. Of some 28,000 ephemeral ports that
+/// is too few to wait at for another user's job.
+fn sockets_per_user() -> usize {
+    const OF_CORE: usize = 4;
+    const LEAST: usize = 64;
+    std::thread::available_parallelism().map_or(1, usize::from).saturating_mul(OF_CORE).max(LEAST)
+}
+
+fn early_drop() -> bool {
+    true
 }
 
 /// One paragraph of it.

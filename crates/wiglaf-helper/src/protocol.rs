@@ -79,11 +79,22 @@ pub enum Refusal {
     NotTheirs,
     /// The kernel did not open the socket.
     Failed,
+    /// The user has as many packet sockets open as one may have.
+    TooMany,
+    /// Another user has a packet socket for this port.
+    Overheard,
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Malformed, Self::NotAdmitted, Self::TooOften, Self::NotTheirs, Self::Failed];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Malformed,
+        Self::NotAdmitted,
+        Self::TooOften,
+        Self::NotTheirs,
+        Self::Failed,
+        Self::TooMany,
+        Self::Overheard,
+    ];
 
     pub(crate) fn code(self) -> u8 {
         match self {
@@ -92,6 +103,8 @@ impl Refusal {
             Self::TooOften => 3,
             Self::NotTheirs => 4,
             Self::Failed => 5,
+            Self::TooMany => 6,
+            Self::Overheard => 7,
         }
     }
 
@@ -106,6 +119,8 @@ impl Refusal {
             Self::TooOften => "too often",
             Self::NotTheirs => "not theirs",
             Self::Failed => "failed",
+            Self::TooMany => "too many",
+            Self::Overheard => "overheard",
         }
     }
 }

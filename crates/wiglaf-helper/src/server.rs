@@ -20,6 +20,7 @@ use wiglaf_door::{Door, Limits};
 use wiglaf_link_packet::{EarlyDrop, mark, open_packet_socket};
 use wiglaf_link_udp::interface;
 
+use crate::lent::{Full, Lent, are_open};
 use crate::listen::listen;
 use crate::policy::{Caller, NO_XDP, Policy};
 use crate::protocol::{LinkKind, REQUEST_LEN, Refusal, Request, emit_answer};
@@ -56,6 +57,7 @@ struct Helper {
     /// The network that packet sockets are opened in.
     network: u64,
     requests: Mutex<Allowances>,
+    lent: Lent,
     lines: Mutex<Allowances>,
     log: SyncSender<String>,
     door: Arc<Door>,
@@ -115,6 +117,7 @@ pub fn serve(places: &Places) -> Result<(), String> {
         policy: places.policy.clone(),
         network,
         requests: Mutex::default(),
+        lent: Lent::default(),
         lines: Mutex::default(),
         log: start_log()?,
         door: Door::new(limits),
@@ -242,13 +245,36 @@ impl Helper {
         let interface = interface
             .filter(|interface| interface.mac.is_some() && interface.ip == *at.ip())
             .ok_or_else(|| not_theirs("the address is on no Ethernet interface"))?;
-        let packet = open_packet_socket(&interface, at)
+        let limit = policy.sockets_per_user;
+        let reserved = self
+            .lent
+            .reserve(self.door.person(caller.uid), at, limit, are_open)
+            .map_err(|full| match full {
+                Full::OfUser => {
+                    let why = format!(
+                        "user {} has {limit} packet sockets open, and its policy allows no more; end \
+                         a job, or ask the administrator for a higher sockets_per_user in {}",
+                        caller.uid,
+                        self.policy.display()
+                    );
+                    (Refusal::TooMany, why)
+                }
+                Full::OfPort => {
+                    let why = format!("another user still has a packet socket for {at}; take another port");
+                    (Refusal::Overheard, why)
+                }
+            })?;
+        let (packet, inode) = open_packet_socket(&interface, at)
             .and_then(|packet| sys::lock_filter(&packet).map(|()| packet))
+            .and_then(|packet| sys::inode_of(&packet).map(|inode| (packet, inode)))
             .map_err(|error| {
                 (Refusal::Failed, format!("the kernel opens no packet socket: {error}"))
             })?;
+        reserved.opened(inode);
         // Only now has a ring what the stack is spared.
-        let _ = mark(socket.as_fd(), &interface);
+        if policy.early_drop {
+            let _ = mark(socket.as_fd(), &interface);
+        }
         // `socket` is held until now: the port was the caller's all the time.
         Ok((packet, at))
     }

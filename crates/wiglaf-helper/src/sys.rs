@@ -1,5 +1,6 @@
 //! Socket options that no crate of ours wraps.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddrV4;
@@ -53,9 +54,9 @@ pub(crate) fn sole_udp_address(socket: &impl AsFd) -> Option<SocketAddrV4> {
 /// Whether no other socket receives for that address now. Options do not tell: they count when a
 /// socket is bound, and can be changed afterwards. Of the network of this process's first thread.
 pub(crate) fn has_port_alone(socket: &impl AsFd, at: SocketAddrV4) -> bool {
-    let Ok(rustix::fs::Stat { st_ino, .. }) = rustix::fs::fstat(socket) else { return false };
+    let Ok(inode) = inode_of(socket) else { return false };
     // Where sockets come and go meanwhile, a line may be left out.
-    (0..LOOKS_MAX).find_map(|_| only_receiver(st_ino, at)).unwrap_or(false)
+    (0..LOOKS_MAX).find_map(|_| only_receiver(inode, at)).unwrap_or(false)
 }
 
 /// Whether that socket alone receives for the address; `None`: it is not to be seen.
@@ -97,6 +98,33 @@ pub(crate) fn receiver(line: &str, at: SocketAddrV4) -> Option<u64> {
     let is_theirs = u16::from_str_radix(port, 16).ok()? == at.port()
         && (word == 0 || word == u32::from_ne_bytes(at.ip().octets()));
     is_theirs.then(|| fields.nth(7)?.parse().ok()).flatten()
+}
+
+/// Which of these inodes are packet sockets that are open, in the network of this process's first
+/// thread. The kernel's table may leave a line out where sockets come and go, so a socket counts as
+/// closed when it was missing many times in a row.
+pub(crate) fn packet_sockets(known: &[u64]) -> io::Result<Vec<u64>> {
+    let mut missing: BTreeSet<u64> = known.iter().copied().collect();
+    for _ in 0..LOOKS_MAX {
+        if missing.is_empty() {
+            break;
+        }
+        let mut table = BufReader::new(File::open("/proc/self/net/packet")?);
+        let mut line = String::new();
+        while table.read_line(&mut line)? > 0 {
+            // Not the line of titles: the inode is the last field (packet_seq_show of the kernel).
+            if let Some(inode) = line.split_ascii_whitespace().nth(8).and_then(|f| f.parse().ok()) {
+                missing.remove(&inode);
+            }
+            line.clear();
+        }
+    }
+    Ok(known.iter().copied().filter(|inode| !missing.contains(inode)).collect())
+}
+
+/// The inode of a socket.
+pub(crate) fn inode_of(socket: &impl AsFd) -> io::Result<u64> {
+    Ok(rustix::fs::fstat(socket)?.st_ino)
 }
 
 /// Raises the limit of this process's descriptors as far as it may, and says what it is.

@@ -265,6 +265,37 @@ fn nonsense_and_too_much_are_refused_and_counted() {
     assert!(status.contains("granted 1") && !status.contains("malformed 0"), "{status}");
 }
 
+/// Whoever collected sockets would hear the jobs that others start later on those ports.
+#[test]
+fn a_user_has_a_bounded_number_of_sockets_and_none_for_a_port_that_another_hears() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let policy = "sockets_per_user = 3\n[[admit]]\nusers = [61001, 61002]\nlinks = ['packet']\n";
+    let helper = Helper::start(&pair.a, policy);
+    let bind = |port| UdpSocket::bind(SocketAddrV4::new(pair.a.ip, port)).unwrap();
+    let ask = |udp: &UdpSocket| ask_at(&helper.socket(), LinkKind::Packet, udp);
+    let mut kept = as_user(&pair.a, ANN, || {
+        let kept: Vec<_> = (0..3).map(|_| ask(&bind(0)).unwrap()).collect();
+        let (why, sentence) = refusal(ask(&bind(0)));
+        assert_eq!(why, Refusal::TooMany, "{sentence}");
+        assert!(sentence.contains("user 61001 has 3 packet sockets open"), "{sentence}");
+        kept
+    });
+    // Another user has as many, and one that is closed makes room.
+    as_user(&pair.a, BOB, || drop(ask(&bind(0)).unwrap()));
+    kept.pop();
+    let (socket, port) = as_user(&pair.a, ANN, || {
+        let udp = bind(0);
+        (ask(&udp).unwrap(), udp.local_addr().unwrap().port())
+    });
+    // The UDP socket is closed, so that its port is anybody's; the packet socket is not.
+    as_user(&pair.a, BOB, || {
+        let (why, sentence) = refusal(ask(&bind(port)));
+        assert_eq!(why, Refusal::Overheard, "{sentence}");
+    });
+    drop(socket);
+    as_user(&pair.a, BOB, || drop(ask(&bind(port)).unwrap()));
+}
+
 #[test]
 fn the_helper_keeps_one_capability_and_its_filters_stay() {
     let Some(pair) = Pair::or_skip(1500) else { return };

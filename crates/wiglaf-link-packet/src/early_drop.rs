@@ -15,11 +15,17 @@ use wiglaf_bpf::{Attachment, Hook, Kind, Map, Program};
 use wiglaf_link::frame::{
     ETHERNET_LEN, ETHERTYPE_IPV4, FRAGMENT_MASK, PROTOCOL_UDP, VERSION_4_NO_OPTIONS,
 };
-use wiglaf_link_udp::{Interface, set_int};
+use wiglaf_link_udp::{Interface, get_int, set_int};
 
-/// Marks of sockets are this and the interface's index: over another
-/// interface the ring sees nothing.
-const MARK: u32 = 0x5769_0000;
+/// The bits of a socket's mark that are ours. The others are the site's: its rules of routing and its
+/// packet filter go on to see them as they were.
+pub const MARK_MASK: u32 = 0xffff_0000;
+/// In the highest bit: a ring has what comes for the socket. In those below it: the index of the
+/// interface, because the ring sees nothing that comes over another.
+const MARK: u32 = 0x8000_0000;
+const INDEX_SHIFT: u32 = 16;
+/// An interface with a higher index has no mark, and no program: 32,767 were made before it.
+const INDEX_MAX: u32 = 0x7fff;
 
 /// Places for what was found, each for the ports that end in the same bits.
 const FOUND: u32 = 1 << 12;
@@ -76,27 +82,33 @@ impl EarlyDrop {
     /// Attaches it. Takes CAP_BPF and CAP_NET_ADMIN, this once.
     ///
     /// # Errors
-    /// `EPERM`; `EINVAL`: the kernel is older than Linux 6.6.
+    /// `EPERM`; `EINVAL`: the kernel is older than Linux 6.6; `EOVERFLOW`: the interface's index is
+    /// too high for a mark.
     pub fn attach(interface: &Interface) -> io::Result<Self> {
+        let mark = mark_of(interface)?;
         let found = Map::array("wiglaf_found", FOUND)?;
-        let program = assemble(mark_of(interface), found.as_fd().as_raw_fd());
+        let program = assemble(mark, found.as_fd().as_raw_fd());
         let program = Program::load(Kind::TrafficControl, "wiglaf_early", &program)?;
         program.attach(interface.index, Hook::Ingress).map(Self)
     }
 }
 
-/// Tells that a ring has what comes for this UDP socket over the interface.
-/// Takes CAP_NET_RAW.
+/// Tells that a ring has what comes for this UDP socket over the interface: bits of [`MARK_MASK`] in
+/// the socket's mark, the others of which stay as they are. Takes CAP_NET_RAW.
 ///
 /// # Errors
-/// Where that is not permitted.
+/// Where that is not permitted, or the interface's index is too high for a mark.
 pub fn mark(socket: BorrowedFd<'_>, interface: &Interface) -> io::Result<()> {
-    let mark = mark_of(interface) as libc::c_int;
-    set_int(socket, libc::SOL_SOCKET, libc::SO_MARK, mark)
+    let mark = mark_of(interface)?
+        | (get_int(socket, libc::SOL_SOCKET, libc::SO_MARK)? as u32 & !MARK_MASK);
+    set_int(socket, libc::SOL_SOCKET, libc::SO_MARK, mark as libc::c_int)
 }
 
-fn mark_of(interface: &Interface) -> u32 {
-    MARK.wrapping_add(interface.index)
+fn mark_of(interface: &Interface) -> io::Result<u32> {
+    match interface.index {
+        index @ ..=INDEX_MAX => Ok(MARK | index << INDEX_SHIFT),
+        _ => Err(io::Error::from_raw_os_error(libc::EOVERFLOW)),
+    }
 }
 
 /// The instructions for sockets with this mark; `found` is the map's descriptor.
@@ -111,6 +123,7 @@ fn assemble(mark: u32, found: i32) -> Vec<Instruction> {
     program.unless(op::JUMP_NOT_EQUAL, 1, 1, |program| program.give(DROP));
     program.pass_if(op::JUMP_EQUAL, 1, 0);
     look_up(&mut program);
+    program.op(op::AND_IMMEDIATE, FOUND_MARK, 0, 0, MARK_MASK as i32);
     program.unless(op::JUMP_NOT_EQUAL_32, FOUND_MARK, mark as i32, |program| {
         program.op(op::ADD_IMMEDIATE, KEY, 0, 0, 1);
         program.op(op::STORE_DOUBLE, PLACE, KEY, 0, 0);

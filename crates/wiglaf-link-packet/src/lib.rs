@@ -34,7 +34,7 @@ use wiglaf_link_udp::{
     kernel_is_from,
 };
 
-pub use early_drop::{EarlyDrop, mark};
+pub use early_drop::{EarlyDrop, MARK_MASK, mark};
 use offload::{OFFLOAD_LEN, Trial};
 use ring::{Ring, TRAIN_FRAME_LEN_MAX, set_option};
 

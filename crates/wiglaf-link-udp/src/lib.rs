@@ -35,7 +35,7 @@ pub use interface::{Interface, Network};
 pub use kernel::kernel_is_from;
 pub use place::Place;
 pub use routes::{Routes, Way};
-pub use sys::{grow_send_buffer, set_int};
+pub use sys::{get_int, grow_send_buffer, set_int};
 
 /// Longest UDP payload that any link sends: a jumbo frame of 9000 bytes.
 pub const FRAME_LEN_MAX: usize = 9000 - UDP_IP_HEADER_LEN;

@@ -62,7 +62,11 @@ pub(crate) fn forbid_fragments(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_int(socket, libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
 }
 
-pub(crate) fn get_int(
+/// Reads a socket option that is an integer.
+///
+/// # Errors
+/// What the kernel says.
+pub fn get_int(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
     name: libc::c_int,

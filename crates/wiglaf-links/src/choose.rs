@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use wiglaf_endpoint::{FRAME_LEN_MIN, LinkChoice};
-use wiglaf_helper::{AskError, LinkKind};
+use wiglaf_helper::{AskError, LinkKind, Refusal};
 use wiglaf_link::{Link, Ports};
 use wiglaf_link_packet::{OpenError as PacketError, PacketLink};
 use wiglaf_link_shm::ShmLink;
@@ -236,12 +236,25 @@ fn open_packet(interface: Interface, at: Place) -> Result<PacketLink, OpenError>
     }
 }
 
-/// The same for a process without privilege, with a socket that the helper opens.
+/// Ports that are tried where another user has a packet socket for the first.
+const PORTS_TRIED_MAX: usize = 16;
+
+/// The packet link for a process without privilege, with a socket that the helper opens.
 fn open_packet_by_helper(interface: Interface, at: Place) -> Result<PacketLink, OpenError> {
-    let plain = FrameSocket::open(at).map_err(|error| bind_error(at, error))?;
     let bulk = BulkSocket::open(at).map_err(|error| bind_error(at, error))?;
-    let packet =
-        wiglaf_helper::ask(LinkKind::Packet, &plain).map_err(OpenError::PacketNotPermitted)?;
+    // Those that another user overhears are kept until there is a better one, or they would come again.
+    let mut overheard = Vec::new();
+    let (plain, packet) = loop {
+        let plain = FrameSocket::open(at).map_err(|error| bind_error(at, error))?;
+        match wiglaf_helper::ask(LinkKind::Packet, &plain) {
+            Err(AskError::Refused(Refusal::Overheard, _))
+                if at.port == 0 && overheard.len() < PORTS_TRIED_MAX =>
+            {
+                overheard.push(plain);
+            }
+            asked => break (plain, asked.map_err(OpenError::PacketNotPermitted)?),
+        }
+    };
     PacketLink::from_sockets(packet, plain, bulk, interface)
         .map_err(|error| packet_error(at, error))
 }

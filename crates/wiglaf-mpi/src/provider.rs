@@ -97,9 +97,17 @@ pub fn files_library(exe: &Path) -> Result<PathBuf> {
     // Installed; built as a part of something else.
     let besides: Vec<PathBuf> = dirs.iter().flat_map(|d| [d.join(".."), d.join("deps")]).collect();
     dirs.extend(besides);
-    let found =
-        dirs.iter().find(|dir| dir.join(FILE).is_file()).and_then(|d| d.canonicalize().ok());
+    let found = dirs.iter().find(|dir| dir.join(FILE).is_file());
+    let found = found.map(|dir| newest(dir, FILE)).and_then(|dir| dir.canonicalize().ok());
     found.ok_or_else(|| missing("library of remote files", FILE, "wiglaf-files", &folders(exe)))
+}
+
+/// The folder of a file, or that of the same file below it which Cargo wrote later: what is built as a
+/// part of something else is not copied to where it is when it is built by name.
+fn newest(dir: &Path, file: &str) -> PathBuf {
+    let written = |dir: &Path| fs::metadata(dir.join(file)).and_then(|meta| meta.modified()).ok();
+    let deps = dir.join("deps");
+    if written(&deps) > written(dir) { deps } else { dir.to_path_buf() }
 }
 
 /// The sentence for a library of ours that is in none of the folders.
@@ -148,6 +156,24 @@ pub(crate) fn without_front(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_two_built_libraries_the_newer_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let deps = folder.path().join("deps");
+        fs::create_dir(&deps).unwrap();
+        let write = |dir: &Path, age: u64| {
+            let file = fs::File::create(dir.join("library")).unwrap();
+            file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(age))
+                .unwrap();
+        };
+        write(folder.path(), 60);
+        assert_eq!(newest(folder.path(), "library"), folder.path());
+        write(&deps, 10);
+        assert_eq!(newest(folder.path(), "library"), deps);
+        write(folder.path(), 0);
+        assert_eq!(newest(folder.path(), "library"), folder.path());
+    }
 
     #[test]
     fn a_built_library_is_linked_under_the_right_name() {

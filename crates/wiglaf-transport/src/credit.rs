@@ -7,7 +7,7 @@
 
 use crate::limits::{
     CREDIT_GROWTH_LEN_MAX, CREDIT_GROWTH_MAX, CREDIT_GROWTH_TOTAL_MAX, CREDIT_INITIAL,
-    CREDIT_PER_MESSAGE,
+    CREDIT_PER_MESSAGE, PULLED_AHEAD_MAX,
 };
 use crate::session::{Session, State};
 use crate::transport::{PeerId, Transport};
@@ -41,6 +41,33 @@ impl Transport {
         self.tell_credit(peer.0);
     }
 
+    /// Whether credit that comes free is kept for messages that the peer has announced, and not told.
+    pub fn hold_credit(&mut self, peer: PeerId, hold: bool) {
+        let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return };
+        session.credit_held = hold;
+        self.tell_credit(peer.0);
+    }
+
+    /// Whether there is room for so many announced messages of a peer whose messages are being
+    /// received that it pays to pull them.
+    #[must_use]
+    pub fn may_pull_ahead(&self, peer: PeerId) -> bool {
+        let session = self.sessions.get(peer.0 as usize);
+        session.is_some_and(|session| session.room_ahead(true) >= CREDIT_INITIAL / 4)
+    }
+
+    /// Charges an announced message of `len` bytes, which is about to be pulled without a receive;
+    /// false when there is no room for it, of which there is more where messages of that peer
+    /// `are_received`. [`Transport::consume`] gives it back.
+    pub fn charge_ahead(&mut self, peer: PeerId, len: u64, are_received: bool) -> bool {
+        let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return false };
+        let may = session.state == State::Open && charge(len) <= session.room_ahead(are_received);
+        if may {
+            session.charged_ahead += charge(len);
+        }
+        may
+    }
+
     /// Has the peer told its limit if it has risen by enough.
     fn tell_credit(&mut self, index: u32) {
         let session = &mut self.sessions[index as usize];
@@ -61,7 +88,15 @@ impl Session {
 
     /// The credit limit to tell the peer.
     pub(crate) fn credit_to_tell(&self) -> u64 {
-        self.consumed + self.credit_granted()
+        if self.credit_held { self.credit_told } else { self.credit_told + self.room_ahead(false) }
+    }
+
+    /// Charges of announced messages that may be pulled ahead: as far as the peer's limit could rise
+    /// above what it was told, and something beyond it where its messages `are_received`.
+    fn room_ahead(&self, are_received: bool) -> u64 {
+        let beyond = if are_received { PULLED_AHEAD_MAX } else { 0 };
+        let free = self.consumed + self.credit_granted() + beyond;
+        free.saturating_sub(self.charged_ahead + self.credit_told)
     }
 
     /// Most charges of the peer's messages that may lie here.

@@ -99,6 +99,9 @@ pub const CREDIT_INITIAL: u64 = 512 * 1024;
 pub const CREDIT_GROWTH_MAX: u64 = 3 * CREDIT_INITIAL;
 /// The same over all peers of an endpoint.
 pub const CREDIT_GROWTH_TOTAL_MAX: u64 = 32 * 1024 * 1024;
+/// So much more than that may be pulled ahead of a peer whose messages are being received, in bytes of
+/// charges: credit that the peer was told, and does not use, cannot be taken back.
+pub const PULLED_AHEAD_MAX: u64 = CREDIT_INITIAL / 2;
 /// It grows for messages up to that length: longer ones lose less by being announced, and are so
 /// also where there is credit.
 pub const CREDIT_GROWTH_LEN_MAX: u64 = QUEUED_LEN_MAX as u64;

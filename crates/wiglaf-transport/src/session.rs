@@ -177,6 +177,10 @@ pub(crate) struct Session {
     pub(crate) consumed: u64,
     /// The limit that the peer was told last.
     pub(crate) credit_told: u64,
+    /// Charges of announced messages that were pulled before their receives; those are consumed, too.
+    pub(crate) charged_ahead: u64,
+    /// Credit that comes free is kept for such messages.
+    pub(crate) credit_held: bool,
     /// What the peer may send unasked beyond the initial credit, in bytes of charges.
     pub(crate) credit_growth: u32,
 
@@ -244,6 +248,8 @@ impl Session {
             eager_sent: 0,
             consumed: 0,
             credit_told: CREDIT_INITIAL,
+            charged_ahead: 0,
+            credit_held: false,
             credit_growth: 0,
             heard: false,
             heard_at: Instant::ZERO,

@@ -6,6 +6,7 @@
 //! take of the wire, and cost an emulated machine by themselves). Their rate is that of the job's own packets,
 //! or what both got out in a turn before, if that is less: a job that yields lets more of them onto the line.
 
+use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -219,12 +220,8 @@ impl Bench<'_> {
                 command.arg("--frames").arg(frames).args(["--flood", attacks]);
                 command.args(["--to", &receiver.address.to_string(), "--rate", &rate.to_string()]);
                 command.args(["--for", &lasts.to_string()]).args(is_decoy.then_some("--decoy"));
-                Some(
-                    command
-                        .stdout(Stdio::piped())
-                        .spawn()
-                        .cannot(|| "start the flood".to_owned())?,
-                )
+                let flood = command.stdout(Stdio::piped()).spawn();
+                Some(Ended(flood.cannot(|| "start the flood".to_owned())?))
             }
         };
         std::thread::sleep(SETTLE);
@@ -264,9 +261,12 @@ impl Bench<'_> {
     }
 }
 
-fn flood_rate(flood: Child) -> Result<f64> {
-    let output = flood.wait_with_output().cannot(|| "await the flood".to_owned())?;
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout)
+fn flood_rate(mut flood: Ended) -> Result<f64> {
+    let mut output = Vec::new();
+    if let Some(stdout) = &mut flood.0.stdout {
+        stdout.read_to_end(&mut output).cannot(|| "read what the flood says".to_owned())?;
+    }
+    let told: serde_json::Value = serde_json::from_slice(&output)
         .map_err(|_| Error::new("the flood failed; only root can send raw frames"))?;
     let number = |name: &str| told[name].as_f64().unwrap_or(0.0);
     Ok(number("flood") / (number("us") / 1e6).max(1e-6))
@@ -302,12 +302,30 @@ fn table(report: &Report) -> String {
     out
 }
 
-/// A job that does not outlive its measurement.
+/// A job or a flood that does not outlive its measurement, however that ends.
 struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_ends_with_a_turn_that_fails() {
+        let turn = || -> Result<f64> {
+            let flood = Command::new("sleep").arg("600").stdout(Stdio::piped()).spawn();
+            let flood = Some(Ended(flood.unwrap()));
+            let pid = flood.as_ref().map_or(0, |flood| flood.0.id());
+            Err::<(), _>(Error::new(pid.to_string()))?;
+            flood.map_or(Ok(0.0), flood_rate)
+        };
+        let pid = turn().unwrap_err().to_string();
+        assert!(!Path::new("/proc").join(&pid).exists(), "{pid} still floods");
     }
 }

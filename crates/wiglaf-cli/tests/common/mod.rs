@@ -40,6 +40,7 @@ impl Site {
         fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
             .unwrap();
         fs::create_dir(dir.path().join("work")).unwrap();
+        fs::create_dir(dir.path().join("home")).unwrap();
         Self { dir }
     }
 
@@ -81,6 +82,11 @@ impl Site {
     pub(crate) fn started_by(&self, mut command: Command, args: &[&str]) -> Command {
         command.args(args).env("WIGLAF_STATE", self.state()).current_dir(self.work());
         command.env_remove("WIGLAF_NODE").env_remove("COLUMNS").stdin(Stdio::null());
+        // MPIs and caches of whoever runs the tests are none of theirs.
+        command.env("HOME", self.dir.path().join("home")).env_remove("XDG_CACHE_HOME");
+        for name in ["WIGLAF_MPI_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "I_MPI_ROOT"] {
+            command.env_remove(name);
+        }
         command
     }
 

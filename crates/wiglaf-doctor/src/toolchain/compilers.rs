@@ -176,6 +176,9 @@ mod tests {
     #[test]
     fn a_compiler_with_two_names_is_found_once() {
         let found = all();
+        if found.is_empty() {
+            eprintln!("skipped: no Fortran compiler is installed");
+        }
         for (i, a) in found.iter().enumerate() {
             let home = a.path.canonicalize().unwrap();
             assert!(found[..i].iter().all(|b| b.path.canonicalize().unwrap() != home));

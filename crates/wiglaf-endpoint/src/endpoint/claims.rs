@@ -82,9 +82,17 @@ impl Endpoint {
         let (at, message) =
             self.books.matching.take_claimed(op.context).ok_or(PostError::NotClaimed)?;
         match &message.payload {
-            Payload::Remote { send_id, .. } => {
+            Payload::Remote { send_id, total } => {
                 self.transport.pull(message.peer, *send_id, 0, 0);
+                self.was_announced(message.peer, &message.envelope(), *total);
                 self.flush(self.now());
+            }
+            Payload::Ahead { token, .. } => {
+                // What is on its way goes nowhere.
+                self.books.turn_ahead(*token, discarded(op, &message));
+                self.consume(message.peer, message.payload.len());
+                self.tell_sleepers();
+                return Ok(());
             }
             Payload::Near(announced) => self.decline_near(announced),
             Payload::Here { bytes, got } if bytes.len() == *got as usize => {

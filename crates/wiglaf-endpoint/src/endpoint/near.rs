@@ -117,6 +117,7 @@ impl Endpoint {
             near.consume(lane, id, len);
         } else {
             self.transport.consume(from, len);
+            self.pull_more(from);
         }
     }
 

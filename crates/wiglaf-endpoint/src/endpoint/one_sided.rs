@@ -242,6 +242,7 @@ impl Endpoint {
         }
         while let Some((peer, len)) = self.books.target.refunds.pop() {
             self.transport.consume(peer, len);
+            self.pull_more(peer);
         }
     }
 

@@ -1,9 +1,11 @@
 //! Receives: posting them, and giving them what has come before them.
 
 use wiglaf_transport::{PeerId, Wanted};
+use wiglaf_wire::Envelope;
 
 use super::Endpoint;
 use crate::active::Next;
+use crate::ahead;
 use crate::books::{Assembly, Receiving};
 use crate::matching::{Payload, Posted, Unexpected};
 use crate::memory::{Region, Regions};
@@ -92,12 +94,20 @@ impl Endpoint {
                     self.redirect(at, receiving, got);
                 }
             }
+            Payload::Ahead { bytes, token } => {
+                // What has not come is written over what stands in its place.
+                posted.regions.write(0, &bytes);
+                self.books.turn_ahead(token, receiving);
+                self.consume(peer, total);
+            }
             elsewhere => {
                 if let Payload::Remote { .. } = elsewhere {
                     self.transport.widen_credit(peer, total);
+                    self.was_announced(peer, &envelope, total);
                 }
                 let wanted = self.books.begin_pull(receiving);
                 self.fetch(peer, &elsewhere, wanted);
+                self.pull_more(peer);
             }
         }
     }
@@ -105,12 +115,61 @@ impl Endpoint {
     /// Asks for a message that is still with its sender.
     fn fetch(&mut self, peer: PeerId, payload: &Payload, wanted: Wanted) {
         match payload {
-            Payload::Here { .. } => {}
+            Payload::Here { .. } | Payload::Ahead { .. } => {}
             Payload::Remote { send_id, .. } => {
                 self.pull(peer, *send_id, wanted);
                 self.flush(self.now());
             }
             Payload::Near(message) => self.fetch_near(message, wanted),
+        }
+    }
+
+    /// An announced message has found its receive, or its end.
+    pub(super) fn was_announced(&mut self, peer: PeerId, envelope: &Envelope, total: u64) {
+        if ahead::is_eligible(envelope, total) && self.books.not_announced(peer) {
+            self.transport.hold_credit(peer, false);
+        }
+    }
+
+    /// Pulls messages that peers have announced of late, as far as their credit reaches.
+    pub(super) fn pull_fresh(&mut self) {
+        while let Some(peer) = self.books.ahead.take_fresh() {
+            if self.books.ahead.has(peer) && self.near.lane_from(peer).is_none() {
+                self.transport.hold_credit(peer, true);
+                self.pull_ahead(peer, false);
+            }
+        }
+    }
+
+    /// Pulls announced messages of that peer in their order, as far as its credit reaches, which grows
+    /// by as much if messages of that peer `are_received` meanwhile.
+    fn pull_ahead(&mut self, peer: PeerId, are_received: bool) {
+        while let Some(entry) = self.books.ahead.front(peer) {
+            let Some(total) = self.books.is_announced(peer, entry) else {
+                self.books.ahead.pop(peer);
+                continue;
+            };
+            if !self.transport.charge_ahead(peer, total, are_received) {
+                return;
+            }
+            if are_received {
+                self.transport.widen_credit(peer, total);
+            }
+            self.books.ahead.pop(peer);
+            let is_last = self.books.not_announced(peer);
+            let wanted = self.books.begin_ahead(entry.at, total);
+            self.pull(peer, entry.send_id, wanted);
+            if is_last {
+                self.transport.hold_credit(peer, false);
+            }
+        }
+    }
+
+    /// Credit of that peer has come free: announced messages go first.
+    pub(super) fn pull_more(&mut self, peer: PeerId) {
+        if self.books.ahead.has(peer) && self.transport.may_pull_ahead(peer) {
+            self.pull_ahead(peer, true);
+            self.flush(self.now());
         }
     }
 

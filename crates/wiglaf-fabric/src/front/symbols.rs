@@ -9,6 +9,7 @@ use std::ffi::{CStr, c_void};
 
 use super::system;
 use crate::bindings as fi;
+use crate::guard::guard_or;
 
 /// What a function does that should be handed over when there is nobody to take it.
 type Otherwise = extern "C" fn() -> *const c_void;
@@ -116,9 +117,11 @@ handed_over! {
 
 /// Where a function that is handed over goes on.
 extern "C" fn destination(index: usize) -> *const c_void {
-    let Some(entry) = HANDED_OVER.get(index) else { return not_there as *const c_void };
-    let found = system::get().and_then(|system| system.symbol(entry.name, entry.version));
-    found.map_or(entry.otherwise as *const c_void, |found| found.as_ptr())
+    guard_or(not_there as *const c_void, || {
+        let Some(entry) = HANDED_OVER.get(index) else { return not_there as *const c_void };
+        let found = system::get().and_then(|system| system.symbol(entry.name, entry.version));
+        found.map_or(entry.otherwise as *const c_void, |found| found.as_ptr())
+    })
 }
 
 /// Goes on at [`destination`] of the number in `r11`, with the arguments as they were.

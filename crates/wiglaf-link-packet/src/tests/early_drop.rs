@@ -3,6 +3,8 @@
 
 use std::net::UdpSocket;
 
+use wiglaf_link_udp::{get_int, set_int};
+
 use super::*;
 
 /// At work on node b's end of the wire, or `None` after saying why not.
@@ -45,6 +47,29 @@ fn others_lose_nothing_by_it() {
     let socket = pair.b.run(|| UdpSocket::bind((pair.b.ip, 0))).expect("bound");
     mark(socket.as_fd(), &other).expect("root may");
     assert!(is_heard(&mut a, &socket));
+}
+
+/// A site that routes or filters by marks finds its own bits as they were, and the program finds ours.
+#[test]
+fn marking_a_socket_leaves_the_bits_of_the_site() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let Some(_at_work) = attach(&pair) else { return };
+    const OF_SITE: i32 = 0xca6c;
+    let of = |socket: &UdpSocket| {
+        get_int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MARK).expect("readable")
+    };
+    let socket = pair.b.run(|| UdpSocket::bind((pair.b.ip, 0))).expect("bound");
+    set_int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MARK, OF_SITE).expect("root may");
+    let mut a = open(&pair.a);
+    assert!(is_heard(&mut a, &socket));
+    mark(socket.as_fd(), &interface_of_in(&pair.b)).expect("root may");
+    assert_eq!(of(&socket) as u32 & !MARK_MASK, OF_SITE as u32);
+    assert_ne!(of(&socket) as u32 & MARK_MASK, 0);
+    // What was found before is believed for one tick.
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(!is_heard(&mut a, &socket), "the program did not find its mark");
+    let other = Interface { index: 1 << 15, ..interface_of_in(&pair.b) };
+    assert!(mark(socket.as_fd(), &other).is_err(), "the index does not fit");
 }
 
 /// Whoever has the port after a link that was on it, however the link ended.

@@ -41,19 +41,21 @@ const NAME_COST: usize = 64;
 /// The jobs that clients have leased.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    leased: Mutex<BTreeMap<String, Lease>>,
+    leased: Mutex<BTreeMap<Key, Lease>>,
 }
+
+/// Whose a job is, and its name: users choose names, so two may have the same.
+type Key = (u32, String);
 
 #[derive(Debug)]
 struct Lease {
-    uid: u32,
     /// Which files of that user were in /dev/shm before: others' are not removed anyway, and it is
     /// not others' names that fill this.
     before: BTreeSet<OsString>,
 }
 
 impl Jobs {
-    fn leased(&self) -> MutexGuard<'_, BTreeMap<String, Lease>> {
+    fn leased(&self) -> MutexGuard<'_, BTreeMap<Key, Lease>> {
         self.leased.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,13 +77,13 @@ impl Jobs {
             }
             before.insert(file);
         }
-        self.leased().insert(job.to_owned(), Lease { uid, before });
+        self.leased().insert((uid, job.to_owned()), Lease { before });
         Ok(true)
     }
 
     /// The jobs that somebody watches over.
     pub(super) fn names(&self) -> BTreeSet<String> {
-        self.leased().keys().cloned().collect()
+        self.leased().keys().map(|(_, job)| job.clone()).collect()
     }
 
     /// Ends a job's processes, and removes the shared memory of that user that they did not live to
@@ -90,9 +92,9 @@ impl Jobs {
     pub(super) fn end(&self, job: &str, uid: u32, helper: i32) {
         sweep(job, uid);
         let mut leased = self.leased();
-        let Some(Lease { before, .. }) = leased.remove(job) else { return };
+        let Some(Lease { before }) = leased.remove(&(uid, job.to_owned())) else { return };
         // What it left while others run is theirs to remove: they found it, and did not need it.
-        for other in leased.values_mut().filter(|other| other.uid == uid) {
+        for (_, other) in leased.iter_mut().filter(|((owner, _), _)| *owner == uid) {
             other.before.retain(|file| before.contains(file));
         }
         let files = shm_files(uid).into_iter().flatten().flatten();
@@ -358,11 +360,28 @@ mod tests {
         };
         assert!(jobs.lease("all", uid, &take).unwrap());
         assert!(taken.get() >= name.len());
-        assert!(jobs.leased()["all"].before.contains(name.as_str().as_ref() as &std::ffi::OsStr));
+        assert!(
+            jobs.leased()[&(uid, "all".to_owned())]
+                .before
+                .contains(name.as_str().as_ref() as &std::ffi::OsStr)
+        );
         assert!(jobs.lease("others", uid + 12345, &take).unwrap());
-        assert!(jobs.leased()["others"].before.is_empty());
+        assert!(jobs.leased()[&(uid + 12345, "others".to_owned())].before.is_empty());
         assert!(!jobs.lease("none", uid, &|_| false).unwrap());
-        assert!(!jobs.leased().contains_key("none"));
+        assert!(!jobs.leased().contains_key(&(uid, "none".to_owned())));
         fs::remove_file(file).unwrap();
+    }
+
+    #[test]
+    fn a_job_of_the_same_name_of_another_user_keeps_its_lease() {
+        let (jobs, name) = (Jobs::default(), "wiglaf-test-same-name");
+        // Users that have neither processes nor files.
+        let [ann, bob] = [3_999_999_001, 3_999_999_002];
+        assert!(jobs.lease(name, ann, &|_| true).unwrap());
+        assert!(jobs.lease(name, bob, &|_| true).unwrap());
+        jobs.end(name, bob, 0);
+        assert_eq!(jobs.names(), BTreeSet::from([name.to_owned()]), "the first has lost its own");
+        jobs.end(name, ann, 0);
+        assert!(jobs.names().is_empty());
     }
 }
