@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::fs::{self, DirBuilder};
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -202,7 +203,10 @@ fn remote_words(exe: Option<&str>) -> String {
 pub(crate) fn connect(name: &str, target: &Target) -> Result<UnixStream> {
     let limit = if target.is_watched { None } else { host_limit()? };
     let mut command = command(target)?;
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A socket can be shut down: whoever keeps the connection to a dead host has its other end, and holds it
+    // for as long as TCP waits.
+    let (output, theirs) = UnixStream::pair().cannot(|| "make a pair of sockets".to_owned())?;
+    command.stdin(Stdio::piped()).stdout(OwnedFd::from(theirs)).stderr(Stdio::piped());
     // A terminal's Ctrl-C and Ctrl-Z are for whoever reads them, and passed on as messages.
     command.process_group(0);
     let program = command.get_program().display().to_string();
@@ -212,10 +216,12 @@ pub(crate) fn connect(name: &str, target: &Target) -> Result<UnixStream> {
         )),
         _ => Error::new(format!("cannot start {program} to reach {name}: {error}")),
     })?;
+    // It has their end, too.
+    drop(command);
     let (ours, theirs) = UnixStream::pair().cannot(|| "make a pair of sockets".to_owned())?;
     let (name, target) = (name.to_owned(), target.clone());
     std::thread::Builder::new()
-        .spawn(move || carry(&name, &target, child, theirs, limit))
+        .spawn(move || carry(&name, &target, (child, output), theirs, limit))
         .cannot(|| "start a thread".to_owned())?;
     Ok(ours)
 }
@@ -224,13 +230,11 @@ pub(crate) fn connect(name: &str, target: &Target) -> Result<UnixStream> {
 fn carry(
     name: &str,
     target: &Target,
-    mut child: Child,
+    (mut child, output): (Child, UnixStream),
     local: UnixStream,
     limit: Option<Duration>,
 ) {
-    let (Some(input), Some(output), Some(errors)) =
-        (child.stdin.take(), child.stdout.take(), child.stderr.take())
-    else {
+    let (Some(input), Some(errors)) = (child.stdin.take(), child.stderr.take()) else {
         return;
     };
     let complaint = Arc::new(Mutex::new(Vec::new()));
@@ -243,6 +247,7 @@ fn carry(
         let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
         // It has not been waited for, so the pid is still its own.
         let _ = child.kill();
+        let _ = output.shutdown(std::net::Shutdown::Both);
     };
     let is_silent = Cell::new(false);
     let explain = |lost: Lost| {
@@ -257,7 +262,7 @@ fn carry(
         let said = complaint.lock().unwrap_or_else(PoisonError::into_inner).clone();
         sentence(name, target, &lost, &String::from_utf8_lossy(&said))
     };
-    tunnel::carry(local, output, input, VERSION, limit, &explain, &kill);
+    tunnel::carry(local, &output, input, VERSION, limit, &explain, &kill);
     let mut child = child.into_inner().unwrap_or_else(PoisonError::into_inner);
     let _ = child.kill();
     let _ = child.wait();
