@@ -107,6 +107,9 @@ pub struct RunningJob {
     passing: Vec<Passing>,
     guard: Option<Guard>,
     is_patient: bool,
+    /// Its mark, and the nodes that bear it.
+    job: String,
+    members: Vec<Member>,
 }
 
 /// A handle that signals a job while another thread waits for it.
@@ -126,6 +129,8 @@ impl Stop {
 /// them go on.
 #[derive(Debug)]
 pub struct Control {
+    job: String,
+    members: Vec<Member>,
     leases: Vec<Lease>,
     limit: Option<Duration>,
 }
@@ -134,18 +139,19 @@ impl Control {
     /// Stops the job's processes. Hosts endure this process's silence from now on, which is about to stop
     /// as well.
     pub fn pause(&self) {
-        for lease in &self.leases {
-            lease.endure(None);
-            lease.signal(signals::STOP);
-        }
+        self.leases.iter().for_each(|lease| lease.endure(None));
+        // Waited for: what this process has not passed on when it stops stays with it.
+        let _ = cluster::ask_all(&self.members, |member| {
+            member.node.signal_job(&self.job, signals::STOP)
+        });
     }
 
     /// Lets them go on.
     pub fn resume(&self) {
-        for lease in &self.leases {
-            lease.signal(signals::CONTINUE);
-            lease.endure(self.limit);
-        }
+        let _ = cluster::ask_all(&self.members, |member| {
+            member.node.signal_job(&self.job, signals::CONTINUE)
+        });
+        self.leases.iter().for_each(|lease| lease.endure(self.limit));
     }
 }
 
@@ -249,7 +255,8 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
         None => None,
     };
     let is_patient = job.is_patient;
-    Ok(RunningJob { commands, launcher, leases, stop, passing, guard, is_patient })
+    let (job, members) = (launch.id.clone(), launch.leased());
+    Ok(RunningJob { commands, launcher, leases, stop, passing, guard, is_patient, job, members })
 }
 
 /// Fails for what a job on real hosts cannot be asked.
@@ -546,7 +553,7 @@ impl RunningJob {
     pub fn control(&self) -> Result<Control> {
         let leases = self.leases.iter().map(Lease::try_clone).collect::<Result<_>>()?;
         let limit = if self.is_patient { None } else { ssh::host_limit()? };
-        Ok(Control { leases, limit })
+        Ok(Control { job: self.job.clone(), members: self.members.clone(), leases, limit })
     }
 
     /// A handle to signal the job with.
@@ -561,7 +568,7 @@ impl RunningJob {
     /// # Errors
     /// When a node goes down first, or a daemon of the MPI had to be ended.
     pub fn wait(self) -> Result<JobEnd> {
-        let Self { commands, launcher, leases, stop, passing, guard, is_patient: _ } = self;
+        let Self { commands, launcher, leases, stop, passing, guard, .. } = self;
         let (ended, ends) = mpsc::channel();
         let count = commands.len();
         for (rank, command) in commands.into_iter().enumerate() {

@@ -384,6 +384,16 @@ impl Node {
         }
     }
 
+    /// Signals all of a job's processes on the node, wherever their launcher has put them. It is done when
+    /// this comes back.
+    ///
+    /// # Errors
+    /// When the node is not up.
+    pub fn signal_job(&self, job: &str, number: i32) -> Result<()> {
+        let request = Request::SignalJob { job: job.to_owned(), number };
+        done(&self.name, self.ask(&request, &[])?.1)
+    }
+
     /// Watches over a job until the lease is released or this process ends, and keeps its secret, if it
     /// has one, for its ranks.
     ///
@@ -524,11 +534,6 @@ impl Lease {
         if self.is_host {
             let _ = proto::send(&self.stream, &Request::Patience(limit), &[]);
         }
-    }
-
-    /// Signals all of the job's processes on the node, wherever their launcher has put them.
-    pub fn signal(&self, number: i32) {
-        let _ = proto::send(&self.stream, &Request::Signal(number), &[]);
     }
 
     /// A second handle to the connection, for whoever watches it.

@@ -67,6 +67,13 @@ pub enum Request {
     Patience(Option<Duration>),
     /// What is there, at these paths?
     Look(Vec<PathBuf>),
+    /// Send a signal to all processes of a job of the caller's.
+    SignalJob {
+        /// Its mark.
+        job: String,
+        /// The signal.
+        number: i32,
+    },
 }
 
 /// A command to run.

@@ -319,6 +319,10 @@ impl Node {
                 }
             }
             Request::Patience(_) => Ok(()),
+            Request::SignalJob { job, number } => {
+                jobs::signal(&job, caller.uid, number);
+                reply(stream, Ok(()))
+            }
             Request::Signal(_) | Request::Release => {
                 reply(stream, Err(Error::new("there is nothing to signal or release here")))
             }
@@ -573,7 +577,6 @@ impl Node {
         let released = loop {
             ended.extend(stuck::watch(stream, job, caller.uid));
             match proto::recv_short::<Request>(stream) {
-                Ok((Request::Signal(number), _)) => jobs::signal(job, caller.uid, number),
                 Ok((Request::Patience(_), _)) => {}
                 Ok((Request::Release, _)) => break true,
                 _ => break false,
