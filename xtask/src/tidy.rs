@@ -20,6 +20,7 @@ const SAFE: &[&str] = &[
     "wiglaf-cli",
     "wiglaf-mpi",
     "wiglaf-cluster",
+    "wiglaf-join",
     "xtask",
 ];
 /// Crates none of whose modules uses itself by way of others.
@@ -30,6 +31,7 @@ const LAYERED: &[&str] = &[
     "wiglaf-cluster",
     "wiglaf-emulation",
     "wiglaf-doctor",
+    "wiglaf-join",
 ];
 /// Which crates of ours a crate may name.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -99,6 +101,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["wiglaf-base", "wiglaf-bpf", "wiglaf-cluster", "wiglaf-mpi", "wiglaf-node"],
     ),
     ("wiglaf-doctor", &["wiglaf-base", "wiglaf-bpf", "wiglaf-mpi"]),
+    ("wiglaf-join", &["wiglaf-base", "wiglaf-cluster", "wiglaf-node"]),
     ("wiglaf-bench", &[]),
 ];
 /// Nothing depends on these.

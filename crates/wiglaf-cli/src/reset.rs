@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use serde::Serialize;
 use wiglaf_base::{Error, HostList, Result};
 use wiglaf_cluster::cluster::ask_all;
-use wiglaf_node::proto::Remains;
 use wiglaf_node::mounts;
+use wiglaf_node::proto::Remains;
 
 use crate::args::Global;
 use crate::output;

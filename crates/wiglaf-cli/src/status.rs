@@ -88,7 +88,8 @@ struct HostStatus {
 fn of_hosts(args: &Args, hosts: &Hosts) -> Result<ExitCode> {
     let members = AnyCluster::Hosts(hosts.clone()).members(&HostList::default())?;
     let answers = ask_all(&members, |member| member.node.hello());
-    let rows = hosts.nodes.iter().zip(answers).map(|(spec, answer)| host_status(hosts, spec, answer));
+    let rows =
+        hosts.nodes.iter().zip(answers).map(|(spec, answer)| host_status(hosts, spec, answer));
     let rows: Vec<HostStatus> = rows.collect();
     let up = rows.iter().all(|host| host.error.is_none());
     let status = HostsStatus {
@@ -123,7 +124,8 @@ fn host_status(hosts: &Hosts, spec: &HostSpec, answer: Result<Hello>) -> HostSta
         processes: None,
     };
     let answered = answer.and_then(|hello| {
-        let host = hello.host.ok_or_else(|| Error::new(format!("{} is no real host", spec.name)))?;
+        let host =
+            hello.host.ok_or_else(|| Error::new(format!("{} is no real host", spec.name)))?;
         Ok((hello.processes, host))
     });
     match answered {

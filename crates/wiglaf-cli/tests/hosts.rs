@@ -103,7 +103,11 @@ fn mpi_program_runs_across_hosts_whose_interfaces_are_called_differently() {
     ] {
         let output = ann.run(line);
         let said = output.ok();
-        assert_eq!(said.lines().filter(|line| line.ends_with(": 3")).count(), 3, "{line}: {output}");
+        assert_eq!(
+            said.lines().filter(|line| line.ends_with(": 3")).count(),
+            3,
+            "{line}: {output}"
+        );
     }
     // Nothing of a job stays: processes, secrets, shared memory.
     for host in hosts.iter() {
@@ -158,7 +162,10 @@ fn host_without_power_ends_the_job_everywhere_and_is_named() {
     hosts[2].power_off();
     let output = job.wait();
     assert!(!output.status.success());
-    assert!(output.complaint().contains("pc3") && output.complaint().contains("has not answered"), "{output}");
+    assert!(
+        output.complaint().contains("pc3") && output.complaint().contains("has not answered"),
+        "{output}"
+    );
     for host in &hosts[..2] {
         let left = host.as_user("ann").run("pgrep -x 'hello|orted|mpirun' || echo none");
         assert_eq!(left.ok(), "none\n", "on {}", host.name());
@@ -192,7 +199,10 @@ fn reset_ends_what_bears_a_jobs_mark_and_no_bystander() {
     let mut running = ann.start("wiglaf run --mpi none -n 2 -- sh -c 'echo runs; sleep 3333'");
     assert!(running.has_printed("runs\nruns"));
     let output = ann.run("wiglaf reset");
-    assert!(output.ok().contains("pc2: ended process") && output.ok().contains("sleep 2222"), "{output}");
+    assert!(
+        output.ok().contains("pc2: ended process") && output.ok().contains("sleep 2222"),
+        "{output}"
+    );
     assert!(!output.ok().contains("sleep 1111") && !output.ok().contains("sleep 3333"), "{output}");
     assert!(bystander.is_running() && running.is_running() && !marked.is_running());
     running.interrupt();

@@ -1,7 +1,7 @@
 //! A cluster, whichever kind: what commands ask of it does not depend on that.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use wiglaf_base::error::{Error, Result};
@@ -107,6 +107,17 @@ impl Cluster {
         }
     }
 
+    /// The `wiglaf` whose libraries a job loads. On real hosts it is the one that the cluster file names
+    /// for this host, because all hosts have theirs at one path; else the one that was `called`.
+    #[must_use]
+    pub fn program(&self, called: &Path) -> PathBuf {
+        let here =
+            self.hosts().and_then(|hosts| hosts.nodes.iter().find(|spec| spec.target.is_here));
+        let named = here.and_then(|spec| spec.target.exe.as_ref()).map(PathBuf::from);
+        let named = named.filter(|path| path.is_absolute() && path.is_file());
+        named.unwrap_or_else(|| called.to_path_buf())
+    }
+
     /// The nodes called `names`, or all.
     ///
     /// # Errors
@@ -128,8 +139,7 @@ pub fn ask_all<T: Send>(
     ask: impl Fn(&Member) -> Result<T> + Sync,
 ) -> Vec<Result<T>> {
     std::thread::scope(|scope| {
-        let asked: Vec<_> =
-            members.iter().map(|member| scope.spawn(|| ask(member))).collect();
+        let asked: Vec<_> = members.iter().map(|member| scope.spawn(|| ask(member))).collect();
         let panicked = || Err(Error::new("a thread panicked"));
         asked.into_iter().map(|asked| asked.join().unwrap_or_else(|_| panicked())).collect()
     })
@@ -222,7 +232,6 @@ pub fn agents_node(list: &str, host: &str) -> Result<Node> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
     use wiglaf_base::network::HostAddress;
 
     fn hosts() -> Hosts {
@@ -256,7 +265,10 @@ mod tests {
         let two = hello(&["10.9.0.1", "192.168.77.1"]);
         assert_eq!(address_of(&hosts, first, &two), Ok(Ipv4Addr::new(192, 168, 77, 1)));
         let error = address_of(&hosts, first, &hello(&["10.9.0.1"])).unwrap_err().to_string();
-        assert!(error.contains("pc1 has no address in the data network 192.168.77.0/24"), "{error}");
+        assert!(
+            error.contains("pc1 has no address in the data network 192.168.77.0/24"),
+            "{error}"
+        );
         assert!(error.contains("10.9.0.1 (eth0)"), "{error}");
         let error = address_of(&hosts, second, &two).unwrap_err().to_string();
         assert!(error.contains("pc2 does not have the address 192.168.77.2"), "{error}");
@@ -264,8 +276,13 @@ mod tests {
 
     #[test]
     fn an_agent_finds_a_host_by_address_and_name() {
-        let target =
-            Target { host: "pc2.lab".to_owned(), user: None, exe: None, is_here: true, is_watched: false };
+        let target = Target {
+            host: "pc2.lab".to_owned(),
+            user: None,
+            exe: None,
+            is_here: true,
+            is_watched: false,
+        };
         let address = Ipv4Addr::new(203, 0, 113, 7);
         let list = vec![AgentHost { address, name: "pc2".to_owned(), target }];
         let list = serde_json::to_string(&list).unwrap();

@@ -324,7 +324,9 @@ fn agent_program(exe: &Path) -> Result<PathBuf> {
     })?;
     let shown = exe.display().to_string();
     if shown.contains('\'') {
-        return Err(Error::new(format!("{shown} cannot be called from a script; install it elsewhere")));
+        return Err(Error::new(format!(
+            "{shown} cannot be called from a script; install it elsewhere"
+        )));
     }
     let text = format!("#!/bin/sh\nexec '{shown}' agent \"$@\"\n");
     let path = folder.join("agent");

@@ -41,8 +41,26 @@ pub struct Node {
 /// Prefixes and names of variables that commands on real hosts take over from the caller: what MPIs,
 /// programs and we are told by. All else is the host's own, as after a login.
 const PASSED_ON_PREFIXES: [&str; 20] = [
-    "WIGLAF_", "FI_", "UCX_", "OMPI_", "ORTE_", "OPAL_", "PMIX_", "PRTE_", "PMI_", "MPIR_", "MPICH_",
-    "HYDRA_", "HYDI_", "MPIEXEC_", "I_MPI_", "OMP_", "KMP_", "MKL_", "OPENBLAS_", "LC_",
+    "WIGLAF_",
+    "FI_",
+    "UCX_",
+    "OMPI_",
+    "ORTE_",
+    "OPAL_",
+    "PMIX_",
+    "PRTE_",
+    "PMI_",
+    "MPIR_",
+    "MPICH_",
+    "HYDRA_",
+    "HYDI_",
+    "MPIEXEC_",
+    "I_MPI_",
+    "OMP_",
+    "KMP_",
+    "MKL_",
+    "OPENBLAS_",
+    "LC_",
 ];
 const PASSED_ON: [&str; 6] =
     ["LANG", "LANGUAGE", "TERM", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH"];

@@ -114,8 +114,8 @@ pub(super) fn folder(wanted: &Path) -> PathBuf {
 
 /// The job's name if it may be a file's.
 fn file_of(keys: &Path, job: &str) -> Option<PathBuf> {
-    let is_plain = (1..=JOB_LEN_MAX).contains(&job.len())
-        && job.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_plain =
+        (1..=JOB_LEN_MAX).contains(&job.len()) && job.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_plain.then(|| keys.join(job))
 }
 
@@ -142,7 +142,8 @@ impl RunningJob {
         let folder = keys.join(JOBS);
         let path = file_of(&folder, job).ok_or(io::ErrorKind::InvalidInput)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        let file =
+            File::options().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
         match file.try_lock() {
             Ok(()) => Ok(Self { path, _locked: file }),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::AlreadyExists.into()),

@@ -325,7 +325,8 @@ mod tests {
         assert_eq!(look(pid, "alone", 0), Look::Marked);
         setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(4096) }).unwrap();
         let seen = look(pid, "alone", 0);
-        let (clean, jobs) = (pass("alone", 0, Signal::KILL, &mut Patience::default()), Jobs::default());
+        let (clean, jobs) =
+            (pass("alone", 0, Signal::KILL, &mut Patience::default()), Jobs::default());
         let files: io::Result<Vec<_>> = shm_files(0).and_then(Iterator::collect);
         let (count, leased) = (process_count(0), jobs.lease("alone", 0, &|_| true));
         setrlimit(Resource::Nofile, Rlimit { current: Some(4096), maximum: Some(4096) }).unwrap();

@@ -12,9 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::children::Children;
 use super::environment::{Patience, is_anothers, job_of};
-use super::jobs::{
-    PASS_PAUSE, PASSES_MAX, SHM, Stat, is_gone, is_of_ranks, pids, shm_files_that,
-};
+use super::jobs::{PASS_PAUSE, PASSES_MAX, SHM, Stat, is_gone, is_of_ranks, pids, shm_files_that};
 use crate::mounts;
 use crate::proto::{RemainingProcess, Remains};
 

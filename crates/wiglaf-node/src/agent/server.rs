@@ -452,9 +452,7 @@ impl Node {
             None => host::program(program)?,
         };
         let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .env_clear();
+        command.args(arguments).env_clear();
         if self.emulated.is_some() {
             command
                 .envs(spawn.env.iter().map(|(k, v)| (k, v)))
@@ -466,10 +464,7 @@ impl Node {
                 command.env(KEY_VAR, key);
             }
         }
-        command
-            .stdin(Stdio::from(stdin))
-            .stdout(Stdio::from(stdout))
-            .stderr(Stdio::from(stderr));
+        command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
         if let Some(state) = &self.about.state {
             command.env(proto::STATE_VAR, state);
         }
