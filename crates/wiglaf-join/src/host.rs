@@ -470,6 +470,10 @@ fn undo(path: &Path) -> Result<Answer> {
     if manifest.has_units {
         let _ = run("systemctl", &["daemon-reload"]);
     }
+    let is_library = |entry: &Entry| entry.path().ends_with("lib/libwiglaf.so");
+    if wiglaf_base::machine::is_root() && manifest.entries.iter().any(is_library) {
+        let _ = run("ldconfig", &[]);
+    }
     fs::remove_file(path).cannot(|| format!("remove {}", path.display()))?;
     let _ = fs::remove_dir(path.with_file_name(SAVED));
     for folder in manifest.folders.iter().rev() {

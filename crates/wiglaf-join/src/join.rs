@@ -391,7 +391,8 @@ impl Base {
         let is_elsewhere = is_here && own != exe;
         node.wiglaf = (!is_found || is_elsewhere).then(|| exe.display().to_string());
         let known = self.hosts.nodes.iter().find(|spec| spec.name == name);
-        let has_joined = facts.manifest.is_some() || shares || is_here;
+        let has_joined =
+            (facts.manifest.is_some() && facts.cluster_file.is_some()) || shares || is_here;
         let is_new = known.is_none();
         if is_new {
             let address = node.address.map(|address| address.to_string()).unwrap_or_default();
@@ -400,9 +401,14 @@ impl Base {
         if !shares && (is_new || !has_joined) {
             changes.push("write ~/.config/wiglaf/cluster.toml, and the hosts' ssh keys to ~/.ssh/known_hosts".to_owned());
         }
-        if changes.is_empty() {
+        if changes.is_empty() && !is_here {
             notes.push(format!(
                 "{name} has joined already, with this Wiglaf; there is nothing to do"
+            ));
+        }
+        if installs && is_here {
+            notes.push(format!(
+                "{name}: from now on jobs load Wiglaf from {shown} here, too, as on the other hosts"
             ));
         }
         self.warn(&name, facts, is_here, &mut notes);
@@ -462,7 +468,10 @@ impl Plan {
         let mut outcomes = Vec::new();
         let mut joined: Vec<HostPlan> = Vec::new();
         for plan in std::mem::take(&mut self.hosts) {
-            say(&format!("{}: {}", plan.name, plan.changes.join("; ")));
+            if plan.own.installs {
+                let mib = self.tree.len >> 20;
+                say(&format!("{}: Wiglaf is being installed ({mib} MiB)", plan.name));
+            }
             let outcome = self.install(&plan).and_then(|()| {
                 let mut file = self.file.clone();
                 file.add(&plan.own.node)?;
@@ -472,6 +481,8 @@ impl Plan {
             });
             match outcome {
                 Ok(()) => joined.push(plan),
+                // Without this host's own no job would start.
+                Err(error) if plan.own.member.remote.target.is_here => return Err(error),
                 Err(error) => {
                     self.undo(&plan);
                     let error = Some(error.to_string());
@@ -480,6 +491,7 @@ impl Plan {
             }
         }
         self.sync(&mut joined, &mut outcomes, say)?;
+        joined.retain(|plan| !plan.own.member.remote.target.is_here);
         outcomes.extend(joined.into_iter().map(|plan| Outcome { name: plan.name, error: None }));
         Ok(outcomes)
     }
@@ -519,10 +531,14 @@ impl Plan {
         outcomes: &mut Vec<Outcome>,
         say: &dyn Fn(&str),
     ) -> Result<()> {
-        if joined.is_empty() {
-            return Ok(());
-        }
         loop {
+            let is_here = |plan: &HostPlan| plan.own.member.remote.target.is_here;
+            if joined.iter().all(is_here) {
+                return match joined.first() {
+                    Some(here) if !outcomes.is_empty() => self.undo_here(here),
+                    _ => Ok(()),
+                };
+            }
             let text = self.file.text();
             let hosts = Hosts::parse(&text, &self.hosts_file.file)?;
             let new = joined.iter().map(|plan| plan.own.member.clone());
@@ -556,6 +572,23 @@ impl Plan {
             sync::write_file(&self.hosts_file.file, &self.file.text())?;
             outcomes.push(Outcome { name: plan.name, error: Some(error.to_string()) });
         }
+    }
+
+    /// Takes back what this host has got for others, none of which has joined.
+    fn undo_here(&mut self, here: &HostPlan) -> Result<()> {
+        let Own { member, as_root, .. } = &here.own;
+        let facts = &member.facts;
+        let (manifest, was_there) = match as_root {
+            true => (PathBuf::from(ROOTS), facts.root_manifest.is_some()),
+            false => (facts.home.join(USERS), facts.manifest.is_some()),
+        };
+        if was_there {
+            return Ok(());
+        }
+        let sudo = *as_root && facts.privilege == Privilege::Sudo;
+        ask(&member.remote, sudo, None, &Request { manifest, action: Action::Undo }, &[])?;
+        self.file.set(&here.name, "wiglaf", None)?;
+        sync::write_file(&self.hosts_file.file, &self.file.text())
     }
 
     /// Takes back what a host that does not join has got already.
