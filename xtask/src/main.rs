@@ -4,7 +4,9 @@
 
 mod ci;
 mod conformance;
+mod debians;
 mod fuzz;
+mod guests;
 mod hosts;
 mod packages;
 mod sanitizers;
@@ -35,6 +37,8 @@ enum Task {
     Tidy,
     /// Run the test suites of others over Wiglaf and over TCP, into docs/conformance.md.
     Conformance(conformance::Arguments),
+    /// Try this build in another release of Debian, as a new user has it (takes root and mmdebstrap).
+    Debians(debians::Arguments),
     /// Run the provider's threads, and the shared-memory ring, under ThreadSanitizer.
     Tsan,
     /// Run the tests of the links, the endpoint and the provider under AddressSanitizer.
@@ -47,6 +51,8 @@ enum Task {
     Fuzz(fuzz::Arguments),
     /// Bring up stand-in hosts with ssh on this machine, and wait for Ctrl-C (takes root).
     Hosts(hosts::Arguments),
+    /// Try real kernels and drivers: two QEMU guests with four kinds of network cards (takes root).
+    Guests(guests::Arguments),
     /// Simulate the transport under faults.
     Sim(sim::Arguments),
     /// Install the Debian packages and wheels that are missing.
@@ -64,11 +70,13 @@ fn main() -> ExitCode {
         Task::Test(judgement) => ci::test(judgement),
         Task::Tidy => tidy::run(),
         Task::Conformance(arguments) => conformance::run(&arguments),
+        Task::Debians(arguments) => debians::run(&arguments),
         Task::Tsan => sanitizers::tsan(),
         Task::Asan => sanitizers::asan(),
         Task::Miri => sanitizers::miri(),
         Task::Loom => sanitizers::loom(),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
+        Task::Guests(arguments) => guests::run(&arguments),
         Task::Hosts(arguments) => hosts::run(&arguments),
         Task::Sim(arguments) => sim::run(&arguments),
         Task::Packages { purpose } => packages::install(purpose),

@@ -16,6 +16,8 @@ pub(crate) enum Purpose {
     Demo,
     /// The test suites of others.
     Conformance,
+    /// Guests with kernels of their own.
+    Guests,
 }
 
 /// Compiler, MPI, network tools, a font for pictures, what examples/transformation is built with and
@@ -65,10 +67,32 @@ const CONFORMANCE: &[&str] = &[
     "python3-numpy",
     "nwchem-mpich",
     "clang",
-    "flang-16",
-    "flang-19",
     "libscalapack-openmpi-dev",
     "libscalapack-mpich-dev",
+];
+
+/// Those that the suite of compilers knows. Each release of Debian has some of them; one that it does
+/// not have would make apt install nothing at all.
+const FLANGS: [&str; 3] = ["flang-16", "flang-19", "flang-22"];
+
+/// Those that this release has.
+fn flangs() -> Result<Vec<&'static str>, String> {
+    // Before it, apt may know no package.
+    apt(&["update", "-qq"])?;
+    let has = |package: &&str| {
+        let shown = Command::new("apt-cache").args(["show", "--no-all-versions", package]).output();
+        shown.is_ok_and(|out| out.status.success() && !out.stdout.is_empty())
+    };
+    Ok(FLANGS.into_iter().filter(has).collect())
+}
+/// Besides those for tests: the machine, what makes its disks, and a shell for its start.
+const GUESTS: &[&str] = &[
+    "qemu-system-x86",
+    "mmdebstrap",
+    "busybox-static",
+    "e2fsprogs",
+    "kmod",
+    "debian-archive-keyring",
 ];
 
 /// Says what is missing and installs it.
@@ -84,9 +108,11 @@ pub(crate) fn install_programs(purpose: Purpose) -> Result<(), String> {
         Purpose::Test => &[TEST],
         Purpose::Demo => &[TEST, DEMO],
         Purpose::Conformance => &[TEST, DEMO, CONFORMANCE],
+        Purpose::Guests => &[TEST, GUESTS],
     };
-    let missing: Vec<&str> =
-        lists.concat().into_iter().filter(|package| !is_installed(package)).collect();
+    let compilers = if purpose == Purpose::Conformance { flangs()? } else { Vec::new() };
+    let all = lists.concat().into_iter().chain(compilers);
+    let missing: Vec<&str> = all.filter(|package| !is_installed(package)).collect();
     if missing.is_empty() { Ok(()) } else { install_debian(&missing) }
 }
 

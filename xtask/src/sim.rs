@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     len_max: Option<u64>,
     /// Without these: drop, duplicate, corrupt, reorder, burst, skew, encryption, numbers (of
-    /// packets that begin elsewhere than at 0), short (buffers), overruns, or numbers of mishaps.
+    /// packets that begin elsewhere than at 0), short (buffers), overruns, narrow (network), or numbers of mishaps.
     #[arg(long, value_delimiter = ',')]
     without: Vec<String>,
     /// Instead: so many messages at 30 % loss, 5 % duplication, 10 % reordering and 1 % corruption.

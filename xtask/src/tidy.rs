@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Longest file, in lines before its tests.
-const FILE_LINES_MAX: usize = 600;
+const FILE_LINES_MAX: usize = 2000;
 /// Crates that hold no unsafe code.
 const SAFE: &[&str] = &[
     "wiglaf-wire",
@@ -17,6 +17,7 @@ const SAFE: &[&str] = &[
     "wiglaf-counters",
     "wiglaf-testnet",
     "wiglaf-testhosts",
+    "wiglaf-check",
     "wiglaf-cli",
     "wiglaf-mpi",
     "wiglaf-cluster",
@@ -103,6 +104,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-doctor", &["wiglaf-base", "wiglaf-bpf", "wiglaf-mpi"]),
     ("wiglaf-join", &["wiglaf-base", "wiglaf-cluster", "wiglaf-node"]),
     ("wiglaf-bench", &[]),
+    ("wiglaf-check", &["wiglaf-endpoint", "wiglaf-helper", "wiglaf-link-udp", "wiglaf-links"]),
 ];
 /// Nothing depends on these.
 const FINAL: &[&str] = &["wiglaf-cli", "wiglaf-fabric", "wiglaf-fuzz", "wiglaf-logical", "xtask"];

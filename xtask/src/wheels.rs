@@ -47,7 +47,7 @@ pub(crate) fn search_path() -> String {
 pub(crate) fn install(purpose: Purpose) {
     let wanted = WHEELS.iter().filter(|(_, _, for_tests)| match purpose {
         Purpose::Test => *for_tests,
-        Purpose::Demo => false,
+        Purpose::Demo | Purpose::Guests => false,
         Purpose::Conformance => true,
     });
     for (name, version, _) in wanted {

@@ -25,6 +25,12 @@ impl Cidr {
         Self { address: Ipv4Addr::from(u32::from(address) & mask), prefix }
     }
 
+    /// Its address and the length of its prefix.
+    #[must_use]
+    pub fn parts(&self) -> (Ipv4Addr, u8) {
+        (self.address, self.prefix)
+    }
+
     /// Whether the address is one of the network's.
     #[must_use]
     pub fn contains(&self, address: Ipv4Addr) -> bool {

@@ -10,8 +10,8 @@ use wiglaf_cluster::StateDir;
 use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
-    agent, bench, capture, cp, demo, discover, doctor, down, env, exec, fault, floor, hostile,
-    init, join, links, manual, mount, reset, run, serve_files, soak, stats, status, up,
+    agent, bench, capture, check, cp, demo, discover, doctor, down, env, exec, fault, floor,
+    hostile, init, join, links, manual, mount, reset, run, serve_files, soak, stats, status, up,
 };
 
 const EXAMPLES: &str = "\
@@ -142,6 +142,7 @@ pub(crate) enum Command {
     Status(status::Args),
     Down(down::Args),
     Reset(reset::Args),
+    Check(check::Args),
     Run(run::Args),
     Exec(exec::Args),
     Cp(cp::Args),
@@ -175,6 +176,12 @@ pub(crate) enum Command {
     /// Change this host as standard input says; started by `wiglaf join`
     #[command(hide = true)]
     JoinHost,
+    /// Say what this host is like; started by `wiglaf check`
+    #[command(hide = true)]
+    HostFacts,
+    /// Measure to other hosts; started by `wiglaf check`
+    #[command(hide = true)]
+    HostProbe,
     #[command(hide = true)]
     NodeInit(NodeInitArgs),
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wiglaf_base::{Error, HostList, Result, signals};
-use wiglaf_cluster::{Record, StateDir, launch};
+use wiglaf_cluster::{Record, StateDir, state as clusters};
 use wiglaf_emulation::tap::{self, Tap};
 use wiglaf_emulation::up;
 use wiglaf_node::Node;
@@ -179,7 +179,7 @@ fn wait(taps: &mut [Tap]) -> Vec<(u32, u64, Vec<u8>)> {
 
 impl Picker {
     fn new(args: &Args, state: &StateDir, record: &Record) -> Result<Self> {
-        let wanted = launch::select(record, &args.nodes.clone().unwrap_or_default())?;
+        let wanted = clusters::select(record, &args.nodes.clone().unwrap_or_default())?;
         let all = record.shape.nodes.iter();
         Ok(Self {
             addresses: wanted.iter().map(|node| node.address).collect(),

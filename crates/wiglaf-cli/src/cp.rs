@@ -11,12 +11,14 @@ use rustix::fs::{FileType, Mode, OFlags, open};
 use serde::Serialize;
 use wiglaf_base::paths::NODE_VAR;
 use wiglaf_base::{Error, Result, signals};
-use wiglaf_cluster::{StateDir, launch};
+use wiglaf_cluster::{StateDir, launch, state as clusters};
 use wiglaf_files::copy::{Place, Stage, copy};
-use wiglaf_files::{Files, Node as FileNode};
+use wiglaf_files::{Files, Node as FileNode, Reason};
 use wiglaf_node::{NodeCommand, Streams};
 
+use crate::args::Global;
 use crate::output;
+use crate::which::{self, Meant};
 
 const HELP: &str = "\
 Examples:
@@ -26,6 +28,7 @@ Examples:
   wiglaf cp --json node1:/scratch/a node2:/scratch/b
 
 A path without a node is one of this machine's, or, on a node, of that node's.
+A file whose name has a colon is ./NA:ME.
 The copy runs on the first node that is named, where it may do what you may do
 there. Another node gives what the cluster file exports: /scratch, and what
 `export` adds.
@@ -67,12 +70,15 @@ struct Report {
     crc32c: String,
 }
 
-pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let nodes = [split(&args.from).0, split(&args.to).0];
     if std::env::var_os(NODE_VAR).is_none()
         && let Some(node) = nodes.into_iter().flatten().next()
     {
-        return on_node(args, state, node);
+        match global.meant()? {
+            Meant::Emulated(state) => return on_node(args, &state, node),
+            Meant::Hosts(hosts) => which::enter(&hosts)?,
+        }
     }
     let files = Files::new();
     let local = args.local.as_deref();
@@ -111,10 +117,19 @@ fn split(text: &str) -> (Option<&str>, &str) {
 fn place(files: &Files, text: &str, local: Option<&Path>) -> Result<Place> {
     let (node, path) = split(text);
     let path = local.filter(|_| node.is_none()).map_or(OsStr::new(path), Path::as_os_str);
-    let node: FileNode = files
-        .attach(node.unwrap_or("localhost"))
-        .map_err(|error| Error::new(format!("cannot reach {text}: {error}")))?;
-    Ok(Place { node, path: path.into() })
+    let attached: FileNode = files.attach(node.unwrap_or("localhost")).map_err(|error| {
+        let hint = match error.reason() {
+            Reason::NoNode => colon_hint(text),
+            _ => String::new(),
+        };
+        Error::new(format!("cannot reach {text}: {error}{hint}"))
+    })?;
+    Ok(Place { node: attached, path: path.into() })
+}
+
+/// What to type where a name with a colon was meant for a file, as it may be where there is no such node.
+fn colon_hint(text: &str) -> String {
+    format!("; for the file of that name here write ./{text}")
 }
 
 /// In a folder a link's copy has the link's name, not that of what it leads to.
@@ -149,7 +164,11 @@ fn local_folder(text: &str, is_source: bool) -> Result<(OwnedFd, PathBuf)> {
 /// This machine has no wire to the nodes: the same command, on one of them.
 fn on_node(args: &Args, state: &StateDir, name: &str) -> Result<ExitCode> {
     let record = state.running()?;
-    launch::select(&record, &std::iter::once(name).collect())?;
+    clusters::select(&record, &std::iter::once(name).collect()).map_err(|error| {
+        let texts = [&args.from, &args.to];
+        let text = texts.into_iter().find(|text| split(text).0 == Some(name));
+        Error::new(format!("{error}{}", text.map_or_else(String::new, |text| colon_hint(text))))
+    })?;
     let node = state.node(name);
     let mut streams = Streams::inherit()?;
     let mut argv: Vec<OsString> = ["wiglaf", "cp"].map(OsString::from).into();

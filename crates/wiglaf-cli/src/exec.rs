@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use wiglaf_base::{End, Error, HostList, Result, signals};
-use wiglaf_cluster::{launch, shape};
+use wiglaf_cluster::{launch, shape, state as clusters};
 use wiglaf_node::client::working_folder;
 use wiglaf_node::fanout::{self, Keep, NodeOutput, Stream};
 use wiglaf_node::{Node, NodeCommand, Streams, terminal};
@@ -120,7 +120,7 @@ fn nodes(meant: &Meant, names: Option<&HostList>) -> Result<Vec<Node>> {
             "the switch is none of the nodes; name it alone, as in `wiglaf exec -w switch -- ip link`",
         ));
     }
-    let shapes = launch::select(&record, &names)?;
+    let shapes = clusters::select(&record, &names)?;
     Ok(shapes.iter().map(|node| state.node(&node.name)).collect())
 }
 

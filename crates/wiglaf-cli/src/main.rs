@@ -7,6 +7,7 @@ mod agent;
 mod args;
 mod bench;
 mod capture;
+mod check;
 mod cp;
 mod demo;
 mod discover;
@@ -54,9 +55,12 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(args, &cli.global),
         Command::Down(_) => down::run(&state),
         Command::Reset(args) => reset::run(args, &cli.global),
+        Command::Check(args) => check::run(args, &cli.global),
+        Command::HostFacts => check::host_facts(),
+        Command::HostProbe => check::host_probe(),
         Command::Exec(args) => exec::run(args, &cli.global),
-        Command::Cp(args) => cp::run(args, &state),
-        Command::Mount(args) => mount::run(args, &state),
+        Command::Cp(args) => cp::run(args, &cli.global),
+        Command::Mount(args) => mount::run(args, &cli.global),
         Command::Umount(args) => mount::umount(args),
         Command::Fault(args) => fault::run(args, &state),
         Command::Capture(args) => capture::run(args, &state),

@@ -12,13 +12,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 use wiglaf_base::paths::NODE_VAR;
 use wiglaf_base::{End, Error, Result, signals};
-use wiglaf_cluster::{StateDir, launch};
+use wiglaf_cluster::{StateDir, state as clusters};
 use wiglaf_files::Files;
 use wiglaf_mount::{Options, Unmounted, connect, serve, unmount};
 use wiglaf_node::mounts::Mounted;
 use wiglaf_node::{NodeCommand, Streams};
 
+use crate::args::Global;
 use crate::output;
+use crate::which::{self, Meant};
 
 const HELP: &str = "\
 Examples:
@@ -39,9 +41,9 @@ When the file server dies, the command ends, and the folder gives ENOTCONN
 (Transport endpoint is not connected) rather than what lies below it, until it
 is taken away or mounted again.
 
-Locks are refused (ENOLCK), as other nodes would not know of them. With
---local-locks this machine keeps them: right as long as everybody who locks
-those files does so through this mount.";
+Locks hold between all nodes. With --local-locks this machine keeps them, which
+spares some time: right as long as everybody who locks those files does so
+through this mount.";
 
 /// Mount a node's folder, for programs that know nothing of Wiglaf
 #[derive(Debug, clap::Args)]
@@ -101,7 +103,7 @@ const LOST: i32 = 3;
 /// The same when the mount has never worked: that of any error that [`run`] returns.
 const NEVER_WORKED: i32 = 1;
 
-pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let (name, path) = args
         .from
         .split_once(':')
@@ -115,17 +117,24 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
         rustix::stdio::dup2_stdin(&wiglaf_node::client::null()?).map_err(failed)?;
         return here(args, (name, path), fuse);
     }
+    let meant = match std::env::var_os(NODE_VAR) {
+        Some(_) => None,
+        None => Some(global.meant()?),
+    };
+    if let Some(Meant::Hosts(hosts)) = &meant {
+        which::enter(hosts)?;
+    }
     let dir = prepared(&args.dir)?;
     if args.background {
-        return in_background(args, state);
+        return in_background(args, global);
     }
     if args.detached {
         rustix::process::setsid().map_err(failed)?;
     }
     let held = signals::Held::new(&signals::ENDING);
-    match std::env::var_os(NODE_VAR) {
-        Some(_) => on_this_node(args, (name, path), &dir, held),
-        None => through_node(args, state, name, &dir, held),
+    match (std::env::var_os(NODE_VAR), meant) {
+        (None, Some(Meant::Emulated(state))) => through_node(args, &state, name, &dir, held),
+        _ => on_this_node(args, (name, path), &dir, held),
     }
 }
 
@@ -147,9 +156,12 @@ fn prepared(dir: &Path) -> Result<PathBuf> {
 }
 
 /// Has a process of its own serve the mount, and returns when it works.
-fn in_background(args: &Args, state: &StateDir) -> Result<ExitCode> {
+fn in_background(args: &Args, global: &Global) -> Result<ExitCode> {
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.arg("--state").arg(state.path()).args(["mount", "--detached"]);
+    if let Meant::Emulated(state) = global.meant()? {
+        command.arg("--state").arg(state.path());
+    }
+    command.args(["mount", "--detached"]);
     command.args(args.local_locks.then_some("--local-locks"));
     command.arg("--").arg(&args.from).arg(&args.dir);
     // Not this process's stderr, whose end somebody may wait for, and not a pipe
@@ -286,7 +298,7 @@ fn through_node(
     held: signals::Held,
 ) -> Result<ExitCode> {
     let record = state.running()?;
-    launch::select(&record, &std::iter::once(name).collect())?;
+    clusters::select(&record, &std::iter::once(name).collect())?;
     let fuse = connect(&args.from, dir).map_err(Error::new)?;
     let watched = whole(dir)?;
     let mut argv = vec!["wiglaf".into(), "mount".into(), "--connected".into()];

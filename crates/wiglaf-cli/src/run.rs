@@ -1,6 +1,8 @@
 //! `wiglaf run`.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -8,6 +10,7 @@ use wiglaf_base::user::User;
 use wiglaf_base::{End, Error, HostList, Result, signals};
 use wiglaf_cluster::launch::{self, Deal, Job, JobEnd, Mpi};
 use wiglaf_cluster::shape::Draft;
+use wiglaf_cluster::stage::Staged;
 use wiglaf_cluster::{Cluster, Record, StateDir};
 use wiglaf_emulation::up;
 use wiglaf_mpi::fortran::FortranTrue;
@@ -15,6 +18,7 @@ use wiglaf_mpi::{Family, LibfabricChoice, Link, Transport};
 use wiglaf_node::Streams;
 
 use crate::args::Global;
+use crate::check;
 use crate::exec;
 use crate::up::this_exe;
 use crate::which::Meant;
@@ -33,6 +37,9 @@ Examples:
   wiglaf run --mpi mpich@4.3 -- ./hello      on that version of it
   wiglaf run --user ann -- ./hello           as that user (docs/helper.md)
   wiglaf run --mpi none -- ./am_program      no MPI; peers in WIGLAF_PEERS
+  wiglaf run -x OMPI_MCA_pml=ob1 -- ./hello  a variable, over all others
+  wiglaf run --stage --input in.dat --result out.dat -- ./prog in.dat
+                                             on hosts that share no folder
 
 With no cluster up, the default one is started first. The program is started
 unchanged; it needs no source and no relinking. Standard input, output and the
@@ -44,10 +51,11 @@ or intel, the last two of which go for one another. Behind the name may stand a
 version, as in mpich@5.0.2, or a folder, as in mpich=/opt/mpich. `wiglaf doctor`
 lists what is here.
 
-Variables of yours that start with OMPI_MCA_, MPIR_CVAR_ or I_MPI_ are respected
-unless they choose another transport. LD_LIBRARY_PATH, LD_PRELOAD, PYTHONPATH,
+Variables of yours that start with OMPI_MCA_, PRTE_MCA_, PMIX_MCA_,
+MPIR_CVAR_ or I_MPI_ are respected unless they choose another transport; those
+given by -x always are. LD_LIBRARY_PATH, LD_PRELOAD, PYTHONPATH,
 OMP_NUM_THREADS, TMPDIR and what starts with WIGLAF_, FI_ or UCX_ reach all
-ranks.";
+ranks, and so does what is given by -x.";
 
 /// Run an MPI program on the cluster
 #[derive(Debug, clap::Args)]
@@ -102,9 +110,26 @@ pub(crate) struct Args {
     #[arg(long)]
     patient: bool,
 
+    /// Copy the program to each host's scratch folder and run it there: for
+    /// hosts that share no folder
+    #[arg(long)]
+    stage: bool,
+
+    /// With --stage: copy this file along
+    #[arg(long, value_name = "FILE", requires = "stage")]
+    input: Vec<PathBuf>,
+
+    /// With --stage: bring this file back when the program has ended
+    #[arg(long, value_name = "NAME", requires = "stage")]
+    result: Vec<String>,
+
     /// Run it as this user, by name or number; only root can
     #[arg(long, value_name = "USER", value_parser = parse_user)]
     user: Option<User>,
+
+    /// Set a variable for the launcher and all ranks, over what Wiglaf sets
+    #[arg(short = 'x', long = "env", value_name = "NAME[=VALUE]", value_parser = parse_variable)]
+    env: Vec<(String, String)>,
 
     /// The program and its arguments
     #[arg(required = true, last = true, value_name = "PROGRAM")]
@@ -198,6 +223,20 @@ impl From<LibfabricArg> for LibfabricChoice {
     }
 }
 
+fn parse_variable(text: &str) -> Result<(String, String)> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, value.to_owned()),
+        None => {
+            let unset = |_| Error::new(format!("`{text}` is not set here; write {text}=VALUE"));
+            (text, std::env::var(text).map_err(unset)?)
+        }
+    };
+    match name.is_empty() {
+        true => Err(Error::new(format!("`{text}` names no variable; write NAME=VALUE"))),
+        false => Ok((name.to_owned(), value)),
+    }
+}
+
 fn parse_user(text: &str) -> Result<User> {
     User::find(text)
 }
@@ -218,13 +257,16 @@ pub(crate) fn parse_hosts(text: &str) -> Result<HostList> {
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let env = match (args.encrypt, args.transport) {
-        (false, _) => Vec::new(),
-        (true, TransportArg::Wiglaf) => vec![("WIGLAF_ENCRYPT".to_owned(), "on".to_owned())],
+    let mut env = args.env.clone();
+    match (args.encrypt, args.transport) {
+        (false, _) => {}
+        (true, TransportArg::Wiglaf) => {
+            env.push(("WIGLAF_ENCRYPT".to_owned(), "on".to_owned()));
+        }
         (true, _) => {
             return Err(Error::new("only Wiglaf's transport encrypts; leave --transport out"));
         }
-    };
+    }
     let cluster = match global.meant()? {
         Meant::Hosts(hosts) => Cluster::Hosts(hosts),
         Meant::Emulated(state) => {
@@ -233,9 +275,26 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             Cluster::Emulated { state, record }
         }
     };
+    if cluster.hosts().is_some() {
+        let names: Vec<String> = match &args.nodes {
+            Some(names) => names.names().to_vec(),
+            None => cluster.names().names().to_vec(),
+        };
+        for sentence in check::found_fatal(&cluster, &names) {
+            eprintln!("wiglaf: the last check said: {sentence}; see `wiglaf check`");
+        }
+    }
+    let from = std::env::current_dir().ok();
+    let staged = stage(args, &cluster)?;
+    let mut argv = args.argv.clone();
+    if let Some(staged) = &staged {
+        argv[0] = staged.program().into();
+        std::env::set_current_dir(staged.folder())
+            .map_err(|error| Error::new(format!("cannot enter the job's folder: {error}")))?;
+    }
     let job = Job {
         env,
-        argv: args.argv.clone(),
+        argv,
         nodes: args.nodes.clone().unwrap_or_default(),
         ranks: args.ranks,
         places: args.places,
@@ -276,11 +335,47 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         Ok(JobEnd { end, who }) => (Ok(end), who),
         Err(error) => (Err(error), String::new()),
     };
+    if let (Some(staged), Some(from)) = (staged, from) {
+        // Also of a program that failed: they may tell why.
+        for name in &args.result {
+            match staged.fetch(name, &from) {
+                Ok(written) => written.iter().for_each(|path| {
+                    eprintln!("wiglaf: brought {}", path.display());
+                }),
+                Err(error) => eprintln!("wiglaf: {error}"),
+            }
+        }
+        let _ = std::env::set_current_dir(from);
+    }
     let end = first.die_of_interrupt(outcome)?;
     if let End::Signal(number) = end {
         eprintln!("wiglaf: {}", exec::by_signal(&who, number));
     }
     Ok(ExitCode::from(end.code()))
+}
+
+/// Copies the program and its inputs to the hosts, if that is asked for: to this one, too.
+fn stage(args: &Args, cluster: &Cluster) -> Result<Option<Staged>> {
+    if !args.stage {
+        return Ok(None);
+    }
+    let Some(hosts) = cluster.hosts() else {
+        return Err(Error::new(
+            "emulated nodes share your folders already; leave --stage out, it is for real hosts",
+        ));
+    };
+    let mut members = cluster.members(&args.nodes.clone().unwrap_or_default())?;
+    let here = hosts.nodes.iter().find(|spec| spec.target.is_here).map(|spec| spec.name.clone());
+    if let Some(name) = here.filter(|name| !members.iter().any(|member| member.name() == name)) {
+        members.extend(cluster.members(&std::iter::once(name.as_str()).collect())?);
+    }
+    let shows = std::io::stderr().is_terminal();
+    let staged = Staged::put(members, Path::new(&args.argv[0]), &args.input, &|file| {
+        if shows {
+            eprintln!("wiglaf: copying {} to the hosts", file.display());
+        }
+    });
+    staged.map(Some)
 }
 
 /// The running cluster, or the default one, brought up now.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use wiglaf_base::paths::{EXE, NODE_VAR};
 use wiglaf_base::{End, Error, HostList, Result};
-use wiglaf_cluster::launch;
+use wiglaf_cluster::state as clusters;
 use wiglaf_counters::Snapshot;
 use wiglaf_node::fanout::{self, Keep, NodeOutput};
 use wiglaf_node::{Node, NodeCommand};
@@ -143,7 +143,7 @@ fn nodes(meant: &Meant, names: Option<&HostList>) -> Result<Vec<Node>> {
     let record = if on_node { None } else { state.record()? };
     match (record, names) {
         (Some(record), names) => {
-            let shapes = launch::select(&record, &names.cloned().unwrap_or_default())?;
+            let shapes = clusters::select(&record, &names.cloned().unwrap_or_default())?;
             Ok(shapes.iter().map(|node| state.node(&node.name)).collect())
         }
         (None, Some(_)) if on_node => {

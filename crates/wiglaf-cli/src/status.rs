@@ -12,6 +12,7 @@ use wiglaf_cluster::{Cluster as AnyCluster, Record, StateDir, shape};
 use wiglaf_node::proto::Hello;
 
 use crate::args::Global;
+use crate::check;
 use crate::output;
 use crate::which::Meant;
 
@@ -104,6 +105,11 @@ fn of_hosts(args: &Args, hosts: &Hosts) -> Result<ExitCode> {
         output::print_json(&status)?;
     } else {
         output::print(&show_hosts(&status))?;
+        let last = check::summary(&AnyCluster::Hosts(hosts.clone()));
+        output::print(&format!(
+            "{}\n",
+            last.as_deref().unwrap_or("never checked; run `wiglaf check`")
+        ))?;
         for error in status.hosts.iter().filter_map(|host| host.error.as_ref()) {
             eprintln!("wiglaf: {error}");
         }

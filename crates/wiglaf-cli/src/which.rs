@@ -1,12 +1,16 @@
 //! Which cluster a command means: an emulated one, or the hosts of a cluster file.
 
-use wiglaf_base::{Error, HostList, Result};
-use wiglaf_cluster::hosts::{self, Hosts};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use wiglaf_base::{Error, HostList, Result, network};
+use wiglaf_cluster::hosts::{self, FILE_VAR, Hosts};
 use wiglaf_cluster::{Cluster, Member, StateDir};
 use wiglaf_node::Node;
 use wiglaf_node::proto::{NODE_VAR, STATE_VAR};
 
 use crate::args::Global;
+use crate::up::this_exe;
 
 /// The cluster that a command means.
 #[derive(Debug, Clone)]
@@ -61,6 +65,31 @@ impl Global {
             );
         }
     }
+}
+
+/// Goes on as a process of the job network of these hosts: the same command again, if need be, with what
+/// tells endpoints which network that is. Comes back where it is one already.
+pub(crate) fn enter(hosts: &Hosts) -> Result<()> {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if ["WIGLAF_NET", "WIGLAF_IP", "WIGLAF_IF"].into_iter().any(is_set) {
+        return Ok(());
+    }
+    let data = hosts.network.data;
+    if !network::addresses().iter().any(|own| data.contains(own.address)) {
+        return Err(Error::new(format!(
+            "this machine has no address in the network {data} of {}; run the command on one of the \
+             hosts: `ssh {}`",
+            hosts.file.display(),
+            hosts.nodes[0].target.login()
+        )));
+    }
+    let mut again = Command::new(this_exe()?);
+    again.args(std::env::args_os().skip(1));
+    again.env("WIGLAF_NET", data.to_string()).env(FILE_VAR, &hosts.file);
+    if let Some(ports) = hosts.network.ports {
+        again.env("WIGLAF_PORTS", String::from(ports));
+    }
+    Err(Error::new(format!("cannot go on as another process: {}", again.exec())))
 }
 
 /// Whether a cluster file describes an emulated cluster.

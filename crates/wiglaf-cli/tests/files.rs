@@ -315,6 +315,35 @@ fn a_copy_that_another_program_alters_is_removed() {
 }
 
 #[test]
+fn files_of_proc_and_sys_are_copied_to_their_end() {
+    let Some(site) = Site::up(&[]) else { return };
+    // Of no length, and of a page's, whatever is in them.
+    let made_up = ["/proc/version", "/sys/kernel/mm/transparent_hugepage/enabled"];
+    for file in made_up.into_iter().filter(|file| Path::new(file).exists()) {
+        let wanted = std::fs::read_to_string(file).unwrap();
+        assert_ne!(wanted.len() as u64, std::fs::metadata(file).unwrap().len(), "{file}");
+        for from in [file.to_owned(), format!("node1:{file}")] {
+            site.wiglaf(&["cp", &from, "node2:/scratch/copy"]).expect_success();
+            assert_eq!(site.sh("node2", "cat /scratch/copy; rm /scratch/copy"), wanted, "{from}");
+        }
+    }
+    assert_eq!(site.sh("node2", "ls /scratch"), "");
+}
+
+#[test]
+fn a_file_whose_name_has_a_colon_is_named_with_its_folder() {
+    let Some(site) = Site::up(&[]) else { return };
+    std::fs::write(site.work().join("a:b"), "colon\n").unwrap();
+    let hint = "for the file of that name here write ./a:b";
+    site.wiglaf(&["cp", "a:b", "node2:/scratch"]).expect_sentence(1, hint);
+    site.wiglaf(&["cp", "node2:/scratch/x", "a:b"]).expect_sentence(1, hint);
+    let on_node = ["exec", "-w", "node1", "--", "wiglaf", "cp", "a:b", "node2:/scratch"];
+    site.wiglaf(&on_node).expect_sentence(1, hint);
+    site.wiglaf(&["cp", "./a:b", "node2:/scratch"]).expect_success();
+    assert_eq!(site.sh("node2", "cat /scratch/a:b"), "colon\n");
+}
+
+#[test]
 fn a_copy_is_masked_as_its_caller_masks_files() {
     let Some(site) = Site::up(&[]) else { return };
     site.sh("node1", "echo a > /scratch/a; chmod 666 /scratch/a");

@@ -216,11 +216,12 @@ fn suspended_job_stands_still_on_every_host_and_goes_on() {
     let Some(hosts) = cluster(&Plan::new(2)) else { return };
     put_program(&hosts, ENDLESS);
     let ann = hosts[0].as_user("ann");
-    let mut job = ann.start("wiglaf run -n 2 --link udp -- ./hello");
+    // Below a shell, which is not stopped along.
+    let mut job = ann.start("wiglaf run -n 2 --link udp -- ./hello; exit $?");
     assert!(job.has_printed("round 1"));
     let state = |index: usize| {
         let ps = hosts[index].as_user("ann").run("ps -o stat= -C hello");
-        ps.ok().trim().chars().next()
+        ps.stdout.trim().chars().next()
     };
     let is_all = |wanted: &[char]| {
         (0..200).any(|_| {
@@ -231,7 +232,68 @@ fn suspended_job_stands_still_on_every_host_and_goes_on() {
     let _ = ann.run("kill -TSTP $(pgrep -o -f '^wiglaf run')").ok();
     assert!(is_all(&['T']), "the ranks go on");
     let _ = ann.run("kill -CONT $(pgrep -o -f '^wiglaf run')").ok();
-    assert!(is_all(&['R', 'S']), "the ranks stay stopped");
-    job.interrupt();
+    assert!(is_all(&['R', 'S']), "the ranks stay stopped: {:?}", job.so_far());
+    let _ = ann.run("kill -INT $(pgrep -o -f '^wiglaf run')").ok();
     let _ = job.wait();
+}
+
+#[test]
+fn staged_job_runs_where_no_folder_is_shared_and_brings_results_back() {
+    let Some(hosts) = cluster(&Plan::new(3)) else { return };
+    let ann = hosts[0].as_user("ann");
+    let script = "#!/bin/sh\ncat in.dat > common\nhostname > own\necho rank $WIGLAF_RANK in $PWD\n";
+    let _ = ann.run("mkdir alone").ok();
+    hosts[0].write("/home/ann/alone/prog", script, "ann", 0o755);
+    hosts[0].write("/home/ann/alone/in.dat", "input\n", "ann", 0o600);
+    let output = ann.run(
+        "cd alone && wiglaf run --mpi none -n 2 -w pc[2-3] --stage --input in.dat --result common \
+         --result own --result missing -- ./prog",
+    );
+    assert!(output.ok().contains("rank 1 in /tmp/wiglaf-stage-"), "{output}");
+    assert!(output.stderr.contains("no host has a result `missing`"), "{output}");
+    assert_eq!(
+        ann.run("cd alone && cat common own.pc2 own.pc3 && ls").ok(),
+        "input\npc2\npc3\ncommon\nin.dat\nown.pc2\nown.pc3\nprog\n"
+    );
+    for host in hosts.iter() {
+        assert_eq!(
+            host.as_user("ann").run("ls /tmp | grep wiglaf-stage || echo none").ok(),
+            "none\n"
+        );
+    }
+}
+
+#[test]
+fn files_of_other_hosts_are_copied_and_mounted() {
+    let Some(hosts) = cluster(&Plan::new(2)) else { return };
+    let ann = hosts[0].as_user("ann");
+    let line = "echo data > x && wiglaf cp x pc2:/tmp && wiglaf cp pc2:/tmp/x y && cat y";
+    assert_eq!(ann.run(line).ok(), "data\n");
+    let line =
+        "mkdir m && wiglaf mount -b pc2:/tmp m && cat m/x && echo more >> m/x && wiglaf umount m";
+    assert!(ann.run(line).ok().contains("data\n"));
+    assert_eq!(hosts[1].as_user("ann").run("cat /tmp/x").ok(), "data\nmore\n");
+    let refused = ann.run("wiglaf cp x pc2:/home/ann/x");
+    assert!(refused.complaint().contains("pc2:/home/ann/x"), "{refused}");
+}
+
+#[test]
+fn check_names_what_differs_between_hosts() {
+    let mut plan = Plan::new(3);
+    plan.hosts[1].data.mtu = 9000;
+    plan.hosts[2].loopback_name = true;
+    let Some(hosts) = cluster(&plan) else { return };
+    let ann = hosts[0].as_user("ann");
+    let output = ann.run("wiglaf check --quick");
+    for part in ["on pc3 the name pc3 means 127.0.1.1", "9000", "fix:"] {
+        assert!(output.stdout.contains(part), "{part}: {output}");
+    }
+    assert!(ann.run("wiglaf status").ok().contains("last check: just now"));
+    let json = ann.run("wiglaf check --quick --json -w pc[1-2]");
+    assert!(json.stdout.contains("\"findings\""), "{json}");
+    // A host that is off is a finding, and the others are measured all the same.
+    hosts[2].power_off();
+    let output = ann.env("WIGLAF_HOST_LIMIT", "3s").run("wiglaf check --quick");
+    assert_eq!(output.status.code(), Some(1), "{output}");
+    assert!(output.stdout.contains("pc3"), "{output}");
 }

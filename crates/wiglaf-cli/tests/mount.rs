@@ -5,6 +5,8 @@ mod calls;
 mod common;
 #[path = "mount/endings.rs"]
 mod endings;
+#[path = "mount/extremes.rs"]
+mod extremes;
 #[path = "mount/locks.rs"]
 mod locks;
 #[path = "mount/names.rs"]
@@ -13,6 +15,10 @@ mod names;
 mod nodes;
 #[path = "mount/oracle.rs"]
 mod oracle;
+#[path = "mount/parallel.rs"]
+mod parallel;
+#[path = "mount/shared.rs"]
+mod shared;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -89,13 +95,18 @@ impl Deref for Place {
 
 /// A cluster, where mounts can be had.
 fn site() -> Option<Place> {
+    site_of(&[])
+}
+
+/// The same, brought up with these arguments.
+fn site_of(args: &[&str]) -> Option<Place> {
     static TURN: Mutex<()> = Mutex::new(());
     if let Err(why) = fs::File::options().read(true).write(true).open("/dev/fuse") {
         eprintln!("skipped: /dev/fuse: {why}");
         return None;
     }
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    Some(Place { site: Site::up(&[])?, _turn: turn })
+    Some(Place { site: Site::up(args)?, _turn: turn })
 }
 
 /// What a script says that must go well.
@@ -273,7 +284,7 @@ fn two_nodes_see_each_others_writes() {
 }
 
 #[test]
-fn locks_are_refused_or_right() {
+fn a_database_on_a_mount_is_right_whoever_keeps_its_locks() {
     let Some(site) = site() else { return };
     if Command::new("sqlite3").arg("--version").output().is_err() {
         println!("skipped: there is no sqlite3");
@@ -284,14 +295,13 @@ fn locks_are_refused_or_right() {
         (out.status.success(), String::from_utf8_lossy(&out.stdout).into_owned())
     };
     let make = "create table t(n); insert into t values(1),(2); select sum(n) from t;";
-    let mut mount = Mount::new(&site, "node2:/scratch", &[]);
-    assert!(!sql(&mount.path("db"), make).0, "a database without locks");
-    mount.umount();
-    let mut mount = Mount::new(&site, "node2:/scratch", &["--local-locks"]);
-    assert_eq!(sql(&mount.path("db2"), make), (true, "3\n".to_owned()));
-    let check = sql(&mount.path("db2"), "pragma integrity_check; select count(*) from t;");
-    assert_eq!(check, (true, "ok\n2\n".to_owned()));
-    mount.umount();
+    for (name, args) in [("db", &[][..]), ("db2", &["--local-locks"][..])] {
+        let mut mount = Mount::new(&site, "node2:/scratch", args);
+        assert_eq!(sql(&mount.path(name), make), (true, "3\n".to_owned()));
+        let check = sql(&mount.path(name), "pragma integrity_check; select count(*) from t;");
+        assert_eq!(check, (true, "ok\n2\n".to_owned()));
+        mount.umount();
+    }
 }
 
 #[test]

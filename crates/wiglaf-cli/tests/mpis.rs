@@ -178,6 +178,103 @@ fn nothing_but_the_provider_carries_them() {
     }
 }
 
+/// An MPI that comes in by dlopen with RTLD_LOCAL, as Python's and that of any plugin, hides its
+/// libfabric from the provider.
+#[test]
+fn a_plugin_that_uses_mpi_runs_on_every_mpi() {
+    let Some((lab, mut mpis)) = Lab::up() else { return };
+    if Command::new("mpicc.openmpi").arg("-show").output().is_ok() {
+        mpis.push(("openmpi=/usr", "mpicc.openmpi"));
+    }
+    let (work, sources) =
+        (lab.site.work(), Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi"));
+    let compile = |compiler: &str, options: &[&str], source: &str, to: &str| {
+        let (from, to) = (sources.join(source), work.join(to));
+        let output = Command::new(compiler).args(options).arg("-o").args([&to, &from]).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        to.display().to_string()
+    };
+    let host = compile("cc", &["-O1"], "host.c", "host");
+    let has_mpi4py = Command::new("python3").args(["-c", "import mpi4py"]).output();
+    let has_mpi4py = has_mpi4py.is_ok_and(|output| output.status.success());
+    if !has_mpi4py {
+        eprintln!("skipped: a part of it takes mpi4py (python3-mpi4py)");
+    }
+    for (choice, compiler) in mpis {
+        let plugin = format!("plugin.{compiler}.so");
+        let plugin = compile(compiler, &["-shared", "-fPIC"], "plugin.c", &plugin);
+        let says_sum = |argv: &[&str]| {
+            let args = [&["run", "--mpi", choice, "-n", "2", "--"], argv].concat();
+            let said = lab.wiglaf(&args, &[]).expect_success();
+            for rank in 0..2 {
+                let wanted = format!("rank {rank} of 2, sum 1");
+                assert!(said.stdout.contains(&wanted), "{choice} {argv:?} {said:?}");
+            }
+        };
+        says_sum(&[&host, &plugin]);
+        // Debian's is Open MPI's.
+        if has_mpi4py && compiler == "mpicc.openmpi" {
+            let script = "from mpi4py.MPI import COMM_WORLD as w; s = w.allreduce(w.rank); \
+                          print(f'rank {w.rank} of {w.size}, sum {s}')";
+            says_sum(&["python3", "-c", script]);
+        }
+    }
+}
+
+#[test]
+fn a_libfabric_that_is_loaded_before_does_not_hide_the_mpis_own() {
+    let Some((mut lab, mpis)) = Lab::up() else { return };
+    let path = "/usr/lib/x86_64-linux-gnu/libfabric.so.1";
+    if !Path::new(path).exists() {
+        eprintln!("skipped: it takes {path} (libfabric1)");
+        return;
+    }
+    let Some((_, compiler)) = mpis.iter().find(|(_, compiler)| *compiler == "mpicc.openmpi") else {
+        eprintln!("skipped: it takes mpicc.openmpi (libopenmpi-dev)");
+        return;
+    };
+    let who = lab.build(compiler, "who");
+    let args = ["run", "--mpi", "openmpi=/usr", "-n", "2", "--", &who];
+    let said = lab.wiglaf(&args, &[("LD_PRELOAD", path)]).expect_success();
+    assert!(said.stdout.contains("rank 1 on node2: sum 1"), "{said:?}");
+}
+
+/// Debian's own MPICH is built on UCX.
+#[test]
+fn an_mpich_without_libfabric_runs_over_tcp() {
+    let Some((mut lab, _)) = Lab::up() else { return };
+    let has = |name: &str| Command::new(name).arg("-show").output().is_ok();
+    if !has("mpicc.mpich") || !Path::new("/usr/bin/mpiexec.mpich").exists() {
+        eprintln!("skipped: it takes Debian's MPICH (mpich, libmpich-dev)");
+        return;
+    }
+    let who = lab.build("mpicc.mpich", "who");
+    let said = lab.wiglaf(&["run", "--mpi", "mpich=/usr", "--transport", "tcp", "--", &who], &[]);
+    let said = said.expect_success();
+    assert!(said.stdout.contains("rank 1 on node2: sum 1"), "{said:?}");
+}
+
+/// What the user gives by -x holds, whatever Wiglaf would set, and reaches every rank.
+#[test]
+fn variables_of_this_call_hold() {
+    let Some((mut lab, mpis)) = Lab::up() else { return };
+    for (choice, compiler) in mpis {
+        let who = lab.build(compiler, "who");
+        let show = "echo \"$WIGLAF_LINK $MINE\"";
+        let args = ["run", "--mpi", choice, "-x", "WIGLAF_LINK=udp", "-x", "MINE=a b", "-n", "2"];
+        let said = lab.wiglaf(&[&args[..], &["--", "sh", "-c", show]].concat(), &[]);
+        assert_eq!(said.expect_success().stdout, "udp a b\nudp a b\n", "{choice}");
+        // A choice of transport, too: without the provider nothing carries the program.
+        let broken = ["run", "--mpi", choice, "-x", "FI_PROVIDER_PATH=/nowhere", "--", &who];
+        assert_ne!(lab.wiglaf(&broken, &[]).status, Some(0), "{choice}");
+    }
+    for (given, words) in [("=1", "names no variable"), ("NOT_SET_AT_ALL", "is not set here")] {
+        let said = lab.site.wiglaf(&["run", "-x", given, "--", "true"]);
+        assert!(said.status == Some(2) && said.stderr.contains(words), "{said:?}");
+    }
+}
+
 #[test]
 fn the_rivals_run_too() {
     let Some((mut lab, mpis)) = Lab::up() else { return };

@@ -125,7 +125,7 @@ impl Cluster {
     pub fn members(&self, names: &HostList) -> Result<Vec<Member>> {
         match self {
             Self::Emulated { state, record } => {
-                let shapes = crate::launch::select(record, names)?;
+                let shapes = crate::state::select(record, names)?;
                 Ok(shapes.into_iter().map(|shape| Member::emulated(state, shape)).collect())
             }
             Self::Hosts(hosts) => Ok(hosts.select(names)?.into_iter().map(Member::host).collect()),

@@ -23,9 +23,9 @@ use wiglaf_node::proto::{End, JOB_VAR, NODE_VAR, StuckDaemon};
 use wiglaf_node::ssh;
 
 use crate::cluster::{self, Cluster, Member};
+use crate::hosts::Hosts;
 use crate::on_hosts::{Guard, Needed, OnHosts};
-use crate::shape::{INTERFACE, NodeShape};
-use crate::state::Record;
+use crate::shape::INTERFACE;
 pub use wiglaf_mpi::Deal;
 
 /// First UDP port of ranks that run without an MPI.
@@ -77,7 +77,7 @@ pub struct Job {
     pub deal: Deal,
     /// What the program stores for .TRUE..
     pub fortran_true: FortranTrue,
-    /// Further variables for the launcher, or for every rank without an MPI.
+    /// Further variables for the launcher and every rank, in place of those that are set here.
     pub env: Vec<(String, String)>,
     /// As whom; as whoever asks unless given, which only root may.
     pub user: Option<User>,
@@ -195,7 +195,9 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
                 preload: preload.as_ref(),
                 exe,
             };
-            (Some(OnHosts::prepare(hosts, job, &mut members, &needed)?), mpi::name_dirs(None))
+            check_options(hosts, job)?;
+            let prepared = OnHosts::prepare(hosts, &job.argv[0], &mut members, &needed)?;
+            (Some(prepared), mpi::name_dirs(None))
         }
     };
     let launch = Launch {
@@ -241,11 +243,31 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
     let launcher = mpi.as_ref().and_then(|mpi| mpi.launcher.file_name());
     let launcher = launcher.map(|name| name.display().to_string());
     let guard = match &launch.on_hosts {
-        Some(_) => Some(Guard::new(&leases, &stop)?),
+        Some(_) => {
+            let stop = stop.clone();
+            Some(Guard::new(&leases, move || stop.signal(signals::KILL))?)
+        }
         None => None,
     };
     let is_patient = job.is_patient;
     Ok(RunningJob { commands, launcher, leases, stop, passing, guard, is_patient })
+}
+
+/// Fails for what a job on real hosts cannot be asked.
+fn check_options(hosts: &Hosts, job: &Job) -> Result<()> {
+    if job.user.is_some() {
+        return Err(Error::new(
+            "on real hosts a job is yours; log in as its user instead of giving --user",
+        ));
+    }
+    match &job.interface {
+        None => Ok(()),
+        Some(name) => Err(Error::new(format!(
+            "interfaces are called differently on different hosts: leave --interface {name} out, and name \
+             the network in {}",
+            hosts.file.display()
+        ))),
+    }
 }
 
 /// Fails when a node has no such interface.
@@ -280,27 +302,6 @@ pub fn check_working_folder() -> Result<()> {
         ))),
         false => Ok(()),
     }
-}
-
-/// The nodes called `names`, or all.
-///
-/// # Errors
-/// When the cluster has no such node.
-pub fn select<'a>(record: &'a Record, names: &HostList) -> Result<Vec<&'a NodeShape>> {
-    let all = &record.shape.nodes;
-    if names.names().is_empty() {
-        return Ok(all.iter().collect());
-    }
-    let find = |name: &String| {
-        all.iter().find(|node| node.name == *name).ok_or_else(|| {
-            Error::new(format!(
-                "the cluster `{}` has no node {name}; it has {}",
-                record.shape.name,
-                record.shape.names()
-            ))
-        })
-    };
-    names.names().iter().map(find).collect()
 }
 
 /// Everything that starting a job needs to know.
@@ -406,6 +407,9 @@ impl Launch<'_> {
             transport: self.job.transport,
             link: self.job.link,
             interface: self.on_hosts.is_none().then(|| self.interface.to_owned()),
+            interface_is_asked: self.job.interface.is_some(),
+            remote: self.on_hosts.is_some() && !self.job.is_patient,
+            libfabric: self.job.libfabric,
             agent: Some(match &self.on_hosts {
                 // Its daemons on other hosts look for one as well, and have none but ssh.
                 Some(hosts) if mpi.family == Family::OpenMpi => {
@@ -424,6 +428,7 @@ impl Launch<'_> {
                 .as_ref()
                 .and_then(|provider| Front::choose(self.job.libfabric, provider, mpi)),
             name_dirs: self.name_dirs.clone(),
+            ..Settings::default()
         };
         let extra =
             |name: &str| self.job.env.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
@@ -438,7 +443,7 @@ impl Launch<'_> {
         vars.extend(self.user_vars());
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         let names = names.filter(|name| self.job.user.is_none() || user::is_passed_on(name));
-        vars.extend(mpi::forwarding(mpi.family, true, &vars, names, &user));
+        vars.extend(mpi::forwarding(mpi.family, true, &vars, &self.job.env, names, &user));
 
         let slots = self.slots();
         // Numbers, of real hosts: what a name means differs between them.
@@ -584,8 +589,12 @@ impl RunningJob {
         // A host that was lost is the cause of all else.
         let lost = guard.map_or(Ok(()), Guard::end);
         // All of them, also when a node is gone: the others must be clean when we return.
-        let released: Vec<Result<Vec<StuckDaemon>>> =
-            leases.into_iter().map(Lease::release).collect();
+        let released: Vec<Result<Vec<StuckDaemon>>> = std::thread::scope(|scope| {
+            let all: Vec<_> =
+                leases.into_iter().map(|lease| scope.spawn(|| lease.release())).collect();
+            let panicked = || Err(Error::new("a thread panicked"));
+            all.into_iter().map(|one| one.join().unwrap_or_else(|_| panicked())).collect()
+        });
         // Now that nobody is left to complain.
         passing.into_iter().try_for_each(Passing::end)?;
         lost?;

@@ -11,6 +11,7 @@ pub mod launch;
 mod on_hosts;
 pub mod rate;
 pub mod shape;
+pub mod stage;
 pub mod state;
 
 pub use cluster::{Cluster, Member};

@@ -1,6 +1,7 @@
 //! What a job on real hosts needs besides: that all of them have what it takes, how its launcher reaches
 //! them, and that the loss of one is noticed.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +11,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::program;
-use wiglaf_base::signals;
 use wiglaf_mpi::fortran::Preload;
 use wiglaf_mpi::provider::Provider;
 use wiglaf_mpi::{Family, Installation};
@@ -20,7 +20,6 @@ use wiglaf_node::proto::{HostHello, Seen};
 
 use crate::cluster::{self, AgentHost, HOSTS_VAR, Member};
 use crate::hosts::{Hosts, Network};
-use crate::launch::{Job, Stop};
 
 /// What every host of a job must have.
 pub(crate) struct Needed<'a> {
@@ -53,22 +52,10 @@ impl OnHosts {
     /// Asks the hosts, and fails where one could not take part, before anything is started.
     pub(crate) fn prepare(
         hosts: &Hosts,
-        job: &Job,
+        program: &OsStr,
         members: &mut [Member],
         needed: &Needed<'_>,
     ) -> Result<Self> {
-        if job.user.is_some() {
-            return Err(Error::new(
-                "on real hosts a job is yours; log in as its user instead of giving --user",
-            ));
-        }
-        if let Some(name) = &job.interface {
-            return Err(Error::new(format!(
-                "interfaces are called differently on different hosts: leave --interface {name} out, and \
-                 name the network in {}",
-                hosts.file.display()
-            )));
-        }
         let here = hosts.nodes.iter().find(|spec| spec.target.is_here);
         let launcher = match (here, needed.mpi) {
             (Some(spec), Some(_)) => {
@@ -106,7 +93,7 @@ impl OnHosts {
                 )));
             }
         }
-        check_files(job, members, needed)?;
+        check_files(program, members, needed)?;
         let list = members.iter().zip(&addresses).filter_map(|(member, address)| {
             let (name, target) = (member.name().to_owned(), member.node.target()?.clone());
             Some(AgentHost { address: *address, name, target })
@@ -228,9 +215,8 @@ enum Purpose {
 }
 
 /// Fails when a host lacks what the job needs, or has another of that name.
-fn check_files(job: &Job, members: &[Member], needed: &Needed<'_>) -> Result<()> {
+fn check_files(name: &OsStr, members: &[Member], needed: &Needed<'_>) -> Result<()> {
     let mut wanted: Vec<(Purpose, PathBuf)> = Vec::new();
-    let name = &job.argv[0];
     let found = program::find_program(name).ok_or_else(|| program::no_program(name))?;
     wanted.push((Purpose::Folder, working_folder()?));
     wanted.push((Purpose::Program, std::path::absolute(&found).unwrap_or(found)));
@@ -351,17 +337,18 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    pub(crate) fn new(leases: &[Lease], stop: &Stop) -> Result<Self> {
+    /// `end` ends the job.
+    pub(crate) fn new(leases: &[Lease], end: impl Fn() + Clone + Send + 'static) -> Result<Self> {
         let guard = Self { is_released: Arc::default(), lost: Arc::default() };
         for lease in leases {
-            let (lease, stop) = (lease.try_clone()?, stop.clone());
+            let (lease, end) = (lease.try_clone()?, end.clone());
             let (is_released, lost) = (guard.is_released.clone(), guard.lost.clone());
             let watch = move || {
                 if let Err(error) = lease.watch(&is_released) {
                     let mut lost = lost.lock().unwrap_or_else(PoisonError::into_inner);
                     lost.get_or_insert(error);
                     drop(lost);
-                    stop.signal(signals::KILL);
+                    end();
                 }
             };
             std::thread::Builder::new().spawn(watch).cannot(|| "start a thread".to_owned())?;

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use wiglaf_base::error::{Context, Error, Result};
+use wiglaf_base::hostlist::HostList;
 use wiglaf_base::paths::{self, NAMES_DIR};
 use wiglaf_base::process::Process;
 use wiglaf_node::client::{Node, Place};
 pub use wiglaf_node::proto::VERSION;
 
-use crate::shape::Shape;
+use crate::shape::{NodeShape, Shape};
 
 /// Where clusters live unless told otherwise.
 const RUN_DIR: &str = "/run/wiglaf";
@@ -282,6 +283,27 @@ impl StateDir {
         }
         Ok(())
     }
+}
+
+/// The nodes called `names`, or all.
+///
+/// # Errors
+/// When the cluster has no such node.
+pub fn select<'a>(record: &'a Record, names: &HostList) -> Result<Vec<&'a NodeShape>> {
+    let all = &record.shape.nodes;
+    if names.names().is_empty() {
+        return Ok(all.iter().collect());
+    }
+    let find = |name: &String| {
+        all.iter().find(|node| node.name == *name).ok_or_else(|| {
+            Error::new(format!(
+                "the cluster `{}` has no node {name}; it has {}",
+                record.shape.name,
+                record.shape.names()
+            ))
+        })
+    };
+    names.names().iter().map(find).collect()
 }
 
 /// The names of the clusters that are there, of those below a folder.

@@ -15,7 +15,7 @@ use wiglaf_base::machine::{cores, has_privilege};
 use wiglaf_base::program::{GET_IPROUTE2, find_tool};
 use wiglaf_bpf::{Assembler, Kind, Map, Program};
 use wiglaf_mpi::provider::{self, Provider};
-use wiglaf_mpi::{Family, Front, Installation, Libfabric, discover};
+use wiglaf_mpi::{self as mpi, Family, Front, Installation, Libfabric, discover};
 use wiglaf_mpi::{fortran, ld};
 
 /// What lets a frame go on to the IP stack.
@@ -310,12 +310,19 @@ fn installed(
     let found = match &libfabric {
         Libfabric::Loads(path) => {
             let path = path.display();
+            // A few releases need another way for windows, which is slower for long messages.
+            let windows = match mpi::windows_need_ob1(mpi) {
+                true => "; messages go through pml/ob1, without which its MPI windows fail",
+                false => "",
+            };
             return Check::ok(
                 name,
                 match provider.map(|p| Front::before(&libfabric, p)) {
-                    Some(Ok(_)) => format!("{here}, loads Wiglaf's own libfabric before {path}"),
-                    Some(Err(why)) => format!("{here}, loads {path} ({why})"),
-                    None => format!("{here}, loads {path}"),
+                    Some(Ok(_)) => {
+                        format!("{here}, loads Wiglaf's own libfabric before {path}{windows}")
+                    }
+                    Some(Err(why)) => format!("{here}, loads {path} ({why}){windows}"),
+                    None => format!("{here}, loads {path}{windows}"),
                 },
             );
         }

@@ -4,6 +4,7 @@ mod near;
 
 mod claims;
 mod collective;
+mod copied;
 mod one_sided;
 mod receiving;
 
@@ -372,11 +373,11 @@ impl Endpoint {
         }
         let now = arrived_at.unwrap_or_else(|| tick(clock));
         self.transport.looked(now);
-        if self.watch.is_due(now) {
-            self.show(now);
-        }
         if self.transport.poll_timeout().is_some_and(|at| at <= now) {
             self.transport.handle_timeout(now, &mut self.books);
+        }
+        if self.watch.is_due(now) {
+            self.show(now);
         }
         let busy = self.flush(now) || arrived_at.is_some();
         if busy {

@@ -18,9 +18,11 @@ mod exposed;
 pub mod fuzzing;
 mod lending;
 mod lists;
+mod machines;
 mod matching;
 mod memory;
 mod near;
+mod news;
 mod owed;
 mod paces;
 #[doc(hidden)]
@@ -43,13 +45,16 @@ pub use endpoint::Endpoint;
 pub use exposed::{Access, ExposeError, Exposed, Refusal};
 pub use memory::{REGIONS_MAX, Region};
 pub use near::NearStats;
+pub use news::{News, PeerNews};
 pub use remote::{ATOMIC_LEN_MAX, AtomicOp, Hold, RemoteOp, RemoteStats};
 pub use scratch::Scratch;
 pub use seen::{Counters, PeerCounts};
 pub use setup::Setup;
 pub use sleep::{Nap, Pause};
+pub use wiglaf_link::Ports;
+pub use wiglaf_link::hosts::{Answer, Hosts};
 pub use wiglaf_transport::limits::FRAME_LEN_MIN;
-pub use wiglaf_transport::{Gone, PeerId, PeerView, Stats, Traffic};
+pub use wiglaf_transport::{Gone, PeerId, PeerView, Stats, Traffic, WayNews};
 pub use wiglaf_wire::encrypted::TAG_LEN;
 pub use wiglaf_wire::{Class, Epoch, JobKey};
 
@@ -244,6 +249,8 @@ pub struct Config {
     pub ip: Ipv4Addr,
     /// The UDP port, or 0 for any.
     pub port: u16,
+    /// The UDP ports that are to be taken; `None`: any.
+    pub ports: Option<Ports>,
     /// Incarnation; drawn at random when `None`.
     pub epoch: Option<Epoch>,
     /// The job's secret.
@@ -252,6 +259,8 @@ pub struct Config {
     pub link: LinkChoice,
     /// How long a peer may be silent while something is owed before it counts as gone.
     pub silence_limit: Duration,
+    /// How long a peer's machine may be silent, too, before all of its peers count as gone; `None`: for ever.
+    pub host_limit: Option<Duration>,
     /// Off only to show what happens without it.
     pub flow_control: bool,
     /// Whether datagrams are encrypted, and only encrypted ones taken.

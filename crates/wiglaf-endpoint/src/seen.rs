@@ -7,28 +7,58 @@ use wiglaf_link::Link;
 use wiglaf_transport::{Instant as Tick, PeerId, Traffic};
 
 use crate::endpoint::Endpoint;
+use crate::machines::Machines;
+use crate::news::News;
 use crate::{Address, PeerView};
 
 /// Who looks on. It gets the endpoint as it is, between two steps of progress.
 type Watcher = Box<dyn FnMut(&Endpoint) + Send>;
 
-/// When the endpoint is shown next, and to whom.
+/// When the endpoint is shown next, and to whom; when machines are looked at next.
 pub(crate) struct Watch {
+    /// The earlier one of both.
     next_at: Tick,
     every: Duration,
     watcher: Option<Watcher>,
+    show_at: Tick,
+    machines: Option<Box<Machines>>,
+    machines_at: Tick,
 }
 
 impl Default for Watch {
     fn default() -> Self {
-        Self { next_at: Tick::from_nanos(u64::MAX), every: Duration::MAX, watcher: None }
+        Self {
+            next_at: NEVER,
+            every: Duration::MAX,
+            watcher: None,
+            show_at: NEVER,
+            machines: None,
+            machines_at: NEVER,
+        }
     }
 }
+
+const NEVER: Tick = Tick::from_nanos(u64::MAX);
 
 impl Watch {
     /// One comparison: all that progress pays when it is not.
     pub(crate) fn is_due(&self, now: Tick) -> bool {
         now >= self.next_at
+    }
+
+    /// From now on machines are looked at.
+    pub(crate) fn add_machines(&mut self, machines: Machines) {
+        self.machines = Some(Box::new(machines));
+        (self.machines_at, self.next_at) = (Tick::ZERO, Tick::ZERO);
+    }
+
+    /// The next thing to be said of a machine.
+    pub(crate) fn pop_news(&mut self) -> Option<(PeerId, Duration, News)> {
+        self.machines.as_mut()?.news.pop_front()
+    }
+
+    pub(crate) fn has_news(&self) -> bool {
+        self.machines.as_ref().is_some_and(|machines| !machines.news.is_empty())
     }
 }
 
@@ -58,16 +88,28 @@ impl Endpoint {
     /// Has `watcher` look at the endpoint from now on, about once in `every`
     /// for as long as something polls it. It must not block.
     pub fn watch(&mut self, every: Duration, watcher: impl FnMut(&Self) + Send + 'static) {
-        self.watch = Watch { next_at: Tick::ZERO, every, watcher: Some(Box::new(watcher)) };
+        self.watch.every = every;
+        self.watch.watcher = Some(Box::new(watcher));
+        (self.watch.show_at, self.watch.next_at) = (Tick::ZERO, Tick::ZERO);
     }
 
     #[cold]
     pub(crate) fn show(&mut self, now: Tick) {
-        self.watch.next_at = now + self.watch.every;
-        if let Some(mut watcher) = self.watch.watcher.take() {
+        if now >= self.watch.show_at
+            && let Some(mut watcher) = self.watch.watcher.take()
+        {
+            self.watch.show_at = now + self.watch.every;
             watcher(self);
             self.watch.watcher = Some(watcher);
         }
+        if now >= self.watch.machines_at
+            && let Some(mut machines) = self.watch.machines.take()
+        {
+            self.watch.machines_at = now + machines.every();
+            self.look_at_machines(now, &mut machines);
+            self.watch.machines = Some(machines);
+        }
+        self.watch.next_at = self.watch.show_at.min(self.watch.machines_at);
     }
 
     /// Every counter with its name, in a fixed order.

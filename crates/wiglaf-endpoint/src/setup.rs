@@ -30,6 +30,7 @@ pub(crate) fn path_of(link: &dyn Link) -> Path {
     let limits = link.limits();
     Path {
         frame_len_max: limits.frame_len_max,
+        frame_len_sure: limits.frame_len_sure,
         latency_train_max: limits.latency_train_max,
         bulk_train_max: datagrams_max(limits.bulk_train_max, limits.frame_len_max),
         bulk_window_len: limits.bulk_window_len,

@@ -422,6 +422,13 @@ fn usage() -> Option<libc::rusage> {
     }
 }
 
+impl Endpoint {
+    /// Whether a message is awaited: a receive, an answer, or what was sent to be taken.
+    pub(crate) fn awaits_message(&self) -> bool {
+        is_owed_something(&self.books, &self.transport, &self.near)
+    }
+}
+
 /// Whether a peer is to do something next: send what a receive waits for, or take what was sent.
 fn is_owed_something(books: &Books, transport: &Transport, near: &NearSide) -> bool {
     books.matching.has_single()

@@ -67,6 +67,7 @@ fn address(node: u32) -> SocketAddrV4 {
 fn protocol(epoch: u64) -> Protocol {
     let path = Path {
         frame_len_max: 1472,
+        frame_len_sure: 1472,
         latency_train_max: 1,
         bulk_train_max: 16,
         bulk_window_len: 4 << 20,

@@ -408,6 +408,27 @@ fn a_long_active_message_gives_no_credit_back() {
 }
 
 #[test]
+fn a_copy_arrives_whole_after_its_buffer_has_gone() {
+    let mut p = pair();
+    for len in [0, 8, 20_000, 200_000, 4 << 20] {
+        let mut from = pattern(len);
+        p.a.send_copy(p.a_to_b, 7, len + 1, &from).unwrap();
+        // Whoever still reads it sends this.
+        from.fill(0xee);
+        let mut message = None;
+        p.until(|p| {
+            message = message.take().or_else(|| p.b.pop_active());
+            message.is_some()
+        });
+        let message = message.unwrap();
+        assert!(message.payload == pattern(len) && message.handler == 7, "{len}");
+        assert_eq!(p.sent().context, len + 1);
+    }
+    let too_long = vec![0; wiglaf_endpoint::ACTIVE_LEN_MAX + 1];
+    assert_eq!(p.a.send_copy(p.a_to_b, 7, 1, &too_long), Err(PostError::TooLong));
+}
+
+#[test]
 fn a_closed_peer_ends_what_waits_for_it() {
     let mut p = pair();
     let (mut from, mut to) = (pattern(50_000), vec![0; 8]);

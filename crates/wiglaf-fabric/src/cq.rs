@@ -1,6 +1,9 @@
 //! `fid_cq`: the completion queue. Reading it is what moves data, in both directions.
 
+mod losses;
+
 use std::collections::VecDeque;
+use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::Arc;
@@ -22,6 +25,7 @@ use crate::object::{
     Object, fid_ops, give_text, hand_out, new_fid, not_null, object, table, take_back,
 };
 use crate::wait;
+use losses::Losses;
 
 /// The first interface version whose error entries name the source.
 const SOURCE_IN_ERRORS: u32 = 1 << 16 | 20;
@@ -35,6 +39,8 @@ struct Failure {
     completion: Completion,
     errno: Errno,
     source: fi::fi_addr_t,
+    /// Which peer was lost, and why.
+    loss: Option<Arc<CStr>>,
 }
 
 // SAFETY: the completion holds an address of user memory, which is reported but never followed.
@@ -46,6 +52,7 @@ struct Inner {
     sources: Vec<(Shared, Vec<Side>)>,
     failures: VecDeque<Failure>,
     last: Last,
+    losses: Losses,
 }
 
 impl Guarded for Inner {
@@ -131,7 +138,7 @@ impl CqState {
     /// The memory of `sink` is valid.
     unsafe fn look(&self, sink: &mut Sink, idle: bool) -> Fi<Option<(Shared, Pause)>> {
         let mut inner = lock(&self.inner)?;
-        let Inner { sources, failures, last } = &mut *inner;
+        let Inner { sources, failures, last, .. } = &mut *inner;
         // Callers read until a queue is empty before they look at what they got. So the first empty
         // read after a find is not waiting, and a look at the links would hold them up.
         let before = std::mem::take(last);
@@ -251,7 +258,9 @@ unsafe fn collect(
             },
             Some(errno) => {
                 let source = engine.index_of(completion.source);
-                failures.push_back(Failure { completion, errno, source });
+                let is_loss = completion.outcome == Outcome::PeerGone;
+                let loss = engine.loss.clone().filter(|_| is_loss);
+                failures.push_back(Failure { completion, errno, source, loss });
             }
         }
     }
@@ -509,7 +518,10 @@ unsafe extern "C" fn readerr(
         // interface version has.
         unsafe {
             let state = &object::<Cq, _>(cq)?.state;
-            let failure = lock(&state.inner)?.failures.pop_front().ok_or(EAGAIN)?;
+            let mut inner = lock(&state.inner)?;
+            let failure = inner.failures.pop_front().ok_or(EAGAIN)?;
+            inner.losses.note(failure.loss.as_ref());
+            drop(inner);
             write_failure(&failure, entry, state.domain.api_version);
         }
         Ok(1)
@@ -547,7 +559,7 @@ unsafe fn write_failure(failure: &Failure, entry: *mut fi::fi_cq_err_entry, api_
 }
 
 unsafe extern "C" fn strerror(
-    _cq: *mut fi::fid_cq,
+    cq: *mut fi::fid_cq,
     prov_errno: libc::c_int,
     _err_data: *const libc::c_void,
     buf: *mut libc::c_char,
@@ -565,7 +577,16 @@ unsafe extern "C" fn strerror(
             fi::FI_EOPNOTSUPP => c"the target does not know that operation",
             _ => c"unknown error",
         };
-        // SAFETY: fi_cq(3) demands a buffer of `len` bytes or null.
+        if prov_errno == fi::FI_ECONNRESET
+            // SAFETY: fi_cq(3) demands a live queue.
+            && let Ok(cq) = unsafe { object::<Cq, _>(cq) }
+            && let Ok(inner) = lock(&cq.state.inner)
+            && let Some(loss) = inner.losses.last()
+        {
+            // SAFETY: fi_cq(3) demands a buffer of `len` bytes or null. The queue keeps the text.
+            return unsafe { give_text(loss, buf, len) };
+        }
+        // SAFETY: as above.
         unsafe { give_text(text, buf, len) }
     })
 }

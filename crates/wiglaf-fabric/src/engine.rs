@@ -4,14 +4,17 @@
 //! counters. The endpoint object, its queues and its counters share it under one lock.
 
 use std::collections::VecDeque;
+use std::ffi::{CStr, CString};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use wiglaf_endpoint::{
-    Address, Class, CompleteWhen, Completion, Endpoint, Outcome, PeerId, PostError, RecvOp, SendOp,
-    Side,
+    Address, Class, CompleteWhen, Completion, Endpoint, News, Outcome, PeerId, Ports, PostError,
+    RecvOp, SendOp, Side,
 };
 use wiglaf_gate::{Gate, Guarded};
+use wiglaf_links::told;
 
 use crate::bindings as fi;
 use crate::cntr::CntrState;
@@ -76,6 +79,10 @@ pub(crate) struct Engine {
     /// Behind the endpoint, which must not outlive the memory that groups lend it.
     pub(crate) groups: Groups,
     tokens: Tokens,
+    /// What ranks may have for ports, for what users are told.
+    ports: Option<Ports>,
+    /// Which peer was lost last, and why.
+    pub(crate) loss: Option<Arc<CStr>>,
     /// The endpoint is closed: nothing moves any more, nor is user memory touched.
     closed: bool,
 }
@@ -94,6 +101,9 @@ impl Guarded for Engine {
     }
 }
 
+/// Whether this process has told of a way that costs speed.
+static TOLD: AtomicBool = AtomicBool::new(false);
+
 /// The context of operations that nobody asks about; its address cannot be the application's.
 static NOBODY: u8 = 0;
 
@@ -102,7 +112,7 @@ fn nobody() -> usize {
 }
 
 impl Engine {
-    pub(crate) fn new(endpoint: Endpoint) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, ports: Option<Ports>) -> Self {
         Self {
             endpoint,
             tx: Direction::default(),
@@ -116,6 +126,8 @@ impl Engine {
             events: None,
             groups: Groups::default(),
             tokens: Tokens::default(),
+            ports,
+            loss: None,
             closed: false,
         }
     }
@@ -338,6 +350,9 @@ impl Engine {
         if self.groups.is_active() {
             self.move_groups();
         }
+        if self.endpoint.has_news() {
+            self.tell_news();
+        }
         while let Some((link, why)) = self.endpoint.take_failure() {
             log::error!("the {link} link has failed ({why}): its peers are lost");
             if let Some((events, fid, context)) = &self.events {
@@ -345,6 +360,23 @@ impl Engine {
             }
         }
         busy
+    }
+
+    /// Tells the user what is wrong with peers: an MPI says no more of it than that something failed.
+    #[cold]
+    fn tell_news(&mut self) {
+        while let Some(news) = self.endpoint.pop_news() {
+            let Some(told) = told(&news, self.ports) else { continue };
+            match news.news {
+                News::Gone(_) => {
+                    log::error!("{told}");
+                    self.loss = CString::new(told.to_string()).ok().map(Arc::from);
+                }
+                // Of many peers on a way that costs speed one is enough for a terminal.
+                _ if !TOLD.swap(true, Ordering::Relaxed) => log::notice!("{told}"),
+                _ => log::warning!("{told}"),
+            }
+        }
     }
 
     /// Whether its domain may be called by one thread only.

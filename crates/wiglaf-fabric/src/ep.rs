@@ -2,7 +2,7 @@
 //! early; binding and enabling join it to the objects that it reports to.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use wiglaf_endpoint::{Address, Side};
 use wiglaf_gate::Gate;
@@ -75,10 +75,19 @@ unsupported! {
     tx_size_left(*mut fi::fid_ep) -> libc::ssize_t;
 }
 
+/// What is wrong with a configuration that works is said once, however many endpoints it is for.
+static WARNED: Once = Once::new();
+
 /// Opens the links, at `source` where it says more than the environment does.
 pub(crate) fn open_engine(source: Option<Address>) -> Fi<Engine> {
     let open = || {
         let mut config = wiglaf_links::config_from_env().map_err(|why| why.to_string())?;
+        // Before the address is the one that getinfo has found: nobody else has chosen it.
+        WARNED.call_once(|| {
+            for text in wiglaf_links::warnings(&config) {
+                log::notice!("{text}");
+            }
+        });
         if let Some(source) = source {
             if !source.at.ip().is_unspecified() {
                 config.ip = *source.at.ip();
@@ -88,9 +97,10 @@ pub(crate) fn open_engine(source: Option<Address>) -> Fi<Engine> {
             }
         }
         let note = &mut |text: &str| log::warning!("{text}");
-        wiglaf_links::open_noting(&config, note).map_err(|why| why.to_string())
+        let opened = wiglaf_links::open_noting(&config, note);
+        opened.map(|endpoint| (endpoint, config.ports)).map_err(|why| why.to_string())
     };
-    let endpoint = open().map_err(|reason: String| {
+    let (endpoint, ports) = open().map_err(|reason: String| {
         log::error!("no endpoint could be opened: {reason}");
         Errno(fi::FI_EADDRNOTAVAIL)
     })?;
@@ -104,7 +114,7 @@ pub(crate) fn open_engine(source: Option<Address>) -> Fi<Engine> {
         return Err(Errno(fi::FI_EMSGSIZE));
     }
     log::info!("endpoint at {}", addr::to_text(&endpoint.name()));
-    Ok(Engine::new(endpoint))
+    Ok(Engine::new(endpoint, ports))
 }
 
 pub(crate) unsafe extern "C" fn open(

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 pub(crate) enum Level {
     /// Shown always.
     Error,
+    /// The same, for what is no error and should not be overlooked: whoever says it says it once.
+    Notice,
     Warn,
     Info,
     Debug,
@@ -65,7 +67,7 @@ impl Limit {
 
 /// Writes a line; use the macros.
 pub(crate) fn write(level: Level, text: fmt::Arguments<'_>) {
-    if level > *LEVEL {
+    if level > (*LEVEL).max(Level::Notice) {
         return;
     }
     let Ok(mut limit) = LIMIT.lock() else { return };
@@ -82,6 +84,9 @@ pub(crate) fn write(level: Level, text: fmt::Arguments<'_>) {
 macro_rules! error {
     ($($arg:tt)*) => { $crate::log::write($crate::log::Level::Error, format_args!($($arg)*)) };
 }
+macro_rules! notice {
+    ($($arg:tt)*) => { $crate::log::write($crate::log::Level::Notice, format_args!($($arg)*)) };
+}
 macro_rules! warning {
     ($($arg:tt)*) => { $crate::log::write($crate::log::Level::Warn, format_args!($($arg)*)) };
 }
@@ -91,7 +96,7 @@ macro_rules! info {
 macro_rules! debug {
     ($($arg:tt)*) => { $crate::log::write($crate::log::Level::Debug, format_args!($($arg)*)) };
 }
-pub(crate) use {debug, error, info, warning};
+pub(crate) use {debug, error, info, notice, warning};
 
 #[cfg(test)]
 mod tests {

@@ -86,7 +86,7 @@ pub(crate) fn not_null<T>(pointer: *const T) -> Fi<()> {
 /// # Safety
 /// `buf` is null or valid for writes of `len` bytes.
 pub(crate) unsafe fn give_text(
-    text: &'static CStr,
+    text: &CStr,
     buf: *mut libc::c_char,
     len: usize,
 ) -> *const libc::c_char {

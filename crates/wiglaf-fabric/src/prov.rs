@@ -1,6 +1,8 @@
 //! The door: the one symbol that libfabric looks for in a provider library.
 
 use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::bindings as fi;
@@ -45,13 +47,13 @@ pub unsafe extern "C" fn fi_prov_ini() -> *mut fi::fi_provider {
 }
 
 /// The interface version of the libfabric that runs in this process, where it can be seen: Open MPI
-/// and MPICH load it out of sight of others.
+/// and MPICH load it out of sight of others, and so does a program that loads its MPI by dlopen.
 fn running_version() -> u32 {
     // SAFETY: the name is a C string; if the symbol is there, it is libfabric's `fi_version`,
     // which takes nothing and returns a number.
     unsafe {
         let symbol = libc::dlsym(libc::RTLD_DEFAULT, c"fi_version".as_ptr());
-        if symbol.is_null() {
+        if symbol.is_null() || is_of_this_library(symbol) {
             return FI_VERSION_HIGH;
         }
         let fi_version: unsafe extern "C" fn() -> u32 = std::mem::transmute(symbol);
@@ -59,5 +61,31 @@ fn running_version() -> u32 {
     }
 }
 
+/// Whether an address lies in this library. It exports a `fi_version` as well ([`crate::front`]), which
+/// dlsym finds where no libfabric can be seen, and which is not that of the libfabric that asks.
+fn is_of_this_library(address: *const c_void) -> bool {
+    let base = |address: *const c_void| {
+        let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: dladdr reads no memory at the address, and fills `found` in when it answers not 0.
+        let is_known = unsafe { libc::dladdr(address, found.as_mut_ptr()) } != 0;
+        // SAFETY: all of it is pointers, for which zero is a value.
+        is_known.then(|| unsafe { found.assume_init() }.dli_fbase)
+    };
+    let own = base(fi_prov_ini as *const c_void);
+    own.is_some() && base(address) == own
+}
+
 /// There is no thread to join and nothing global to release.
 unsafe extern "C" fn cleanup() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_functions_are_told_from_those_of_other_libraries() {
+        assert!(is_of_this_library(running_version as *const c_void));
+        assert!(!is_of_this_library(libc::dlsym as *const c_void));
+        assert!(!is_of_this_library(ptr::null()));
+    }
+}

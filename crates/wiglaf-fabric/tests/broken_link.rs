@@ -110,3 +110,62 @@ fn a_link_that_fails_is_an_event_errors_and_a_line_in_the_log() {
         }
     }
 }
+
+#[test]
+#[ignore = "run by the test below, which reads what it says"]
+fn without_power() {
+    let Some(wire) = Pair::or_skip(1500) else { return };
+    // Machines are asked by the thread that waits: it must be in the right place.
+    wire.a.run(|| {
+        let ((_home_a, a, eq), (_home_b, b, unused)) = (open(&wire.a, false), open(&wire.b, false));
+        let to_b = a.insert(&b.name());
+        let (out, mut into) = ([7u8; 100], [0u8; 100]);
+        let (buf, none, context) = (out.as_ptr().cast(), ptr::null_mut(), ptr::null_mut());
+        let at = into.as_mut_ptr().cast();
+        assert_eq!(call!(b.ep, tagged.recv(b.ep, at, 100, none, UNSPEC, 1, 0, context)), 0);
+        assert_eq!(call!(a.ep, tagged.send(a.ep, buf, 100, none, to_b, 1, context)), 0);
+        assert_eq!(next(b.rx, &[&a, &b]).0, 1);
+        assert_eq!(next(a.tx, &[&a, &b]).0, 1);
+        // Time for a question to its machine, and the answer.
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(1) {
+            a.progress();
+            b.progress();
+        }
+        wire.b.ip(&["link", "set", INTERFACE, "down"]).expect("its cable is out");
+        assert_eq!(call!(a.ep, tagged.recv(a.ep, at, 100, none, to_b, 1, 0, context)), 0);
+        let (n, error) = next(a.rx, &[&a]);
+        assert_eq!((n, error.err), (-(fi::FI_EAVAIL as isize), fi::FI_ECONNRESET));
+        let text =
+            call!(a.rx, ops.strerror(a.rx, error.prov_errno, ptr::null(), ptr::null_mut(), 0));
+        // SAFETY: the provider gives a text that lives as long as the queue.
+        let text = unsafe { std::ffi::CStr::from_ptr(text) }.to_str().expect("plain text");
+        assert!(text.contains("10.77.0.2") && text.contains("does not answer"), "{text}");
+        a.close();
+        b.close();
+        assert_eq!((ops::close(eq), ops::close(unused)), (0, 0));
+    });
+}
+
+#[test]
+fn a_machine_without_power_is_an_error_that_names_it() {
+    for link in ["udp", "packet"] {
+        let output = Command::new(std::env::current_exe().expect("a test knows where it is"))
+            .args(["--exact", "without_power", "--ignored", "--nocapture"])
+            .env("WIGLAF_LINK", link)
+            .env("WIGLAF_HOST_LIMIT", "2s")
+            .output()
+            .expect("run this test");
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{log}");
+        if let Some(reason) = log.lines().find(|line| line.starts_with("skipped")) {
+            eprintln!("{reason}");
+            continue;
+        }
+        let lost: Vec<&str> = log.lines().filter(|line| line.contains(" is lost: ")).collect();
+        let [line] = lost[..] else { panic!("{log}") };
+        for part in ["wiglaf[", "10.77.0.2", "its machine does not answer: power or cable"] {
+            assert!(line.contains(part), "{line}");
+        }
+    }
+}

@@ -47,6 +47,8 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 struct Call {
     peer: PeerId,
+    /// The request's number on the wire.
+    id: u64,
     /// Posts that have not ended yet.
     left: u8,
     /// Status and length of the answer.
@@ -207,6 +209,16 @@ impl Client {
         unsafe { self.lock().start(server, request, content, into) }
     }
 
+    /// The number of a call's request; 0 when the call has ended.
+    pub(crate) fn request_id(&self, call: CallId) -> u64 {
+        self.lock().calls.get(call.0).and_then(Option::as_ref).map_or(0, |call| call.id)
+    }
+
+    /// Nobody wants to know how the call ends.
+    pub(crate) fn forget(&self, call: CallId) {
+        self.lock().forget(call);
+    }
+
     /// Whether the call has ended.
     pub(crate) fn has_ended(&self, call: CallId) -> bool {
         let mut inner = self.lock();
@@ -272,6 +284,7 @@ impl Inner {
         let answer_buffer = into.is_empty().then(|| self.buffer());
         let mut call = Call {
             peer,
+            id,
             left: 1,
             answer: None,
             into: answer_buffer.map(Lent::new),
@@ -501,10 +514,12 @@ mod tests {
         let config = Config {
             ip: Ipv4Addr::LOCALHOST,
             port: 0,
+            ports: None,
             epoch: None,
             key: JobKey([9; 16]),
             link: LinkChoice::Udp,
             silence_limit: Duration::from_secs(600),
+            host_limit: None,
             flow_control: true,
             encrypt: false,
             memory_access: true,

@@ -4,6 +4,7 @@
 //! [`File::set_write_behind`] say so: what [`File::write`] has returned for is
 //! what any later read on any node finds.
 
+mod locks;
 mod transfer;
 mod vectored;
 
@@ -16,6 +17,7 @@ use crate::buffering::Buffering;
 use crate::error::{Error, Result};
 use crate::node::{NewTime, Node, Place, Remote};
 use crate::wire::{Attributes, Request, WRITE_OVER};
+pub use locks::{LockRequest, LockWait};
 pub use transfer::ReadRequest;
 pub(crate) use transfer::{CHUNK_LEN, Pending};
 pub(crate) use vectored::{empty_with_room, fill_piece, len_of};
@@ -348,22 +350,6 @@ impl File {
         let (access, change) = (NewTime::wire(accessed), NewTime::wire(modified));
         let request = Request::SetTimesHandle { handle: file.handle, access, change };
         file.remote.call(&request).map(drop)
-    }
-
-    /// Keeps others out who ask for the same, until the file is closed.
-    ///
-    /// # Errors
-    /// Those of flock(2), `EAGAIN` when another open file has it; `ENOSYS` when
-    /// the server is older.
-    pub(crate) fn lock(&self) -> Result<()> {
-        match self.side() {
-            Side::Local(fd) => {
-                Ok(rustix::fs::flock(fd, rustix::fs::FlockOperation::NonBlockingLockExclusive)?)
-            }
-            Side::Remote(file) => {
-                file.remote.call(&Request::Lock { handle: file.handle }).map(drop)
-            }
-        }
     }
 
     /// Reads so many bytes ahead of sequential calls, 0 for none, which is the

@@ -13,8 +13,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use wiglaf_base::paths::{NODE_VAR, STATE_VAR};
-use wiglaf_cluster::StateDir;
+use wiglaf_cluster::cluster::address_of;
+use wiglaf_cluster::hosts::{self, Hosts};
 use wiglaf_cluster::state::NAME_DEFAULT;
+use wiglaf_cluster::{Cluster, StateDir};
 use wiglaf_endpoint::{Address, JobKey};
 use wiglaf_node::client::Running;
 use wiglaf_node::{Node, NodeCommand, Streams};
@@ -58,8 +60,8 @@ pub(crate) struct Launched {
 pub(crate) enum Target {
     /// The host is this one.
     Local,
-    /// On a node of the cluster.
-    Node(Node, std::net::Ipv4Addr),
+    /// On a node of the cluster, which serves these folders if they are named.
+    Node(Node, std::net::Ipv4Addr, Vec<PathBuf>),
     /// By the user's command.
     Command(String),
 }
@@ -76,6 +78,11 @@ pub(crate) fn resolve(host: &str, even_own: bool) -> Result<Target> {
     let host_name = host_name.nodename().to_str().unwrap_or_default();
     if !even_own && (host == "localhost" || host == own.as_deref().unwrap_or(host_name)) {
         return Ok(Target::Local);
+    }
+    if own.is_none()
+        && let Some(target) = on_host(host, even_own)?
+    {
+        return Ok(target);
     }
     let path = std::env::var_os(STATE_VAR).filter(|v| !v.is_empty()).map(PathBuf::from);
     let state = StateDir::new(path.as_deref(), NAME_DEFAULT);
@@ -96,7 +103,36 @@ pub(crate) fn resolve(host: &str, even_own: bool) -> Result<Target> {
                 .into(),
         ));
     }
-    Ok(Target::Node(state.node(host), shape.address))
+    Ok(Target::Node(state.node(host), shape.address, Vec::new()))
+}
+
+/// The same among the real hosts of a cluster file, where there is one.
+fn on_host(host: &str, even_own: bool) -> Result<Option<Target>> {
+    let no_node = |why: String| Error::with_detail(Errno::HOSTUNREACH, Reason::NoNode, why);
+    if std::env::var_os(STATE_VAR).is_some_and(|state| !state.is_empty()) {
+        return Ok(None);
+    }
+    let found = hosts::find(None).map_err(|error| no_node(error.to_string()))?;
+    let Some((path, text)) = found.filter(|(_, text)| hosts::is_of_hosts(text)) else {
+        return Ok(None);
+    };
+    let hosts = Hosts::parse(&text, &path).map_err(|error| no_node(error.to_string()))?;
+    let name = std::iter::once(host).collect();
+    let members = Cluster::Hosts(hosts.clone()).members(&name);
+    let mut members = members.map_err(|error| no_node(error.to_string()))?;
+    let (Some(member), Some(spec)) = (members.pop(), hosts.nodes.iter().find(|s| s.name == host))
+    else {
+        return Ok(None);
+    };
+    if spec.target.is_here && !even_own {
+        return Ok(Some(Target::Local));
+    }
+    let address = member.node.hello().and_then(|hello| {
+        let hello = hello.host.ok_or_else(|| wiglaf_base::Error::new("it is no real host"))?;
+        address_of(&hosts, spec, &hello)
+    });
+    let address = address.map_err(|error| no_node(error.to_string()))?;
+    Ok(Some(Target::Node(member.node, address, member.exports)))
 }
 
 /// Starts the server and exchanges greetings.
@@ -108,7 +144,9 @@ pub(crate) fn start(target: &Target, key: JobKey, own: Address) -> Result<(Addre
     rustix::io::write(&line, greeting.as_bytes())?;
     let mut launched = match target {
         Target::Local => return Err(failed("a server is not needed on one's own node".into())),
-        Target::Node(node, address) => on_node(node, *address, (input, line)).map_err(failed)?,
+        Target::Node(node, address, exports) => {
+            on_node(node, *address, exports, (input, line)).map_err(failed)?
+        }
         Target::Command(command) => by_command(command, input, line).map_err(failed)?,
     };
     let answer = launched.first_line().map_err(failed)?;
@@ -125,14 +163,19 @@ pub(crate) fn start(target: &Target, key: JobKey, own: Address) -> Result<(Addre
 fn on_node(
     node: &Node,
     address: std::net::Ipv4Addr,
+    exports: &[PathBuf],
     (input, line): (OwnedFd, OwnedFd),
 ) -> std::result::Result<Launched, String> {
     let (pulse, output) = pipe()?;
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().map_err(|e| e.to_string())?;
-    let command = NodeCommand::new([EXE, "serve-files"])
+    let mut argv: Vec<std::ffi::OsString> = vec![EXE.into(), "serve-files".into()];
+    for folder in exports {
+        argv.extend(["--export".into(), folder.into()]);
+    }
+    let command = NodeCommand::new(argv)
         // What is meant for this process alone, and the key, which the server is told.
         .retain_env(|name| {
-            let own = ["WIGLAF_IF", "WIGLAF_PORT", "WIGLAF_RANK", "WIGLAF_KEY"];
+            let own = ["WIGLAF_IF", "WIGLAF_NET", "WIGLAF_PORT", "WIGLAF_RANK", "WIGLAF_KEY"];
             !name.starts_with("LD_") && !own.contains(&name)
         })
         .env("WIGLAF_IP", address.to_string())

@@ -40,7 +40,7 @@ mod wire;
 pub const C_HEADER: &str = include_str!("../include/wiglaf_files.h");
 
 pub use error::{Error, Reason, Result};
-pub use file::{File, ReadRequest, SeekFrom};
+pub use file::{File, LockRequest, LockWait, ReadRequest, SeekFrom};
 pub use launch::SERVER_VAR;
 pub use node::{Files, Folder, NewTime, Node};
-pub use wire::{Attributes, Entry, Space};
+pub use wire::{Attributes, Entry, Lock, LockKind, Space};

@@ -3,11 +3,13 @@
 
 mod flags;
 mod folder;
+mod paths;
 
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
@@ -25,6 +27,7 @@ use crate::server::words::open_endpoint;
 use crate::wire::{Attributes, OpenFlags, PATH_LEN_MAX, Request, Space};
 use flags::wire_flags;
 pub use folder::Folder;
+use paths::{check_len, check_path};
 
 /// A process's access to the files of all nodes.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +64,8 @@ pub(crate) struct Remote {
     pub(crate) server: ServerId,
     /// Where relative paths begin: an absolute path.
     folder: Mutex<Vec<u8>>,
+    /// Paths may be longer than a program can name at once: who asks has put them together itself.
+    has_long_paths: AtomicBool,
 }
 
 impl Drop for Remote {
@@ -118,7 +123,8 @@ impl Files {
         let (at, launched) = launch::start(target, key, client.name())?;
         let server = client.attach(at, launched);
         // From here on the server ends with this.
-        let remote = Remote { client, server, folder: Mutex::default() };
+        let has_long_paths = AtomicBool::new(false);
+        let remote = Remote { client, server, folder: Mutex::default(), has_long_paths };
         let answer = remote.call(&Request::Hello { newest: u32::from(crate::wire::VERSION) })?;
         let first = answer.bytes.split(|b| *b == 0).next().unwrap_or_default();
         *locked(&remote.folder) = first.to_vec();
@@ -160,7 +166,10 @@ impl Remote {
 
     /// The absolute path that `path` means.
     fn absolute(&self, path: &[u8]) -> Result<Vec<u8>> {
-        check_path(path)?;
+        match self.has_long_paths.load(Ordering::Relaxed) {
+            true => check_len(path, PATH_LEN_MAX)?,
+            false => check_path(path)?,
+        }
         if path[0] == b'/' {
             return Ok(path.to_vec());
         }
@@ -175,15 +184,6 @@ impl Remote {
 
 pub(crate) fn parse_attributes(answer: &Answer) -> Result<Attributes> {
     Attributes::parse(&answer.bytes).map_err(|_| Error::new(Errno::PROTO, Reason::BadAnswer))
-}
-
-fn check_path(path: &[u8]) -> Result<()> {
-    match path {
-        [] => Err(Errno::NOENT.into()),
-        _ if path.contains(&0) => Err(Errno::INVAL.into()),
-        _ if path.len() > PATH_LEN_MAX => Err(Errno::NAMETOOLONG.into()),
-        _ => Ok(()),
-    }
 }
 
 /// A call on a name, for either place.
@@ -354,7 +354,8 @@ impl Node {
                 let path = remote.absolute(bytes)?;
                 let found = remote.call(&Request::Enter { path: &path })?.bytes;
                 // Its real path: that of the way there would grow with every folder that is entered.
-                check_path(&found).map_err(|_| Error::new(Errno::PROTO, Reason::BadAnswer))?;
+                let bad = |_| Error::new(Errno::PROTO, Reason::BadAnswer);
+                check_len(&found, PATH_LEN_MAX).map_err(bad)?;
                 *locked(&remote.folder) = found;
                 Ok(())
             }

@@ -22,6 +22,8 @@ use crate::wire::{OpenFlags, PATH_LEN_MAX};
 
 /// A lookup that a rename elsewhere disturbed is tried again so often.
 const TRIES: usize = 64;
+/// Longest path in bytes that the kernel takes at once (PATH_MAX without the zero).
+pub(crate) const CALL_PATH_LEN_MAX: usize = 4095;
 
 /// One exported folder.
 #[derive(Debug)]
@@ -132,7 +134,13 @@ impl Roots {
         let folder = beneath(root, rest, flags, Mode::empty())?;
         // Looking for `.` in it takes the right to search it, as chdir(2) does.
         openat(&folder, c".", flags, Mode::empty())?;
-        let [top, found] = [real_path(&root.folder)?, real_path(&folder)?];
+        let top = real_path(&root.folder)?;
+        let found = match real_path(&folder) {
+            Ok(found) => found,
+            // Of what lies so deep the kernel tells no path.
+            Err(error) if error.errno() == libc::ENAMETOOLONG => return Ok(path.to_vec()),
+            Err(error) => return Err(error),
+        };
         let found = match found.strip_prefix(without_slash(&top)) {
             Some(rest @ ([] | [b'/', ..])) => {
                 [without_slash(root.path.as_os_str().as_bytes()), rest].concat()
@@ -179,16 +187,28 @@ impl Roots {
 fn beneath(root: &Root, rest: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {
     //= docs/files-protocol.md#5-what-a-server-may-touch
     //# A server MUST refuse a path that leaves its exported folder at any step, by `..` or by a symbolic link, with EACCES and the reason 2.
-    let rest = c_string(if rest.is_empty() { b"." } else { rest })?;
-    //= docs/files-protocol.md#5-what-a-server-may-touch
-    //# A server MUST look up what lies in the folder of a ROOT from the folder that was there then, and refuse a path that goes through a symbolic link with ELOOP.
-    match root.is_without_links {
-        true => without_mounts_of_ours(root.folder.as_fd(), &rest, flags, mode),
-        false => {
-            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-            look(root.folder.as_fd(), &rest, flags, mode, resolve).map_err(refused)
+    let step = |folder: BorrowedFd<'_>, path: &[u8], flags, mode| {
+        let path = c_string(if path.is_empty() { b"." } else { path })?;
+        //= docs/files-protocol.md#5-what-a-server-may-touch
+        //# A server MUST look up what lies in the folder of a ROOT from the folder that was there then, and refuse a path that goes through a symbolic link with ELOOP.
+        match root.is_without_links {
+            true => without_mounts_of_ours(folder, &path, flags, mode),
+            false => {
+                let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+                look(folder, &path, flags, mode, resolve).map_err(refused)
+            }
         }
+    };
+    // What is longer than the kernel takes is gone in steps, none of which leads out of the one before.
+    let (mut at, mut rest) = (None::<OwnedFd>, rest);
+    while rest.len() > CALL_PATH_LEN_MAX {
+        let cut = rest[..=CALL_PATH_LEN_MAX].iter().rposition(|b| *b == b'/');
+        let (first, behind) = rest.split_at(cut.ok_or(Errno::NAMETOOLONG)?);
+        let folder = at.as_ref().map_or(root.folder.as_fd(), AsFd::as_fd);
+        at = Some(step(folder, first, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?);
+        rest = &behind[behind.iter().take_while(|b| **b == b'/').count()..];
     }
+    step(at.as_ref().map_or(root.folder.as_fd(), AsFd::as_fd), rest, flags, mode)
 }
 
 /// The kernel's lookup, tried again where a rename disturbed it.

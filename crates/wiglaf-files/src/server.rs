@@ -6,6 +6,9 @@
 //! reads and writes are under way at once.
 
 mod files;
+mod locks;
+mod ofd;
+mod ranges;
 mod session;
 /// What client and server say to each other before the first message.
 pub(crate) mod words {
@@ -144,11 +147,15 @@ impl Server {
                 last_work = now;
                 continue;
             }
-            if now.duration_since(last_work) < SLEEP_AFTER && !company.is_here(now) {
+            // Nothing tells when another client's server, or a program, gives a lock back.
+            let locks = self.files.until_locks(now);
+            let is_fresh = now.duration_since(last_work) < SLEEP_AFTER;
+            if locks.is_none() && is_fresh && !company.is_here(now) {
                 self.port.endpoint.idle();
             } else if let Some(nap) = self.port.endpoint.lie_down(NAP_MAX) {
                 let fds: Vec<_> = nap.fds().collect();
-                let ended = has_ended(line, nap.limit(), &fds);
+                let limit = locks.map_or(nap.limit(), |locks| locks.min(nap.limit()));
+                let ended = has_ended(line, limit, &fds);
                 drop(fds);
                 self.port.endpoint.get_up();
                 if ended {
@@ -176,6 +183,13 @@ impl Server {
             self.request(&message);
             busy = true;
         }
+        let now = Instant::now();
+        if self.files.until_locks(now) == Some(Duration::ZERO) {
+            for (id, outcome) in self.files.ask_for_locks(now) {
+                self.answer(id, outcome);
+                busy = true;
+            }
+        }
         busy
     }
 
@@ -200,6 +214,19 @@ impl Server {
             Request::Write { handle, offset, bytes } => {
                 let outcome = self.files.write(handle, bytes, offset);
                 self.finish_write(id, outcome);
+            }
+            Request::Lock { handle, lock, waits } => {
+                if let Some(outcome) = self.files.lock(id, handle, &lock, waits) {
+                    self.answer(id, outcome);
+                }
+            }
+            //= docs/files-protocol.md#32-locks
+            //# A server MUST answer the LOCK with EINTR that an END WAIT is about, and MUST NOT take that lock then.
+            Request::EndWait { id: wait } => {
+                if self.files.end_wait(wait) {
+                    self.answer(wait, Err(Errno::INTR.into()));
+                }
+                self.answer(id, Ok(Outcome::default()));
             }
             Request::Counters => {
                 let payload = self.counters.put();

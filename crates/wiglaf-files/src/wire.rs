@@ -4,17 +4,20 @@
 
 mod answer;
 mod cursor;
+mod lock;
 
 pub use answer::{Attributes, Entry, Space};
 pub(crate) use answer::{status, unpack};
 use cursor::Cursor;
+pub use lock::{Lock, LockKind};
 
 /// Version of the protocol.
-pub(crate) const VERSION: u8 = 3;
+pub(crate) const VERSION: u8 = 4;
 /// What the handler's number of every request begins with.
 const MAGIC: u64 = 0x5746_494c_4553_0000;
-/// Longest path in bytes, as Linux limits it (PATH_MAX without the zero).
-pub(crate) const PATH_LEN_MAX: usize = 4095;
+/// Longest path in bytes: a file may lie deeper than one call of a program can name, and a request has
+/// room for two of them.
+pub(crate) const PATH_LEN_MAX: usize = 15 * 1024;
 /// Most bytes that one request reads or writes.
 pub(crate) const DATA_LEN_MAX: usize = 1 << 20;
 /// Most bytes that a WRITE carries in the request itself.
@@ -104,11 +107,14 @@ pub(crate) enum Request<'a> {
     SymLink { target: &'a [u8], path: &'a [u8] },
     HardLink { from: &'a [u8], to: &'a [u8] },
     Space { path: &'a [u8] },
-    Lock { handle: u32 },
+    Lock { handle: u32, lock: Lock, waits: bool },
     Root { path: &'a [u8] },
     SetModeHandle { handle: u32, mode: u32 },
     SetTimesHandle { handle: u32, access: NewTime, change: NewTime },
     Enter { path: &'a [u8] },
+    TestLock { handle: u32, lock: Lock },
+    EndWait { id: u64 },
+    FreeLocks { handle: u32, owner: u64 },
 }
 
 impl<'a> Request<'a> {
@@ -142,6 +148,9 @@ impl<'a> Request<'a> {
             Self::SetModeHandle { .. } => 26,
             Self::SetTimesHandle { .. } => 27,
             Self::Enter { .. } => 28,
+            Self::TestLock { .. } => 29,
+            Self::EndWait { .. } => 30,
+            Self::FreeLocks { .. } => 31,
         }
     }
 
@@ -161,8 +170,14 @@ impl<'a> Request<'a> {
                 put(&mode.to_le_bytes());
                 put(path);
             }
-            Self::Close { handle } | Self::StatHandle { handle } | Self::Lock { handle } => {
+            Self::Close { handle } | Self::StatHandle { handle } => put(&handle.to_le_bytes()),
+            Self::Lock { handle, lock, waits } => put(&lock.bytes(handle, waits)),
+            Self::TestLock { handle, lock } => put(&lock.bytes(handle, false)),
+            Self::EndWait { id } => put(&id.to_le_bytes()),
+            Self::FreeLocks { handle, owner } => {
                 put(&handle.to_le_bytes());
+                put(&0u32.to_le_bytes());
+                put(&owner.to_le_bytes());
             }
             Self::Read { handle, len, offset } | Self::WriteBulk { handle, len, offset } => {
                 put(&handle.to_le_bytes());
@@ -307,7 +322,10 @@ impl<'a> Request<'a> {
             21 => Self::SymLink { target: from.counted_path()?, path: from.path()? },
             22 => Self::HardLink { from: from.counted_path()?, to: from.path()? },
             23 => Self::Space { path: from.path()? },
-            24 => Self::Lock { handle: from.u32()? },
+            24 => {
+                let (handle, lock, waits) = Lock::read(from)?;
+                Self::Lock { handle, lock, waits }
+            }
             25 => Self::Root { path: from.path()? },
             26 => Self::SetModeHandle { handle: from.u32()?, mode: from.u32()? },
             27 => {
@@ -316,6 +334,18 @@ impl<'a> Request<'a> {
                 Self::SetTimesHandle { handle, access: from.time()?, change: from.time()? }
             }
             28 => Self::Enter { path: from.path()? },
+            29 => match Lock::read(from)? {
+                (handle, lock, false) if lock.kind != LockKind::Free && !lock.is_flock => {
+                    Self::TestLock { handle, lock }
+                }
+                _ => return Err(Malformed),
+            },
+            30 => Self::EndWait { id: from.u64()? },
+            31 => {
+                let handle = from.u32()?;
+                from.u32()?;
+                Self::FreeLocks { handle, owner: from.u64()? }
+            }
             _ => return Ok(None),
         }))
     }

@@ -7,8 +7,8 @@ use wiglaf_link::loopback::LoopbackLink;
 use wiglaf_link::{Lane, Link, Train};
 use wiglaf_wire::encrypted::{JobCipher, SenderCipher};
 use wiglaf_wire::{
-    Ack, BITMAP_WORDS_MAX, Class, Envelope, Epoch, Header, JobKey, Kind, NUMBER_BITS, Pull, Record,
-    Records, SEGMENT_PREFIX_LEN, Segment, Transfer, lane, open,
+    Ack, BITMAP_WORDS_MAX, Class, Envelope, Epoch, HEADER_LEN, Header, JobKey, Kind, NUMBER_BITS,
+    Pull, Record, Records, SEGMENT_PREFIX_LEN, Segment, Transfer, Trial, lane, open,
 };
 
 use crate::{Tape, sealed};
@@ -147,7 +147,7 @@ impl Liar {
         let operation = envelope.operation;
         let total = u64::from_le_bytes(tape.bytes()) >> (tape.byte() % 64);
         let payload = tape.piece();
-        let record = match tape.byte() % 10 {
+        let record = match tape.byte() % 11 {
             0 | 1 => Record::Message(envelope, payload),
             2 => Record::First { envelope, total, payload },
             3 => Record::Next(payload),
@@ -161,6 +161,7 @@ impl Liar {
                 let words = (payload.len() / 8).min(BITMAP_WORDS_MAX);
                 return self.acknowledge(odd, &payload[..8 * words], tape);
             }
+            9 => return self.trial(odd, tape),
             _ => Record::Close,
         };
         // One good-bye ends it all: rarely.
@@ -180,6 +181,24 @@ impl Liar {
         });
         let window = u32::from_le_bytes(tape.bytes()) >> (tape.byte() % 32);
         Pull { send_id, transfer_id, offset, len, window, last: tape.byte().is_multiple_of(2) }
+    }
+
+    /// A probe, or an answer to one that may have been sent.
+    fn trial(&mut self, odd: u8, tape: &mut Tape<'_>) {
+        let lane = tape.byte() % 2;
+        let [len, frame_len_max] = [(); 2].map(|()| match tape.byte() {
+            0 => 1472,
+            1 => 700,
+            _ => u16::from_le_bytes(tape.bytes()),
+        });
+        let mut trial = Trial { lane, len, frame_len_max };
+        let is_probe = tape.byte().is_multiple_of(2);
+        if is_probe && tape.byte().is_multiple_of(2) {
+            trial.len = HEADER_LEN as u16 + 12; // as it is
+        }
+        let record = if is_probe { Record::Probe(trial) } else { Record::Fits(trial) };
+        let kind = if odd < 250 { Kind::Control } else { Kind::Ordered };
+        self.send(kind, odd, &emitted(&record));
     }
 
     fn acknowledge(&mut self, odd: u8, bitmap: &[u8], tape: &mut Tape<'_>) {

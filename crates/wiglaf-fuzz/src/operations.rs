@@ -44,6 +44,7 @@ impl Setup {
         let pick = |of: [usize; 4], at: u8| of[usize::from(choice >> at) % 4];
         let path = Path {
             frame_len_max: pick([700, 700, 1472, 660], 1),
+            frame_len_sure: pick([700, 700, 700, 660], 1),
             latency_train_max: pick([3, 1, 8, 16], 3),
             bulk_train_max: pick([4, 1, TRAIN_MAX, 7], 5),
             bulk_window_len: (16 * 1024) << ((choice >> 7) * 3),

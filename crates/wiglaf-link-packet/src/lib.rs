@@ -30,7 +30,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use wiglaf_link::frame::{self, HEADERS_LEN};
 use wiglaf_link::{Arrived, Deliver, Drops, Lane, Limits, Link, Sent, Train, Unreachable};
 use wiglaf_link_udp::{
-    BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface, Routes, Way, grow_send_buffer,
+    BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface, Place, Routes, Way, grow_send_buffer,
     kernel_is_from,
 };
 
@@ -143,17 +143,17 @@ pub fn open_packet_socket(interface: &Interface, local: SocketAddrV4) -> io::Res
 }
 
 impl PacketLink {
-    /// Opens everything on the interface that holds `at`'s address; port 0
-    /// stands for any.
+    /// Opens everything on the interface that holds `at`'s address.
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(interface: Interface, at: SocketAddrV4) -> Result<Self, OpenError> {
+    pub fn open(interface: Interface, at: impl Into<Place>) -> Result<Self, OpenError> {
         if interface.mac.is_none() {
             return Err(OpenError::NotEthernet);
         }
+        let at = at.into();
         let plain = FrameSocket::open(at).map_err(OpenError::Bind)?;
-        let bulk = BulkSocket::open(*at.ip()).map_err(OpenError::Bind)?;
+        let bulk = BulkSocket::open(at).map_err(OpenError::Bind)?;
         let packet = open_packet_socket(&interface, plain.local()).map_err(OpenError::Packet)?;
         // Without the mark all works, and takes a little longer.
         let _ = mark(plain.as_fd(), &interface);
@@ -195,6 +195,7 @@ impl PacketLink {
         }
         let limits = Limits {
             frame_len_max,
+            frame_len_sure: bulk.frame_len_sure(),
             latency_train_max: if trains { fitting.max(1) } else { 1 },
             bulk_train_max: bulk.train_max(),
             bulk_window_len: bulk.window_len(),
@@ -419,6 +420,22 @@ impl Link for PacketLink {
                 self.trial.passed();
                 self.bulk.lend(train.to, train.segment_len, train.bytes)
             }
+        }
+    }
+
+    fn probe(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        match train.lane {
+            // Frames past the IP stack are never cut; those that take it are, unless it is told.
+            Lane::Latency => match self.routes.way(self.plain.as_fd(), *train.to.ip()) {
+                // The interface's MTU was lowered: that is what a probe is there to find out.
+                Way::Ring(mac) => match self.send_one(mac, train) {
+                    Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => Ok(Sent::All),
+                    sent => sent,
+                },
+                Way::Stack => self.plain.probe(train.to, train.bytes),
+                Way::Gone => Err(io::Error::from_raw_os_error(libc::ENODEV)),
+            },
+            Lane::Bulk => self.bulk.probe(train.to, train.bytes),
         }
     }
 

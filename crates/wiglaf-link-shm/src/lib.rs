@@ -272,6 +272,7 @@ impl Link for ShmLink {
     fn limits(&self) -> Limits {
         Limits {
             frame_len_max: FRAME_LEN_MAX,
+            frame_len_sure: FRAME_LEN_MAX,
             latency_train_max: 1,
             bulk_train_max: TRAIN_MAX,
             bulk_window_len: WINDOW_LEN,

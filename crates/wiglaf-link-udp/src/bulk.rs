@@ -3,13 +3,14 @@
 
 use std::io;
 use std::mem;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use wiglaf_link::{Deliver, Sent, Unreachable};
 
 use crate::frame::{BATCH_MAX, local_v4, send_many};
 use crate::lend::Lender;
+use crate::place::Place;
 use crate::refused::Refused;
 use crate::sys::{self, Control, SOCKADDR_LEN, Trouble, trouble};
 use crate::trains::{self, SLOT_LEN, TRAINS_MAX};
@@ -42,6 +43,7 @@ pub struct BulkSocket {
     socket: UdpSocket,
     local: SocketAddrV4,
     frame_len_max: usize,
+    frame_len_sure: usize,
     window_len: usize,
     /// The kernel cuts trains; otherwise they are sent one by one.
     offload: bool,
@@ -56,12 +58,12 @@ pub struct BulkSocket {
 }
 
 impl BulkSocket {
-    /// Binds a socket to any port of `ip`.
+    /// Binds a socket where `at` says, but to any of the ports there.
     ///
     /// # Errors
-    /// When the address is not of this machine.
-    pub fn open(ip: Ipv4Addr) -> io::Result<Self> {
-        Self::from_socket(UdpSocket::bind(SocketAddrV4::new(ip, 0))?)
+    /// When the address is not of this machine or no port is free.
+    pub fn open(at: impl Into<Place>) -> io::Result<Self> {
+        Self::from_socket(at.into().any_port().bind()?)
     }
 
     /// Uses a bound socket that was opened elsewhere.
@@ -80,10 +82,12 @@ impl BulkSocket {
         let _ = sys::set_int(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1);
         // Who acknowledges late can say by how much, and nobody takes it for a queue.
         let _ = sys::set_int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1);
+        let (frame_len_max, frame_len_sure) = interface::frame_lens(*local.ip());
         Ok(Self {
             socket,
             local,
-            frame_len_max: interface::frame_len_max(*local.ip()),
+            frame_len_max,
+            frame_len_sure,
             window_len: (granted / COST_PER_BYTE).min(WINDOW_LEN_MAX),
             offload,
             refused: Refused::default(),
@@ -104,6 +108,12 @@ impl BulkSocket {
     #[must_use]
     pub fn frame_len_max(&self) -> usize {
         self.frame_len_max
+    }
+
+    /// Longest payload of one datagram that gets to every peer.
+    #[must_use]
+    pub fn frame_len_sure(&self) -> usize {
+        self.frame_len_sure
     }
 
     /// Most datagrams of one train.
@@ -174,6 +184,17 @@ impl BulkSocket {
         }
         self.lost += total as u64;
         Ok(Sent::All)
+    }
+
+    /// Sends a datagram that nobody cuts on its way.
+    ///
+    /// # Errors
+    /// When the socket is unusable.
+    pub fn probe(&mut self, to: SocketAddrV4, bytes: &[u8]) -> io::Result<Sent> {
+        sys::forbid_fragments(self.socket.as_fd())?;
+        let sent = self.send_singly(to, bytes.len().max(1), bytes);
+        sys::ignore_path_mtu(self.socket.as_fd())?;
+        sent
     }
 
     /// Whether the kernel takes it as one.

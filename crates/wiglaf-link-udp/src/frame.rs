@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use wiglaf_link::{Arrived, Deliver, Sent, Unreachable};
 
+use crate::place::Place;
 use crate::refused::Refused;
 use crate::sys::{self, SOCKADDR_LEN, Trouble, trouble};
 use crate::trains::{self, TRAINS_MAX};
@@ -40,12 +41,12 @@ pub struct FrameSocket {
 }
 
 impl FrameSocket {
-    /// Binds a socket to `at`.
+    /// Binds a socket where `at` says.
     ///
     /// # Errors
-    /// When the address is not of this machine or the port is in use.
-    pub fn open(at: SocketAddrV4) -> io::Result<Self> {
-        Self::from_socket(UdpSocket::bind(at)?)
+    /// When the address is not of this machine or no port is free.
+    pub fn open(at: impl Into<Place>) -> io::Result<Self> {
+        Self::from_socket(at.into().bind()?)
     }
 
     /// Uses a bound socket that was opened elsewhere.
@@ -126,6 +127,17 @@ impl FrameSocket {
             }
         }
         Ok(Sent::All)
+    }
+
+    /// Sends a datagram that nobody cuts on its way.
+    ///
+    /// # Errors
+    /// When the socket is unusable.
+    pub fn probe(&mut self, to: SocketAddrV4, bytes: &[u8]) -> io::Result<Sent> {
+        sys::forbid_fragments(self.socket.as_fd())?;
+        let sent = self.send_one(to, bytes);
+        sys::ignore_path_mtu(self.socket.as_fd())?;
+        sent
     }
 
     fn send_one(&mut self, to: SocketAddrV4, bytes: &[u8]) -> io::Result<Sent> {

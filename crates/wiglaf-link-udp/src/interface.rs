@@ -6,6 +6,7 @@ use std::mem;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use crate::FRAME_LEN_SURE;
 use crate::bulk::payload_len_max;
 
 /// One IPv4 address of an interface.
@@ -25,6 +26,8 @@ pub struct Interface {
     pub mac: Option<[u8; 6]>,
     /// Administratively up.
     pub is_up: bool,
+    /// It can carry something now: a cable is in, a bridge has a member that is up (`IFF_LOWER_UP`).
+    pub has_carrier: bool,
     /// The loopback interface.
     pub is_loopback: bool,
 }
@@ -33,9 +36,54 @@ impl Interface {
     /// Whether `ip` is a neighbour: on the same subnet, not this machine.
     #[must_use]
     pub fn is_neighbour(&self, ip: Ipv4Addr) -> bool {
-        let mask = u32::from(self.netmask);
-        ip != self.ip && u32::from(ip) & mask == u32::from(self.ip) & mask
+        ip != self.ip && self.network().holds(ip)
     }
+
+    /// The network that its address is in.
+    #[must_use]
+    pub fn network(&self) -> Network {
+        Network::new(self.ip, u32::from(self.netmask).leading_ones())
+    }
+}
+
+/// An IPv4 network as users write it: `192.168.77.0/24`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Network {
+    first: Ipv4Addr,
+    prefix_len: u32,
+}
+
+impl Network {
+    /// The network of that prefix, in bits, which `ip` is in.
+    fn new(ip: Ipv4Addr, prefix_len: u32) -> Self {
+        let first = Ipv4Addr::from(u32::from(ip) & mask(prefix_len));
+        Self { first, prefix_len: prefix_len.min(u32::BITS) }
+    }
+
+    /// The network that `text` names: an address, a slash and the length of the prefix. Host bits may be
+    /// set, since people write their own address.
+    #[must_use]
+    pub fn named(text: &str) -> Option<Self> {
+        let (ip, prefix_len) = text.split_once('/')?;
+        let prefix_len = prefix_len.parse().ok().filter(|len| *len <= u32::BITS)?;
+        Some(Self::new(ip.parse().ok()?, prefix_len))
+    }
+
+    /// Whether `ip` is in it.
+    #[must_use]
+    pub fn holds(&self, ip: Ipv4Addr) -> bool {
+        u32::from(ip) & mask(self.prefix_len) == u32::from(self.first)
+    }
+}
+
+impl std::fmt::Display for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.first, self.prefix_len)
+    }
+}
+
+fn mask(prefix_len: u32) -> u32 {
+    u32::MAX.checked_shl(u32::BITS.saturating_sub(prefix_len)).unwrap_or(0)
 }
 
 /// All IPv4 addresses of this machine's (of this namespace's) interfaces, in
@@ -79,13 +127,13 @@ pub fn holding(ip: Ipv4Addr) -> io::Result<Option<Interface>> {
     Ok(exact.or_else(|| all.into_iter().find(|i| i.is_loopback && ip.is_loopback())))
 }
 
-/// Longest UDP payload that the interface of `ip` carries unfragmented.
-#[must_use]
-pub fn frame_len_max(ip: Ipv4Addr) -> usize {
-    /// Every Ethernet carries this much.
-    const MTU_DEFAULT: usize = 1500;
-    let mtu = holding(ip).ok().flatten().map_or(MTU_DEFAULT, |i| i.mtu);
-    payload_len_max(mtu)
+/// Longest UDP payload that the interface of `ip` carries unfragmented, and the longest that gets to every
+/// peer: what is on loopback has no way to go.
+pub(crate) fn frame_lens(ip: Ipv4Addr) -> (usize, usize) {
+    let interface = holding(ip).ok().flatten();
+    let longest = interface.as_ref().map_or(FRAME_LEN_SURE, |i| payload_len_max(i.mtu));
+    let is_loopback = interface.is_some_and(|i| i.is_loopback);
+    (longest, if is_loopback { longest } else { longest.min(FRAME_LEN_SURE) })
 }
 
 /// # Safety
@@ -108,6 +156,7 @@ unsafe fn from_node(probe: BorrowedFd<'_>, node: &libc::ifaddrs) -> Option<Inter
         ip,
         netmask,
         is_up: flags & libc::IFF_UP != 0,
+        has_carrier: flags & libc::IFF_LOWER_UP != 0,
         is_loopback: flags & libc::IFF_LOOPBACK != 0,
     })
 }
@@ -204,4 +253,25 @@ pub fn driver(name: &str) -> Option<String> {
     let status = unsafe { libc::ioctl(probe.as_raw_fd(), ETHTOOL, &raw mut request) };
     let text = CStr::from_bytes_until_nul(&answer.driver).ok()?.to_str().ok()?;
     (status == 0 && !text.is_empty()).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_an_address_and_the_length_of_its_prefix() {
+        let network = Network::named("192.168.77.3/24").expect("a network");
+        assert_eq!(network.to_string(), "192.168.77.0/24");
+        let holds = |ip: &str| network.holds(ip.parse().expect("an address"));
+        assert!(holds("192.168.77.255") && !holds("192.168.78.0"));
+        let all = Network::named("10.0.0.1/0").expect("all addresses");
+        assert!(all.holds(Ipv4Addr::BROADCAST) && all.to_string() == "0.0.0.0/0");
+        let one = Network::named("10.0.0.1/32").expect("one address");
+        assert!(one.holds(Ipv4Addr::new(10, 0, 0, 1)) && !one.holds(Ipv4Addr::new(10, 0, 0, 2)));
+        for wrong in ["192.168.77.0", "192.168.77.0/33", "192.168.77/24", "/24", "::/0", "1.2.3.4/"]
+        {
+            assert_eq!(Network::named(wrong), None, "{wrong}");
+        }
+    }
 }

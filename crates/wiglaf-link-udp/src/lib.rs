@@ -16,6 +16,7 @@ pub mod interface;
 mod kernel;
 mod lend;
 mod neighbour;
+mod place;
 mod refused;
 #[forbid(unsafe_code)]
 mod routes;
@@ -30,13 +31,17 @@ use wiglaf_link::{Deliver, Drops, Lane, Limits, Link, Sent, Train, Unreachable};
 
 pub use bulk::BulkSocket;
 pub use frame::{BATCH_MAX, FrameSocket};
-pub use interface::Interface;
+pub use interface::{Interface, Network};
 pub use kernel::kernel_is_from;
+pub use place::Place;
 pub use routes::{Routes, Way};
 pub use sys::{grow_send_buffer, set_int};
 
 /// Longest UDP payload that any link sends: a jumbo frame of 9000 bytes.
 pub const FRAME_LEN_MAX: usize = 9000 - UDP_IP_HEADER_LEN;
+
+/// Longest that is sent before a longer one was seen to arrive: every Ethernet carries 1500 bytes.
+pub const FRAME_LEN_SURE: usize = 1500 - UDP_IP_HEADER_LEN;
 
 /// IPv4 and UDP headers of one datagram, in bytes.
 pub const UDP_IP_HEADER_LEN: usize = 28;
@@ -63,14 +68,14 @@ pub struct UdpLink {
 }
 
 impl UdpLink {
-    /// Binds both sockets to `at`'s address: the latency lane to its port (0
-    /// for any), the bulk lane to any port.
+    /// Binds both sockets where `at` says.
     ///
     /// # Errors
-    /// When the address is not of this machine or the port is in use.
-    pub fn open(at: SocketAddrV4) -> io::Result<Self> {
+    /// When the address is not of this machine or no port is free.
+    pub fn open(at: impl Into<Place>) -> io::Result<Self> {
+        let at = at.into();
         let frames = FrameSocket::open(at)?;
-        let bulk = BulkSocket::open(*at.ip())?;
+        let bulk = BulkSocket::open(at)?;
         Ok(Self::from_sockets(frames, bulk))
     }
 
@@ -79,6 +84,7 @@ impl UdpLink {
     pub fn from_sockets(frames: FrameSocket, bulk: BulkSocket) -> Self {
         let limits = Limits {
             frame_len_max: bulk.frame_len_max(),
+            frame_len_sure: bulk.frame_len_sure(),
             latency_train_max: 1,
             bulk_train_max: bulk.train_max(),
             bulk_window_len: bulk.window_len(),
@@ -119,6 +125,13 @@ impl Link for UdpLink {
         match train.lane {
             Lane::Latency => self.send(train),
             Lane::Bulk => self.bulk.lend(train.to, train.segment_len, train.bytes),
+        }
+    }
+
+    fn probe(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        match train.lane {
+            Lane::Latency => self.frames.probe(train.to, train.bytes),
+            Lane::Bulk => self.bulk.probe(train.to, train.bytes),
         }
     }
 

@@ -57,6 +57,11 @@ pub(crate) fn ignore_path_mtu(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_int(socket, libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT)
 }
 
+/// The same, but nobody cuts what is sent.
+pub(crate) fn forbid_fragments(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_int(socket, libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
+}
+
 pub(crate) fn get_int(
     socket: BorrowedFd<'_>,
     level: libc::c_int,

@@ -30,7 +30,9 @@ use std::time::Duration;
 
 use wiglaf_link::frame::{self, HEADERS_LEN};
 use wiglaf_link::{Arrived, Deliver, Drops, Lane, Limits, Link, Sent, Train, Unreachable};
-use wiglaf_link_udp::{BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface, Routes, Way};
+use wiglaf_link_udp::{
+    BATCH_MAX, BulkPoll, BulkSocket, FrameSocket, Interface, Place, Routes, Way,
+};
 
 use gate::Gate;
 use socket::Socket;
@@ -147,16 +149,16 @@ impl std::fmt::Display for OpenError {
 impl std::error::Error for OpenError {}
 
 impl XdpLink {
-    /// Opens everything on the interface that holds `at`'s address; port 0
-    /// stands for any. Takes CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, and
+    /// Opens everything on the interface that holds `at`'s address. Takes CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, and
     /// CAP_SYS_ADMIN where other processes have such links on the interface.
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(interface: Interface, at: SocketAddrV4, mode: Mode) -> Result<Self, OpenError> {
+    pub fn open(interface: Interface, at: impl Into<Place>, mode: Mode) -> Result<Self, OpenError> {
         let mac = interface.mac.ok_or(OpenError::NotEthernet)?;
+        let at = at.into();
         let plain = FrameSocket::open(at).map_err(OpenError::Bind)?;
-        let bulk = BulkSocket::open(*at.ip()).map_err(OpenError::Bind)?;
+        let bulk = BulkSocket::open(at).map_err(OpenError::Bind)?;
         let frame_len = HEADERS_LEN + bulk.frame_len_max();
         let frame_len_max = frame_len.min(socket::frame_len_max(frame_len));
         let open = |mode| open_socket(&interface, mac, plain.local(), frame_len_max, mode);
@@ -166,6 +168,7 @@ impl XdpLink {
         }?;
         let limits = Limits {
             frame_len_max: bulk.frame_len_max(),
+            frame_len_sure: bulk.frame_len_sure(),
             latency_train_max: 1,
             bulk_train_max: bulk.train_max(),
             bulk_window_len: bulk.window_len(),
@@ -341,6 +344,15 @@ impl Link for XdpLink {
         match train.lane {
             Lane::Latency => self.send(train),
             Lane::Bulk => self.bulk.lend(train.to, train.segment_len, train.bytes),
+        }
+    }
+
+    fn probe(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        match train.lane {
+            // Frames past the IP stack are never cut.
+            Lane::Latency if train.bytes.len() <= self.payload_len_max => self.send(train),
+            Lane::Latency => self.plain.probe(train.to, train.bytes),
+            Lane::Bulk => self.bulk.probe(train.to, train.bytes),
         }
     }
 

@@ -10,14 +10,18 @@
 
 pub mod fault;
 pub mod frame;
+pub mod hosts;
 pub mod loopback;
 pub mod near;
 pub mod pcap;
+mod ports;
 
 use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
 use std::time::Duration;
+
+pub use ports::Ports;
 
 /// Which of a link's two ways a datagram should take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,6 +62,8 @@ pub enum Sent {
 pub struct Limits {
     /// Longest UDP payload of one datagram.
     pub frame_len_max: usize,
+    /// Longest that reaches every peer: what any Ethernet carries, or all where no network is in between.
+    pub frame_len_sure: usize,
     /// Most datagrams that the latency lane carries as one train; 1 where it takes them one by one.
     pub latency_train_max: usize,
     /// Most datagrams in one bulk train.
@@ -161,6 +167,16 @@ pub trait Link: Send {
         self.send(train)
     }
 
+    /// Sends a datagram that is to arrive whole or not at all: nobody cuts it on its way (the flag "don't
+    /// fragment", RFC 791), so that its arrival shows how long datagrams may be. Links whose datagrams are
+    /// never cut send it as any other.
+    ///
+    /// # Errors
+    /// As above.
+    fn probe(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        self.send(train)
+    }
+
     /// Hands over what has arrived, at most one burst, and says how many
     /// datagrams that was. Never blocks.
     ///
@@ -254,6 +270,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn lend(&mut self, train: &Train<'_>) -> io::Result<Sent> {
         (**self).lend(train)
+    }
+
+    fn probe(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        (**self).probe(train)
     }
 
     fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {

@@ -85,6 +85,7 @@ impl Link for LoopbackLink {
     fn limits(&self) -> Limits {
         Limits {
             frame_len_max: 1472,
+            frame_len_sure: 1472,
             latency_train_max: 1,
             bulk_train_max: 44,
             bulk_window_len: 1 << 20,

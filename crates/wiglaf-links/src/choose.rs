@@ -1,14 +1,14 @@
 //! Which links an endpoint gets.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use wiglaf_endpoint::{FRAME_LEN_MIN, LinkChoice};
 use wiglaf_helper::{AskError, LinkKind};
-use wiglaf_link::Link;
+use wiglaf_link::{Link, Ports};
 use wiglaf_link_packet::{OpenError as PacketError, PacketLink};
 use wiglaf_link_shm::ShmLink;
-use wiglaf_link_udp::{BulkSocket, FrameSocket, Interface, UdpLink, interface};
+use wiglaf_link_udp::{BulkSocket, FrameSocket, Interface, Network, Place, UdpLink, interface};
 use wiglaf_link_xdp::{Mode, OpenError as XdpError, XdpLink};
 
 use crate::remembered;
@@ -47,6 +47,8 @@ pub enum OpenError {
     },
     /// Another process has the port.
     PortInUse(SocketAddrV4),
+    /// Other processes have all ports of the range.
+    PortsInUse(Ipv4Addr, Ports),
     /// The port may not be had for another reason.
     Bind(SocketAddrV4, io::Error),
     /// The packet or xdp link was asked for on an address that is not on Ethernet.
@@ -84,6 +86,11 @@ impl std::fmt::Display for OpenError {
                 at.port(),
                 at.ip()
             ),
+            Self::PortsInUse(ip, ports) => write!(
+                f,
+                "all UDP ports {ports} of {ip} are in use; each rank takes two: give a wider range in \
+                 WIGLAF_PORTS, and open it in firewalls"
+            ),
             Self::Bind(at, error) => write!(f, "cannot bind UDP port {at}: {error}"),
             Self::NotEthernet(link, ip) => write!(
                 f,
@@ -117,20 +124,19 @@ impl std::fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Opens the links that `choice` asks for, at `ip` (unspecified: the first
-/// address that is up and not loopback) and `port` (0: any).
+/// Opens the links that `choice` asks for, at a place whose address may be unspecified: the first
+/// that is up and not loopback.
 ///
 /// # Errors
 /// When a link that was asked for does not work here.
 pub fn open_links(
-    ip: Ipv4Addr,
-    port: u16,
+    at: impl Into<Place>,
     epoch: u64,
     choice: LinkChoice,
 ) -> Result<Opened, OpenError> {
-    let interface = interface_for(ip)?;
-    let ip = if ip.is_unspecified() { interface.ip } else { ip };
-    let at = SocketAddrV4::new(ip, port);
+    let at = at.into();
+    let interface = interface_for(at.ip)?;
+    let at = if at.ip.is_unspecified() { Place { ip: interface.ip, ..at } } else { at };
     let alone = alone(&interface);
     let mut note = None;
     let net: Box<dyn Link> = match choice {
@@ -179,22 +185,48 @@ pub fn interface_for(ip: Ipv4Addr) -> Result<Interface, OpenError> {
     let found = if ip.is_unspecified() {
         let all = interface::list().map_err(OpenError::Interfaces)?;
         let up = || all.iter().filter(|interface| interface.is_up);
-        up().find(|interface| !interface.is_loopback).or_else(|| up().next()).cloned()
+        let others = || up().filter(|interface| !interface.is_loopback);
+        // One whose cable is out keeps its address.
+        let running = others().find(|interface| interface.has_carrier);
+        running.or_else(|| others().next()).or_else(|| up().next()).cloned()
     } else {
         interface::holding(ip).map_err(OpenError::Interfaces)?
     };
     found.ok_or_else(|| OpenError::AddressNotHere { ip, present: addresses() })
 }
 
+/// What to say where nobody has chosen among several networks of this machine: ranks of other machines may
+/// have taken another one.
+#[must_use]
+pub fn unchosen_network() -> Option<String> {
+    let all = interface::list().ok()?;
+    let is_candidate = |i: &&Interface| i.is_up && i.has_carrier && !i.is_loopback;
+    let mut networks: Vec<(Network, &Interface)> = Vec::new();
+    for interface in all.iter().filter(is_candidate) {
+        if networks.iter().all(|(network, _)| *network != interface.network()) {
+            networks.push((interface.network(), interface));
+        }
+    }
+    let (chosen, taken) = networks.first().filter(|_| networks.len() > 1)?;
+    let others: Vec<String> =
+        networks[1..].iter().map(|(network, i)| format!("{network} on {}", i.name)).collect();
+    Some(format!(
+        "this machine is in several networks, and {chosen} on {} is used, not {}; if that is the one that \
+         all machines share, set WIGLAF_NET={chosen} for all ranks, else another",
+        taken.name,
+        others.join(" or ")
+    ))
+}
+
 fn addresses() -> Vec<Ipv4Addr> {
     interface::list().unwrap_or_default().iter().map(|interface| interface.ip).collect()
 }
 
-fn open_udp(at: SocketAddrV4) -> Result<UdpLink, OpenError> {
+fn open_udp(at: Place) -> Result<UdpLink, OpenError> {
     UdpLink::open(at).map_err(|error| bind_error(at, error))
 }
 
-fn open_packet(interface: Interface, at: SocketAddrV4) -> Result<PacketLink, OpenError> {
+fn open_packet(interface: Interface, at: Place) -> Result<PacketLink, OpenError> {
     let opened = PacketLink::open(interface.clone(), at);
     match opened {
         Err(PacketError::Packet(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -205,18 +237,18 @@ fn open_packet(interface: Interface, at: SocketAddrV4) -> Result<PacketLink, Ope
 }
 
 /// The same for a process without privilege, with a socket that the helper opens.
-fn open_packet_by_helper(interface: Interface, at: SocketAddrV4) -> Result<PacketLink, OpenError> {
+fn open_packet_by_helper(interface: Interface, at: Place) -> Result<PacketLink, OpenError> {
     let plain = FrameSocket::open(at).map_err(|error| bind_error(at, error))?;
-    let bulk = BulkSocket::open(*at.ip()).map_err(|error| bind_error(at, error))?;
+    let bulk = BulkSocket::open(at).map_err(|error| bind_error(at, error))?;
     let packet =
         wiglaf_helper::ask(LinkKind::Packet, &plain).map_err(OpenError::PacketNotPermitted)?;
     PacketLink::from_sockets(packet, plain, bulk, interface)
         .map_err(|error| packet_error(at, error))
 }
 
-fn packet_error(at: SocketAddrV4, error: PacketError) -> OpenError {
+fn packet_error(at: Place, error: PacketError) -> OpenError {
     match error {
-        PacketError::NotEthernet => OpenError::NotEthernet("packet", *at.ip()),
+        PacketError::NotEthernet => OpenError::NotEthernet("packet", at.ip),
         PacketError::Bind(error) => bind_error(at, error),
         PacketError::Packet(error) => OpenError::Packet(error),
     }
@@ -242,7 +274,7 @@ fn remembered_order(interface: &Interface) -> Vec<LinkChoice> {
 /// good where nothing is known.
 fn open_best(
     interface: &Interface,
-    at: SocketAddrV4,
+    at: Place,
     measured: &[LinkChoice],
     note: &mut Option<String>,
 ) -> Result<Box<dyn Link>, OpenError> {
@@ -276,13 +308,13 @@ fn open_best(
 /// ranks than its interface has queues.
 fn open_xdp(
     interface: Interface,
-    at: SocketAddrV4,
+    at: Place,
     mode: Mode,
     note: &mut Option<String>,
 ) -> Result<Box<dyn Link>, OpenError> {
     match XdpLink::open(interface.clone(), at, mode) {
         Ok(link) => Ok(Box::new(link)),
-        Err(XdpError::NotEthernet) => Err(OpenError::NotEthernet("xdp", *at.ip())),
+        Err(XdpError::NotEthernet) => Err(OpenError::NotEthernet("xdp", at.ip)),
         Err(XdpError::Bind(error)) => Err(bind_error(at, error)),
         Err(error @ XdpError::NoQueue { .. }) => {
             let link = open_packet(interface, at)?;
@@ -293,22 +325,24 @@ fn open_xdp(
     }
 }
 
-fn open_shm_only(at: SocketAddrV4, epoch: u64) -> Result<Opened, OpenError> {
+fn open_shm_only(at: Place, epoch: u64) -> Result<Opened, OpenError> {
     // The port is reserved all the same: it is part of the endpoint's name.
-    let reservation = UdpSocket::bind(at).map_err(|error| bind_error(at, error))?;
+    let reservation = at.bind().map_err(|error| bind_error(at, error))?;
     let port = reservation.local_addr().map_err(|error| bind_error(at, error))?.port();
-    let link = ShmLink::open(SocketAddrV4::new(*at.ip(), port), epoch).map_err(OpenError::Shm)?;
+    let link = ShmLink::open(SocketAddrV4::new(at.ip, port), epoch).map_err(OpenError::Shm)?;
     let link = link.with_reservation(reservation);
     Ok(Opened { net: None, shm: Some(Box::new(link)), note: None })
 }
 
-fn bind_error(at: SocketAddrV4, error: io::Error) -> OpenError {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => OpenError::PortInUse(at),
-        io::ErrorKind::AddrNotAvailable => {
-            OpenError::AddressNotHere { ip: *at.ip(), present: addresses() }
+fn bind_error(at: Place, error: io::Error) -> OpenError {
+    let Place { ip, port, ports } = at;
+    match (error.kind(), ports) {
+        (io::ErrorKind::AddrInUse, Some(ports)) if port == 0 => OpenError::PortsInUse(ip, ports),
+        (io::ErrorKind::AddrInUse, _) => OpenError::PortInUse(SocketAddrV4::new(ip, port)),
+        (io::ErrorKind::AddrNotAvailable, _) => {
+            OpenError::AddressNotHere { ip, present: addresses() }
         }
-        _ => OpenError::Bind(at, error),
+        _ => OpenError::Bind(SocketAddrV4::new(ip, port), error),
     }
 }
 

@@ -45,7 +45,7 @@ pub fn open(
     peer: SocketAddrV4,
     choice: LinkChoice,
 ) -> Result<Box<dyn Link>, OpenError> {
-    let opened = open_links(*at.ip(), at.port(), epoch_of(at), choice)?;
+    let opened = open_links(at, epoch_of(at), choice)?;
     let mut link = match (opened.net, opened.shm) {
         (Some(net), _) => net,
         (None, Some(shm)) => shm,

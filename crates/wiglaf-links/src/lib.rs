@@ -6,14 +6,19 @@
 mod choose;
 mod environment;
 pub mod floor;
+mod machines;
 mod published;
 pub mod remembered;
+mod told;
 
+use machines::Machines;
 use rustix::rand::{GetRandomFlags, getrandom};
-use wiglaf_endpoint::{Config, Endpoint, Epoch, FRAME_LEN_MIN, Setup, TAG_LEN};
+use wiglaf_endpoint::{Config, Endpoint, Epoch, FRAME_LEN_MIN, JobKey, LinkChoice, Setup, TAG_LEN};
 
-pub use choose::{OpenError, Opened, address_for, interface_for, open_links};
+pub use choose::{OpenError, Opened, address_for, interface_for, open_links, unchosen_network};
 pub use environment::{VariableError, config_from, config_from_env};
+pub use told::{Told, told};
+pub use wiglaf_link_udp::Place;
 
 /// Opens an endpoint with the links that `config` asks for.
 ///
@@ -30,7 +35,7 @@ pub fn open(config: &Config) -> Result<Endpoint, OpenError> {
 /// When no link that was asked for works here; the message says why.
 pub fn open_noting(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Endpoint, OpenError> {
     let epoch = config.epoch.unwrap_or_else(random_epoch);
-    let mut opened = open_links(config.ip, config.port, epoch.0, config.link)?;
+    let mut opened = open_links(place_of(config), epoch.0, config.link)?;
     if let Some(text) = &opened.note {
         note(text);
     }
@@ -55,10 +60,41 @@ pub fn open_noting(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Endpoi
         encrypt: config.encrypt,
     });
     endpoint.set_late_peeks(config.late_peeks);
+    let ip = *endpoint.name().at.ip();
+    if let Some(limit) =
+        config.host_limit.filter(|_| config.link != LinkChoice::Shm && !ip.is_loopback())
+    {
+        endpoint.watch_machines(Box::new(Machines::new(ip, config.ports)), limit);
+    }
     if config.publish {
         published::publish(&mut endpoint);
     }
     Ok(endpoint)
+}
+
+/// Where the sockets of an endpoint are bound.
+#[must_use]
+pub fn place_of(config: &Config) -> Place {
+    Place { ip: config.ip, port: config.port, ports: config.ports }
+}
+
+/// What a user should know of a configuration that works: each is one sentence, to be said once.
+#[must_use]
+pub fn warnings(config: &Config) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let leaves =
+        config.link != LinkChoice::Shm && address_for(config.ip).is_ok_and(|ip| !ip.is_loopback());
+    if leaves && config.key == JobKey::default() {
+        warnings.push(
+            "WIGLAF_KEY is not set: whoever is on the network can send to this rank as if he were one; \
+             start jobs with wiglaf run, or set it for all ranks (docs/environment.md)"
+                .to_owned(),
+        );
+    }
+    if leaves && config.ip.is_unspecified() {
+        warnings.extend(unchosen_network());
+    }
+    warnings
 }
 
 /// A new incarnation.

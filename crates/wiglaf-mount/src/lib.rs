@@ -11,9 +11,11 @@
 
 mod attach;
 mod convert;
+mod fuse;
 mod handles;
 mod inodes;
 mod kernel;
+mod locks;
 mod mounted;
 mod serve;
 

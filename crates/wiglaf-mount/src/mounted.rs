@@ -19,13 +19,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use fuser::{FileAttr, FileHandle, FileType, INodeNo};
 use rustix::io::Errno;
 use wiglaf_files::{Attributes, Entry, File, NewTime, Node, Result, Space};
 
 use crate::convert::{attr, kind, shown_ino};
+use crate::fuse::Attr;
 use crate::handles::{Handles, Open};
 use crate::inodes::{Identity, Inodes, ROOT};
+use crate::locks::Locks;
 use crate::serve::Options;
 
 /// How long the kernel may believe the name of a folder. Names of files are
@@ -52,6 +53,7 @@ pub(crate) struct Mounted {
     root_dev: u64,
     inodes: Mutex<Inodes>,
     handles: Mutex<Handles>,
+    pub(crate) locks: Locks,
     /// Held for writing while names change, and for reading while a path is
     /// under way to the server, so that none is outrun by a rename of ours.
     moving: RwLock<()>,
@@ -99,6 +101,7 @@ impl Mounted {
             root_dev,
             inodes: Mutex::new(Inodes::new(root)),
             handles: Mutex::default(),
+            locks: Locks::default(),
             moving: RwLock::new(()),
             names: [const { RwLock::new(()) }; NAME_LOCKS],
         }
@@ -113,9 +116,9 @@ impl Mounted {
     }
 
     /// A call on the path of a number.
-    pub(crate) fn at<T>(&self, ino: INodeNo, call: impl FnOnce(&OsStr) -> Result<T>) -> Result<T> {
+    pub(crate) fn at<T>(&self, ino: u64, call: impl FnOnce(&OsStr) -> Result<T>) -> Result<T> {
         let _still = self.moving.read().unwrap_or_else(PoisonError::into_inner);
-        let path = self.inodes().path(ino.0).ok_or(Errno::STALE)?;
+        let path = self.inodes().path(ino).ok_or(Errno::STALE)?;
         call(&path)
     }
 
@@ -123,7 +126,7 @@ impl Mounted {
     /// file's, else by what is open of it.
     fn change_file(
         &self,
-        ino: INodeNo,
+        ino: u64,
         by_path: impl FnOnce(&OsStr) -> Result<()>,
         by_handle: impl FnOnce(&File) -> Result<()>,
     ) -> Result<()> {
@@ -133,7 +136,7 @@ impl Mounted {
         });
         match outcome {
             Err(error) if error.errno() == libc::ESTALE => {
-                let open = self.handles().any_of(ino.0);
+                let open = self.handles().any_of(ino);
                 open.map_or(Err(error), |file| by_handle(&file))
             }
             other => other,
@@ -143,7 +146,7 @@ impl Mounted {
     /// A call on the path of a name.
     fn named<T>(
         &self,
-        parent: INodeNo,
+        parent: u64,
         name: &OsStr,
         call: impl FnOnce(&OsStr) -> Result<T>,
     ) -> Result<T> {
@@ -153,12 +156,12 @@ impl Mounted {
     }
 
     /// The path of a name in a folder that is what the kernel means by it.
-    fn path_in(&self, parent: INodeNo, name: &OsStr) -> Result<OsString> {
+    fn path_in(&self, parent: u64, name: &OsStr) -> Result<OsString> {
         let (folder, path, is_known) = {
             let inodes = self.inodes();
-            let folder = inodes.path(parent.0).ok_or(Errno::STALE)?;
-            let path = inodes.path_in(parent.0, name).ok_or(Errno::STALE)?;
-            (folder, path, inodes.is_known_of_late(parent.0, FOLDER_TTL))
+            let folder = inodes.path(parent).ok_or(Errno::STALE)?;
+            let path = inodes.path_in(parent, name).ok_or(Errno::STALE)?;
+            (folder, path, inodes.is_known_of_late(parent, FOLDER_TTL))
         };
         if !is_known {
             self.ask(parent, &folder)?;
@@ -167,31 +170,31 @@ impl Mounted {
     }
 
     /// What is at the path of a number, which must be the file that the kernel means.
-    fn ask(&self, ino: INodeNo, path: &OsStr) -> Result<Attributes> {
+    fn ask(&self, ino: u64, path: &OsStr) -> Result<Attributes> {
         let asked = Instant::now();
         let found = self.node.attributes(path, false).map_err(stale)?;
         self.check(ino, &found, asked)?;
         Ok(found)
     }
 
-    fn lock_of(&self, parent: INodeNo, name: &OsStr) -> &RwLock<()> {
+    fn lock_of(&self, parent: u64, name: &OsStr) -> &RwLock<()> {
         let mut hasher = DefaultHasher::new();
-        (parent.0, name).hash(&mut hasher);
+        (parent, name).hash(&mut hasher);
         &self.names[hasher.finish() as usize % NAME_LOCKS]
     }
 
     /// What is there under a name, and its number.
-    pub(crate) fn look_up(&self, parent: INodeNo, name: &OsStr) -> Result<(u64, Attributes)> {
+    pub(crate) fn look_up(&self, parent: u64, name: &OsStr) -> Result<(u64, Attributes)> {
         let lock = self.lock_of(parent, name);
         self.named(parent, name, |path| {
             let _shared = lock.read().unwrap_or_else(PoisonError::into_inner);
             let asked = Instant::now();
             let found = self.node.attributes(path, false);
             if found.as_ref().is_err_and(|error| error.errno() == libc::ENOENT) {
-                self.inodes().lose(parent.0, name);
+                self.inodes().lose(parent, name);
             }
             let found = found?;
-            let at = (parent.0, name);
+            let at = (parent, name);
             Ok((self.inodes().found(at, Identity::from(&found), asked), found))
         })
     }
@@ -199,7 +202,7 @@ impl Mounted {
     /// A call that makes a name and tells what is there then; with its number.
     fn make_known<T>(
         &self,
-        parent: INodeNo,
+        parent: u64,
         name: &OsStr,
         call: impl FnOnce(&OsStr) -> Result<(T, Attributes)>,
     ) -> Result<(u64, Attributes, T)> {
@@ -208,7 +211,7 @@ impl Mounted {
             let _alone = lock.write().unwrap_or_else(PoisonError::into_inner);
             let asked = Instant::now();
             let (made, found) = call(path)?;
-            let at = (parent.0, name);
+            let at = (parent, name);
             Ok((self.inodes().found(at, Identity::from(&found), asked), found, made))
         })
     }
@@ -216,7 +219,7 @@ impl Mounted {
     /// A call that makes a name; then what is there, and its number.
     pub(crate) fn make(
         &self,
-        parent: INodeNo,
+        parent: u64,
         name: &OsStr,
         call: impl FnOnce(&OsStr) -> Result<()>,
     ) -> Result<(u64, Attributes)> {
@@ -228,14 +231,9 @@ impl Mounted {
     }
 
     /// Gives the file of a number a second name.
-    pub(crate) fn link(
-        &self,
-        ino: INodeNo,
-        parent: INodeNo,
-        name: &OsStr,
-    ) -> Result<(u64, Attributes)> {
+    pub(crate) fn link(&self, ino: u64, parent: u64, name: &OsStr) -> Result<(u64, Attributes)> {
         self.make(parent, name, |to| {
-            let from = self.inodes().path(ino.0).ok_or(Errno::STALE)?;
+            let from = self.inodes().path(ino).ok_or(Errno::STALE)?;
             let meant = self.ask(ino, &from)?;
             self.node.hard_link(&from, to)?;
             let is = |path: &OsStr, other: &Attributes| {
@@ -256,7 +254,7 @@ impl Mounted {
     /// A call that takes names away or moves them; then `note` does so here.
     pub(crate) fn change(
         &self,
-        names: [(INodeNo, &OsStr); 2],
+        names: [(u64, &OsStr); 2],
         call: impl FnOnce(&OsStr, &OsStr) -> Result<()>,
         note: impl FnOnce(&mut Inodes),
     ) -> Result<()> {
@@ -269,48 +267,44 @@ impl Mounted {
     }
 
     /// That what was asked for at `asked` is the file that the kernel means.
-    fn check(&self, ino: INodeNo, found: &Attributes, asked: Instant) -> Result<()> {
+    fn check(&self, ino: u64, found: &Attributes, asked: Instant) -> Result<()> {
         let mut inodes = self.inodes();
-        if inodes.is(ino.0, Identity::from(found), asked) {
+        if inodes.is(ino, Identity::from(found), asked) {
             return Ok(());
         }
-        inodes.lose_name_of(ino.0);
+        inodes.lose_name_of(ino);
         Err(Errno::STALE.into())
     }
 
     /// What is known of a file, by its name while it has one.
-    pub(crate) fn attributes(
-        &self,
-        ino: INodeNo,
-        handle: Option<FileHandle>,
-    ) -> Result<Attributes> {
-        if let Some(file) = handle.and_then(|handle| self.handles().file(handle.0)) {
+    pub(crate) fn attributes(&self, ino: u64, handle: Option<u64>) -> Result<Attributes> {
+        if let Some(file) = handle.and_then(|handle| self.handles().file(handle)) {
             return file.attributes();
         }
         let error = match self.at(ino, |path| self.ask(ino, path)) {
             Ok(found) => return Ok(found),
             Err(error) => error,
         };
-        let open = self.handles().any_of(ino.0);
+        let open = self.handles().any_of(ino);
         match open {
             Some(file) => file.attributes(),
             None => Err(error),
         }
     }
 
-    pub(crate) fn file(&self, handle: FileHandle) -> Result<Arc<File>> {
-        self.handles().file(handle.0).ok_or_else(|| Errno::BADF.into())
+    pub(crate) fn file(&self, handle: u64) -> Result<Arc<File>> {
+        self.handles().file(handle).ok_or_else(|| Errno::BADF.into())
     }
 
     /// Writes at an offset, or else behind the end; `flags` are those of open(2) that hold for this call.
     pub(crate) fn write(
         &self,
-        handle: FileHandle,
+        handle: u64,
         data: &[u8],
         offset: Option<u64>,
         flags: i32,
     ) -> Result<usize> {
-        let open = self.handles().file_and_sync(handle.0);
+        let open = self.handles().file_and_sync(handle);
         let (file, opened) = open.ok_or(Errno::BADF)?;
         let count = match offset {
             Some(offset) => file.write_over(data, offset)?,
@@ -325,16 +319,16 @@ impl Mounted {
     }
 
     /// The space of the file system that a file lies on; of the folder's if it has no name.
-    pub(crate) fn space(&self, ino: INodeNo) -> Result<Space> {
+    pub(crate) fn space(&self, ino: u64) -> Result<Space> {
         let space = |ino| self.at(ino, |path| self.node.space(path));
         space(ino).or_else(|error| match error.errno() {
-            libc::ESTALE | libc::ENOENT => space(INodeNo(ROOT)),
+            libc::ESTALE | libc::ENOENT => space(ROOT),
             _ => Err(error),
         })
     }
 
     /// Opens the file of a number.
-    pub(crate) fn open_file(&self, ino: INodeNo, flags: i32) -> Result<FileHandle> {
+    pub(crate) fn open_file(&self, ino: u64, flags: i32) -> Result<u64> {
         let empties = flags & libc::O_TRUNC != 0;
         // What it is is known when it is open: only then it may be emptied.
         let mut flags = flags & (OPEN_FLAGS & !(libc::O_EXCL | libc::O_TRUNC)) | libc::O_NOFOLLOW;
@@ -354,28 +348,29 @@ impl Mounted {
             }
         })?;
         let open = Open::File(Arc::new(file), flags & libc::O_SYNC);
-        Ok(FileHandle(self.handles().add(ino.0, open)))
+        Ok(self.handles().add(ino, open))
     }
 
     /// Makes a file, or opens it if it is there and may be, and tells its number.
     pub(crate) fn create_file(
         &self,
-        parent: INodeNo,
+        parent: u64,
         name: &OsStr,
         flags: i32,
         mode: u32,
-    ) -> Result<(u64, Attributes, FileHandle)> {
+    ) -> Result<(u64, Attributes, u64)> {
         let flags = flags & OPEN_FLAGS | libc::O_CREAT | libc::O_NOFOLLOW;
         let (ino, found, file) =
             self.make_known(parent, name, |path| self.node.open_known(path, flags, mode & 0o7777))?;
         let open = Open::File(Arc::new(file), flags & libc::O_SYNC);
         let handle = self.handles().add(ino, open);
-        Ok((ino, found, FileHandle(handle)))
+        Ok((ino, found, handle))
     }
 
     /// Whoever reads or writes it still keeps it open.
-    pub(crate) fn close_file(&self, ino: INodeNo, handle: FileHandle) {
-        let closed = self.handles().remove(ino.0, handle.0);
+    pub(crate) fn close_file(&self, ino: u64, handle: u64) {
+        self.locks.close(handle);
+        let closed = self.handles().remove(ino, handle);
         if let Some(Open::File(file, _)) = closed
             && let Some(file) = Arc::into_inner(file)
         {
@@ -383,7 +378,7 @@ impl Mounted {
         }
     }
 
-    pub(crate) fn list(&self, ino: INodeNo) -> Result<Vec<Entry>> {
+    pub(crate) fn list(&self, ino: u64) -> Result<Vec<Entry>> {
         self.at(ino, |path| {
             let asked = Instant::now();
             let (mut folder, found) = self.node.list_known(path)?;
@@ -397,10 +392,10 @@ impl Mounted {
         .map_err(stale)
     }
 
-    pub(crate) fn sync_folder(&self, ino: INodeNo, data_only: bool) -> Result<()> {
+    pub(crate) fn sync_folder(&self, ino: u64, data_only: bool) -> Result<()> {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
         // One that was removed here has nothing that could be on disk.
-        if self.inodes().path(ino.0).is_none() {
+        if self.inodes().path(ino).is_none() {
             return Ok(());
         }
         self.at(ino, |path| {
@@ -413,13 +408,8 @@ impl Mounted {
     }
 
     /// The names of an open folder, read again after a rewind.
-    pub(crate) fn listed(
-        &self,
-        ino: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-    ) -> Result<Arc<Vec<Entry>>> {
-        let open = self.handles().get(handle.0).cloned();
+    pub(crate) fn listed(&self, ino: u64, handle: u64, offset: u64) -> Result<Arc<Vec<Entry>>> {
+        let open = self.handles().get(handle).cloned();
         let Some(Open::Folder(mut entries, is_read)) = open else {
             return Err(Errno::BADF.into());
         };
@@ -428,38 +418,38 @@ impl Mounted {
             if is_read && let Ok(again) = self.list(ino) {
                 entries = Arc::new(again);
             }
-            self.handles().replace(handle.0, Open::Folder(Arc::clone(&entries), true));
+            self.handles().replace(handle, Open::Folder(Arc::clone(&entries), true));
         }
         Ok(entries)
     }
 
     /// What stat(2) shall show.
-    pub(crate) fn attr(&self, found: &Attributes) -> FileAttr {
-        FileAttr { ino: self.shown(found.dev, found.ino), ..attr(found) }
+    pub(crate) fn attr(&self, found: &Attributes) -> Attr {
+        Attr { ino: self.shown(found.dev, found.ino), ..attr(found) }
     }
 
-    fn shown(&self, dev: u64, ino: u64) -> INodeNo {
-        INodeNo(shown_ino(self.root_dev, dev, ino))
+    fn shown(&self, dev: u64, ino: u64) -> u64 {
+        shown_ino(self.root_dev, dev, ino)
     }
 
     /// The number of a name in a folder as stat(2) shows it.
-    pub(crate) fn entry_ino(&self, folder: INodeNo, entry: &Entry) -> INodeNo {
-        let dev = self.inodes().dev(folder.0).unwrap_or(self.root_dev);
+    pub(crate) fn entry_ino(&self, folder: u64, entry: &Entry) -> u64 {
+        let dev = self.inodes().dev(folder).unwrap_or(self.root_dev);
         self.shown(dev, entry.ino)
     }
 
     /// Some file systems do not tell the types of names.
-    pub(crate) fn kind_of(&self, folder: INodeNo, entry: &Entry) -> FileType {
+    pub(crate) fn kind_of(&self, folder: u64, entry: &Entry) -> u8 {
         if entry.kind != 0 {
-            return kind(u32::from(entry.kind) << 12);
+            return entry.kind;
         }
         let name = OsStr::from_bytes(&entry.name);
         let found = self.named(folder, name, |path| self.node.attributes(path, false));
-        found.map_or(FileType::RegularFile, |found| kind(found.mode))
+        kind(found.map_or(libc::S_IFREG, |found| found.mode))
     }
 
     /// Where a link leads.
-    pub(crate) fn read_link(&self, ino: INodeNo) -> Result<Vec<u8>> {
+    pub(crate) fn read_link(&self, ino: u64) -> Result<Vec<u8>> {
         self.at(ino, |path| self.node.read_link(path)).map_err(|error| match error.errno() {
             // What is there is no link any more.
             libc::EINVAL => Errno::STALE.into(),
@@ -469,8 +459,8 @@ impl Mounted {
 
     pub(crate) fn change_owner(
         &self,
-        ino: INodeNo,
-        handle: Option<FileHandle>,
+        ino: u64,
+        handle: Option<u64>,
         owner: (Option<u32>, Option<u32>),
     ) -> Result<()> {
         if owner == (None, None) {
@@ -483,20 +473,20 @@ impl Mounted {
         if is_same { Ok(()) } else { Err(Errno::PERM.into()) }
     }
 
-    pub(crate) fn resize(&self, ino: INodeNo, handle: Option<FileHandle>, size: u64) -> Result<()> {
+    pub(crate) fn resize(&self, ino: u64, handle: Option<u64>, size: u64) -> Result<()> {
         if let Some(handle) = handle {
             return self.file(handle)?.truncate(size);
         }
         self.change_file(ino, |path| self.node.truncate(path, size), |file| file.truncate(size))
     }
 
-    pub(crate) fn set_mode(&self, ino: INodeNo, mode: u32) -> Result<()> {
+    pub(crate) fn set_mode(&self, ino: u64, mode: u32) -> Result<()> {
         self.change_file(ino, |path| self.node.set_mode(path, mode), |file| file.set_mode(mode))
     }
 
     pub(crate) fn set_times(
         &self,
-        ino: INodeNo,
+        ino: u64,
         accessed: Option<NewTime>,
         modified: Option<NewTime>,
     ) -> Result<()> {
@@ -509,7 +499,7 @@ impl Mounted {
 
     /// Whether access(2) is granted, which asks but does not open: by the mode,
     /// as the user whom both this process and the server run as.
-    pub(crate) fn access(&self, ino: INodeNo, wanted: i32) -> Result<()> {
+    pub(crate) fn access(&self, ino: u64, wanted: i32) -> Result<()> {
         let found = self.attributes(ino, None)?;
         let class = if rustix::process::geteuid().as_raw() == found.uid {
             6

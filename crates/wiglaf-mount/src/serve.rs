@@ -5,9 +5,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use fuser::{Config, Session, SessionACL};
 use wiglaf_files::Node;
 
+use crate::fuse::Session;
 use crate::mounted::Mounted;
 
 /// Requests that are under way at once; a slow one holds up one of them.
@@ -22,7 +22,7 @@ const LAST_CALLS: Duration = Duration::from_millis(300);
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// Locks are kept by this machine's kernel, for this mount alone; otherwise
-    /// they are refused with ENOLCK.
+    /// by the file's node, for all.
     pub local_locks: bool,
 }
 
@@ -44,11 +44,9 @@ pub fn serve(
     // All links have been followed when the kernel asks.
     node.stay_in(root)?;
     let watched = node.clone();
-    let mut config = Config::default();
-    config.n_threads = Some(THREADS);
     let root_dev = node.attributes(root, true)?.dev;
     let files = Mounted::new(node, root, root_dev, options);
-    let session = Session::from_fd(files, fuse, SessionACL::Owner, config)?;
+    let session = Session::new(fuse, files)?;
     std::thread::Builder::new().spawn(move || {
         // Looking also takes in what came for calls that nobody waits for.
         while !watched.is_gone() {
@@ -58,5 +56,5 @@ pub fn serve(
         lost();
     })?;
     ready();
-    session.run()
+    session.run(THREADS)
 }

@@ -6,7 +6,8 @@ use wiglaf_base::error::Result;
 use super::{Family, Front, Installation, Libfabric, Settings, Table, Transport};
 
 /// Says which variables hydra hands to ranks. By default it hands on all of its
-/// own, among them what belongs to the node that it runs on.
+/// own, among them what belongs to the node that it runs on. A list in it keeps
+/// hydra from that and hands on nothing: only its option -genvlist does.
 pub(super) const ENV_LIST: &str = "HYDRA_ENV";
 /// Begins a list in it.
 pub(super) const LIST: &str = "list:";
@@ -32,15 +33,19 @@ pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>
                 }
             }
         }
+        // Debian's MPICH has no libfabric to choose `tcp` of.
+        Transport::Tcp if !mpi.libfabric().is_there() && mpi.has_ucx() => ucx(settings, table),
         Transport::Tcp => over_tcp(settings, mpi, table, "tcp"),
         Transport::OfiTcp => over_tcp(settings, mpi, table, "tcp;ofi_rxm"),
         Transport::OfiRxd => over_tcp(settings, mpi, table, "udp;ofi_rxd"),
-        Transport::Ucx => {
-            table.choose("MPIR_CVAR_CH4_NETMOD", "ucx");
-            settings.ucx_over_tcp(table);
-        }
+        Transport::Ucx => ucx(settings, table),
     }
     Ok(())
+}
+
+fn ucx(settings: &Settings, table: &mut Table<'_>) {
+    table.choose("MPIR_CVAR_CH4_NETMOD", "ucx");
+    settings.ucx_over_tcp(table);
 }
 
 fn launching(settings: &Settings, family: Family, table: &mut Table<'_>) {
@@ -54,8 +59,10 @@ fn launching(settings: &Settings, family: Family, table: &mut Table<'_>) {
         table.choose(launcher, "rsh");
         table.choose(exec, agent);
     }
-    if let Some(name) = &settings.interface {
-        table.choose(interface, name);
+    // Where the launcher itself listens; it knows names only, and other hosts need not have this one.
+    let own = settings.network.as_ref().map_or(&settings.interface, |network| &network.interface);
+    if let Some(name) = own {
+        settings.direct(interface, [interface.to_owned()].into_iter(), name, table);
     }
     if family == Family::Intel {
         // The nodes pin already.
@@ -87,7 +94,5 @@ fn libfabric(mpi: &Installation, front: Option<&Front>, table: &mut Table<'_>, p
 fn over_tcp(settings: &Settings, mpi: &Installation, table: &mut Table<'_>, provider: &str) {
     libfabric(mpi, None, table, provider);
     let name = if provider.starts_with("udp") { "FI_UDP_IFACE" } else { "FI_TCP_IFACE" };
-    if let Some(interface) = &settings.interface {
-        table.default(name, interface);
-    }
+    settings.interface_of_libfabric(name, table);
 }

@@ -153,7 +153,7 @@ impl Installation {
     /// Whether its launcher is PRRTE's: Open MPI from version 5 on.
     #[must_use]
     pub fn is_prrte(&self) -> bool {
-        self.family == Family::OpenMpi && self.major() >= 5
+        self.family == Family::OpenMpi && self.is_at_least(&[5])
     }
 
     /// The program that its launcher starts on each node, beside the launcher.
@@ -199,10 +199,10 @@ impl Installation {
         loaded(&self.library, "libucp.so.0").is_some_and(|found| found.is_there())
     }
 
-    /// The first number of its version.
+    /// Whether its version is this one or a later one; what comes before a release counts as that.
     #[must_use]
-    pub fn major(&self) -> u32 {
-        numbers(&self.version).first().copied().unwrap_or(0)
+    pub fn is_at_least(&self, version: &[u32]) -> bool {
+        numbers(&self.version).as_slice() >= version
     }
 
     /// One line for people: `MPICH 5.0.2 (/opt/env)`.
@@ -253,6 +253,8 @@ fn ask_loader(library: &Path) -> Option<String> {
         if let Ok(path) = std::env::var(LIBRARY_PATH) {
             command.env(LIBRARY_PATH, without_front(&path));
         }
+        // What is loaded before is not listed among what the library needs.
+        command.env_remove("LD_PRELOAD");
         command.arg(library).output().ok()
     };
     let listed = ask(Command::new(LOADER).arg("--list")).filter(|output| output.status.success());

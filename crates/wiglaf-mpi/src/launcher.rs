@@ -74,8 +74,8 @@ impl Installation {
                 words.extend(["-hosts", &hosts].map(Into::into));
             }
         }
-        if self.family == Family::Intel {
-            // Intel's hydra has no variable for it.
+        if self.family != Family::OpenMpi {
+            // No variable does this: Intel's hydra has none, and MPICH's hands nothing on by its own.
             let list = vars.iter().find(|(name, _)| name == hydra::ENV_LIST);
             if let Some(names) = list.and_then(|(_, list)| list.strip_prefix(hydra::LIST)) {
                 words.extend(["-genvlist", names].map(Into::into));

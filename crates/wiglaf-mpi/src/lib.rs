@@ -23,6 +23,7 @@ pub use discover::{Choice, Which};
 pub use front::{Front, LibfabricChoice};
 pub use installation::{Family, Installation, Libfabric, Origin, Wrappers, numbers};
 pub use launcher::{Deal, Placement};
+pub use openmpi::windows_need_ob1;
 
 use std::path::{Path, PathBuf};
 
@@ -88,6 +89,15 @@ impl Link {
     }
 }
 
+/// A network that joins hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Network {
+    /// As in `192.168.77.0/24`: each host has one address in it.
+    pub cidr: String,
+    /// What the host of the launcher calls its interface there: MPICH's launcher knows names only.
+    pub interface: Option<String>,
+}
+
 /// Everything that the environment of a job depends on, besides its MPI.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
@@ -97,6 +107,15 @@ pub struct Settings {
     pub link: Link,
     /// The only interface to use.
     pub interface: Option<String>,
+    /// The network to use in place of an interface, where hosts call theirs differently.
+    pub network: Option<Network>,
+    /// Whether the user has named interface or network in this call: what their environment says is
+    /// then older.
+    pub interface_is_asked: bool,
+    /// Whether nodes are other machines, which lose power and cables.
+    pub remote: bool,
+    /// Which libfabric the user wants.
+    pub libfabric: LibfabricChoice,
     /// What the launcher calls instead of ssh.
     pub agent: Option<String>,
     /// Whether root starts it, which Open MPI refuses unless told otherwise.
@@ -125,6 +144,8 @@ const FORWARDED_PREFIXES: [&str; 3] = ["WIGLAF_", "FI_", "UCX_"];
 const NOT_FORWARDED: [&str; 3] = [NODE_VAR, STATE_VAR, LIBDIR_VAR];
 /// The secret of the job.
 pub const KEY_VAR: &str = "WIGLAF_KEY";
+/// What libfabric looks for providers in.
+const PROVIDER_PATH: &str = "FI_PROVIDER_PATH";
 /// What programs and the loader look for libraries in.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
@@ -163,22 +184,65 @@ impl Settings {
         let dir = self.provider_dir.as_ref().ok_or_else(|| {
             Error::new("the transport `wiglaf` needs the libfabric provider; see `wiglaf doctor`")
         })?;
-        table.choose("FI_PROVIDER_PATH", &dir.display().to_string());
-        table.choose("WIGLAF_LINK", self.link.name());
+        let users = (table.user)(PROVIDER_PATH);
+        let others = users.as_deref().map(crate::provider::without_ours);
+        let path = installation::join_path(std::slice::from_ref(dir), others.as_deref());
+        table.choose(PROVIDER_PATH, &path);
+        match self.link {
+            Link::Auto => table.default("WIGLAF_LINK", self.link.name()),
+            link => table.choose("WIGLAF_LINK", link.name()),
+        }
         table.choose(KEY_VAR, &self.key);
-        if let Some(interface) = &self.interface
-            && (table.user)("WIGLAF_IP").is_none()
-        {
-            table.default("WIGLAF_IF", interface);
+        if let Some(interface) = &self.interface {
+            let theirs = ["WIGLAF_IF", "WIGLAF_IP", "WIGLAF_NET"].map(str::to_owned);
+            self.direct("WIGLAF_IF", theirs.into_iter(), interface, table);
         }
         Ok(())
+    }
+
+    /// What a host says of itself, which has `interface` in the job's network: no launcher must send
+    /// the name that another host's interface has.
+    #[must_use]
+    pub fn of_host(&self, interface: &str) -> Vec<(String, String)> {
+        let name = match self.transport {
+            Transport::Wiglaf => "WIGLAF_IF",
+            Transport::Ucx => "UCX_NET_DEVICES",
+            Transport::Tcp | Transport::OfiTcp => "FI_TCP_IFACE",
+            Transport::OfiRxd => "FI_UDP_IFACE",
+        };
+        vec![(name.to_owned(), interface.to_owned())]
     }
 
     /// UCX, restricted to TCP.
     fn ucx_over_tcp(&self, table: &mut Table<'_>) {
         table.choose("UCX_TLS", "tcp,self,sm");
-        if let Some(interface) = &self.interface {
-            table.choose("UCX_NET_DEVICES", interface);
+        self.interface_of_libfabric("UCX_NET_DEVICES", table);
+    }
+
+    /// The network or interface, for what takes either.
+    fn include(&self) -> Option<&str> {
+        let network = self.network.as_ref().map(|network| network.cidr.as_str());
+        network.or(self.interface.as_deref())
+    }
+
+    /// Sets a variable that takes the name of an interface on each host ([`Self::of_host`]).
+    fn interface_of_libfabric(&self, name: &str, table: &mut Table<'_>) {
+        if let Some(interface) = self.interface.as_ref().filter(|_| self.network.is_none()) {
+            self.direct(name, [name.to_owned()].into_iter(), interface, table);
+        }
+    }
+
+    /// Sets what says where connections go, unless the user has set it, or one of `theirs`, which say
+    /// the same or the contrary. Who names an interface in this call means that.
+    fn direct(
+        &self,
+        name: &str,
+        mut theirs: impl Iterator<Item = String>,
+        value: &str,
+        table: &mut Table<'_>,
+    ) {
+        if self.interface_is_asked || theirs.all(|name| (table.user)(&name).is_none()) {
+            table.choose(name, value);
         }
     }
 }
@@ -189,6 +253,8 @@ pub fn carries(mpi: &Installation, transport: Transport) -> bool {
     match (transport, mpi.family) {
         (Transport::Tcp | Transport::Ucx, Family::OpenMpi) => true,
         (Transport::Ucx, Family::Mpich) => mpi.has_ucx(),
+        // Over what it is built on; only Wiglaf needs the one.
+        (Transport::Tcp, Family::Mpich) => mpi.libfabric().is_there() || mpi.has_ucx(),
         (Transport::Ucx, Family::Intel) => false,
         _ => mpi.libfabric().is_there(),
     }
@@ -204,7 +270,12 @@ pub fn installation(choice: &Choice, transport: Transport) -> Result<Installatio
             "Intel MPI has no UCX of its own; take --transport tcp to compare with TCP",
         ));
     }
-    let mpi = discover::find_that(choice, |mpi| carries(mpi, transport))?;
+    // So that a comparison is one of the transport alone, it is the one that carries Wiglaf, if there is one.
+    let mpi = discover::find_that(choice, |mpi| match (transport, choice.family) {
+        (Transport::Tcp, Family::Mpich) => mpi.libfabric().is_there(),
+        _ => carries(mpi, transport),
+    })
+    .or_else(|_| discover::find_that(choice, |mpi| carries(mpi, transport)))?;
     if carries(&mpi, transport) {
         return Ok(mpi);
     }
@@ -223,7 +294,7 @@ pub fn installation(choice: &Choice, transport: Transport) -> Result<Installatio
 }
 
 /// The variable that makes a launcher hand the variables of a job to remote
-/// ranks: those of `vars`, and those of the caller's environment, `names`.
+/// ranks: those of `vars`, of the caller's environment, `names`, and all that were `asked` for.
 ///
 /// A launcher sends their values over a TCP connection of its own that is not
 /// encrypted. Where its daemons are started `by_agent`, they have the job's
@@ -233,6 +304,7 @@ pub fn forwarding(
     family: Family,
     by_agent: bool,
     vars: &[(String, String)],
+    asked: &[(String, String)],
     names: impl Iterator<Item = String>,
     user: User<'_>,
 ) -> Option<(String, String)> {
@@ -248,6 +320,10 @@ pub fn forwarding(
         // Theirs would be `all`, or a list for one program.
         Family::Mpich | Family::Intel => Vec::new(),
     };
+    // By itself hydra hands all on, over any connection; a list in its variable is nobody's.
+    if family == Family::Mpich && !by_agent {
+        return None;
+    }
     let mut list: Vec<String> = vars
         .iter()
         .map(|(name, _)| name.clone())
@@ -257,6 +333,7 @@ pub fn forwarding(
             ours && !launcher::is_launchers_own(name) || FORWARDED.contains(&name.as_str())
         })
         .chain(users)
+        .chain(asked.iter().map(|(name, _)| name.clone()))
         .filter(|name| !NOT_FORWARDED.contains(&name.as_str()))
         .filter(|name| !by_agent || name != KEY_VAR)
         .collect();
@@ -284,6 +361,7 @@ pub fn own_environment(
     exe: &Path,
 ) -> Result<Vec<(String, String)>> {
     let on_node = std::env::var_os(NODE_VAR).is_some();
+    interface.as_deref().map_or(Ok(()), is_here)?;
     let mpi = installation(choice, transport)?;
     let provider = match transport {
         Transport::Wiglaf => Some(crate::provider::find(exe)?),
@@ -293,7 +371,9 @@ pub fn own_environment(
     let settings = Settings {
         transport,
         link,
+        interface_is_asked: interface.is_some(),
         interface: interface.or_else(|| on_node.then(|| INTERFACE.to_owned())),
+        libfabric,
         agent: on_node.then(|| AGENT.to_owned()),
         as_root: machine::is_root(),
         leased: false,
@@ -302,6 +382,7 @@ pub fn own_environment(
         front: provider.as_ref().and_then(|p| Front::choose(libfabric, p, &mpi)),
         provider_dir: provider.map(|p| p.dir),
         name_dirs: name_dirs(state.filter(|_| on_node).as_deref()),
+        ..Settings::default()
     };
     let user = |name: &str| std::env::var(name).ok();
     let mut vars = settings.environment(&mpi, &user)?;
@@ -312,8 +393,22 @@ pub fn own_environment(
     }
     vars.extend(fortran::preload_here(fortran_true, exe)?.into_iter().flat_map(|p| p.vars));
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    vars.extend(forwarding(mpi.family, on_node, &vars, names, &user));
+    vars.extend(forwarding(mpi.family, on_node, &vars, &[], names, &user));
     Ok(vars)
+}
+
+/// Whether this machine has the interface: launchers and ranks would each say so in a page of their own,
+/// or take another one in silence.
+fn is_here(interface: &str) -> Result<()> {
+    let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let mut names: Vec<_> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    // Without /sys nobody knows.
+    if names.is_empty() || names.iter().any(|name| name == interface) {
+        return Ok(());
+    }
+    Err(Error::new(format!("there is no interface {interface} here, only {}", names.join(", "))))
 }
 
 /// Where library names may be made: in a cluster's state folder, which goes

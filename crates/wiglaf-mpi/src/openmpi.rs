@@ -3,7 +3,7 @@
 
 use wiglaf_base::error::Result;
 
-use super::{Installation, Settings, Table, Transport};
+use super::{Family, Installation, LibfabricChoice, Settings, Table, Transport};
 
 /// Lists the variables that mpirun hands to remote ranks.
 pub(super) const ENV_LIST: &str = "OMPI_MCA_mca_base_env_list";
@@ -12,18 +12,49 @@ pub(super) const FORWARDED_PREFIXES: &[&str] = &["OPAL_PREFIX", "PMIX_PREFIX"];
 
 /// The provider's name.
 const WIGLAF: &str = "wiglaf";
+/// Windows fail over pml/cm from here: osc/rdma is the only way left, and finds no btl.
+const WINDOWS_NEED_OB1: [u32; 1] = [5];
+/// And work from here.
+const WINDOWS_NEED_OB1_NO_MORE: [u32; 3] = [5, 0, 9];
+
+/// What differs between versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Version {
+    /// The launcher is PRRTE, shared memory is called sm, and there is no osc=pt2pt.
+    prrte: bool,
+    /// PRRTE's parameters have the names of its version 4 and later.
+    renamed: bool,
+}
+
+impl Version {
+    fn of(mpi: &Installation) -> Self {
+        Self { prrte: mpi.is_prrte(), renamed: mpi.is_at_least(&[6]) }
+    }
+}
+
+/// Whether pml/ob1 has to carry messages for windows to work.
+#[must_use]
+pub fn windows_need_ob1(mpi: &Installation) -> bool {
+    mpi.family == Family::OpenMpi
+        && mpi.is_at_least(&WINDOWS_NEED_OB1)
+        && !mpi.is_at_least(&WINDOWS_NEED_OB1_NO_MORE)
+}
 
 /// Sets everything.
 pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>) -> Result<()> {
-    let prrte = mpi.major() >= 5;
-    launching(settings, prrte, table);
-    // Version 5 calls its shared memory sm, and has no osc=pt2pt. Windows that the ranks of a node
-    // share are osc=sm's alone.
+    let version = Version::of(mpi);
+    let prrte = version.prrte;
+    launching(settings, version, table);
+    // Windows that the ranks of a node share are osc=sm's alone.
     let (memory, osc) = if prrte { ("sm", "rdma,sm") } else { ("vader", "rdma,sm,pt2pt") };
     match settings.transport {
         Transport::Wiglaf => {
             settings.provider(table)?;
-            if (table.user)("OMPI_MCA_pml").as_deref() == Some("ob1") {
+            only_wiglaf(settings, table);
+            let pml = (table.user)("OMPI_MCA_pml");
+            // Whoever asks for cm does without windows.
+            let asks_for_cm = pml.as_deref() == Some("cm");
+            if pml.as_deref() == Some("ob1") || windows_need_ob1(mpi) && !asks_for_cm {
                 over_btl(table, prrte);
             } else {
                 libfabric(table, WIGLAF, prrte);
@@ -31,41 +62,43 @@ pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>
         }
         Transport::Tcp => {
             table.choose("OMPI_MCA_pml", "ob1");
-            table.choose("OMPI_MCA_btl", &format!("self,{memory},tcp"));
+            let keeps_tcp = |btl: String| btl.split(',').any(|name| name == "tcp");
+            if !(table.user)("OMPI_MCA_btl").is_some_and(keeps_tcp) {
+                table.choose("OMPI_MCA_btl", &format!("self,{memory},tcp"));
+            }
             // Debian switches the other one-sided ways off.
             table.default("OMPI_MCA_osc", osc);
         }
         Transport::Ucx => ucx(settings, table),
         Transport::OfiTcp => {
             libfabric(table, "tcp;ofi_rxm", prrte);
-            if let Some(interface) = &settings.interface {
-                table.default("FI_TCP_IFACE", interface);
-            }
+            settings.interface_of_libfabric("FI_TCP_IFACE", table);
         }
         Transport::OfiRxd => {
             libfabric(table, "udp;ofi_rxd", prrte);
-            if let Some(interface) = &settings.interface {
-                table.default("FI_UDP_IFACE", interface);
-            }
+            settings.interface_of_libfabric("FI_UDP_IFACE", table);
         }
     }
     Ok(())
 }
 
-fn launching(settings: &Settings, prrte: bool, table: &mut Table<'_>) {
+/// libfabric starts all of its providers before it asks one; in version 2.1 that of verbs alone takes
+/// 0.45 s where there is no such card. Wiglaf's own libfabric ([`super::Front`]) does not; where it
+/// cannot stand, libfabric is told to start no other. Programs that use another provider themselves say
+/// so by FI_PROVIDER, or take `--libfabric system`.
+fn only_wiglaf(settings: &Settings, table: &mut Table<'_>) {
+    if settings.front.is_none() && settings.libfabric == LibfabricChoice::Auto {
+        table.default("FI_PROVIDER", WIGLAF);
+    }
+}
+
+fn launching(settings: &Settings, version: Version, table: &mut Table<'_>) {
+    let prrte = version.prrte;
     if let Some(agent) = &settings.agent {
         let name = if prrte { "PRTE_MCA_plm_ssh_agent" } else { "OMPI_MCA_plm_rsh_agent" };
         table.choose(name, agent);
     }
-    if let Some(interface) = &settings.interface {
-        let names: &[&str] = match prrte {
-            true => &["PRTE_MCA_prte_if_include", "PMIX_MCA_ptl_tcp_if_include"],
-            false => &["OMPI_MCA_oob_tcp_if_include"],
-        };
-        for name in names.iter().chain(&["OMPI_MCA_btl_tcp_if_include"]) {
-            table.choose(name, interface);
-        }
-    }
+    interfaces(settings, prrte, table);
     if settings.as_root {
         let prefixes: &[&str] = if prrte { &["OMPI", "PRTE"] } else { &["OMPI"] };
         for prefix in prefixes {
@@ -78,10 +111,21 @@ fn launching(settings: &Settings, prrte: bool, table: &mut Table<'_>) {
         let framework = if prrte { "PRTE" } else { "OMPI" };
         table.default(&format!("{framework}_MCA_odls_base_sigkill_timeout"), "0");
     }
+    if settings.remote {
+        let prefix = match (prrte, version.renamed) {
+            (_, true) => "PRTE_MCA_prte",
+            (true, false) => "PRTE_MCA_oob_tcp",
+            (false, false) => "OMPI_MCA_oob_tcp",
+        };
+        for (name, value) in KEEPALIVE {
+            table.default(&format!("{prefix}_keepalive_{name}"), value);
+        }
+    }
     // The nodes pin already; a policy of Open MPI's would work against it.
-    let binding = match prrte {
-        true => "PRTE_MCA_hwloc_default_binding_policy",
-        false => "OMPI_MCA_hwloc_base_binding_policy",
+    let binding = match (prrte, version.renamed) {
+        (_, true) => "PRTE_MCA_bindto",
+        (true, false) => "PRTE_MCA_hwloc_default_binding_policy",
+        (false, false) => "OMPI_MCA_hwloc_base_binding_policy",
     };
     table.default(binding, "none");
     if settings.oversubscribed {
@@ -89,8 +133,32 @@ fn launching(settings: &Settings, prrte: bool, table: &mut Table<'_>) {
     }
 }
 
-/// pml/ob1 over the provider, where the user asks for it: matching is then Open MPI's own, as over
-/// TCP. Slower, but free of what is wrong in pml/cm and mtl/ofi of version 4 (docs/mpis.md).
+/// Seconds until a launcher asks whether a silent host is there, between such questions, and how many go
+/// unanswered: it is given up 6 to 7 s after it has lost power, and a cable that is out for 5 s is borne.
+const KEEPALIVE: [(&str, &str); 3] = [("time", "1"), ("intvl", "1"), ("probes", "6")];
+
+/// Each of the launcher's and Open MPI's own connections, by name or by network.
+fn interfaces(settings: &Settings, prrte: bool, table: &mut Table<'_>) {
+    let Some(include) = settings.include() else { return };
+    // PMIx refuses to work without the loopback from version 7 on; earlier ones take it, too.
+    let with_loopback = format!("lo,{include}");
+    let launchers: &[(&[&str], &str)] = match prrte {
+        true => &[
+            (&["PRTE_MCA_prte_if", "PRTE_MCA_oob_tcp_if"], include),
+            (&["PMIX_MCA_ptl_base_if", "PMIX_MCA_ptl_tcp_if"], &with_loopback),
+        ],
+        false => &[(&["OMPI_MCA_oob_tcp_if"], include)],
+    };
+    for (names, include) in launchers.iter().chain(&[(&["OMPI_MCA_btl_tcp_if"][..], include)]) {
+        // Each name has a twin, and the two exclude each other.
+        let theirs =
+            names.iter().flat_map(|name| ["include", "exclude"].map(|w| format!("{name}_{w}")));
+        settings.direct(&format!("{}_include", names[0]), theirs, include, table);
+    }
+}
+
+/// pml/ob1 over the provider, where the user asks for it, or windows take it: matching is then Open MPI's
+/// own, as over TCP. Slower, but free of what is wrong in pml/cm and mtl/ofi of version 4 (docs/mpis.md).
 fn over_btl(table: &mut Table<'_>, prrte: bool) {
     table.choose("OMPI_MCA_pml", "ob1");
     btl_ofi(table);

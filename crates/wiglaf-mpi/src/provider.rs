@@ -41,6 +41,13 @@ impl Provider {
     }
 }
 
+/// A path of folders of providers without those that hold a Wiglaf: two of one name get in each other's
+/// way.
+pub(crate) fn without_ours(path: &str) -> String {
+    let is_ours = |dir: &str| Path::new(dir).join(INSTALLED).exists();
+    path.split(':').filter(|dir| !is_ours(dir)).collect::<Vec<_>>().join(":")
+}
+
 /// Finds the provider that belongs to the executable `exe`.
 ///
 /// # Errors

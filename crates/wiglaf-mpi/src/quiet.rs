@@ -10,7 +10,9 @@ use std::os::fd::OwnedFd;
 use wiglaf_base::error::Result;
 use wiglaf_base::passing::Passing;
 
-const WARNING: [&[u8]; 2] = [b"plm:rsh: Warning: setpgid(", b"failed in parent with errno="];
+/// What follows the host and the process, as versions 4 and 5 say it, and what ends it.
+const STARTS: [&[u8]; 2] = [b"plm:rsh: Warning: setpgid(", b"plm:ssh: Warning: setpgid("];
+const ENDS: &[u8] = b"failed in parent with errno=";
 /// Longer lines of Open MPI's own do not exist.
 const HELD_LEN_MAX: usize = 4096;
 
@@ -68,11 +70,11 @@ fn may_become_warning(line: &[u8]) -> bool {
     let Some(rest) = rest[pid..].strip_prefix(b"] ").filter(|_| pid > 0) else {
         return b"]".starts_with(&rest[pid..]) && (pid > 0 || rest.is_empty());
     };
-    rest.starts_with(WARNING[0]) || WARNING[0].starts_with(rest)
+    STARTS.iter().any(|start| rest.starts_with(start) || start.starts_with(rest))
 }
 
 fn is_warning(line: &[u8]) -> bool {
-    let ends = |line: &[u8]| line.windows(WARNING[1].len()).any(|window| window == WARNING[1]);
+    let ends = |line: &[u8]| line.windows(ENDS.len()).any(|window| window == ENDS);
     may_become_warning(line) && ends(line)
 }
 
@@ -93,7 +95,8 @@ mod tests {
 
     #[test]
     fn only_the_warning_is_taken_out() {
-        let text = format!("before\n{LINE}[node1:1] other\nprompt: {LINE}{LINE}");
+        let of_5 = LINE.replace("plm:rsh", "plm:ssh");
+        let text = format!("before\n{LINE}[node1:1] other\nprompt: {LINE}{LINE}{of_5}");
         let expected = format!("before\n[node1:1] other\nprompt: {LINE}");
         for chunk_len in [1, 7, 1000] {
             assert_eq!(String::from_utf8(through(text.as_bytes(), chunk_len)).unwrap(), expected);

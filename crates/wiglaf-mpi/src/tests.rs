@@ -44,12 +44,12 @@ fn wiglaf_goes_through_libfabric_and_reaches_remote_ranks() {
     assert_eq!(get(&vars, "FI_PROVIDER_PATH"), Some("/lib/w"));
     let names = ["HOME", "WIGLAF_NODE", "UCX_LOG_LEVEL"].map(str::to_owned);
     let (name, list) =
-        forwarding(Family::OpenMpi, false, &vars, names.into_iter(), &nobody).unwrap();
+        forwarding(Family::OpenMpi, false, &vars, &[], names.into_iter(), &nobody).unwrap();
     assert_eq!(name, openmpi::ENV_LIST);
     assert_eq!(
         list,
-        "FI_PROVIDER_PATH;LD_LIBRARY_PATH;OPAL_PREFIX;PMIX_PREFIX;UCX_LOG_LEVEL;WIGLAF_IF;\
-         WIGLAF_KEY;WIGLAF_LINK"
+        "FI_PROVIDER;FI_PROVIDER_PATH;LD_LIBRARY_PATH;OPAL_PREFIX;PMIX_PREFIX;UCX_LOG_LEVEL;\
+         WIGLAF_IF;WIGLAF_KEY;WIGLAF_LINK"
     );
 }
 
@@ -64,12 +64,137 @@ fn each_launcher_gets_the_agent_by_its_own_variable() {
         let vars = over_wiglaf().environment(&mpi(family, version), &nobody).unwrap();
         assert_eq!(get(&vars, variable), Some("/usr/bin/agent"), "{family} {version}");
         assert_eq!(get(&vars, "WIGLAF_IF"), Some("eth0"), "{family} {version}");
-        let list = |by_agent| forwarding(family, by_agent, &vars, std::iter::empty(), &nobody);
-        let ((_, alone), (_, list)) = (list(false).unwrap(), list(true).unwrap());
-        assert!(alone.contains("WIGLAF_KEY"), "ssh hands nothing on: {alone}");
+        let list = |by_agent| forwarding(family, by_agent, &vars, &[], std::iter::empty(), &nobody);
+        // ssh hands nothing on. MPICH's hydra does by itself; a list in its variable would keep it from that.
+        let alone = list(false).map(|(_, names)| names);
+        assert_eq!(alone.is_none(), family == Family::Mpich);
+        assert!(alone.is_none_or(|names| names.contains("WIGLAF_KEY")), "{family}");
+        let (_, list) = list(true).unwrap();
         // Whoever records the start of a job would have it.
         assert!(!list.contains("WIGLAF_KEY") && list.contains("LD_LIBRARY_PATH"), "{list}");
         assert!(!list.contains("AGENT") && !list.contains("HYDRA_"), "{list}");
+    }
+}
+
+/// Names of PRRTE's parameters change with Open MPI's version; an old one is a warning of ten lines.
+#[test]
+fn launchers_are_told_by_the_names_of_their_version() {
+    let settings = Settings { remote: true, ..over_wiglaf() };
+    for (version, binding, keepalive) in [
+        ("4.1.4", "OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_oob_tcp_keepalive_time"),
+        ("5.0.7", "PRTE_MCA_hwloc_default_binding_policy", "PRTE_MCA_oob_tcp_keepalive_time"),
+        ("6.0.0rc2", "PRTE_MCA_bindto", "PRTE_MCA_prte_keepalive_time"),
+    ] {
+        let vars = settings.environment(&mpi(Family::OpenMpi, version), &nobody).unwrap();
+        assert_eq!(get(&vars, binding), Some("none"), "{version}");
+        assert_eq!(get(&vars, keepalive), Some("1"), "{version}");
+        let count = |word: &str| vars.iter().filter(|(name, _)| name.contains(word)).count();
+        assert_eq!((count("bind"), count("keepalive")), (1, 3), "{version}");
+        let near = over_wiglaf().environment(&mpi(Family::OpenMpi, version), &nobody).unwrap();
+        assert_eq!(get(&near, keepalive), None, "{version}");
+    }
+}
+
+#[test]
+fn pmix_gets_the_loopback_besides() {
+    let vars = over_wiglaf().environment(&mpi(Family::OpenMpi, "6.0.0rc2"), &nobody).unwrap();
+    assert_eq!(get(&vars, "PMIX_MCA_ptl_base_if_include"), Some("lo,eth0"));
+    assert_eq!(get(&vars, "PRTE_MCA_prte_if_include"), Some("eth0"));
+}
+
+#[test]
+fn a_network_takes_the_place_of_an_interface() {
+    let network =
+        Network { cidr: "192.168.77.0/24".to_owned(), interface: Some("lan0".to_owned()) };
+    let settings = |transport| Settings {
+        transport,
+        network: Some(network.clone()),
+        interface: None,
+        ..over_wiglaf()
+    };
+    for (version, launcher) in
+        [("4.1.4", "OMPI_MCA_oob_tcp_if_include"), ("5.0.11", "PRTE_MCA_prte_if_include")]
+    {
+        let openmpi = mpi(Family::OpenMpi, version);
+        for transport in [Transport::Wiglaf, Transport::Tcp, Transport::Ucx, Transport::OfiTcp] {
+            let vars = settings(transport).environment(&openmpi, &nobody).unwrap();
+            for name in [launcher, "OMPI_MCA_btl_tcp_if_include"] {
+                assert_eq!(get(&vars, name), Some("192.168.77.0/24"), "{version} {name}");
+            }
+            // These take names only, and each host has its own.
+            for name in ["WIGLAF_IF", "UCX_NET_DEVICES", "FI_TCP_IFACE"] {
+                assert_eq!(get(&vars, name), None, "{version} {name}");
+            }
+        }
+    }
+    let vars = settings(Transport::Tcp).environment(&mpi(Family::Mpich, "5.0.2"), &nobody).unwrap();
+    assert_eq!(get(&vars, "HYDRA_IFACE"), Some("lan0"));
+    assert_eq!(settings(Transport::Ucx).of_host("enp9")[0].0, "UCX_NET_DEVICES");
+}
+
+#[test]
+fn interfaces_of_the_users_own_are_kept_unless_one_is_asked_for() {
+    let exclude = |name: &str| {
+        let theirs = ["OMPI_MCA_btl_tcp_if_exclude", "PMIX_MCA_ptl_tcp_if_include", "WIGLAF_IF"];
+        theirs.contains(&name).then(|| "mine".to_owned())
+    };
+    let openmpi = mpi(Family::OpenMpi, "5.0.11");
+    let ours = ["OMPI_MCA_btl_tcp_if_include", "PMIX_MCA_ptl_base_if_include", "WIGLAF_IF"];
+    let vars = over_wiglaf().environment(&openmpi, &exclude).unwrap();
+    assert_eq!(ours.map(|name| get(&vars, name)), [None; 3]);
+    assert_eq!(get(&vars, "PRTE_MCA_prte_if_include"), Some("eth0"));
+    let asked = Settings { interface_is_asked: true, ..over_wiglaf() };
+    let vars = asked.environment(&openmpi, &exclude).unwrap();
+    assert_eq!(ours.map(|name| get(&vars, name)), [Some("eth0"), Some("lo,eth0"), Some("eth0")]);
+}
+
+#[test]
+fn the_users_link_holds_unless_one_is_named() {
+    let user = |name: &str| (name == "WIGLAF_LINK").then(|| "udp".to_owned());
+    let openmpi = mpi(Family::OpenMpi, "4.1.4");
+    let auto = Settings { link: Link::Auto, ..over_wiglaf() };
+    assert_eq!(get(&auto.environment(&openmpi, &user).unwrap(), "WIGLAF_LINK"), None);
+    assert_eq!(get(&auto.environment(&openmpi, &nobody).unwrap(), "WIGLAF_LINK"), Some("auto"));
+    let named = over_wiglaf().environment(&openmpi, &user).unwrap();
+    assert_eq!(get(&named, "WIGLAF_LINK"), Some("packet"));
+}
+
+#[test]
+fn providers_of_the_users_own_are_looked_for_too() {
+    let other = tempfile::tempdir().unwrap();
+    std::fs::write(other.path().join("libwiglaf-fi.so"), "another Wiglaf").unwrap();
+    let user =
+        |name: &str| (name == PROVIDER_PATH).then(|| format!("/mine:{}", other.path().display()));
+    let vars = over_wiglaf().environment(&mpi(Family::OpenMpi, "4.1.4"), &user).unwrap();
+    assert_eq!(get(&vars, PROVIDER_PATH), Some("/lib/w:/mine"));
+}
+
+/// Without the front, libfabric would start all of its providers in each rank.
+#[test]
+fn no_other_provider_is_started_where_none_is_wanted() {
+    let openmpi = mpi(Family::OpenMpi, "5.0.7");
+    let provider = |settings: &Settings| {
+        let vars = settings.environment(&openmpi, &nobody).unwrap();
+        get(&vars, "FI_PROVIDER").map(str::to_owned)
+    };
+    assert_eq!(provider(&over_wiglaf()).as_deref(), Some("wiglaf"));
+    let system = Settings { libfabric: LibfabricChoice::System, ..over_wiglaf() };
+    assert_eq!(provider(&system), None);
+    let front = Front { dir: "/lib/w/wiglaf-libfabric".into(), behind: "/usr/lib/f.so.1".into() };
+    assert_eq!(provider(&Settings { front: Some(front), ..over_wiglaf() }), None);
+}
+
+#[test]
+fn releases_whose_windows_fail_over_cm_take_ob1() {
+    for (version, pml) in
+        [("4.1.4", "cm"), ("5.0.0", "ob1"), ("5.0.8", "ob1"), ("5.0.9", "cm"), ("6.0.0rc2", "cm")]
+    {
+        let openmpi = mpi(Family::OpenMpi, version);
+        let vars = over_wiglaf().environment(&openmpi, &nobody).unwrap();
+        assert_eq!(get(&vars, "OMPI_MCA_pml"), Some(pml), "{version}");
+        let user = |name: &str| (name == "OMPI_MCA_pml").then(|| "cm".to_owned());
+        let vars = over_wiglaf().environment(&openmpi, &user).unwrap();
+        assert_eq!(get(&vars, "OMPI_MCA_pml"), Some("cm"), "{version}: who asks for it gets it");
     }
 }
 
@@ -172,9 +297,13 @@ fn open_mpis_own_matching_goes_over_the_provider_if_asked_for() {
 #[test]
 fn the_users_own_list_is_kept() {
     let user = |name: &str| (name == openmpi::ENV_LIST).then(|| "A;B".to_owned());
-    let list = forwarding(Family::OpenMpi, true, &[], std::iter::empty(), &user);
+    let list = forwarding(Family::OpenMpi, true, &[], &[], std::iter::empty(), &user);
     assert_eq!(list.unwrap().1, "A;B");
-    assert_eq!(forwarding(Family::OpenMpi, true, &[], std::iter::empty(), &nobody), None);
+    assert_eq!(forwarding(Family::OpenMpi, true, &[], &[], std::iter::empty(), &nobody), None);
+    // What is asked for in this call reaches ranks, whatever its name.
+    let asked = [("MINE".to_owned(), "1".to_owned())];
+    let list = forwarding(Family::OpenMpi, true, &[], &asked, std::iter::empty(), &user);
+    assert_eq!(list.unwrap().1, "A;B;MINE");
 }
 
 #[test]
@@ -193,10 +322,17 @@ fn command_lines_name_every_node() {
             Deal::Block,
             "-n 3 --host node1:2,node2:2,node3:2 --map-by node --rank-by slot",
         ),
-        (Family::Mpich, Deal::Cyclic, "-n 3 -hosts node1,node2,node3 -ppn 1"),
-        (Family::Mpich, Deal::Block, "-n 3 -hosts node1:2,node2:1"),
+        (Family::Mpich, Deal::Cyclic, "-n 3 -hosts node1,node2,node3 -ppn 1 -genvlist A,B"),
+        (Family::Mpich, Deal::Block, "-n 3 -hosts node1:2,node2:1 -genvlist A,B"),
         (Family::Intel, Deal::Cyclic, "-n 3 -hosts node1,node2,node3 -ppn 1 -genvlist A,B"),
     ] {
         assert_eq!(line(family, deal), format!("/w/bin/mpiexec {wanted}"));
     }
+}
+
+#[test]
+fn an_interface_that_is_not_here_is_refused_with_those_that_are() {
+    assert!(is_here("lo").is_ok());
+    let error = is_here("nosuch0").unwrap_err().to_string();
+    assert!(error.contains("no interface nosuch0 here, only ") && error.contains("lo"), "{error}");
 }

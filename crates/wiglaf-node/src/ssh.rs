@@ -5,6 +5,7 @@
 //! the user's keys, agent and configuration, and asks nothing (BatchMode). Its connections are kept for a
 //! minute (ControlMaster), so that the next command on the host needs no handshake.
 
+use std::cell::Cell;
 use std::fs::{self, DirBuilder};
 use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -132,8 +133,8 @@ pub fn options() -> Result<Vec<String>> {
         "ControlMaster=auto".to_owned(),
         format!("ControlPath={}", sockets.display()),
         format!("ControlPersist={PERSIST_S}"),
-        "ServerAliveInterval=2".to_owned(),
-        "ServerAliveCountMax=3".to_owned(),
+        // Silence is ours to judge, by [`HOST_LIMIT_VAR`].
+        "ServerAliveInterval=0".to_owned(),
     ]
     .into_iter()
     .map(|option| format!("-o{option}"))
@@ -243,7 +244,9 @@ fn carry(
         // It has not been waited for, so the pid is still its own.
         let _ = child.kill();
     };
+    let is_silent = Cell::new(false);
     let explain = |lost: Lost| {
+        is_silent.set(matches!(lost, Lost::Silent(_)));
         // A kept connection's ssh may hold its standard error open for a minute.
         for _ in 0..100 {
             if reading.is_finished() {
@@ -258,6 +261,23 @@ fn carry(
     let mut child = child.into_inner().unwrap_or_else(PoisonError::into_inner);
     let _ = child.kill();
     let _ = child.wait();
+    if is_silent.get() {
+        forget(target);
+    }
+}
+
+/// Ends the kept connection to a host: the next command makes a new one, and notices when the host is
+/// back.
+fn forget(target: &Target) {
+    let Ok(options) = options() else { return };
+    let mut command = Command::new("ssh");
+    command.args(options).args(["-O", "exit"]);
+    if let Some(user) = &target.user {
+        command.args(["-l", user]);
+    }
+    command.args(["--", &target.host]).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let _ = command.status();
 }
 
 fn read_some(mut from: impl Read, into: &Mutex<Vec<u8>>) {

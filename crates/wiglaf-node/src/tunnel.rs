@@ -34,6 +34,10 @@ const PIECE_LEN: usize = 32 << 10;
 const UNTAKEN_LEN_MAX: u64 = 256 << 10;
 /// How often a side says that it lives.
 const PING_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked whether the other side lives.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How long the other side may take to end when it has been left.
+const LAST_WORDS: Duration = Duration::from_secs(3);
 /// A pipe with nothing in it for so long has been read to where an ended command left it.
 const EMPTY_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
@@ -199,6 +203,26 @@ impl Pulse {
     }
 }
 
+/// Whether a tunnel has ended: told to those who wait.
+#[derive(Debug, Default)]
+struct Over {
+    is_over: Mutex<bool>,
+    said: Condvar,
+}
+
+impl Over {
+    fn say(&self) {
+        *lock(&self.is_over) = true;
+        self.said.notify_all();
+    }
+
+    /// Waits for so long at most; whether it has ended.
+    fn wait(&self, time: Duration) -> bool {
+        let waited = self.said.wait_timeout_while(lock(&self.is_over), time, |is_over| !*is_over);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
 /// How much of the standard input is under way.
 #[derive(Debug, Default)]
 struct Untaken {
@@ -317,7 +341,7 @@ pub(crate) fn carry(
     let out = Arc::new(Outward(Mutex::new(Some(Box::new(to)))));
     let (local, pulse) = (Arc::new(local), Arc::new(Pulse::new(limit)));
     let (untaken, streams) = (Arc::new(Untaken::new()), Arc::new(Mutex::new(None)));
-    let is_over = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::new(Over::default());
     let silent = Arc::new(Mutex::new(None));
     std::thread::scope(|scope| {
         scope.spawn({
@@ -331,13 +355,8 @@ pub(crate) fn carry(
                 out.close();
                 untaken.end();
                 // It may be gone, and this must not stay.
-                let since = Instant::now();
-                while !is_over.load(Ordering::Relaxed) {
-                    if since.elapsed() > Duration::from_secs(3) {
-                        hang_up();
-                        break;
-                    }
-                    std::thread::sleep(Duration::from_millis(5));
+                if !is_over.wait(LAST_WORDS) {
+                    hang_up();
                 }
             }
         });
@@ -346,8 +365,7 @@ pub(crate) fn carry(
             let (silent, local) = (silent.clone(), local.clone());
             move || {
                 let mut pinged = Instant::now();
-                while !is_over.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(20));
+                while !is_over.wait(LOOK_EVERY) {
                     if pinged.elapsed() >= PING_EVERY {
                         pinged = Instant::now();
                         let _ = out.send(Kind::Ping, &[]);
@@ -366,7 +384,7 @@ pub(crate) fn carry(
             Err(lost) => lost,
         };
         let lost = lock(&silent).map_or(lost, Lost::Silent);
-        is_over.store(true, Ordering::Relaxed);
+        is_over.say();
         untaken.end();
         // The client learns why, if it still waits for an answer.
         let failed = Reply::Failed { sentence: explain(lost), not_found: false };
@@ -517,7 +535,7 @@ pub(crate) fn serve(
     to.flush()?;
     let out = Arc::new(Outward(Mutex::new(Some(Box::new(to)))));
     let (local, pulse) = (Arc::new(local), Arc::new(Pulse::new(None)));
-    let is_over = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::new(Over::default());
     let pumps = Arc::new(Pumps::default());
     let answers = std::thread::spawn({
         let (local, out, pumps) = (local.clone(), out.clone(), pumps.clone());
@@ -526,13 +544,8 @@ pub(crate) fn serve(
     let pings = std::thread::spawn({
         let (out, is_over) = (out.clone(), is_over.clone());
         move || {
-            let mut pinged = Instant::now();
-            while !is_over.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_millis(20));
-                if pinged.elapsed() >= PING_EVERY {
-                    pinged = Instant::now();
-                    let _ = out.send(Kind::Ping, &[]);
-                }
+            while !is_over.wait(PING_EVERY) {
+                let _ = out.send(Kind::Ping, &[]);
             }
         }
     });
@@ -577,7 +590,7 @@ pub(crate) fn serve(
         }
     }
     drop(input);
-    is_over.store(true, Ordering::Relaxed);
+    is_over.say();
     // The server ends what it runs for this client.
     let _ = local.shutdown(std::net::Shutdown::Both);
     let _ = answers.join();

@@ -241,6 +241,7 @@ impl Incast {
         let epochs: Vec<Epoch> = (0..count).map(|_| Epoch(random.bits() | 1)).collect();
         let path = Path {
             frame_len_max: self.frame_len_max,
+            frame_len_sure: self.frame_len_max,
             latency_train_max: 1,
             bulk_train_max: 65_000 / self.frame_len_max,
             bulk_window_len: 4 << 20,

@@ -27,6 +27,9 @@ pub struct Faults {
     pub latency: Duration,
     /// Longest extra delay of a reordered datagram.
     pub jitter: Duration,
+    /// Longer datagrams vanish, and endpoints know only of 700 bytes that they do not; `None`: all get through,
+    /// as endpoints know.
+    pub carries: Option<usize>,
 }
 
 impl Faults {
@@ -40,6 +43,7 @@ impl Faults {
         reorder: 0.0,
         latency: Duration::from_micros(5),
         jitter: Duration::from_micros(100),
+        carries: None,
     };
 }
 
@@ -160,7 +164,8 @@ impl Network {
         bytes: &[u8],
         random: &mut Random,
     ) {
-        if self.loses(now, from, to, random) {
+        let is_too_long = self.faults.carries.is_some_and(|carries| bytes.len() > carries);
+        if is_too_long || self.loses(now, from, to, random) {
             return;
         }
         let copies = 1 + usize::from(random.chance(self.faults.duplicate));

@@ -79,7 +79,7 @@ pub struct Scenario {
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// What is left out of a scenario, by name; `Scenario::without` knows them, and numbers of mishaps.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 11] = [
     "drop",
     "duplicate",
     "corrupt",
@@ -90,6 +90,7 @@ const PARTS: [&str; 10] = [
     "numbers",
     "short",
     "overruns",
+    "narrow",
 ];
 
 impl Scenario {
@@ -124,6 +125,7 @@ impl Scenario {
             burst_time: Duration::from_nanos(1 + up_to(20e6) as u64),
             latency: Duration::from_nanos(1000 + up_to(50_000.0) as u64),
             jitter: Duration::from_nanos(1 + up_to(2_000_000.0) as u64),
+            carries: None,
         };
         if random.chance(0.5) {
             faults.burst = 0.0;
@@ -148,6 +150,9 @@ impl Scenario {
         if random.chance(0.3) {
             mishaps.push(Mishap::death(&mut random, endpoints));
         }
+        if random.chance(0.25) {
+            faults.carries = Some(700 + random.below(773) as usize);
+        }
         Self {
             seed,
             endpoints,
@@ -163,8 +168,8 @@ impl Scenario {
     }
 
     /// The same without one of `drop`, `duplicate`, `corrupt`, `reorder`, `burst`, `skew`,
-    /// `encryption`, `numbers` (they begin at 0), `short` (buffers), `overruns`, or without the mishap of
-    /// that number.
+    /// `encryption`, `numbers` (they begin at 0), `short` (buffers), `overruns`, `narrow` (networks), or without
+    /// the mishap of that number.
     ///
     /// # Errors
     /// When there is nothing of that name.
@@ -180,6 +185,7 @@ impl Scenario {
             "numbers" => self.numbers_from = 0,
             "short" => self.short_buffers = false,
             "overruns" => self.overruns = false,
+            "narrow" => self.faults.carries = None,
             number => match number.parse::<usize>() {
                 // Made to last no time and to touch nobody: the others keep their numbers.
                 Ok(number) if number < self.mishaps.len() => {

@@ -87,6 +87,7 @@ fn address(node: usize) -> SocketAddrV4 {
 fn transport(epoch: Epoch) -> Transport {
     let path = Path {
         frame_len_max: FRAME_LEN,
+        frame_len_sure: FRAME_LEN,
         latency_train_max: 1,
         bulk_train_max: 16,
         bulk_window_len: 512 * 1024,

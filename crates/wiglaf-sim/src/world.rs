@@ -17,6 +17,8 @@ use crate::random::Random;
 use crate::scenario::{Mishap, Scenario, What};
 
 const FRAME_LEN: usize = 1472;
+/// Longest that endpoints on a narrow network know to get through; with encryption, 16 more is the least.
+const FRAME_LEN_SURE: usize = 700;
 const PORT: u16 = 7;
 /// How long an endpoint waits for a peer that owes an answer.
 const SILENCE_LIMIT: Duration = Duration::from_secs(20);
@@ -75,6 +77,7 @@ struct Setting {
     numbers_from: u64,
     is_choosy: bool,
     overruns: bool,
+    is_narrow: bool,
 }
 
 /// Two incarnations, the lower one first.
@@ -139,6 +142,7 @@ impl Node {
         let endpoints = setting.endpoints;
         let path = Path {
             frame_len_max: FRAME_LEN,
+            frame_len_sure: if setting.is_narrow { FRAME_LEN_SURE } else { FRAME_LEN },
             latency_train_max: 3,
             bulk_train_max: 16,
             bulk_window_len: 512 * 1024,
@@ -198,6 +202,7 @@ impl World {
             numbers_from: scenario.numbers_from,
             is_choosy: scenario.short_buffers,
             overruns: scenario.overruns,
+            is_narrow: scenario.faults.carries.is_some(),
         };
         let mut nodes: Vec<Node> = (0..endpoints)
             .map(|me| {

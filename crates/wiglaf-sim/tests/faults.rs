@@ -53,6 +53,23 @@ fn thirty_percent_loss_with_everything_else() {
     }
 }
 
+#[test]
+fn a_network_that_does_not_carry_the_longest_datagrams_loses_no_message() {
+    for (seed, carries) in (40..).zip([700, 900, 1471, 1472]) {
+        let faults = Faults { drop: 0.1, duplicate: 0.05, carries: Some(carries), ..Faults::NONE };
+        run(seed, 3, faults, Load { messages_per_pair: 200, len_max: 100_000 });
+        let load = Load { messages_per_pair: 200, len_max: 100_000 };
+        let restart = Mishap {
+            after: Duration::from_millis(20),
+            lasts: Duration::ZERO,
+            what: What::Restart { node: 1 },
+        };
+        let plain = Scenario::plain(seed, 3, faults, load);
+        let scenario = Scenario { encrypt: true, mishaps: vec![restart], ..plain };
+        scenario.run().unwrap_or_else(|why| panic!("{carries} bytes: {why}"));
+    }
+}
+
 /// Each damaged bit is noticed by the tag alone, and a packet that is sent again is encrypted anew.
 #[test]
 fn encrypted_datagrams_get_through_the_same() {

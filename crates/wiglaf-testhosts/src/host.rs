@@ -384,7 +384,9 @@ impl Host {
 
     fn lower(&self) -> PathBuf {
         let given = std::env::var_os("WIGLAF_TESTHOSTS_ROOT").map(PathBuf::from);
-        self.plan.root.clone().or(given).unwrap_or_else(|| PathBuf::from("/"))
+        let root = self.plan.root.clone().or(given).unwrap_or_else(|| PathBuf::from("/"));
+        // What is not there is for mount to complain about.
+        root.canonicalize().unwrap_or(root)
     }
 
     /// What this machine has and another host would not: users' data, this repository, the hosts' files.

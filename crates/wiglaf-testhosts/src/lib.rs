@@ -51,7 +51,7 @@ pub use firewall::Firewall;
 pub use host::Host;
 pub use plan::{HostPlan, Plan, PortPlan, User};
 pub use session::{Output, Running, Session};
-pub use switch::{Cable, Network};
+pub use switch::{Cable, Namespace, Network};
 
 use provision::Keys;
 use switch::Switch;

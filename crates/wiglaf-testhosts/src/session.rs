@@ -93,8 +93,9 @@ impl<'a> Session<'a> {
         command.arg(format!("--reuid={}", self.user)).arg(format!("--regid={}", self.user));
         command.args(["env", "LANG=C.UTF-8"]);
         command.args(self.variables.iter().map(|(name, value)| format!("{name}={value}")));
-        // As an SSH server starts what it is asked for.
-        command.args(["sh", "-c", "cd; exec \"$SHELL\" -c \"$0\"", line]);
+        // As an SSH server starts what it is asked for, and pam_systemd sees to the user's folder.
+        let login = "cd; export XDG_RUNTIME_DIR=/run/user/$(id -u); exec \"$SHELL\" -c \"$0\"";
+        command.args(["sh", "-c", login, line]);
         let child = command.stdin(open).stdout(create(&stdout)?).stderr(create(&stderr)?).spawn();
         let child = child.map_err(|why| format!("nsenter cannot be started: {why}"))?;
         let what = format!("{}@{}: {line}", self.user, self.host.name());

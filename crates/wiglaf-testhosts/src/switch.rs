@@ -48,17 +48,23 @@ pub enum Cable {
     Silent,
 }
 
+/// A network namespace without a name. It goes away with this value, and with the process that has it.
 #[derive(Debug)]
-pub(crate) struct Switch {
-    namespace: File,
+pub struct Namespace {
+    file: File,
 }
 
-impl Switch {
-    /// Makes the namespace and its bridges.
-    pub(crate) fn new() -> Result<Self, String> {
+impl Namespace {
+    /// Makes one. Nothing in it speaks IPv6: what is on its wires is what programs send.
+    ///
+    /// # Errors
+    /// Why that is not possible here: commonly, lack of privilege.
+    pub fn new() -> Result<Self, String> {
         // The child reports once it has its namespace, and ends with its input.
+        let script = "for scope in all default; do \
+                      echo 1 >/proc/sys/net/ipv6/conf/$scope/disable_ipv6; done; echo ready; exec cat";
         let mut child = Command::new("unshare")
-            .args(["--net", "--", "sh", "-c", "echo ready; exec cat"])
+            .args(["--net", "--", "sh", "-c", script])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -66,16 +72,41 @@ impl Switch {
             .map_err(|why| format!("unshare cannot be started: {why}"))?;
         let mut ready = [0; 1];
         let is_ready = child.stdout.as_mut().is_some_and(|out| out.read_exact(&mut ready).is_ok());
-        let namespace = File::open(format!("/proc/{}/ns/net", child.id()));
+        let file = File::open(format!("/proc/{}/ns/net", child.id()));
         drop(child.stdin.take());
         let _ = child.wait();
         if !is_ready {
             return Err("unshare --net is not permitted".to_owned());
         }
-        let namespace = namespace.map_err(|why| format!("no namespace can be opened: {why}"))?;
-        let switch = Self { namespace };
-        // Nor does the switch itself take part in the network.
-        switch.enter("sh", &["-c", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6; echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6; true"], "")?;
+        Ok(Self { file: file.map_err(|why| format!("no namespace can be opened: {why}"))? })
+    }
+
+    /// Runs lines of `ip -batch` in it.
+    ///
+    /// # Errors
+    /// What `ip` complained about.
+    pub fn ip(&self, batch: &str) -> Result<(), String> {
+        ip(&mut self.command(), batch)
+    }
+
+    /// A command that enters the namespace; the program and its arguments are to be added.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()));
+        command
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Switch {
+    namespace: Namespace,
+}
+
+impl Switch {
+    /// Makes the namespace and its bridges.
+    pub(crate) fn new() -> Result<Self, String> {
+        let switch = Self { namespace: Namespace::new()? };
         let bridges = Network::ALL.map(Network::bridge).map(|name| {
             format!("link add {name} type bridge forward_delay 0\nlink set {name} up\n")
         });
@@ -125,17 +156,7 @@ impl Switch {
     }
 
     fn ip(&self, batch: &str) -> Result<(), String> {
-        ip(Command::new("nsenter").arg(format!("--net={}", self.path())), batch)
-    }
-
-    /// Runs a program inside the namespace.
-    fn enter(&self, program: &str, args: &[&str], input: &str) -> Result<(), String> {
-        let mut command = Command::new("nsenter");
-        feed(command.arg(format!("--net={}", self.path())).arg(program).args(args), input).map(drop)
-    }
-
-    fn path(&self) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), self.namespace.as_raw_fd())
+        self.namespace.ip(batch)
     }
 }
 

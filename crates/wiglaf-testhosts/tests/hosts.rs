@@ -23,6 +23,9 @@ fn user_reaches_every_host_by_ssh_over_both_networks() {
         ann.run("ssh -oBatchMode=yes pc2 ssh -oBatchMode=yes pc3 'echo \\$SSH_CONNECTION'");
     assert!(output.ok().starts_with("192.168.77.2 "), "{output}");
     assert!(ann.run("sudo -n true").complaint().contains("password"));
+    let runtime = "test -O $XDG_RUNTIME_DIR && stat -c %a $XDG_RUNTIME_DIR";
+    assert_eq!(ann.run(runtime).ok(), "700\n");
+    assert_eq!(ann.run(&format!("ssh -oBatchMode=yes pc2 '{runtime}'")).ok(), "700\n");
     // Neither files nor processes are the other's or the machine's.
     let _ = ann.run("touch here /tmp/here /dev/shm/here; ls here").ok();
     let bystander = hosts[0].as_user("ann").start("sleep 1234");

@@ -132,6 +132,11 @@ impl Congestion {
         }
     }
 
+    /// Packets have another length from now on, and windows grow by other steps.
+    pub(crate) fn set_control(&mut self, control: Control) {
+        self.control = control;
+    }
+
     /// Whole packets that may be in flight, at least one.
     pub(crate) fn packets(&self) -> u32 {
         (self.window / PARTS_PER_PACKET).max(1)

@@ -2,6 +2,7 @@
 //! (docs/protocol.md, section 8).
 
 use std::net::SocketAddrV4;
+use std::time::Duration;
 
 use wiglaf_wire::{Epoch, Kind, read_quoted};
 
@@ -10,6 +11,19 @@ use crate::session::State;
 use crate::time::Instant;
 use crate::transport::{PeerId, Transport};
 use crate::{Gone, Sink};
+
+/// What is known of a peer's silence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Silence {
+    /// How long it was not heard, or has owed something without having been heard.
+    pub lasts: Duration,
+    /// It owes an acknowledgement or an answer.
+    pub owes: bool,
+    /// It has been heard at some time.
+    pub was_heard: bool,
+    /// Its epoch is known, so that it has begun.
+    pub has_begun: bool,
+}
 
 impl Transport {
     /// The link found nobody at `at`; `quoted` is the front of the datagram that it is told of, or
@@ -81,6 +95,25 @@ impl Transport {
         }
     }
 
+    /// How long a peer was not heard, or has owed something without having been heard; of one that nothing was
+    /// exchanged with, since the clock began. `None`: it is gone.
+    #[must_use]
+    pub fn silence(&self, peer: PeerId, now: Instant) -> Option<Silence> {
+        let session = self.sessions.get(peer.0 as usize)?;
+        (session.state == State::Open).then(|| Silence {
+            lasts: now.since(session.heard_at),
+            owes: session.awaits() || !session.is_drained(),
+            was_heard: session.heard,
+            has_begun: session.epoch.is_known(),
+        })
+    }
+
+    /// How long a peer was not heard when it was given up, or until now.
+    #[must_use]
+    pub fn silent_for(&self, peer: PeerId, now: Instant) -> Option<Duration> {
+        Some(now.since(self.sessions.get(peer.0 as usize)?.heard_at))
+    }
+
     /// Nothing goes over that path any more.
     pub fn give_up_path(&mut self, path: usize, sink: &mut dyn Sink) {
         for index in 0..self.sessions.len() as u32 {
@@ -98,6 +131,7 @@ impl Transport {
         let session = &mut self.sessions[index as usize];
         session.state = if orderly { State::Closed } else { State::Gone };
         session.ahead.clear();
+        session.end_trials();
         for job in session.jobs.drain(..) {
             // The peer asked for bytes of it that have not left.
             if let Some(send) = self.sends.get_mut(job.send_id).filter(|send| send.granted > 0) {

@@ -4,8 +4,8 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use wiglaf_wire::{
-    Ack, DELAY_LONG, DELAY_OVERRUN, DELAY_TWICE, DELAY_UNKNOWN, Header, Kind, Record, Records,
-    Segment, lane, open, open_train,
+    Ack, DELAY_LONG, DELAY_OVERRUN, DELAY_TWICE, DELAY_UNKNOWN, HEADER_LEN, Header, Kind, Record,
+    Records, Segment, lane, open, open_train,
 };
 
 use crate::limits::{
@@ -136,7 +136,11 @@ impl Transport {
         //# An endpoint MUST NOT send from another port than that of its address to a peer that has not sent it a datagram with its epoch as destination.
         if header.destination.is_known() {
             session.bulk_port = header.bulk_port;
+            if session.may_grow {
+                self.search_longer(index, now);
+            }
         }
+        let session = &mut self.sessions[index as usize];
         let credit = expand(header.credit, session.credit_limit);
         //= docs/protocol.md#6-credits
         //# A receiver MUST NOT reduce a limit that it has told; a sender MUST ignore a lower one.
@@ -151,7 +155,8 @@ impl Transport {
         match header.kind {
             Kind::Bulk => self.take_bulk(index, packet, rest, sink),
             Kind::Ordered => self.take_ordered(index, packet, rest, sink),
-            Kind::Control => self.stats.drop_protocol += u64::from(!rest.is_empty()),
+            Kind::Control if rest.is_empty() => {}
+            Kind::Control => self.take_trials(index, rest, HEADER_LEN + body.len(), now, sink),
         }
         self.schedule_from(index, now);
     }
@@ -315,7 +320,7 @@ impl Transport {
             ),
             Kind::Bulk => {
                 session.uses_bulk = true;
-                let path = &self.config.paths[session.path];
+                let path = session.way(&self.config);
                 let packets = (session.bulk_granted_len / path.frame_len_max) as u32;
                 let every = (packets / ACK_EVERY_BULK_DIVISOR).clamp(2, ACK_EVERY_BULK_MAX);
                 // So near the end the last one will do: to send another takes longer than to
@@ -405,7 +410,9 @@ impl Transport {
                 //= docs/protocol.md#3-records
                 //# A receiver MUST take nothing from PADDING.
                 Ok(Record::Padding(_)) => {}
-                Ok(Record::Ack(_)) => self.stats.drop_protocol += 1,
+                Ok(Record::Ack(_) | Record::Probe(_) | Record::Fits(_)) => {
+                    self.stats.drop_protocol += 1;
+                }
                 Err(why) => self.stats.refuse(why),
             }
         }

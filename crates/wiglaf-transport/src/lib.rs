@@ -30,6 +30,7 @@ mod rtt;
 mod send_lane;
 mod sequence;
 mod session;
+mod sizing;
 mod slab;
 mod stats;
 mod time;
@@ -37,6 +38,8 @@ mod timers;
 mod trains;
 mod transport;
 
+pub use endings::Silence;
+pub use sizing::WayNews;
 pub use stats::{Stats, Traffic};
 pub use time::Instant;
 pub use transport::{Config, Path, PeerId, PeerView, Transport};
@@ -76,6 +79,10 @@ pub enum Gone {
     Unreachable,
     /// It owed an answer for longer than the silence limit.
     Silent,
+    /// Its machine has not answered either, for longer than is allowed.
+    MachineSilent,
+    /// It is there, but what is sent to it does not arrive.
+    Blocked,
 }
 
 /// Where incoming payloads and news go.
@@ -138,6 +145,8 @@ pub struct Transmit {
     pub path: usize,
     /// Whether it belongs to the bulk lane.
     pub bulk: bool,
+    /// Whether it is there to be lost if it is too long: nobody is to cut it on its way.
+    pub is_probe: bool,
     /// Bytes written to the buffer.
     pub len: usize,
     /// Length of each datagram but the last.

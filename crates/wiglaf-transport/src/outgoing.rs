@@ -23,7 +23,7 @@ impl Transport {
     /// until [`Transport::end_lingering`].
     pub fn linger(&mut self, peer: PeerId, len: usize, now: Instant) {
         let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return };
-        let path = &self.config.paths[session.path];
+        let path = session.way(&self.config);
         let unit = match len {
             // So many messages, of which a datagram may hold several. More where the receiver takes
             // none: a train is one place of its ring.
@@ -118,6 +118,9 @@ impl Transport {
             State::Closed => return self.transmit_control(index, now, out),
             State::Gone => return None,
         }
+        if self.has_trials(index) {
+            return self.transmit_trial(index, now, out);
+        }
         let was_drained = session.is_drained_of_flight();
         let mut transmit = None;
         if !self.leads_train(index) {
@@ -134,7 +137,7 @@ impl Transport {
 
     fn transmit_ordered(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {
         let session = &self.sessions[index as usize];
-        let path = self.config.paths[session.path];
+        let path = session.way(&self.config);
         let ready = session.due().min(session.ordered.room() as usize);
         let again = session.ordered.has_lost();
         if ready == 0 && !again {
@@ -144,8 +147,10 @@ impl Transport {
         let is_kept = train_max > 1 && session.ordered_on_latency_below > session.ordered.next();
         let is_short =
             is_kept || ready <= if train_max > 1 { LATENCY_TRAINS_MAX * train_max } else { 1 };
-        let by_bulk =
-            session.bulk_port != 0 && ready > 0 && (session.is_behind_bulk() || !is_short);
+        let by_bulk = session.bulk_port != 0
+            && ready > 0
+            && (session.is_behind_bulk() || !is_short)
+            && !session.is_bulk_blocked;
         let count_max = match again {
             true => even_part(session.ordered.lost_count(), train_max),
             false if by_bulk => tapered_part(ready, path.bulk_train_max),
@@ -216,7 +221,7 @@ impl Transport {
         if !session.ordered_debt.now && !owes_bulk {
             return None;
         }
-        let frame_len_max = self.config.paths[session.path].frame_len_max;
+        let frame_len_max = session.frame_len as usize;
         let held = held_us(&session.ordered_debt, now);
         let len = HEADER_LEN + session.put_acks(now, frame_len_max, 0, out);
         let number = session.control_next;
@@ -247,7 +252,7 @@ impl Transport {
         if !session.uses_bulk || session.bulk_port == 0 {
             return None;
         }
-        let path = self.config.paths[session.path];
+        let path = session.way(&self.config);
         let capacity = path.segment_len_max();
         let train_max = path.bulk_train_max.min(session.bulk.train_max());
         let again = session.bulk.has_lost();
@@ -268,8 +273,9 @@ impl Transport {
             this.put_segment(index, now, &path, source, header, out)
         })?;
         let session = &self.sessions[index as usize];
-        let mut transmit = session.transmit(index, true, len, segment_len);
-        transmit.to.set_port(session.bulk_port);
+        let (port, is_bulk) = session.bulk_way();
+        let mut transmit = session.transmit(index, is_bulk, len, segment_len);
+        transmit.to.set_port(port);
         let end = session.bulk.next();
         if !again && end > begin {
             transmit.mark = self.mark(Mark { peer: transmit.peer, bulk: true, end });
@@ -369,15 +375,21 @@ impl Session {
         self.ordered.is_idle() && (!self.uses_bulk || self.bulk.is_idle())
     }
 
-    fn transmit(&self, index: u32, bulk: bool, len: usize, segment_len: usize) -> Transmit {
+    pub(crate) fn transmit(
+        &self,
+        index: u32,
+        bulk: bool,
+        len: usize,
+        segment_len: usize,
+    ) -> Transmit {
         let (peer, to, path) = (PeerId(index), self.at, self.path);
-        Transmit { peer, to, path, bulk, len, segment_len, mark: None }
+        Transmit { peer, to, path, bulk, is_probe: false, len, segment_len, mark: None }
     }
 
     /// The header of what is sent now; what it acknowledges is no longer owed. `held_us` is that of
     /// the ordered debt as it was before a record in the same datagram paid it.
     #[inline]
-    fn put_header(
+    pub(crate) fn put_header(
         &mut self,
         config: &Config,
         held_us: u16,
@@ -403,7 +415,7 @@ impl Session {
 
     /// Writes the acknowledgement records that are owed behind the header, if
     /// they fit beside `body_len` further bytes; answers their length.
-    fn put_acks(
+    pub(crate) fn put_acks(
         &mut self,
         now: Instant,
         frame_len_max: usize,
@@ -453,7 +465,7 @@ impl Session {
     }
 }
 
-fn held_us(debt: &AckDebt, now: Instant) -> u16 {
+pub(crate) fn held_us(debt: &AckDebt, now: Instant) -> u16 {
     //= docs/protocol.md#4-acknowledgement
     //# An acknowledgement that may have been told before MUST say that its delay is unknown, and MUST NOT give a sample of the round trip.
     if debt.packets == 0 || debt.overrun {

@@ -19,7 +19,7 @@ impl Transport {
             return false;
         }
         let session = &self.sessions[peer.0 as usize];
-        let path = &self.config.paths[session.path];
+        let path = session.way(&self.config);
         // One way among many that are under way would be behind the others, or before them.
         let is_alone = session.has_nothing_to_send() && !session.is_behind_bulk();
         let packets = len / path.segment_len_max() + 2;

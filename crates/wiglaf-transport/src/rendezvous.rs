@@ -141,7 +141,7 @@ impl Transport {
         if !session.has_nothing_to_send() || session.bulk_port == 0 || session.ordered.room() == 0 {
             return 0;
         }
-        let path = &self.config.paths[session.path];
+        let path = session.way(&self.config);
         let segment_len = path.segment_len_max() as u64;
         let window = session.bulk_window_len / path.frame_len_max as u32;
         let room = session.bulk.room().min(window) as usize;

@@ -2,6 +2,7 @@
 //! may go (docs/protocol.md, section 4; RFC 8985 and RFC 9002 for the method).
 
 mod overrun;
+mod stuck;
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};

@@ -12,6 +12,7 @@ use crate::rendezvous::Unasked;
 use crate::returns::Returns;
 use crate::rtt::Rtt;
 use crate::send_lane::{BulkLane, SendLane};
+use crate::sizing::Trials;
 use crate::stats::Traffic;
 use crate::time::Instant;
 
@@ -117,6 +118,8 @@ pub(crate) struct Session {
     /// Something was sent or received.
     pub(crate) used: bool,
 
+    /// Longest datagram that is known to get there, in bytes, without a tag.
+    pub(crate) frame_len: u32,
     /// The bulk lane has been used and has not come to rest since. With thousands of peers each cache
     /// line counts, and most messages never touch that lane.
     pub(crate) uses_bulk: bool,
@@ -181,6 +184,13 @@ pub(crate) struct Session {
     pub(crate) heard: bool,
     /// When the peer was heard last, or began to owe an answer.
     pub(crate) heard_at: Instant,
+    /// Longer datagrams may get there, which is to be tried when the peer is heard.
+    pub(crate) may_grow: bool,
+    /// Nothing that is sent to the bulk port gets there.
+    pub(crate) is_bulk_blocked: bool,
+    /// When it was last tried whether what is sent gets there at all.
+    pub(crate) checked_at: Instant,
+    pub(crate) trials: Option<Box<Trials>>,
     pub(crate) traffic: Traffic,
     pub(crate) in_ready: bool,
     /// If not 0, the last body that has no number yet waits for more messages, and those before
@@ -202,6 +212,7 @@ impl Session {
             epoch,
             state: State::Open,
             used: false,
+            frame_len: 0,
             uses_bulk: false,
             rtt: Rtt::new(),
             returns: Returns::default(),
@@ -236,6 +247,10 @@ impl Session {
             credit_growth: 0,
             heard: false,
             heard_at: Instant::ZERO,
+            may_grow: false,
+            is_bulk_blocked: false,
+            checked_at: Instant::ZERO,
+            trials: None,
             traffic: Traffic::default(),
             in_ready: false,
             linger_unit: 0,
@@ -320,7 +335,11 @@ impl Session {
         debug_assert!(self.uses_bulk || !self.has_bulk(), "what goes on there is forgotten");
         let ordered = [self.ordered.timeout(&self.rtt), self.ordered_debt.due_at];
         let bulk = self.uses_bulk.then(|| [self.bulk.timeout(&self.rtt), self.bulk_debt.due_at]);
-        ordered.into_iter().chain(bulk.into_iter().flatten()).flatten().min()
+        let lanes = ordered.into_iter().chain(bulk.into_iter().flatten()).flatten().min();
+        match &self.trials {
+            None => lanes,
+            Some(trials) => lanes.into_iter().chain(trials.due_at()).min(),
+        }
     }
 }
 

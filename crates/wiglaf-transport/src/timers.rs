@@ -133,5 +133,11 @@ impl Transport {
         if wake {
             self.wake(index);
         }
+        if probes > 0 && self.sessions[index as usize].is_stuck() {
+            self.check_way(index, now);
+        }
+        if self.sessions[index as usize].trials.is_some() {
+            self.judge_try(index, now, sink);
+        }
     }
 }

@@ -18,6 +18,7 @@ use crate::limits::{
 use crate::overrun::Overrun;
 use crate::rendezvous::{PendingPull, PendingSend};
 use crate::session::{Body, Session, State};
+use crate::sizing::WayNews;
 use crate::slab::Slab;
 use crate::stats::{Stats, Traffic};
 use crate::time::Instant;
@@ -33,6 +34,9 @@ pub struct PeerId(pub u32);
 pub struct Path {
     /// Longest datagram, headers of this protocol included, in bytes.
     pub frame_len_max: usize,
+    /// Longest one that gets there without having been tried: what every path carries, or all where
+    /// nothing can be in the way.
+    pub frame_len_sure: usize,
     /// Most datagrams in a train to the port of single ones; 1: there are no such trains.
     pub latency_train_max: usize,
     /// Most datagrams in a bulk train.
@@ -148,6 +152,8 @@ pub struct Transport {
     /// Messages that have two ways go eagerly; and whose turn it is.
     pub(crate) prefers_eager: bool,
     pub(crate) turns: u8,
+    /// What was found out about ways to peers, until somebody asks: once for each peer, or twice.
+    pub(crate) way_news: VecDeque<(PeerId, WayNews)>,
 }
 
 impl Transport {
@@ -161,12 +167,18 @@ impl Transport {
         assert!(config.epoch.is_known(), "an endpoint needs an epoch");
         assert!(
             !config.paths.is_empty()
-                && config.paths.iter().all(|p| p.frame_len_max >= FRAME_LEN_MIN + tag_len),
+                && config.paths.iter().all(|p| {
+                    p.frame_len_sure >= FRAME_LEN_MIN + tag_len
+                        && p.frame_len_sure <= p.frame_len_max
+                }),
             "an endpoint needs a path that carries its headers"
         );
         let encryption =
             config.encrypt.then(|| Box::new(Encryption::new(&config.key, config.epoch)));
-        config.paths.iter_mut().for_each(|path| path.frame_len_max -= tag_len);
+        for path in &mut config.paths {
+            path.frame_len_max -= tag_len;
+            path.frame_len_sure -= tag_len;
+        }
         Self {
             config,
             encryption,
@@ -191,6 +203,7 @@ impl Transport {
             overrun: Overrun::default(),
             prefers_eager: false,
             turns: 0,
+            way_news: VecDeque::new(),
         }
     }
 
@@ -274,8 +287,12 @@ impl Transport {
 
     pub(crate) fn add_session(&mut self, at: SocketAddrV4, epoch: Epoch, path: usize) -> u32 {
         let index = self.sessions.len() as u32;
-        let control = Control::of(self.config.paths[path].frame_len_max, self.config.flow_control);
-        self.sessions.push(Session::new(at, path, epoch, control));
+        let Path { frame_len_max, frame_len_sure, .. } = self.config.paths[path];
+        let control = Control::of(frame_len_sure, self.config.flow_control);
+        let mut session = Session::new(at, path, epoch, control);
+        session.frame_len = frame_len_sure as u32;
+        session.may_grow = frame_len_sure < frame_len_max;
+        self.sessions.push(session);
         self.by_address.insert(at, index);
         if epoch.is_known() {
             self.by_epoch.insert(epoch, index);
@@ -368,7 +385,7 @@ impl Transport {
     /// Whether so much more may be copied, to wait for a number.
     fn may_queue(&self, peer: PeerId, len: usize) -> bool {
         let session = &self.sessions[peer.0 as usize];
-        let waiting_len = session.queue.len() * self.config.paths[session.path].frame_len_max;
+        let waiting_len = session.queue.len() * session.frame_len as usize;
         // Bodies that wait take memory, which an announced message does not.
         session.queue.len() + len / FRAME_LEN_MIN < QUEUE_MAX
             && (len <= QUEUED_LEN_MAX || waiting_len == 0 || waiting_len + len <= QUEUE_LEN_MAX)
@@ -458,7 +475,7 @@ impl Transport {
     }
 
     fn body_len_max(&self, index: u32) -> usize {
-        self.config.paths[self.sessions[index as usize].path].frame_len_max - HEADER_LEN
+        self.sessions[index as usize].frame_len as usize - HEADER_LEN
     }
 
     /// Adds a record to the last body that still waits, or to a new one.

@@ -31,6 +31,8 @@ const T_PULL: u8 = 0x05;
 const T_CLOSE: u8 = 0x06;
 const T_PADDING: u8 = 0x07;
 const T_ACK: u8 = 0x10;
+const T_PROBE: u8 = 0x11;
+const T_FITS: u8 = 0x12;
 
 const F_DATA: u8 = 0x01;
 const F_LAST: u8 = 0x01;
@@ -191,6 +193,17 @@ impl Ack<'_> {
     }
 }
 
+/// Which datagram is meant by one that is to show how long a datagram may be, and by its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Trial {
+    /// The port that it goes to: [`lane::ORDERED`] for that of single datagrams, [`lane::BULK`].
+    pub lane: u8,
+    /// Its length in bytes, without a tag.
+    pub len: u16,
+    /// Longest datagram that the sender of this record could carry, in bytes, without a tag.
+    pub frame_len_max: u16,
+}
+
 /// One record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record<'a> {
@@ -226,13 +239,17 @@ pub enum Record<'a> {
     Padding(&'a [u8]),
     /// A selective acknowledgement.
     Ack(Ack<'a>),
+    /// The datagram is there to be answered if it arrives.
+    Probe(Trial),
+    /// That one has arrived.
+    Fits(Trial),
 }
 
 impl Record<'_> {
     /// Whether the record belongs to the numbered, ordered stream.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
-        !matches!(self, Self::Ack(_))
+        !matches!(self, Self::Ack(_) | Self::Probe(_) | Self::Fits(_))
     }
 
     /// How many bytes [`Record::emit`] writes.
@@ -247,6 +264,7 @@ impl Record<'_> {
                 Self::Pull(_) => 28,
                 Self::Close => 0,
                 Self::Ack(ack) => 12 + ack.bitmap.len(),
+                Self::Probe(_) | Self::Fits(_) => 8,
             }
     }
 
@@ -282,6 +300,8 @@ impl Record<'_> {
             Self::Close => (T_CLOSE, 0),
             Self::Padding(_) => (T_PADDING, 0),
             Self::Ack(_) => (T_ACK, 0),
+            Self::Probe(_) => (T_PROBE, 0),
+            Self::Fits(_) => (T_FITS, 0),
         };
         w.u8(code).u8(flags).u16(body_len as u16);
         match self {
@@ -311,6 +331,9 @@ impl Record<'_> {
                     .u16(ack.delay_us)
                     .u32(ack.sent_at_us);
                 w.u32(ack.cumulative).put(ack.bitmap);
+            }
+            Self::Probe(trial) | Self::Fits(trial) => {
+                w.u8(trial.lane).u8(0).u16(trial.len).u16(trial.frame_len_max).u16(0);
             }
         }
         w.written()
@@ -369,6 +392,8 @@ impl<'a> Records<'a> {
             T_CLOSE => Record::Close,
             T_PADDING => Record::Padding(std::mem::take(&mut r.0)),
             T_ACK => Record::Ack(parse_ack(&mut r)?),
+            T_PROBE => Record::Probe(parse_trial(&mut r)?),
+            T_FITS => Record::Fits(parse_trial(&mut r)?),
             other => return Err(WireError::RecordType(other)),
         };
         //= docs/protocol.md#3-records
@@ -391,6 +416,17 @@ fn parse_ack<'a>(r: &mut Reader<'a>) -> Result<Ack<'a>, WireError> {
         return Err(WireError::Field("bitmap length"));
     }
     Ok(Ack { lane, delay_us, is_exact, sent_at_us, cumulative, bitmap })
+}
+
+fn parse_trial(r: &mut Reader<'_>) -> Result<Trial, WireError> {
+    let lane = r.u8()?;
+    if lane > lane::BULK {
+        return Err(WireError::Field("lane"));
+    }
+    let _reserved = r.u8()?;
+    let (len, frame_len_max) = (r.u16()?, r.u16()?);
+    let _reserved = r.u16()?;
+    Ok(Trial { lane, len, frame_len_max })
 }
 
 impl<'a> Iterator for Records<'a> {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::cluster::Ended;
@@ -124,10 +125,18 @@ impl Application {
         let argv = ["sh", "-c", &script].map(str::to_owned);
         let ranks = ranks.to_string();
         let options = ["-n", ranks.as_str(), "--transport", transport];
-        // Debian's NWChem needs MPI windows that every transport can carry.
-        let env = [("OMPI_MCA_osc", "pt2pt")];
-        context.cluster.run(&format!("{log}/run"), &options, &env, &argv, LIMIT)
+        // Debian's NWChem needs MPI windows that every transport can carry. Later than version 4 of Open
+        // MPI there is one kind only.
+        let env: &[_] =
+            if has_windows_over_messages() { &[("OMPI_MCA_osc", "pt2pt")] } else { &[] };
+        context.cluster.run(&format!("{log}/run"), &options, env, &argv, LIMIT)
     }
+}
+
+/// Whether the machine's Open MPI has osc=pt2pt.
+fn has_windows_over_messages() -> bool {
+    let output = Command::new("ompi_info").arg("--parsable").output();
+    output.is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains("mca:osc:pt2pt:"))
 }
 
 fn compare(ended: &Ended, numbers: fn(&str) -> Vec<f64>, reference: &[f64]) -> Verdict {

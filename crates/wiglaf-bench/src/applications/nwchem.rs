@@ -20,10 +20,13 @@ pub(super) fn program() -> Result<PathBuf> {
     })
 }
 
-/// Debian's NWChem needs MPI windows, and Open MPI's own over point-to-point
-/// messages are the only ones that every transport can carry.
+/// Says which kinds of MPI windows there are.
+pub(super) const WINDOWS: &str = "OMPI_MCA_osc";
+
+/// Debian's NWChem needs MPI windows, and those over point-to-point messages are
+/// the only ones of Open MPI 4 that every transport can carry.
 pub(super) fn env() -> Vec<(String, String)> {
-    vec![("OMPI_MCA_osc".to_owned(), "pt2pt".to_owned())]
+    vec![(WINDOWS.to_owned(), "pt2pt".to_owned())]
 }
 
 pub(super) fn prepare(dir: &Path) -> Result<Vec<OsString>> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Application, ApplicationId, Outcome, Report, Run, SCHEMA};
+use super::{Application, ApplicationId, Outcome, Report, Run, SCHEMA, nwchem};
 use crate::Progress;
 use crate::contender::Absent;
 use crate::error::{Result, file_error};
@@ -128,16 +128,26 @@ impl Runner<'_> {
             nodes: self.launcher.node_count().min(ranks),
             program: &program,
             args: &args,
-            env: &self.id.env(),
+            env: &self.env(settings),
             dir: &dir.0,
         };
         let output = launch::run(self.launcher, &job, RUN_TIME_MAX)?;
         self.id.parse(&String::from_utf8_lossy(&output.stdout))
     }
 
+    /// What the program needs besides. Which kind of MPI windows it prefers holds where the transport
+    /// would take it, too: Open MPI 5 has none over messages.
+    fn env(&self, of_transport: &Settings) -> Vec<(String, String)> {
+        let takes = |name: &str, value: &str| match of_transport.get(name) {
+            Some(list) if name == nwchem::WINDOWS => list.split(',').any(|kind| kind == value),
+            _ => true,
+        };
+        self.id.env().into_iter().filter(|(name, value)| takes(name, value)).collect()
+    }
+
     /// All that a run gets: what the program needs besides goes before what the transport says.
     fn settings(&self, of_transport: &Settings) -> Settings {
-        of_transport.clone().into_iter().chain(self.id.env()).collect()
+        of_transport.clone().into_iter().chain(self.env(of_transport)).collect()
     }
 
     fn gather(&self, transport: Transport, settings: &Settings, outcomes: &[Outcome]) -> Run {
@@ -189,6 +199,9 @@ mod tests {
         let osc = |value: &str| Settings::from([("OMPI_MCA_osc".to_owned(), value.to_owned())]);
         let run = of(ApplicationId::Nwchem).gather(Transport::Tcp, &osc("rdma,sm,pt2pt"), &[]);
         assert_eq!(run.settings, osc("pt2pt"));
+        // Open MPI 5 has no such windows.
+        let run = of(ApplicationId::Nwchem).gather(Transport::Tcp, &osc("rdma,sm"), &[]);
+        assert_eq!(run.settings, osc("rdma,sm"));
         let run = of(ApplicationId::Espresso).gather(Transport::Tcp, &osc("rdma"), &[]);
         assert_eq!(run.settings, osc("rdma"));
     }

@@ -1,4 +1,5 @@
-//! `--local-locks`: who holds a lock keeps others out who use the same mount.
+//! Locks of programs that use one mount, whether the file's node keeps them or, with `--local-locks`, the
+//! mount's own machine.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -7,6 +8,9 @@ use std::process::{Child, Command, Output, Stdio};
 
 use crate::common::Guarded;
 use crate::{Mount, site};
+
+/// Who keeps the locks.
+const KEEPERS: [&[&str]; 2] = [&[], &["--local-locks"]];
 
 /// `python3 -c LOCK flock|lockf FILE what to do`.
 const LOCK: &str = "
@@ -63,7 +67,7 @@ fn next_line(child: &mut Child) -> String {
     line.trim().to_owned()
 }
 
-fn has_python() -> bool {
+pub(crate) fn has_python() -> bool {
     let found = Command::new("python3").arg("--version").output().is_ok();
     if !found {
         println!("skipped: there is no python3");
@@ -77,34 +81,36 @@ fn a_lock_of_one_process_keeps_another_out() {
     if !has_python() {
         return;
     }
-    let mut mount = Mount::new(&site, "node2:/scratch", &["--local-locks"]);
-    let file = mount.path("f");
-    fs::write(&file, "0").unwrap();
-    for kind in ["flock", "lockf"] {
-        assert!(gets(kind, &file, &["LOCK_EX"]), "{kind}: nobody has it");
-        let mut holder = once_it_says("has it", python(kind, &file, &["hold", "LOCK_EX"]));
-        assert!(!gets(kind, &file, &["LOCK_EX"]), "{kind}: another has it");
-        assert!(!gets(kind, &file, &["LOCK_SH"]), "{kind}: another has it alone");
-        // Who waits for it has it when the holder is killed.
-        let mut waiter = Guarded(python(kind, &file, &["hold", "LOCK_EX"]).spawn().unwrap());
-        holder.0.kill().unwrap();
-        holder.0.wait().unwrap();
-        assert_eq!(next_line(&mut waiter.0), "has it");
-        assert!(!gets(kind, &file, &["LOCK_EX"]), "{kind}: who waited has it");
-        drop(waiter.0.stdin.take());
-        assert!(waiter.0.wait().unwrap().success());
-        let shared = once_it_says("has it", python(kind, &file, &["hold", "LOCK_SH"]));
-        assert!(gets(kind, &file, &["LOCK_SH"]), "{kind}: it is shared");
-        assert!(!gets(kind, &file, &["LOCK_EX"]), "{kind}: another shares it");
-        drop(shared);
+    for keeper in KEEPERS {
+        let mut mount = Mount::new(&site, "node2:/scratch", keeper);
+        let file = mount.path("f");
+        fs::write(&file, "0").unwrap();
+        for kind in ["flock", "lockf"] {
+            assert!(gets(kind, &file, &["LOCK_EX"]), "{kind}: nobody has it");
+            let mut holder = once_it_says("has it", python(kind, &file, &["hold", "LOCK_EX"]));
+            assert!(!gets(kind, &file, &["LOCK_EX"]), "{kind}: another has it");
+            assert!(!gets(kind, &file, &["LOCK_SH"]), "{kind}: another has it alone");
+            // Who waits for it has it when the holder is killed.
+            let mut waiter = Guarded(python(kind, &file, &["hold", "LOCK_EX"]).spawn().unwrap());
+            holder.0.kill().unwrap();
+            holder.0.wait().unwrap();
+            assert_eq!(next_line(&mut waiter.0), "has it");
+            assert!(!gets(kind, &file, &["LOCK_EX"]), "{kind}: who waited has it");
+            drop(waiter.0.stdin.take());
+            assert!(waiter.0.wait().unwrap().success());
+            let shared = once_it_says("has it", python(kind, &file, &["hold", "LOCK_SH"]));
+            assert!(gets(kind, &file, &["LOCK_SH"]), "{kind}: it is shared");
+            assert!(!gets(kind, &file, &["LOCK_EX"]), "{kind}: another shares it");
+            drop(shared);
+        }
+        // Records of a file: as many bytes, from there on.
+        let held = once_it_says("has it", python("lockf", &file, &["hold", "LOCK_EX", "10", "5"]));
+        assert!(gets("lockf", &file, &["LOCK_EX", "5", "0"]), "before the record");
+        assert!(!gets("lockf", &file, &["LOCK_EX", "1", "14"]), "the record's last byte");
+        assert!(gets("lockf", &file, &["LOCK_EX", "1", "15"]), "behind the record");
+        drop(held);
+        mount.umount();
     }
-    // Records of a file: as many bytes, from there on.
-    let held = once_it_says("has it", python("lockf", &file, &["hold", "LOCK_EX", "10", "5"]));
-    assert!(gets("lockf", &file, &["LOCK_EX", "5", "0"]), "before the record");
-    assert!(!gets("lockf", &file, &["LOCK_EX", "1", "14"]), "the record's last byte");
-    assert!(gets("lockf", &file, &["LOCK_EX", "1", "15"]), "behind the record");
-    drop(held);
-    mount.umount();
 }
 
 #[test]
@@ -114,21 +120,23 @@ fn what_two_processes_count_under_a_lock_is_all_there() {
     if !has_python() {
         return;
     }
-    let mut mount = Mount::new(&site, "node2:/scratch", &["--local-locks"]);
-    let file = mount.path("count");
-    for kind in ["flock", "lockf"] {
-        fs::write(&file, "0").unwrap();
-        let count = ["count", &TIMES.to_string()];
-        let mut both = [(); 2].map(|()| once_it_says("ready", python(kind, &file, &count)));
-        for child in &mut both {
-            child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    for keeper in KEEPERS {
+        let mut mount = Mount::new(&site, "node2:/scratch", keeper);
+        let file = mount.path("count");
+        for kind in ["flock", "lockf"] {
+            fs::write(&file, "0").unwrap();
+            let count = ["count", &TIMES.to_string()];
+            let mut both = [(); 2].map(|()| once_it_says("ready", python(kind, &file, &count)));
+            for child in &mut both {
+                child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+            }
+            for mut child in both {
+                assert!(child.0.wait().unwrap().success());
+            }
+            assert_eq!(fs::read_to_string(&file).unwrap(), (2 * TIMES).to_string(), "{kind}");
         }
-        for mut child in both {
-            assert!(child.0.wait().unwrap().success());
-        }
-        assert_eq!(fs::read_to_string(&file).unwrap(), (2 * TIMES).to_string(), "{kind}");
+        mount.umount();
     }
-    mount.umount();
 }
 
 #[test]
@@ -139,26 +147,29 @@ fn two_databases_on_one_file_lose_nothing() {
         println!("skipped: there is no sqlite3");
         return;
     }
-    let mut mount = Mount::new(&site, "node2:/scratch", &["--local-locks"]);
-    let sqlite = |text: &str| {
-        let mut sqlite = Command::new("sqlite3");
-        sqlite.args(["-cmd", ".timeout 60000"]).arg(mount.path("db")).arg(text);
-        sqlite.stdout(Stdio::piped()).stderr(Stdio::piped());
-        sqlite
-    };
-    let said = |out: Output| {
-        assert!(out.status.success() && out.stderr.is_empty(), "{out:?}");
-        String::from_utf8(out.stdout).unwrap()
-    };
-    said(sqlite("create table t(n); insert into t values(0);").output().unwrap());
-    // Each transaction reads what the other has written, and adds to it.
-    let add = "begin immediate; insert into t select max(n) + 1 from t; commit;".repeat(ROWS);
-    let both = [(); 2].map(|()| sqlite(&add).spawn().unwrap());
-    for child in both {
-        said(child.wait_with_output().unwrap());
+    for keeper in KEEPERS {
+        let name = format!("db{}", keeper.concat());
+        let mut mount = Mount::new(&site, "node2:/scratch", keeper);
+        let sqlite = |text: &str| {
+            let mut sqlite = Command::new("sqlite3");
+            sqlite.args(["-cmd", ".timeout 60000"]).arg(mount.path(&name)).arg(text);
+            sqlite.stdout(Stdio::piped()).stderr(Stdio::piped());
+            sqlite
+        };
+        let said = |out: Output| {
+            assert!(out.status.success() && out.stderr.is_empty(), "{out:?}");
+            String::from_utf8(out.stdout).unwrap()
+        };
+        said(sqlite("create table t(n); insert into t values(0);").output().unwrap());
+        // Each transaction reads what the other has written, and adds to it.
+        let add = "begin immediate; insert into t select max(n) + 1 from t; commit;".repeat(ROWS);
+        let both = [(); 2].map(|()| sqlite(&add).spawn().unwrap());
+        for child in both {
+            said(child.wait_with_output().unwrap());
+        }
+        let check = "pragma integrity_check; select count(*), count(distinct n), max(n) from t;";
+        let (rows, last) = (2 * ROWS + 1, 2 * ROWS);
+        assert_eq!(said(sqlite(check).output().unwrap()), format!("ok\n{rows}|{rows}|{last}\n"));
+        mount.umount();
     }
-    let check = "pragma integrity_check; select count(*), count(distinct n), max(n) from t;";
-    let (rows, last) = (2 * ROWS + 1, 2 * ROWS);
-    assert_eq!(said(sqlite(check).output().unwrap()), format!("ok\n{rows}|{rows}|{last}\n"));
-    mount.umount();
 }

@@ -67,8 +67,8 @@ fn a_mount_outlives_a_link_that_flaps() {
     let Some(site) = site() else { return };
     site.mounts_on_node1();
     let copies = format!(
-        "head -c 5000000 /dev/urandom > /tmp/f; cd {AT}; \
-         until [ -e /tmp/enough ]; do cp /tmp/f f; cmp /tmp/f f; rm f; cp /tmp/f f; done"
+        "head -c 5000000 /dev/urandom > /dev/shm/f; cd {AT}; \
+         until [ -e /tmp/enough ]; do cp /dev/shm/f f; cmp /dev/shm/f f; rm f; cp /dev/shm/f f; done"
     );
     let mut copying =
         site.command(&["exec", "-w", "node1", "--", "sh", "-ec", &copies]).spawn().unwrap();
@@ -82,7 +82,10 @@ fn a_mount_outlives_a_link_that_flaps() {
     assert!(copying.try_wait().unwrap().is_none(), "it has ended before it was told to");
     site.sh("node1", "touch /tmp/enough");
     assert!(copying.wait().unwrap().success());
-    assert_eq!(site.sh("node2", "sha256sum < /scratch/f"), site.sh("node1", "sha256sum < /tmp/f"));
+    assert_eq!(
+        site.sh("node2", "sha256sum < /scratch/f"),
+        site.sh("node1", "sha256sum < /dev/shm/f")
+    );
     site.sh("node1", &format!("wiglaf umount {AT}"));
 }
 

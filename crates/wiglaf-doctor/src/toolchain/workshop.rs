@@ -140,7 +140,7 @@ impl Workshop {
     ) -> Done {
         let transport = if carries(mpi, Transport::Tcp) { Transport::Tcp } else { Transport::Ucx };
         // From version 5 on Open MPI's launcher counts no loopback as a network.
-        let loopback = mpi.family != Family::OpenMpi || mpi.major() < 5;
+        let loopback = mpi.family != Family::OpenMpi || !mpi.is_at_least(&[5]);
         let settings = Settings {
             transport,
             interface: loopback.then(|| "lo".to_owned()),

@@ -50,7 +50,7 @@ fn written(outcome: Outcome, api_version: u32) -> Newer {
     newer.entry.err_data_size = 77;
     newer.source = 55;
     let errno = outcome_errno(outcome).unwrap();
-    let failure = Failure { completion: completion(outcome), errno, source: 4 };
+    let failure = Failure { completion: completion(outcome), errno, source: 4, loss: None };
     // SAFETY: `newer` is as large as any version's entry; the pointer covers all of it.
     unsafe { write_failure(&failure, (&raw mut newer).cast(), api_version) };
     newer

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::Ordering;
 
 use rustix::fs::Dir;
 use rustix::io::Errno;
@@ -45,7 +46,9 @@ impl Node {
     pub fn stay_in(&self, path: impl AsRef<OsStr>) -> Result<()> {
         let Place::Remote(remote) = &self.0.place else { return Err(Errno::NOSYS.into()) };
         let path = &remote.absolute(path.as_ref().as_bytes())?[..];
-        remote.call(&Request::Root { path }).map(drop)
+        remote.call(&Request::Root { path })?;
+        remote.has_long_paths.store(true, Ordering::Relaxed);
+        Ok(())
     }
 }
 

@@ -1,19 +1,20 @@
 //! The open files of a server, and what requests do to them.
 
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{
-    AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW,
-    UTIME_OMIT, chmodat, fchmod, fcntl_getfl, fcntl_setfl, fdatasync, flock, fstat, fstatvfs,
-    fsync, ftruncate, futimens, linkat, mkdirat, readlinkat, renameat_with, seek, symlinkat,
-    unlinkat, utimensat,
+    AtFlags, Dir, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, chmodat,
+    fchmod, fcntl_getfl, fcntl_setfl, fdatasync, fstat, fstatvfs, fsync, ftruncate, futimens,
+    linkat, mkdirat, readlinkat, renameat_with, seek, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::{Errno, pread, pwrite, write};
 
+use super::locks::Locks;
 use crate::error::{Error, Reason, Result};
 use crate::roots::{Roots, c_string, listing_of, own_path};
 use crate::wire::{
-    ANSWER_LEN_MAX, APPEND, Attributes, Entry, NewTime, OpenFlags, Request, Space, VERSION,
+    ANSWER_LEN_MAX, APPEND, Attributes, Entry, Lock, NewTime, OpenFlags, Request, Space, VERSION,
     WRITE_OVER,
 };
 
@@ -56,19 +57,24 @@ struct Listing {
 pub(super) struct Files {
     roots: Roots,
     open: Vec<(u32, Option<Open>)>,
+    locks: Locks,
+}
+
+fn find(open: &mut [(u32, Option<Open>)], handle: u32) -> Result<&mut Open> {
+    let slot = (handle & ((1 << SLOT_BITS) - 1)) as usize;
+    match open.get_mut(slot) {
+        Some((generation, Some(open))) if *generation == handle >> SLOT_BITS => Ok(open),
+        _ => Err(Error::new(Errno::BADF, Reason::BadHandle)),
+    }
 }
 
 impl Files {
     pub(super) fn new(roots: Roots) -> Self {
-        Self { roots, open: Vec::new() }
+        Self { roots, open: Vec::new(), locks: Locks::default() }
     }
 
     fn get(&mut self, handle: u32) -> Result<&mut Open> {
-        let slot = (handle & ((1 << SLOT_BITS) - 1)) as usize;
-        match self.open.get_mut(slot) {
-            Some((generation, Some(open))) if *generation == handle >> SLOT_BITS => Ok(open),
-            _ => Err(Error::new(Errno::BADF, Reason::BadHandle)),
-        }
+        find(&mut self.open, handle)
     }
 
     fn add(&mut self, open: Open) -> Result<u32> {
@@ -87,6 +93,7 @@ impl Files {
 
     fn close(&mut self, handle: u32) -> Result<Outcome> {
         self.get(handle)?;
+        self.locks.close(handle);
         let slot = (handle & ((1 << SLOT_BITS) - 1)) as usize;
         let (generation, open) = &mut self.open[slot];
         *generation = (*generation + 1) & (u32::MAX >> SLOT_BITS);
@@ -190,8 +197,16 @@ impl Files {
                 ftruncate(&self.get(handle)?.file, size)?;
                 Ok(Outcome::default())
             }
-            Request::Lock { handle } => {
-                flock(&self.get(handle)?.file, FlockOperation::NonBlockingLockExclusive)?;
+            Request::TestLock { handle, ref lock } => {
+                let file = &find(&mut self.open, handle)?.file;
+                let found = self.locks.in_the_way(file, lock)?;
+                let mut payload = Vec::new();
+                found.unwrap_or_default().put(&mut payload);
+                Ok(Outcome::with(u64::from(found.is_some()), payload))
+            }
+            Request::FreeLocks { handle, owner } => {
+                let file = &find(&mut self.open, handle)?.file;
+                self.locks.free(file, owner)?;
                 Ok(Outcome::default())
             }
             Request::SetModeHandle { handle, mode } => {
@@ -210,9 +225,54 @@ impl Files {
             Request::Read { .. }
             | Request::Write { .. }
             | Request::WriteBulk { .. }
+            | Request::Lock { .. }
+            | Request::EndWait { .. }
             | Request::Counters => Err(Error::new(Errno::NOSYS, Reason::Unknown)),
             ref by_name => self.by_name(by_name),
         }
+    }
+
+    /// Takes a lock, or gives it back; nothing when it is waited for from now on.
+    pub(super) fn lock(
+        &mut self,
+        id: u64,
+        handle: u32,
+        lock: &Lock,
+        waits: bool,
+    ) -> Option<Result<Outcome>> {
+        let outcome = find(&mut self.open, handle).and_then(|open| {
+            match self.locks.set(&open.file, handle, lock) {
+                Err(error) if waits && error.errno() == libc::EAGAIN => {
+                    self.locks.wait(id, &open.file, handle, lock).map(|()| None)
+                }
+                outcome => outcome.map(|()| Some(Outcome::default())),
+            }
+        });
+        outcome.transpose()
+    }
+
+    /// Ends the wait for a lock; false if there is none with that number.
+    pub(super) fn end_wait(&mut self, id: u64) -> bool {
+        self.locks.end_wait(id)
+    }
+
+    /// How long until locks that are waited for are to be asked for again, if there are any.
+    pub(super) fn until_locks(&self, now: Instant) -> Option<Duration> {
+        self.locks.until_due(now)
+    }
+
+    /// Asks again for locks that are waited for; answers those waits that have ended.
+    pub(super) fn ask_for_locks(&mut self, now: Instant) -> Vec<(u64, Result<Outcome>)> {
+        let mut ended = Vec::new();
+        for wait in self.locks.take_due(now) {
+            let open = find(&mut self.open, wait.handle);
+            let outcome = open.and_then(|open| self.locks.set(&open.file, wait.handle, &wait.lock));
+            match outcome {
+                Err(error) if error.errno() == libc::EAGAIN => self.locks.put_back(wait, now),
+                outcome => ended.push((wait.id, outcome.map(|()| Outcome::default()))),
+            }
+        }
+        ended
     }
 
     /// The exported folders, by which the client knows where it may go.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use wiglaf_endpoint::{Address, Endpoint, Epoch, JobKey, Setup};
-use wiglaf_links::{config_from, open_links, random_epoch};
+use wiglaf_links::{Place, config_from, open_links, place_of, random_epoch};
 
 use super::Server;
 use crate::roots::Roots;
@@ -86,7 +86,8 @@ pub(crate) fn open_endpoint(key: JobKey, silence_limit: Duration) -> Result<Endp
     };
     let config = config_from(variable).map_err(|why| why.to_string())?;
     let epoch = random_epoch();
-    let opened = open_links(config.ip, 0, epoch.0, config.link).map_err(|why| why.to_string())?;
+    let place = Place { port: 0, ..place_of(&config) };
+    let opened = open_links(place, epoch.0, config.link).map_err(|why| why.to_string())?;
     let Some(net) = opened.net else {
         return Err("the shm link does not lead to other nodes; unset WIGLAF_LINK".to_owned());
     };

@@ -308,6 +308,27 @@ fn handles_that_are_not_open_are_refused() {
 }
 
 #[test]
+fn a_lock_whose_wait_was_ended_is_answered_with_eintr_and_not_taken() {
+    let mut scene = Scene::new();
+    let handle = scene.client.open(&scene.dir.path().join("f"));
+    let lock = |owner| {
+        let kind = crate::wire::LockKind::Exclusive;
+        crate::wire::Lock { owner, kind, last: 9, ..crate::wire::Lock::default() }
+    };
+    let at_once = |owner| Request::Lock { handle, lock: lock(owner), waits: false };
+    assert_eq!(scene.client.ask(&at_once(1)).0, Ok(0));
+    let waits = Request::Lock { handle, lock: lock(2), waits: true };
+    let id = scene.client.send(waits.tag(), &waits.head());
+    for _ in 0..2 {
+        assert_eq!(scene.client.ask(&Request::EndWait { id }).0, Ok(0));
+    }
+    assert_eq!(scene.client.answer(id).0.unwrap_err().errno(), libc::EINTR);
+    assert_eq!(scene.client.ask(&Request::FreeLocks { handle, owner: 1 }).0, Ok(0));
+    assert_eq!(scene.client.ask(&at_once(3)).0, Ok(0));
+    assert_eq!(scene.client.ask(&at_once(1)).0.unwrap_err().errno(), libc::EAGAIN);
+}
+
+#[test]
 fn a_plain_file_is_not_written_over() {
     let mut scene = Scene::new();
     let path = scene.dir.path().join("f");

@@ -9,6 +9,14 @@ use crate::error::{Error, Reason};
 fn samples() -> Vec<Request<'static>> {
     let path: &[u8] = b"/scratch/a";
     let at = NewTime::At { seconds: -5, nanos: 999_999_999 };
+    let lock = Lock {
+        owner: u64::MAX,
+        pid: 9,
+        kind: LockKind::Exclusive,
+        start: 1,
+        last: i64::MAX as u64,
+        is_flock: false,
+    };
     vec![
         Request::Hello { newest: 1 },
         Request::Open { flags: OpenFlags(OpenFlags::READ | OpenFlags::CREATE), mode: 0o644, path },
@@ -34,7 +42,12 @@ fn samples() -> Vec<Request<'static>> {
         Request::SymLink { target: b"b", path },
         Request::HardLink { from: path, to: b"/scratch/b" },
         Request::Space { path },
-        Request::Lock { handle: 3 },
+        Request::Lock { handle: 3, lock, waits: true },
+        Request::Lock { handle: 3, lock: Lock { kind: LockKind::Free, ..lock }, waits: false },
+        Request::Lock { handle: 3, lock: Lock::whole(LockKind::Shared), waits: false },
+        Request::TestLock { handle: 3, lock },
+        Request::EndWait { id: u64::MAX },
+        Request::FreeLocks { handle: 3, owner: u64::MAX },
         Request::Root { path },
         Request::SetModeHandle { handle: 4, mode: 0o640 },
         Request::SetTimesHandle { handle: 5, access: at, change: NewTime::Keep },
@@ -88,6 +101,24 @@ fn limits_hold() {
     assert_eq!(Request::parse(MAGIC | (u64::from(VERSION) + 1) << 8 | 1, b"?"), Ok(None));
     assert_eq!(Request::parse(MAGIC | u64::from(VERSION) << 8 | 200, b"?"), Ok(None));
     assert_eq!(Request::parse(u64::from(VERSION) << 8 | 1, b"?"), Err(Malformed));
+}
+
+#[test]
+fn a_lock_that_makes_no_sense_is_malformed() {
+    let lock = Lock { kind: LockKind::Shared, start: 5, last: 9, ..Lock::default() };
+    let parsed = |change: &dyn Fn(&mut Vec<u8>)| {
+        let request = Request::Lock { handle: 1, lock, waits: false };
+        let mut body = request.head();
+        change(&mut body);
+        Request::parse(request.tag(), &body).map(|_| ())
+    };
+    assert!(parsed(&|_| ()).is_ok());
+    // Of two kinds, of an unknown one, ending before its start, and behind the last byte.
+    for (at, byte) in [(4, 3), (4, 16), (32, 4), (39, 0x80)] {
+        assert_eq!(parsed(&|body| body[at] = byte), Err(Malformed), "{at} {byte}");
+    }
+    let none = Request::TestLock { handle: 1, lock: Lock { kind: LockKind::Free, ..lock } };
+    assert_eq!(Request::parse(none.tag(), &none.head()), Err(Malformed));
 }
 
 #[test]

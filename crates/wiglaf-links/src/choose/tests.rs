@@ -14,7 +14,7 @@ fn fresh_epoch() -> u64 {
 }
 
 fn open(ip: Ipv4Addr, port: u16, choice: LinkChoice) -> Result<Opened, OpenError> {
-    open_links(ip, port, fresh_epoch(), choice)
+    open_links(SocketAddrV4::new(ip, port), fresh_epoch(), choice)
 }
 
 fn names(opened: &Opened) -> (Option<&'static str>, Option<&'static str>) {
@@ -80,7 +80,7 @@ fn ranks_beyond_the_last_queue_take_the_packet_link() {
 fn what_was_measured_decides_and_what_fails_is_passed_over() {
     use LinkChoice::{Packet, Udp, XdpGeneric, XdpNative, XdpZeroCopy};
     let Some(pair) = Pair::or_skip(1500) else { return };
-    let at = SocketAddrV4::new(pair.a.ip, 0);
+    let at = Place::from(pair.a.ip);
     let best = |order: &[LinkChoice]| {
         let interface = interface_for(pair.a.ip).expect("a wire");
         open_best(&interface, at, order, &mut None).expect("a wire")
@@ -121,6 +121,67 @@ fn who_chooses_loopback_where_there_is_more_is_told_nothing() {
     let Some(pair) = Pair::or_skip(1500) else { return };
     let opened = pair.a.run(|| open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Auto));
     assert_eq!(opened.expect("loopback").note, None);
+}
+
+#[test]
+fn all_ports_that_peers_send_to_are_of_the_range_that_was_given() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let ports = Ports::named("47000-47005").expect("a range");
+    let place = Place { ports: Some(ports), ..Place::from(pair.a.ip) };
+    let open = |choice| pair.a.run(|| open_links(place, fresh_epoch(), choice));
+    let mut opened = Vec::new();
+    for choice in [LinkChoice::Udp, LinkChoice::Packet, LinkChoice::Xdp] {
+        let links = open(choice).expect("a wire");
+        let net = links.net.as_ref().expect("a link");
+        for port in [net.local().port(), net.bulk_port()] {
+            assert!(ports.has(port), "{choice:?} has port {port}");
+        }
+        opened.push(links);
+    }
+    for choice in [LinkChoice::Udp, LinkChoice::Packet, LinkChoice::Xdp, LinkChoice::Shm] {
+        let error = open(choice).expect_err("three ranks have them all").to_string();
+        assert!(error.starts_with("all UDP ports 47000-47005 of 10.77.0.1 are in use"), "{error}");
+        assert!(error.contains("WIGLAF_PORTS"), "{error}");
+    }
+}
+
+#[test]
+fn where_there_are_two_networks_it_is_said_which_one_is_taken() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    assert_eq!(pair.a.run(unchosen_network), None, "there is one");
+    let ip = |args: &str| pair.a.ip(&args.split(' ').collect::<Vec<_>>()).expect("made");
+    ip("link add data0 type veth peer name data1");
+    ip("address add 192.168.77.1/24 dev data0");
+    ip("link set data0 up");
+    assert_eq!(
+        pair.a.run(unchosen_network),
+        None,
+        "its other end is down: nothing is reached there"
+    );
+    ip("link set data1 up");
+    ip("address add 10.77.0.9/24 dev wl0");
+    let text = pair.a.run(unchosen_network).expect("two");
+    for part in ["10.77.0.0/24 on wl0 is used", "192.168.77.0/24 on data0", "WIGLAF_NET="] {
+        assert!(text.contains(part), "{text}");
+    }
+    ip("link set wl0 down");
+    assert_eq!(pair.a.run(unchosen_network), None, "what is down is no choice");
+}
+
+#[test]
+fn an_interface_without_a_cable_is_not_the_first_choice() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let ip = |args: &str| pair.a.ip(&args.split(' ').collect::<Vec<_>>()).expect("made");
+    ip("link add data0 type veth peer name data1");
+    ip("address add 192.168.77.1/24 dev data0");
+    ip("link set data0 up");
+    ip("link set data1 up");
+    let chosen = || pair.a.run(|| address_for(Ipv4Addr::UNSPECIFIED)).expect("there is one");
+    assert_eq!(chosen(), pair.a.ip);
+    pair.b.ip(&["link", "set", wiglaf_testnet::INTERFACE, "down"]).expect("the other end is out");
+    assert_eq!(chosen(), Ipv4Addr::new(192, 168, 77, 1));
+    ip("link set data1 down");
+    assert_eq!(chosen(), pair.a.ip, "where nothing is connected, the first that is up");
 }
 
 #[test]
@@ -193,4 +254,20 @@ fn an_absent_server_is_an_error() {
     let mut link = floor::open(from, at, LinkChoice::Udp).expect("loopback works");
     let error = floor::ping(link.as_mut(), at, 8, 1).expect_err("nobody there");
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+}
+
+#[test]
+fn a_missing_key_is_said_where_other_machines_are_reached() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let warned = |variables: &[(&str, &str)]| {
+        let look_up =
+            |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.into());
+        pair.a.run(|| crate::warnings(&crate::config_from(look_up).expect("nothing wrong")))
+    };
+    let [only] = &warned(&[])[..] else { panic!("one thing is missing") };
+    assert!(only.starts_with("WIGLAF_KEY is not set"), "{only}");
+    let key = ("WIGLAF_KEY", "000102030405060708090a0b0c0d0e0f");
+    for variables in [&[key][..], &[("WIGLAF_IF", "lo")], &[("WIGLAF_LINK", "shm")]] {
+        assert_eq!(warned(variables), [""; 0], "{variables:?}");
+    }
 }

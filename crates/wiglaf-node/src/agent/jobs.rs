@@ -190,7 +190,7 @@ pub(super) fn look(pid: Pid, job: &str, uid: u32) -> Look {
         _ => return Look::Other,
     };
     if !stat.has_environment {
-        return Look::Unclear;
+        return if is_closed(&stat.folder) { Look::Other } else { Look::Unclear };
     }
     let Ok(found) = job_of(&stat.folder) else { return Look::Unclear };
     match found.as_deref() == Some(job) {
@@ -202,6 +202,13 @@ pub(super) fn look(pid: Pid, job: &str, uid: u32) -> Look {
             Err(_) => Look::Unclear,
         },
     }
+}
+
+/// Whether a process shows its environment to nobody but root, though it is the user's: sshd's, or one of
+/// a program with more rights than its user. Such a one is no job's that could be ended.
+pub(super) fn is_closed(folder: &str) -> bool {
+    fs::File::open(format!("{folder}/environ"))
+        .is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// A file of a process; empty when the process has gone, or is not ours to look at.

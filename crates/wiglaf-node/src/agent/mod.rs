@@ -2,6 +2,7 @@
 //! over jobs. An emulated node's init is one, with what it adds as [`Emulated`]; a process of a user on
 //! a real host can be one without.
 
+mod caller;
 mod children;
 mod environment;
 mod host;
@@ -12,8 +13,9 @@ mod room;
 mod server;
 mod stuck;
 
+pub use caller::leave_keys;
 pub use host::{look, main as host_main};
-pub use server::{About, Emulated, Server, leave_keys, listen};
+pub use server::{About, Emulated, Server, listen};
 
 /// What fuzzers call: how a process's life is read from the kernel's line.
 pub(crate) fn fuzz_stat(line: &[u8]) {

@@ -12,7 +12,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::children::Children;
 use super::environment::{Patience, is_anothers, job_of};
-use super::jobs::{PASS_PAUSE, PASSES_MAX, SHM, Stat, is_gone, is_of_ranks, pids, shm_files_that};
+use super::jobs::{
+    PASS_PAUSE, PASSES_MAX, SHM, Stat, is_closed, is_gone, is_of_ranks, pids, shm_files_that,
+};
 use crate::mounts;
 use crate::proto::{RemainingProcess, Remains};
 
@@ -52,7 +54,7 @@ pub(super) fn remove(
     outcome?;
     // A running job may have made a file that it has not opened yet.
     if running.is_empty() {
-        let files = files_of(uid).filter(|file| whose != Whose::Marked || is_of_ranks(file));
+        let files = files_of(uid, whose).filter(|file| whose != Whose::Marked || is_of_ranks(file));
         remains.shared_memory = remove_unused(files, &mut patience);
     }
     if uid == 0 {
@@ -84,11 +86,15 @@ fn pass(
             continue;
         }
         let dir = format!("/proc/{}", pid.as_raw_nonzero());
-        let owned = uid == 0 || fs::metadata(&dir).is_ok_and(|meta| meta.uid() == uid);
+        let owned = match whose {
+            Whose::OfJobsBut(_) => uid == 0 || is_of(&dir, uid),
+            // Of root, too, only its own, and none of an emulated node's, which its init watches over.
+            Whose::Marked => is_of(&dir, uid) && is_of_this_namespace(&dir),
+        };
         match Stat::read(pid)?.filter(|stat| owned && !stat.has_ended) {
             Some(stat) if stat.has_environment => left.push((pid, stat)),
-            Some(_) => is_clean = false,
-            None => {}
+            Some(stat) if !is_closed(&stat.folder) => is_clean = false,
+            _ => {}
         }
     }
     // One that lets root wait stays: nobody knows whose it is.
@@ -119,6 +125,16 @@ fn pass(
     Ok(is_clean)
 }
 
+fn is_of(process: &str, uid: u32) -> bool {
+    fs::metadata(process).is_ok_and(|meta| meta.uid() == uid)
+}
+
+/// Whether a process counts pids as this one does.
+fn is_of_this_namespace(process: &str) -> bool {
+    let own = fs::read_link("/proc/self/ns/pid");
+    matches!((fs::read_link(format!("{process}/ns/pid")), own), (Ok(a), Ok(b)) if a == b)
+}
+
 /// What a file begins with: a command line may have megabytes.
 fn beginning(file: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -138,9 +154,10 @@ fn descends(pid: Pid, ancestors: &BTreeSet<i32>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The files of that user in /dev/shm; everybody's, for root.
-fn files_of(uid: u32) -> impl Iterator<Item = OsString> {
-    let owned = move |meta: &fs::Metadata| !meta.is_dir() && (uid == 0 || meta.uid() == uid);
+/// The files of that user in /dev/shm; everybody's, for root on an emulated node.
+fn files_of(uid: u32, whose: Whose) -> impl Iterator<Item = OsString> {
+    let is_all = uid == 0 && whose != Whose::Marked;
+    let owned = move |meta: &fs::Metadata| !meta.is_dir() && (is_all || meta.uid() == uid);
     shm_files_that(owned).into_iter().flatten().flatten()
 }
 

@@ -19,6 +19,7 @@ use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::paths::{KEY_VAR, LIBDIR_VAR, SOCKET};
 use wiglaf_door::{Door, Limits};
 
+use super::caller::Caller;
 use super::children::{Child, Children, NO_INTERPRETER};
 use super::environment::JOB_LEN_MAX;
 use super::host;
@@ -51,9 +52,6 @@ const STACK: usize = 2 << 20;
 /// plus why; or the folder is another.
 const NOT_ENTERED: i32 = 10_000;
 const OTHER_FOLDER: i32 = 5000;
-/// Most supplementary groups that Linux knows.
-const GROUPS_MAX: usize = 65_536;
-
 /// What clients and their commands are told of the node.
 #[derive(Debug, Clone)]
 pub struct About {
@@ -120,14 +118,6 @@ pub struct Server {
     node: Arc<Node>,
 }
 
-/// Who is on the other side.
-#[derive(Debug, Clone)]
-struct Caller {
-    uid: u32,
-    gid: u32,
-    groups: Vec<libc::gid_t>,
-}
-
 /// Opens a node's socket in its folder, to everyone: commands run as their callers.
 ///
 /// # Errors
@@ -146,7 +136,11 @@ impl Server {
     /// A server of that node. What it cannot do without `emulated` it refuses.
     #[must_use]
     pub fn new(about: About, emulated: Option<Box<dyn Emulated>>) -> Self {
-        let descriptors = raise_descriptors();
+        // One client's server needs few; and launchers close, one by one, all that they could have.
+        let descriptors = match emulated {
+            Some(_) => raise_descriptors(),
+            None => getrlimit(Resource::Nofile),
+        };
         let own = rustix::process::geteuid();
         let node = Node {
             lines: Mutex::new((Instant::now(), 0)),
@@ -603,44 +597,6 @@ fn reply(stream: &UnixStream, outcome: Result<()>) -> io::Result<()> {
     proto::send(stream, &message, &[])
 }
 
-impl Caller {
-    /// As the kernel knows them.
-    fn of(stream: &UnixStream) -> io::Result<Self> {
-        // Not by rustix: it takes no pid 0, which is what a process outside of
-        // our PID namespace has.
-        let mut credentials = [libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX }];
-        let [libc::ucred { uid, gid, .. }] =
-            match peer_option(stream, libc::SO_PEERCRED, &mut credentials)? {
-                len if len == size_of_val(&credentials) => credentials,
-                _ => return Err(io::ErrorKind::InvalidData.into()),
-            };
-        Ok(Self { uid, gid, groups: peer_groups(stream)? })
-    }
-
-    /// In the new process, before it becomes the command: a session of its
-    /// own, and the caller's identity, which it has already if this is not root's.
-    fn become_caller(&self, terminal: bool, is_root: bool) -> io::Result<()> {
-        let check = |outcome: libc::c_int| match outcome {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        };
-        // SAFETY: plain system calls; `groups` is borrowed for their whole duration.
-        // The order matters: the identity goes last.
-        unsafe {
-            check(libc::setsid())?;
-            if terminal {
-                check(libc::ioctl(0, libc::TIOCSCTTY, 0))?;
-            }
-            if is_root {
-                check(libc::setgroups(self.groups.len(), self.groups.as_ptr()))?;
-                check(libc::setgid(self.gid))?;
-                check(libc::setuid(self.uid))?;
-            }
-        }
-        leave_keys()
-    }
-}
-
 /// In the new process, with its user's rights: enters the folder to start in, which must be that
 /// device's and inode's, if there is one to be. Makes system calls only.
 fn enter(cwd: &std::ffi::CStr, folder: Option<(u64, u64)>) -> io::Result<()> {
@@ -652,68 +608,5 @@ fn enter(cwd: &std::ffi::CStr, folder: Option<(u64, u64)>) -> io::Result<()> {
     match folder == (about.st_dev, about.st_ino) {
         true => Ok(()),
         false => Err(io::Error::from_raw_os_error(OTHER_FOLDER)),
-    }
-}
-
-/// Gives this thread and what it starts a session keyring of their own, in place of that of whoever
-/// started it. Makes one system call.
-///
-/// # Errors
-/// Those of keyctl(2), but none where there are no keys.
-pub fn leave_keys() -> io::Result<()> {
-    // SAFETY: the call takes a number and no name, and touches no memory of ours.
-    let outcome = unsafe {
-        libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING, std::ptr::null::<u8>())
-    };
-    match outcome {
-        -1 => match io::Error::last_os_error() {
-            // No keys in this kernel, or none in this container: then there is nothing to leave.
-            error if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => Ok(()),
-            error => Err(error),
-        },
-        _ => Ok(()),
-    }
-}
-
-/// The supplementary groups of whoever connected.
-fn peer_groups(stream: &UnixStream) -> io::Result<Vec<libc::gid_t>> {
-    let mut groups: Vec<libc::gid_t> = vec![0; 64];
-    loop {
-        match peer_option(stream, libc::SO_PEERGROUPS, &mut groups) {
-            Ok(len) => {
-                groups.truncate(len / size_of::<libc::gid_t>());
-                return Ok(groups);
-            }
-            Err(error)
-                if error.raw_os_error() == Some(libc::ERANGE) && groups.len() < GROUPS_MAX =>
-            {
-                groups.resize(GROUPS_MAX, 0);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Reads a socket option that consists of integers; says how many bytes came.
-fn peer_option<T: Copy>(
-    stream: &UnixStream,
-    option: libc::c_int,
-    into: &mut [T],
-) -> io::Result<usize> {
-    let mut len = size_of_val(into) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes into `into`, and both
-    // callers pass types that any bytes are valid for.
-    let outcome = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_SOCKET,
-            option,
-            into.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    match outcome {
-        0 => Ok(len as usize),
-        _ => Err(io::Error::last_os_error()),
     }
 }

@@ -83,6 +83,7 @@ impl PartialEq for State {
 fn transport(epoch: Epoch, flow_control: bool) -> Transport {
     let path = Path {
         frame_len_max: FRAME_LEN,
+        frame_len_sure: FRAME_LEN,
         latency_train_max: 1,
         bulk_train_max: 4,
         bulk_window_len: 16 * 1024,

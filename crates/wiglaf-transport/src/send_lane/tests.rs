@@ -320,6 +320,7 @@ impl Sink for Nobody {
 fn who_is_given_up_at_a_slow_pace_wants_nothing_more() {
     let path = Path {
         frame_len_max: 1472,
+        frame_len_sure: 1472,
         latency_train_max: 1,
         bulk_train_max: 8,
         bulk_window_len: 64 * 1024,

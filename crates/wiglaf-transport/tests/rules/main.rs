@@ -5,6 +5,7 @@
 
 mod acknowledgement;
 mod credit;
+mod length;
 mod net;
 mod packing;
 mod rendezvous;

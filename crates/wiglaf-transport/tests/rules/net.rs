@@ -102,6 +102,7 @@ pub(crate) fn address(side: usize) -> SocketAddrV4 {
 
 pub(crate) const PATH: Path = Path {
     frame_len_max: 1472,
+    frame_len_sure: 1472,
     latency_train_max: 1,
     bulk_train_max: 8,
     bulk_window_len: 64 * 1024,

@@ -97,8 +97,13 @@ fn who_has_no_buffer_drops_what_comes_unasked_and_gets_it_again() {
 #[test]
 fn no_more_goes_unasked_than_the_message_has() {
     let mut net = Net::new();
-    let path =
-        Path { frame_len_max: 65_507, bulk_train_max: 64, bulk_window_len: 16 << 20, ..PATH };
+    let path = Path {
+        frame_len_max: 65_507,
+        frame_len_sure: 65_507,
+        bulk_train_max: 64,
+        bulk_window_len: 16 << 20,
+        ..PATH
+    };
     for (side, me) in net.sides.iter_mut().zip(0..) {
         side.transport = transport_on(path, 10 + me, Duration::from_secs(60), false);
         side.peer = side.transport.connect(address(1 - me as usize), Epoch(11 - me), 0);

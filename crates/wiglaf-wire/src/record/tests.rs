@@ -34,6 +34,9 @@ proptest! {
         comes_back(Record::First { envelope, total, payload: &payload });
         comes_back(Record::Next(&payload));
         comes_back(Record::Padding(&payload));
+        let trial = Trial { lane: lane::BULK, len: 8972, frame_len_max: 65_507 };
+        comes_back(Record::Probe(trial));
+        comes_back(Record::Fits(trial));
     }
 
     #[test]

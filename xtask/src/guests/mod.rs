@@ -1,0 +1,231 @@
+//! `xtask guests`: jobs on two QEMU guests with kernels, drivers and clocks of their own. Processors are
+//! emulated, so no time here means anything. It is run by hand; it takes root and some 20 minutes.
+
+mod image;
+mod machine;
+
+use std::path::Path;
+use std::process::Child;
+use std::time::Duration;
+
+use crate::packages::{self, Purpose};
+use machine::{CARDS, Card, Lab, said};
+
+const LINKS: [&str; 2] = ["packet", "udp"];
+/// Longer than a job of some seconds takes on guests, and than Wiglaf takes for a host to be dead. mpirun that has
+/// lost a host does not end when it is asked to.
+const LIMIT: &str = "timeout -k 10 180";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Only what contains one of these words, such as `e1000e` or `pingpong`.
+    words: Vec<String>,
+    /// Make disks and guests, say how to enter them, and wait for Ctrl-C.
+    #[arg(long)]
+    shell: bool,
+}
+
+/// What was tried, and what was wrong.
+type Row = (String, Result<(), String>);
+
+/// Makes the guests, tries everything, prints the table.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
+    packages::install_programs(Purpose::Guests)?;
+    let workspace =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no workspace")?;
+    let folder = workspace.join("target/guests");
+    let image = image::make(workspace, &folder)?;
+    eprintln!("== guests: starting two; consoles: {}/g?.console", folder.display());
+    let mut lab = Lab::up(image, &folder)?;
+    if arguments.shell {
+        for guest in [1, 2] {
+            println!("g{guest}: {:?}", lab.ssh(guest, "ann", "bash -l"));
+        }
+        println!("Ctrl-C ends them.");
+        loop {
+            std::thread::park();
+        }
+    }
+    let is_meant = |name: &str| {
+        arguments.words.is_empty() || arguments.words.iter().any(|word| name.contains(word))
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    for (name, test) in tests() {
+        if is_meant(&name) {
+            eprintln!("== guests: {name}");
+            let outcome = test(&mut lab);
+            if let Err(why) = &outcome {
+                eprintln!("failed: {why}");
+            }
+            rows.push((name, outcome));
+        }
+    }
+    drop(lab);
+    report(&rows)
+}
+
+fn report(rows: &[Row]) -> Result<(), String> {
+    for (name, outcome) in rows {
+        match outcome {
+            Ok(()) => println!("ok      {name}"),
+            Err(why) => println!("failed  {name}: {why}"),
+        }
+    }
+    let failed = rows.iter().filter(|(_, outcome)| outcome.is_err()).count();
+    if failed == 0 { Ok(()) } else { Err(format!("{failed} of {} failed", rows.len())) }
+}
+
+type Test = Box<dyn Fn(&mut Lab) -> Result<(), String>>;
+
+fn tests() -> Vec<(String, Test)> {
+    let mut tests: Vec<(String, Test)> = Vec::new();
+    for card in CARDS {
+        for link in LINKS {
+            let name = format!("{} {link}", card.name);
+            tests
+                .push((format!("pingpong {name}"), Box::new(move |lab| pingpong(lab, card, link))));
+            tests
+                .push((format!("exchange {name}"), Box::new(move |lab| exchange(lab, card, link))));
+        }
+    }
+    for card in CARDS {
+        let name = format!("carrier of {} lost and back in a job", card.name);
+        tests.push((name, Box::new(move |lab| carrier(lab, card))));
+    }
+    let card = CARDS[0];
+    for link in LINKS {
+        let name = format!("frames lost for 4 s in a job, {} {link}", card.name);
+        tests.push((name, Box::new(move |lab| outage(lab, card, link))));
+        let name = format!("MTU 9000 against 1500, {} {link}", card.name);
+        tests.push((name, Box::new(move |lab| mtu(lab, card, link))));
+        let name = format!("MTU 9000, {} {link}", card.name);
+        tests.push((name, Box::new(move |lab| long_frames(lab, card, link))));
+    }
+    for link in LINKS {
+        let name = format!("guest killed in a job, {} {link}", card.name);
+        tests.push((name, Box::new(move |lab| death(lab, card, link))));
+    }
+    tests
+}
+
+/// libfabric's own program over the provider, which compares what it gets.
+fn pingpong(lab: &Lab, card: Card, link: &str) -> Result<(), String> {
+    let line = format!(
+        "eval \"$(wiglaf env)\"; export WIGLAF_IF={} WIGLAF_LINK={link} WIGLAF_KEY=; \
+         {LIMIT} fi_pingpong -p wiglaf -e rdm -c -I 3",
+        card.name
+    );
+    let server = lab.ssh(2, "ann", &line).spawn().map_err(|why| why.to_string())?;
+    // It refuses connections until it listens.
+    let address = card.address(2);
+    let client =
+        format!("for i in $(seq 30); do ({line} {address}) && exit 0; sleep 1; done; exit 1");
+    let client = lab.run(1, "ann", &client);
+    let server = server.wait_with_output().map_err(|why| why.to_string())?;
+    if client?.contains("1m ") { said(&server).map(drop) } else { Err("it ended early".to_owned()) }
+}
+
+/// The line that starts a job of one rank on each guest for so many seconds. Its output goes through a file: what
+/// mpirun leaves behind would hold the connection open.
+fn job(card: Card, link: &str, seconds: u32) -> String {
+    format!(
+        "eval \"$(wiglaf env --interface {} --link {link})\"; {LIMIT} mpirun \
+         --mca oob_tcp_if_include 10.9.0.0/24 -n 2 --host g1,g2 /usr/local/bin/exchange {seconds} \
+         > job.out 2>&1; rc=$?; cat job.out; exit $rc",
+        card.name
+    )
+}
+
+fn exchange(lab: &Lab, card: Card, link: &str) -> Result<(), String> {
+    is_right(&lab.run(1, "ann", &job(card, link, 0))?)
+}
+
+fn is_right(text: &str) -> Result<(), String> {
+    if text.contains("content is right") { Ok(()) } else { Err(format!("it said: {text}")) }
+}
+
+/// Starts a job and waits until its first round is over.
+fn running(lab: &Lab, card: Card, link: &str, seconds: u32) -> Result<Child, String> {
+    let _ = lab.run(1, "ann", "rm -f job.out");
+    let job = lab.ssh(1, "ann", &job(card, link, seconds)).spawn();
+    let mut job = job.map_err(|why| why.to_string())?;
+    while matches!(job.try_wait(), Ok(None)) {
+        if lab.run(1, "ann", "grep -q running job.out").is_ok() {
+            return Ok(job);
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let text = ended(job)?;
+    Err(format!("the job ended before its first round: {text}"))
+}
+
+fn ended(job: Child) -> Result<String, String> {
+    said(&job.wait_with_output().map_err(|why| why.to_string())?)
+}
+
+/// The driver says that the cable is out, and the job goes on when it is in again.
+fn carrier(lab: &Lab, card: Card) -> Result<(), String> {
+    let job = running(lab, card, "packet", 20)?;
+    lab.set_link(card, 2, false)?;
+    std::thread::sleep(Duration::from_secs(4));
+    let seen = lab.run(2, "ann", &format!("cat /sys/class/net/{}/carrier", card.name));
+    lab.set_link(card, 2, true)?;
+    is_right(&ended(job)?)?;
+    match seen?.trim() {
+        "0" => Ok(()),
+        other => {
+            Err(format!("the job went on; but the driver saw no cable pulled: carrier {other}"))
+        }
+    }
+}
+
+fn outage(lab: &Lab, card: Card, link: &str) -> Result<(), String> {
+    let job = running(lab, card, link, 20)?;
+    lab.set_cable(card, 2, false)?;
+    std::thread::sleep(Duration::from_secs(4));
+    lab.set_cable(card, 2, true)?;
+    is_right(&ended(job)?)
+}
+
+fn set_mtu(lab: &Lab, card: Card, guests: &[u8], mtu: u32) -> Result<(), String> {
+    let line = format!("ip link set {} mtu {mtu}", card.name);
+    guests.iter().try_for_each(|guest| lab.run(*guest, "root", &line).map(drop))
+}
+
+fn mtu(lab: &Lab, card: Card, link: &str) -> Result<(), String> {
+    set_mtu(lab, card, &[1], 9000)?;
+    let outcome = exchange(lab, card, link);
+    set_mtu(lab, card, &[1], 1500)?;
+    outcome
+}
+
+fn long_frames(lab: &Lab, card: Card, link: &str) -> Result<(), String> {
+    set_mtu(lab, card, &[1, 2], 9000)?;
+    let outcome = exchange(lab, card, link);
+    set_mtu(lab, card, &[1, 2], 1500)?;
+    outcome
+}
+
+/// The other guest loses its power: the job ends, says whom it lost, and leaves no process.
+fn death(lab: &mut Lab, card: Card, link: &str) -> Result<(), String> {
+    let job = running(lab, card, link, 600)?;
+    lab.power_off(2);
+    let outcome = ended(job);
+    // A moment for what is about to end.
+    std::thread::sleep(Duration::from_secs(2));
+    let left = lab.run(1, "ann", "ps -C exchange,mpirun,orted,ssh -o comm= || true");
+    let _ = lab.run(1, "ann", "pkill -KILL -x 'exchange|mpirun|orted|ssh'");
+    lab.start(2)?;
+    lab.wait_for(2)?;
+    match outcome {
+        Ok(text) => Err(format!("the job ended as if nothing had happened: {text}")),
+        Err(why) if why.starts_with("still running") => Err(why),
+        Err(why) if !why.contains(&card.address(2)) && !why.contains("g2") => {
+            Err(format!("the job ended without naming g2: {why}"))
+        }
+        Err(_) if !left.as_ref().is_ok_and(|text| text.trim().is_empty()) => {
+            Err(format!("processes are left: {left:?}"))
+        }
+        Err(_) => Ok(()),
+    }
+}
