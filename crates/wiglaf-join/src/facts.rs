@@ -128,7 +128,7 @@ impl Facts {
                 "shared" => facts.shares_home = true,
                 "clock" => {
                     facts.clock_ahead_s =
-                        value.parse().map_or(0, |clock: i64| clock.saturating_sub(now))
+                        value.parse().map_or(0, |clock: i64| clock.saturating_sub(now));
                 }
                 "systemd" => facts.has_systemd = true,
                 "sudo" if value == "root" => facts.privilege = Privilege::Root,

@@ -287,8 +287,10 @@ fn kind(sys: &Path, folder: &Path) -> Kind {
 mod tests {
     use super::*;
 
-    /// Interfaces as sysfs shows them: name, files with their text, address.
-    fn found(interfaces: &[(&str, &[(&str, &str)], &str)]) -> Vec<Candidate> {
+    /// An interface as sysfs shows it: name, files with their text, address.
+    type Shown = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+
+    fn found(interfaces: &[Shown]) -> Vec<Candidate> {
         let sys = tempfile::tempdir().unwrap();
         let mut addresses = Vec::new();
         for (index, (name, files, address)) in interfaces.iter().enumerate() {
@@ -313,7 +315,7 @@ mod tests {
     const VETH: &[(&str, &str)] = &[("iflink", "77")];
     const TUN: &[(&str, &str)] = &[("tun_flags", "0x1")];
 
-    fn chosen(interfaces: &[(&str, &[(&str, &str)], &str)]) -> Result<String> {
+    fn chosen(interfaces: &[Shown]) -> Result<String> {
         choose(&found(interfaces), None).map(|one| one.found.interface.clone())
     }
 
@@ -325,10 +327,7 @@ mod tests {
             ("veth9", VETH, "10.0.0.1"),
             ("tun0", TUN, "10.8.0.1"),
         ];
-        let with =
-            |more: &[(&'static str, &'static [(&'static str, &'static str)], &'static str)]| {
-                chosen(&[&others[..], more].concat())
-            };
+        let with = |more: &[Shown]| chosen(&[&others[..], more].concat());
         assert_eq!(with(&[("enp3s0", CARD, "192.168.77.1")]), Ok("enp3s0".to_owned()));
         let two =
             with(&[("a", CARD, "192.168.77.1"), ("b", CARD, "10.9.0.1")]).unwrap_err().to_string();
@@ -344,7 +343,7 @@ mod tests {
 
     #[test]
     fn bridge_with_a_card_in_it_is_wired() {
-        let bridge: &[(&str, &str)] = &[("bridge/bridge_id", ""), ("brif/enp1s0/x", "")];
+        let bridge: &'static [(&str, &str)] = &[("bridge/bridge_id", ""), ("brif/enp1s0/x", "")];
         let all = [("enp1s0", CARD, "10.1.0.9"), ("br0", bridge, "192.168.77.1")];
         assert!(found(&all).iter().all(|one| one.kind == Kind::Wired));
     }
@@ -360,7 +359,7 @@ mod tests {
 
     #[test]
     fn card_without_a_cable_is_not_taken() {
-        let unplugged: &[(&str, &str)] = &[("device/vendor", ""), ("carrier", "0\n")];
+        let unplugged: &'static [(&str, &str)] = &[("device/vendor", ""), ("carrier", "0\n")];
         let none = chosen(&[("enp3s0", unplugged, "192.168.77.1")]).unwrap_err().to_string();
         assert!(none.contains("(enp3s0, no cable)"), "{none}");
     }

@@ -319,7 +319,7 @@ impl Base {
         let (mut changes, mut notes) = (Vec::new(), Vec::new());
         let has_it = self.tree.sums.iter().all(|sum| facts.sums.contains(sum));
         let shares = facts.shares_home && !is_here;
-        let installs = !has_it && !(copy && shares);
+        let installs = !(has_it || copy && shares);
         let as_root = !copy;
         let own = std::env::current_exe().unwrap_or_default();
         if copy && *home != self.here.facts.home {
