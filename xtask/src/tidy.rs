@@ -21,6 +21,7 @@ const SAFE: &[&str] = &[
     "wiglaf-cli",
     "wiglaf-mpi",
     "wiglaf-cluster",
+    "wiglaf-join",
     "xtask",
 ];
 /// Crates none of whose modules uses itself by way of others.
@@ -31,6 +32,7 @@ const LAYERED: &[&str] = &[
     "wiglaf-cluster",
     "wiglaf-emulation",
     "wiglaf-doctor",
+    "wiglaf-join",
 ];
 /// Which crates of ours a crate may name.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -100,6 +102,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["wiglaf-base", "wiglaf-bpf", "wiglaf-cluster", "wiglaf-mpi", "wiglaf-node"],
     ),
     ("wiglaf-doctor", &["wiglaf-base", "wiglaf-bpf", "wiglaf-mpi"]),
+    ("wiglaf-join", &["wiglaf-base", "wiglaf-cluster", "wiglaf-node"]),
     ("wiglaf-bench", &[]),
     ("wiglaf-check", &["wiglaf-endpoint", "wiglaf-helper", "wiglaf-link-udp", "wiglaf-links"]),
 ];

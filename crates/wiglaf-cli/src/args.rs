@@ -10,8 +10,8 @@ use wiglaf_cluster::StateDir;
 use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
-    agent, bench, capture, check, cp, demo, doctor, down, env, exec, fault, floor, hostile, links,
-    manual, mount, reset, run, serve_files, soak, stats, status, up,
+    agent, bench, capture, check, cp, demo, discover, doctor, down, env, exec, fault, floor,
+    hostile, init, join, links, manual, mount, reset, run, serve_files, soak, stats, status, up,
 };
 
 const EXAMPLES: &str = "\
@@ -21,6 +21,8 @@ Examples:
   wiglaf run --transport tcp -- ./prog   the same over TCP, to compare
   wiglaf exec -w 'node[1-2]' -- ip addr  look at the nodes
   wiglaf down                            take everything away again
+
+On real PCs: `wiglaf init`, then `wiglaf join pc2 pc3`, then the same commands.
 
 No second machine is needed, and the programs need no change: see
 `wiglaf run --help`. `wiglaf doctor` says what this machine offers.";
@@ -132,6 +134,10 @@ fn cluster_name(text: &str) -> Result<String, String> {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Init(init::Args),
+    Discover(discover::Args),
+    Join(join::Args),
+    Leave(join::LeaveArgs),
     Up(up::Args),
     Status(status::Args),
     Down(down::Args),
@@ -167,6 +173,9 @@ pub(crate) enum Command {
     /// Run commands of one client on standard input and output; started by ssh
     #[command(hide = true)]
     HostAgent,
+    /// Change this host as standard input says; started by `wiglaf join`
+    #[command(hide = true)]
+    JoinHost,
     /// Say what this host is like; started by `wiglaf check`
     #[command(hide = true)]
     HostFacts,

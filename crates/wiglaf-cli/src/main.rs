@@ -10,6 +10,7 @@ mod capture;
 mod check;
 mod cp;
 mod demo;
+mod discover;
 mod doctor;
 mod down;
 mod env;
@@ -17,6 +18,8 @@ mod exec;
 mod fault;
 mod floor;
 mod hostile;
+mod init;
+mod join;
 mod links;
 mod manual;
 mod mount;
@@ -44,6 +47,10 @@ fn main() -> ExitCode {
     };
     let state = cli.global.state_dir();
     let outcome = match &cli.command {
+        Command::Init(args) => init::run(args, &cli.global),
+        Command::Discover(args) => discover::run(args, &cli.global),
+        Command::Join(args) => join::run(args, &cli.global),
+        Command::Leave(args) => join::leave(args, &cli.global),
         Command::Up(args) => up::run(args, &cli.global),
         Command::Status(args) => status::run(args, &cli.global),
         Command::Down(_) => down::run(&state),
@@ -73,6 +80,7 @@ fn main() -> ExitCode {
         Command::Helper => helper(),
         Command::Agent(args) => agent::run(args, &state),
         Command::HostAgent => wiglaf_node::agent::host_main().map(|()| ExitCode::SUCCESS),
+        Command::JoinHost => wiglaf_join::host::main().map(|()| ExitCode::SUCCESS),
         Command::NodeInit(_) => wiglaf_emulation::init::main().map(|()| ExitCode::FAILURE),
     };
     outcome.unwrap_or_else(|error| {

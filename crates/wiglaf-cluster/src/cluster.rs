@@ -1,7 +1,7 @@
 //! A cluster, whichever kind: what commands ask of it does not depend on that.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use wiglaf_base::error::{Error, Result};
@@ -105,6 +105,17 @@ impl Cluster {
             Self::Emulated { .. } => None,
             Self::Hosts(hosts) => Some(hosts),
         }
+    }
+
+    /// The `wiglaf` whose libraries a job loads. On real hosts it is the one that the cluster file names
+    /// for this host, because all hosts have theirs at one path; else the one that was `called`.
+    #[must_use]
+    pub fn program(&self, called: &Path) -> PathBuf {
+        let here =
+            self.hosts().and_then(|hosts| hosts.nodes.iter().find(|spec| spec.target.is_here));
+        let named = here.and_then(|spec| spec.target.exe.as_ref()).map(PathBuf::from);
+        let named = named.filter(|path| path.is_absolute() && path.is_file());
+        named.unwrap_or_else(|| called.to_path_buf())
     }
 
     /// The nodes called `names`, or all.
@@ -221,7 +232,6 @@ pub fn agents_node(list: &str, host: &str) -> Result<Node> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
     use wiglaf_base::network::HostAddress;
 
     fn hosts() -> Hosts {

@@ -163,6 +163,7 @@ impl Control {
 /// # Errors
 /// When a node, the MPI, the provider or the program is missing.
 pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Result<RunningJob> {
+    let exe = &cluster.program(exe);
     let mut members = cluster.members(&job.nodes)?;
     let ranks = job.ranks.unwrap_or(members.len());
     if ranks == 0 || ranks > RANKS_MAX {

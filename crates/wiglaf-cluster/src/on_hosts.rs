@@ -74,7 +74,7 @@ impl OnHosts {
             }
             (_, None) => None,
         };
-        let hellos = cluster::ask_all(members, |member| hello_of(member));
+        let hellos = cluster::ask_all(members, hello_of);
         let hellos = cluster::all_or_error(members, hellos)?;
         let mut addresses = Vec::new();
         for (member, hello) in members.iter_mut().zip(&hellos) {

@@ -319,6 +319,12 @@ fn sentence(name: &str, target: &Target, lost: &Lost, said: &str) -> String {
     }
 }
 
+/// Why a host was not reached by an ssh that `said` that on its standard error, and what to do.
+#[must_use]
+pub fn refusal(name: &str, target: &Target, said: &str) -> String {
+    sentence(name, target, &Lost::NoGreeting(String::new()), said)
+}
+
 /// ssh's own words, and those of the shell on the other side, each with its fix.
 fn not_reached(
     name: &str,

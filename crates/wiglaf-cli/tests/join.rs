@@ -1,0 +1,311 @@
+//! PCs become the hosts of a cluster and leave it again: stand-ins with their own root, an ordinary user, ssh.
+
+use wiglaf_testhosts::{Host, Hosts, Output, Plan};
+
+/// What is compared before a host joins and after it has left. What logs grow by is none of it.
+const LISTING: &str = "find / -xdev \\( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp \
+    -o -path /var/log -o -path /var/cache/ldconfig -o -path /var/lib/sudo \\) -prune -o \
+    -printf '%p %y %m %u %l\\n' 2>/dev/null | LC_ALL=C sort; \
+    find /home /root /var/tmp -printf '%p %y %m %u %l\\n' | LC_ALL=C sort; \
+    find /home /usr/local /etc /var/lib/wiglaf -xdev -type f 2>/dev/null | LC_ALL=C sort | \
+    grep -v '^/etc/ld.so.cache' | xargs -d '\\n' sha256sum";
+const HELLO: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    int rank, size, sum, len;
+    char name[MPI_MAX_PROCESSOR_NAME];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Get_processor_name(name, &len);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    printf("rank %d of %d on %s: %d\n", rank, size, name, sum);
+    return MPI_Finalize();
+}
+"#;
+
+/// Hosts of which only the first has Wiglaf.
+fn hosts(plan: &Plan) -> Option<Hosts> {
+    let hosts = Hosts::or_skip(plan)?;
+    let tree = hosts.install_tree().expect("a release build");
+    hosts[0].install(&tree).expect("room on pc1");
+    Some(hosts)
+}
+
+/// With a cluster file of ann's.
+fn cluster(plan: &Plan) -> Option<Hosts> {
+    let hosts = hosts(plan)?;
+    let _ = hosts[0].as_user("ann").run("wiglaf init --network 192.168.77.0/24").ok();
+    Some(hosts)
+}
+
+fn put_program(hosts: &Hosts) {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, built) = (dir.path().join("hello.c"), dir.path().join("hello"));
+    std::fs::write(&code, HELLO).unwrap();
+    let status =
+        std::process::Command::new("mpicc.openmpi").arg("-o").arg(&built).arg(&code).status();
+    assert!(status.expect("Open MPI's compiler").success());
+    for host in hosts.iter() {
+        host.copy(&built, "/home/ann/hello", 0o755);
+    }
+}
+
+fn listing(host: &Host) -> String {
+    host.as_root().run(LISTING).ok().to_owned()
+}
+
+/// What of a listing is different, for a message.
+#[track_caller]
+fn assert_same(before: &str, after: &str, host: &str) {
+    let lines =
+        |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
+    let (before, after) = (lines(before), lines(after));
+    let more: Vec<_> = after.difference(&before).take(20).collect();
+    let less: Vec<_> = before.difference(&after).take(20).collect();
+    assert!(more.is_empty() && less.is_empty(), "{host} has more {more:#?}, less {less:#?}");
+}
+
+/// The last sentence of a command that failed.
+#[track_caller]
+fn sentence(output: &Output) -> &str {
+    output.complaint().lines().last().unwrap_or_default()
+}
+
+#[track_caller]
+fn assert_runs(output: &Output, ranks: usize) {
+    let sum = ranks * (ranks - 1) / 2;
+    let said = output.ok().lines().filter(|line| line.ends_with(&format!(": {sum}"))).count();
+    assert_eq!(said, ranks, "{output}");
+}
+
+#[test]
+fn user_without_root_gets_from_pcs_to_a_job_and_back() {
+    let Some(hosts) = hosts(&Plan::new(3)) else { return };
+    put_program(&hosts);
+    let before: Vec<String> = hosts.iter().map(listing).collect();
+    let ann = hosts[0].as_user("ann");
+    // Two wired networks: it does not guess.
+    let which = ann.run("wiglaf init");
+    assert!(sentence(&which).contains("`wiglaf init --network 192.168.77.0/24`"), "{which}");
+    let written = ann.run("wiglaf init --network 192.168.77.0/24 --admin 10.9.0.0/24 --name lab");
+    assert!(written.ok().contains("pc1 is the first host"), "{written}");
+    let again = ann.run("wiglaf init --network 192.168.77.0/24");
+    assert!(sentence(&again).contains("there is a cluster file already"), "{again}");
+    let dry = ann.run("wiglaf join pc2 pc3 --copy --dry-run");
+    assert!(dry.ok().contains("pc3: install Wiglaf"), "{dry}");
+    assert_same(&before[1], &listing(&hosts[1]), "pc2");
+    let unsaid = ann.run("wiglaf join pc2 pc3 --copy");
+    assert!(sentence(&unsaid).contains("--yes"), "{unsaid}");
+    let joined = ann.run("wiglaf join pc2 pc3 --copy --yes");
+    assert!(joined.ok().contains("pc[2-3]: joined"), "{joined}");
+    assert_runs(&ann.run("wiglaf run -n 3 --link udp -- ./hello"), 3);
+    // The others know each other, and the cluster.
+    assert_runs(
+        &hosts[2].as_user("ann").run(".local/bin/wiglaf run -n 3 --link udp -- ./hello"),
+        3,
+    );
+    let twice = ann.run("wiglaf join pc2 --copy --yes");
+    let _ = twice.ok();
+    assert!(twice.stderr.contains("pc2 has joined already"), "{twice}");
+    let file = hosts[0].read("/home/ann/.config/wiglaf/cluster.toml");
+    assert!(file.contains("nodes = \"pc[1-3]\""), "{file}");
+    assert_eq!(hosts[1].read("/home/ann/.config/wiglaf/cluster.toml"), file);
+    let left = ann.run("wiglaf leave pc2 pc3 --yes");
+    assert!(left.ok().contains("pc[2-3]: left"), "{left}");
+    for (host, before) in hosts.iter().zip(&before).skip(1) {
+        assert_same(before, &listing(host), host.name());
+    }
+    let _ = ann.run("rm -r .config/wiglaf; rmdir .config").ok();
+    assert_same(&before[0], &listing(&hosts[0]), "pc1");
+}
+
+#[test]
+fn with_sudo_all_hosts_have_one_installation_and_leave_takes_it_back() {
+    let Some(hosts) = cluster(&Plan::new(3).with_sudo()) else { return };
+    put_program(&hosts);
+    let before: Vec<String> = hosts.iter().skip(1).map(listing).collect();
+    let ann = hosts[0].as_user("ann");
+    let joined = ann.run("wiglaf join pc[2-3] --yes");
+    assert!(joined.ok().contains("pc[2-3]: joined"), "{joined}");
+    assert!(joined.stderr.contains("no systemd runs there"), "{joined}");
+    assert_runs(&ann.run("wiglaf run -n 3 -- ./hello"), 3);
+    assert_runs(&hosts[1].as_user("ann").run("wiglaf run -n 3 -- ./hello"), 3);
+    let whose = hosts[1]
+        .as_root()
+        .run("stat -c '%U %a' /usr/local/bin/wiglaf /var/lib/wiglaf/manifest.json");
+    assert_eq!(whose.ok(), "root 755\nroot 644\n");
+    let left = ann.run("wiglaf leave pc2 --yes");
+    assert!(left.ok().contains("pc2: left"), "{left}");
+    // The others have heard of it.
+    let file = hosts[2].read("/home/ann/.config/wiglaf/cluster.toml");
+    assert!(file.contains("nodes = \"pc[1,3]\"") && !file.contains("pc2"), "{file}");
+    let _ = ann.run("wiglaf leave pc3 --yes").ok();
+    for (host, before) in hosts.iter().skip(1).zip(&before) {
+        assert_same(before, &listing(host), host.name());
+    }
+}
+
+#[test]
+fn host_that_fails_is_as_it_was_and_the_others_have_joined() {
+    let Some(hosts) = cluster(&Plan::new(3)) else { return };
+    let ann = hosts[0].as_user("ann");
+    // What a look does not see: the cluster file cannot be written there.
+    let _ = hosts[2].as_user("ann").run("mkdir -p .config && touch .config/wiglaf").ok();
+    let before = listing(&hosts[2]);
+    let joined = ann.run("wiglaf join pc2 pc3 --copy --yes");
+    assert!(sentence(&joined).contains("pc3: cannot"), "{joined}");
+    assert!(sentence(&joined).contains("is as it was"), "{joined}");
+    assert!(joined.stdout.contains("pc2: joined"), "{joined}");
+    assert_same(&before, &listing(&hosts[2]), "pc3");
+    let file = hosts[0].read("/home/ann/.config/wiglaf/cluster.toml");
+    assert!(file.contains("nodes = \"pc[1-2]\"") && !file.contains("pc3"), "{file}");
+    let known = hosts[1].read("/home/ann/.config/wiglaf/cluster.toml");
+    assert_eq!(known, file);
+}
+
+#[test]
+fn full_disk_is_seen_before_anything_is_changed() {
+    let Some(hosts) = cluster(&Plan::new(3)) else { return };
+    let ann = hosts[0].as_user("ann");
+    let small =
+        "mkdir ~ann/.local && mount -t tmpfs -o size=20m,uid=2001,gid=2001 small ~ann/.local";
+    let _ = hosts[2].as_root().run(small).ok();
+    let before = listing(&hosts[1]);
+    let full = ann.run("wiglaf join pc2 pc3 --copy --yes");
+    assert!(sentence(&full).starts_with("wiglaf: pc3: the disk of /home/ann/.local has"), "{full}");
+    assert_same(&before, &listing(&hosts[1]), "pc2");
+}
+
+#[test]
+fn what_stands_in_the_way_is_a_sentence_with_the_next_step() {
+    let mut plan = Plan::new(3);
+    plan.users[0].uid_on.insert(2, 3003);
+    let Some(hosts) = cluster(&plan) else { return };
+    let ann = hosts[0].as_user("ann");
+    let before: Vec<String> = hosts.iter().skip(1).map(listing).collect();
+    let said = |line: &str| {
+        let output = ann.run(line);
+        let complaint = output.complaint().to_owned();
+        assert_eq!(complaint.lines().count(), 1, "one sentence: {output}");
+        complaint
+    };
+    for (line, part) in [
+        ("wiglaf join pc9 --copy --yes", "no host pc9"),
+        ("wiglaf join pc2 --yes", "`wiglaf join pc2 --copy`"),
+        ("wiglaf join nobody@pc2 --copy --yes", "ssh-copy-id nobody@pc2"),
+        ("wiglaf join 10.9.0.1 --copy --yes", "it is this host"),
+        ("wiglaf join -- -oProxyCommand=x", "is not a host list"),
+        ("wiglaf leave pc2 --yes", "has no host pc2"),
+        ("wiglaf leave pc1 --yes", "pc1 is this host"),
+        ("wiglaf join pc2 10.9.0.2 --copy --yes", "are one host"),
+        ("wiglaf -f nothing.toml join pc2", "nothing.toml"),
+    ] {
+        let said = said(line);
+        assert!(said.contains(part), "{line}: {said}");
+    }
+    // A key that has changed.
+    let _ = ann.run("for s in /run/user/*/wiglaf/ssh-*; do ssh -O exit -S $s pc2; done").ok();
+    let other_key = "cp .ssh/known_hosts known; key=$(grep ^pc3 known | cut -d' ' -f3); \
+                     sed -i \"s|^\\(pc2[^ ]* [^ ]*\\) .*|\\1 $key|\" .ssh/known_hosts";
+    let _ = ann.run(other_key).ok();
+    let changed = said("wiglaf join pc2 --copy --yes");
+    assert!(changed.contains("host key") && changed.contains("pc2"), "{changed}");
+    let _ = ann.run("mv known .ssh/known_hosts").ok();
+    // Nothing was changed by any of these.
+    for (host, before) in hosts.iter().skip(1).zip(&before) {
+        assert_same(before, &listing(host), host.name());
+    }
+    // Another number of the user's is told, and no hindrance.
+    let other = ann.run("wiglaf join pc3 --copy --dry-run");
+    let _ = other.ok();
+    assert!(other.stderr.contains("you are 3003 there and 2001 here"), "{other}");
+    // A host that is in another cluster, or has a file of its own.
+    let _ = ann.run("wiglaf join pc2 --copy --yes").ok();
+    hosts[2].write("/home/ann/.config/wiglaf/cluster.toml", "nodes = 2\n", "ann", 0o644);
+    let own = said("wiglaf join pc3 --copy --yes");
+    assert!(own.contains("a cluster file of its own"), "{own}");
+    let _ = hosts[2].as_root().run("rm -r ~ann/.config").ok();
+    let _ = ann.run("mv .local/share/wiglaf/manifest.json kept; sed -i 's/^nodes/name = \"new\"\\nnodes/' .config/wiglaf/cluster.toml").ok();
+    let in_other = said("wiglaf join pc2 --copy --yes");
+    assert!(in_other.contains("in another cluster (hosts, joined by ann@pc1)"), "{in_other}");
+}
+
+#[test]
+fn what_somebody_has_changed_since_stays_and_is_named() {
+    let Some(hosts) = cluster(&Plan::new(2)) else { return };
+    let ann = hosts[0].as_user("ann");
+    let _ = ann.run("wiglaf join pc2 --copy --yes").ok();
+    let there = hosts[1].as_user("ann");
+    let _ = there
+        .run("echo '# mine' >> .config/wiglaf/cluster.toml; echo own >> .ssh/known_hosts")
+        .ok();
+    let left = ann.run("wiglaf leave pc2 --yes");
+    assert!(sentence(&left).contains("/home/ann/.config/wiglaf/cluster.toml stays"), "{left}");
+    assert!(hosts[1].read("/home/ann/.config/wiglaf/cluster.toml").contains("# mine"));
+    assert!(hosts[1].read("/home/ann/.ssh/known_hosts").ends_with("own\n"));
+    assert!(!there.run("ls .local/bin/wiglaf").status.success());
+    let file = hosts[0].read("/home/ann/.config/wiglaf/cluster.toml");
+    assert!(!file.contains("pc2"), "{file}");
+}
+
+#[test]
+fn dead_host_leaves_the_file_only() {
+    let Some(hosts) = cluster(&Plan::new(3)) else { return };
+    let ann = hosts[0].as_user("ann");
+    let _ = ann.run("wiglaf join pc2 pc3 --copy --yes").ok();
+    let _ = ann.run("for s in /run/user/*/wiglaf/ssh-*; do ssh -O exit -S $s pc2; done").ok();
+    hosts[1].power_off();
+    let off = ann.run("wiglaf leave pc2 --yes");
+    assert!(sentence(&off).contains("`wiglaf leave --dead pc2`"), "{off}");
+    let dead = ann.run("wiglaf leave --dead pc2 --yes");
+    assert!(dead.ok().contains("pc2: left"), "{dead}");
+    let file = hosts[2].read("/home/ann/.config/wiglaf/cluster.toml");
+    assert!(file.contains("nodes = \"pc[1,3]\""), "{file}");
+}
+
+#[test]
+fn login_that_prints_and_other_shells_are_no_hindrance() {
+    let mut plan = Plan::new(2);
+    if std::path::Path::new("/usr/bin/fish").exists() {
+        plan.users[0].shell = "/usr/bin/fish".into();
+    } else {
+        eprintln!("fish is not installed; only bash is tried");
+    }
+    plan.hosts[1].sshd_config = "Banner /etc/issue.net\n".to_owned();
+    let Some(hosts) = cluster(&plan) else { return };
+    hosts[1].write("/etc/issue.net", "Welcome to pc2\n", "root", 0o644);
+    let noise = "echo noise; echo more >&2\n";
+    let _ = hosts[1].as_user("ann").run("mkdir -p .config/fish").ok();
+    for file in [".bashrc", ".config/fish/config.fish"] {
+        hosts[1].write(&format!("/home/ann/{file}"), noise, "ann", 0o644);
+    }
+    let before = listing(&hosts[1]);
+    let ann = hosts[0].as_user("ann");
+    let joined = ann.run("wiglaf join pc2 --copy --yes");
+    assert!(joined.ok().contains("pc2: joined"), "{joined}");
+    let seen = ann.run("wiglaf exec -w pc2 -- hostname");
+    assert!(seen.ok().contains("pc2"), "{seen}");
+    let _ = ann.run("wiglaf leave pc2 --yes").ok();
+    assert_same(&before, &listing(&hosts[1]), "pc2");
+}
+
+#[test]
+fn discover_lists_neighbours_with_ssh() {
+    let mut plan = Plan::new(3);
+    plan.hosts[2].sshd = false;
+    let Some(hosts) = cluster(&plan) else { return };
+    let ann = hosts[0].as_user("ann");
+    let _ = ann.run("ssh pc2 true; ssh pc3 true; true").ok();
+    let found = ann.run("wiglaf discover");
+    let row = |name: &str| {
+        let line = found.ok().lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        line.split_whitespace().take(4).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row("pc2"), ["pc2", "192.168.77.2", "yes", "-"], "{found}");
+    assert_eq!(row("pc3"), ["pc3", "192.168.77.3", "no", "-"], "{found}");
+    assert!(!found.ok().contains("192.168.77.1 "), "{found}");
+    let json = ann.run("wiglaf discover --json --network 10.9.0.0/24");
+    assert!(json.ok().contains("\"network\": \"10.9.0.0/24\""), "{json}");
+}

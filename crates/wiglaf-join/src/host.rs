@@ -1,0 +1,556 @@
+//! What happens on a host that joins or leaves: the hidden command `wiglaf join-host`, which the joining
+//! `wiglaf` sends there and asks on standard input.
+//!
+//! Everything that may fail for want of space or of permission is done beside the files that are there; these
+//! are replaced at the end, and put back if even that fails.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufRead, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+use wiglaf_base::error::{Context, Error, Result};
+
+use crate::manifest::{Entry, Manifest, SAVED, Seen, sha256};
+
+/// Longest request, in bytes, without the files' contents.
+const REQUEST_LEN_MAX: usize = 16 << 20;
+/// The helper's units of systemd, as `make install` calls them.
+const UNITS: [&str; 2] = ["wiglaf-helper.socket", "wiglaf-helper.service"];
+
+/// What is to be done on the host.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Request {
+    pub(crate) manifest: PathBuf,
+    pub(crate) action: Action,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Action {
+    Apply(Apply),
+    Undo,
+}
+
+/// Changes, all of which are made or none. The contents of the files follow the request, in their order.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Apply {
+    pub(crate) cluster: String,
+    pub(crate) name: String,
+    pub(crate) by: String,
+    pub(crate) steps: Vec<Step>,
+    /// Folders that jobs may make: noted where they are not there yet.
+    pub(crate) may_make: Vec<PathBuf>,
+    pub(crate) caches: Vec<PathBuf>,
+    /// Whether the helper's units are to run.
+    pub(crate) units: bool,
+    /// Whether shared libraries come in folders that the loader's cache covers.
+    pub(crate) ldconfig: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Step {
+    File {
+        path: PathBuf,
+        mode: u32,
+        content: Content,
+    },
+    Link {
+        path: PathBuf,
+        target: PathBuf,
+    },
+    /// Lines in a file that is somebody else's: at its top, or at its end. None: the lines go.
+    Block {
+        path: PathBuf,
+        text: String,
+        is_at_end: bool,
+        mode: u32,
+    },
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Content {
+    /// That many bytes of the input.
+    Sent(u64),
+    /// The running program's.
+    Program,
+}
+
+/// How it went.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    /// Why nothing was changed.
+    pub(crate) error: Option<String>,
+    /// What was left as it is, and why: a sentence each.
+    pub(crate) kept: Vec<String>,
+}
+
+/// The hidden command `wiglaf join-host`: does what standard input asks for, and answers on standard output.
+///
+/// # Errors
+/// When the request is none, or nobody takes the answer.
+pub fn main() -> Result<()> {
+    let answer = serve(&mut io::stdin().lock())
+        .unwrap_or_else(|error| Answer { error: Some(error.to_string()), ..Answer::default() });
+    let text = serde_json::to_string(&answer).cannot(|| "write the answer".to_owned())?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush()).cannot(|| "answer".to_owned())
+}
+
+fn serve(input: &mut impl BufRead) -> Result<Answer> {
+    let request = read_request(input)?;
+    match request.action {
+        Action::Apply(apply) => {
+            let mut changes = Changes::default();
+            let done = changes.make(&request.manifest, &apply, input);
+            if done.is_err() {
+                changes.revert();
+            }
+            done.map(|()| Answer::default())
+        }
+        Action::Undo => undo(&request.manifest),
+    }
+}
+
+fn read_request(input: &mut impl BufRead) -> Result<Request> {
+    let none = |why: &str| {
+        Error::new(format!("`wiglaf join-host` was asked for nothing it knows ({why})"))
+    };
+    let mut line = String::new();
+    input.take(20).read_line(&mut line).map_err(|error| none(&error.to_string()))?;
+    let len: usize = line.trim().parse().map_err(|_| none("no length"))?;
+    if len > REQUEST_LEN_MAX {
+        return Err(none("too long"));
+    }
+    let mut text = vec![0; len];
+    input.read_exact(&mut text).map_err(|error| none(&error.to_string()))?;
+    serde_json::from_slice(&text).map_err(|error| none(&error.to_string()))
+}
+
+/// Writes a request as [`main`] reads it.
+pub(crate) fn write_request(request: &Request, to: &mut dyn Write) -> io::Result<()> {
+    let text = serde_json::to_vec(request)?;
+    writeln!(to, "{}", text.len())?;
+    to.write_all(&text)
+}
+
+/// Changes that are being made.
+#[derive(Debug, Default)]
+struct Changes {
+    /// Folders made, outer ones first.
+    folders: Vec<PathBuf>,
+    /// Files beside those that they will replace.
+    staged: Vec<(PathBuf, PathBuf)>,
+    /// What was replaced, and where it is for now.
+    replaced: Vec<(PathBuf, Option<PathBuf>)>,
+    /// Copies for the manifest.
+    saved: Vec<PathBuf>,
+    has_enabled: bool,
+}
+
+impl Changes {
+    fn make(&mut self, path: &Path, apply: &Apply, input: &mut impl Read) -> Result<()> {
+        let known = Manifest::load(path)?;
+        if let Some(known) = known.as_ref().filter(|known| known.cluster != apply.cluster) {
+            return Err(other_cluster(known));
+        }
+        let mut manifest =
+            known.unwrap_or_else(|| Manifest::new(&apply.cluster, &apply.name, &apply.by));
+        manifest.version = env!("CARGO_PKG_VERSION").to_owned();
+        let absent = apply.may_make.iter().filter(|folder| !folder.exists());
+        let absent: Vec<PathBuf> =
+            absent.filter(|folder| !manifest.folders.contains(folder)).cloned().collect();
+        self.folder_of(path)?;
+        for step in &apply.steps {
+            match step {
+                Step::File { path: at, mode, content } => {
+                    let new = self.stage_file(at, *mode, content, input)?;
+                    self.note_path(path, &mut manifest, at, new)?;
+                }
+                Step::Link { path: at, target } => {
+                    self.folder_of(at)?;
+                    let new = beside(at, "new");
+                    let _ = fs::remove_file(&new);
+                    symlink(target, &new).cannot(|| format!("make the link {}", at.display()))?;
+                    self.staged.push((new, at.clone()));
+                    let new = Seen::Link { target: target.clone() };
+                    self.note_path(path, &mut manifest, at, new)?;
+                }
+                Step::Block { path: at, text, is_at_end, mode } => {
+                    self.stage_block(&mut manifest, at, text, *is_at_end, *mode)?;
+                }
+            }
+        }
+        manifest.folders.extend(self.folders.iter().cloned());
+        // Jobs make them inside of what was there, so they are the first to go.
+        manifest.folders.extend(absent);
+        for cache in &apply.caches {
+            if !manifest.caches.contains(cache) {
+                manifest.caches.push(cache.clone());
+            }
+        }
+        let wants_units = apply.units && !manifest.has_units && !are_enabled();
+        manifest.has_units |= wants_units;
+        let text = manifest.text()?;
+        self.stage(path, 0o644, &mut text.as_bytes())?;
+        self.replace()?;
+        if apply.ldconfig {
+            let _ = run("ldconfig", &[]);
+        }
+        if apply.units {
+            run("systemctl", &["daemon-reload"])?;
+            self.has_enabled = wants_units;
+            match wants_units {
+                true => run("systemctl", &[&["enable", "--now"], &UNITS[..]].concat())?,
+                false => run("systemctl", &[&["try-restart"], &UNITS[..]].concat())?,
+            }
+        }
+        self.forget();
+        Ok(())
+    }
+
+    /// Makes the folders above a file that are missing.
+    fn folder_of(&mut self, path: &Path) -> Result<()> {
+        let Some(folder) = path.parent() else { return Ok(()) };
+        let missing: Vec<&Path> =
+            folder.ancestors().take_while(|folder| !folder.exists()).collect();
+        for folder in missing.into_iter().rev() {
+            // What root installs is for everybody; what users have in hidden folders is theirs.
+            let mode = if folder.ends_with(".ssh") { 0o700 } else { 0o755 };
+            DirBuilder::new()
+                .mode(mode)
+                .create(folder)
+                .and_then(|()| fs::set_permissions(folder, fs::Permissions::from_mode(mode)))
+                .cannot(|| format!("make the folder {}", folder.display()))?;
+            self.folders.push(folder.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Writes what will be at `path`, beside it.
+    fn stage(&mut self, path: &Path, mode: u32, from: &mut impl Read) -> Result<String> {
+        self.folder_of(path)?;
+        let new = beside(path, "new");
+        let _ = fs::remove_file(&new);
+        let cannot = || format!("write {}", path.display());
+        let mut file =
+            File::options().write(true).create_new(true).mode(0o600).open(&new).cannot(cannot)?;
+        self.staged.push((new.clone(), path.to_owned()));
+        io::copy(from, &mut file).cannot(cannot)?;
+        // Full disks of file servers say so here.
+        file.sync_all().cannot(cannot)?;
+        fs::set_permissions(&new, fs::Permissions::from_mode(mode)).cannot(cannot)?;
+        File::open(&new).and_then(sha256).cannot(cannot)
+    }
+
+    fn stage_file(
+        &mut self,
+        path: &Path,
+        mode: u32,
+        content: &Content,
+        input: &mut impl Read,
+    ) -> Result<Seen> {
+        let sha256 = match content {
+            Content::Program => {
+                let exe = File::open("/proc/self/exe").cannot(|| "read this program".to_owned())?;
+                self.stage(path, mode, &mut &exe)?
+            }
+            Content::Sent(len) => {
+                let mut part = input.by_ref().take(*len);
+                let sum = self.stage(path, mode, &mut part)?;
+                if part.limit() > 0 {
+                    return Err(Error::new("the connection ended before all files had come"));
+                }
+                sum
+            }
+        };
+        Ok(Seen::File { mode, sha256 })
+    }
+
+    /// Notes what is at a path, and what will be.
+    fn note_path(
+        &mut self,
+        manifest_path: &Path,
+        manifest: &mut Manifest,
+        path: &Path,
+        after: Seen,
+    ) -> Result<()> {
+        let now = Seen::at(path).cannot(|| format!("read {}", path.display()))?;
+        let before = match manifest.entry(path) {
+            Some(Entry::Path { after: known, before, .. }) => {
+                if now != *known && now != after && now != Seen::Nothing {
+                    return Err(Error::new(format!(
+                        "somebody has changed {} since this host joined; move it away, and join again",
+                        path.display()
+                    )));
+                }
+                before.clone()
+            }
+            _ if now == after => {
+                // It was here before us, and stays.
+                if let Some(at) = self.staged.iter().position(|(_, staged)| staged == path) {
+                    let _ = fs::remove_file(self.staged.remove(at).0);
+                }
+                return Ok(());
+            }
+            _ => now,
+        };
+        match &before {
+            Seen::Other => {
+                return Err(Error::new(format!(
+                    "{} is no file that Wiglaf may replace; move it away, and join again",
+                    path.display()
+                )));
+            }
+            Seen::File { sha256, .. } => self.save(manifest_path, path, sha256)?,
+            Seen::Nothing | Seen::Link { .. } => {}
+        }
+        manifest.note(Entry::Path { path: path.to_owned(), before, after });
+        Ok(())
+    }
+
+    /// Keeps a copy of a file that will be overwritten.
+    fn save(&mut self, manifest_path: &Path, path: &Path, sha256: &str) -> Result<()> {
+        let copy = saved(manifest_path, sha256);
+        if copy.exists() {
+            return Ok(());
+        }
+        self.folder_of(&copy)?;
+        self.saved.push(copy.clone());
+        fs::copy(path, &copy)
+            .and_then(|_| fs::set_permissions(&copy, fs::Permissions::from_mode(0o600)))
+            .cannot(|| format!("keep a copy of {}", path.display()))
+    }
+
+    fn stage_block(
+        &mut self,
+        manifest: &mut Manifest,
+        path: &Path,
+        text: &str,
+        is_at_end: bool,
+        mode: u32,
+    ) -> Result<()> {
+        let cannot = || format!("read {}", path.display());
+        let now = match fs::read_to_string(path) {
+            Ok(now) => Some(now),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error).cannot(cannot),
+        };
+        let (old, created) = match manifest.entry(path) {
+            Some(Entry::Block { text, created, .. }) => (Some(text.clone()), *created),
+            _ => (None, now.is_none()),
+        };
+        let now = now.unwrap_or_default();
+        // Ours in its place; where somebody has taken it out, anew.
+        let rest = old.map_or_else(|| now.clone(), |old| now.replacen(&old, "", 1));
+        let text = match is_at_end && !rest.is_empty() && !rest.ends_with('\n') && !text.is_empty()
+        {
+            true => format!("\n{text}"),
+            false => text.to_owned(),
+        };
+        let new = if is_at_end { format!("{rest}{text}") } else { format!("{text}{rest}") };
+        let entry = Entry::Block { path: path.to_owned(), text, created };
+        if new == now && manifest.entry(path).is_none_or(|known| *known == entry) {
+            return Ok(());
+        }
+        // A file of dotfiles' managers may be a link: its target is meant.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let mode = fs::metadata(&target).map_or(mode, |about| about.permissions().mode() & 0o7777);
+        self.stage(&target, mode, &mut new.as_bytes())?;
+        manifest.note(entry);
+        Ok(())
+    }
+
+    /// Puts everything in its place.
+    fn replace(&mut self) -> Result<()> {
+        while let Some((new, path)) = self.staged.first().cloned() {
+            let cannot = || format!("replace {}", path.display());
+            let old = beside(&path, "old");
+            let had = match fs::rename(&path, &old) {
+                Ok(()) => Some(old),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(error).cannot(cannot),
+            };
+            self.replaced.push((path.clone(), had));
+            fs::rename(&new, &path).cannot(cannot)?;
+            self.staged.remove(0);
+        }
+        Ok(())
+    }
+
+    /// All is well: what was replaced is no longer needed.
+    fn forget(&mut self) {
+        for (_, old) in self.replaced.drain(..) {
+            let _ = old.map(fs::remove_file);
+        }
+    }
+
+    fn revert(&mut self) {
+        if self.has_enabled {
+            let _ = run("systemctl", &[&["disable", "--now"], &UNITS[..]].concat());
+        }
+        for (path, old) in self.replaced.drain(..).rev() {
+            let _ = match old {
+                Some(old) => fs::rename(old, path),
+                None => fs::remove_file(path),
+            };
+        }
+        for (new, _) in self.staged.drain(..) {
+            let _ = fs::remove_file(new);
+        }
+        for copy in self.saved.drain(..) {
+            let _ = fs::remove_file(copy);
+        }
+        for folder in self.folders.drain(..).rev() {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+fn other_cluster(known: &Manifest) -> Error {
+    Error::new(format!(
+        "it is in another cluster ({}, joined by {}); take it out there with `wiglaf leave` first",
+        known.name, known.by
+    ))
+}
+
+/// A name for a moment in the folder of `path`.
+fn beside(path: &Path, what: &str) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".wiglaf-{what}"));
+    path.with_file_name(name)
+}
+
+fn saved(manifest: &Path, sha256: &str) -> PathBuf {
+    manifest.with_file_name(SAVED).join(sha256)
+}
+
+fn are_enabled() -> bool {
+    let ask = Command::new("systemctl").args(["is-enabled", "--quiet", UNITS[1]]).status();
+    ask.is_ok_and(|status| status.success())
+}
+
+fn run(program: &str, args: &[&str]) -> Result<()> {
+    let output = Command::new(program).args(args).output().cannot(|| format!("start {program}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Error::new(format!("`{program} {}` failed: {last}", args.join(" ")))),
+    }
+}
+
+/// Undoes what the manifest says, but for what somebody else has changed since.
+fn undo(path: &Path) -> Result<Answer> {
+    let mut answer = Answer::default();
+    let Some(manifest) = Manifest::load(path)? else { return Ok(answer) };
+    if manifest.has_units
+        && let Err(error) = run("systemctl", &[&["disable", "--now"], &UNITS[..]].concat())
+    {
+        answer.kept.push(format!("the helper's units stay enabled: {error}"));
+    }
+    for entry in manifest.entries.iter().rev() {
+        let outcome = match entry {
+            Entry::Path { path: at, before, after } => undo_path(path, at, before, after),
+            Entry::Block { path: at, text, created } => undo_block(at, text, *created),
+        };
+        let shown = entry.path().display();
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(why)) => answer.kept.push(why),
+            Err(error) => answer.kept.push(format!("{shown} stays as it is: {error}")),
+        }
+    }
+    for cache in &manifest.caches {
+        let _ = fs::remove_dir_all(cache);
+    }
+    if manifest.has_units {
+        let _ = run("systemctl", &["daemon-reload"]);
+    }
+    let is_library = |entry: &Entry| entry.path().ends_with("lib/libwiglaf.so");
+    if wiglaf_base::machine::is_root() && manifest.entries.iter().any(is_library) {
+        let _ = run("ldconfig", &[]);
+    }
+    fs::remove_file(path).cannot(|| format!("remove {}", path.display()))?;
+    let _ = fs::remove_dir(path.with_file_name(SAVED));
+    for folder in manifest.folders.iter().rev() {
+        let _ = fs::remove_dir(folder);
+    }
+    Ok(answer)
+}
+
+/// Says why a file stays, if it does.
+fn undo_path(
+    manifest: &Path,
+    path: &Path,
+    before: &Seen,
+    after: &Seen,
+) -> io::Result<Option<String>> {
+    let now = Seen::at(path)?;
+    if now == *before {
+        return Ok(None);
+    }
+    let copy = match before {
+        Seen::File { sha256, .. } => Some(saved(manifest, sha256)),
+        _ => None,
+    };
+    if now != *after && now != Seen::Nothing {
+        let earlier = copy.map(|copy| format!("; what was there before is {}", copy.display()));
+        return Ok(Some(format!(
+            "{} stays: somebody has changed it since the host joined{}",
+            path.display(),
+            earlier.unwrap_or_default()
+        )));
+    }
+    let new = beside(path, "new");
+    match before {
+        Seen::Nothing => fs::remove_file(path).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?,
+        Seen::Link { target } => {
+            symlink(target, &new)?;
+            fs::rename(&new, path)?;
+        }
+        Seen::File { mode, .. } => {
+            let copy = copy.unwrap_or_default();
+            fs::copy(&copy, &new)?;
+            fs::set_permissions(&new, fs::Permissions::from_mode(*mode))?;
+            fs::rename(&new, path)?;
+            fs::remove_file(&copy)?;
+        }
+        Seen::Other => {}
+    }
+    Ok(None)
+}
+
+fn undo_block(path: &Path, text: &str, created: bool) -> io::Result<Option<String>> {
+    let now = match fs::read_to_string(path) {
+        Ok(now) => now,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if !text.is_empty() && !now.contains(text) {
+        return Ok(Some(format!(
+            "Wiglaf's lines in {} stay: somebody has changed them since the host joined",
+            path.display()
+        )));
+    }
+    let rest = now.replacen(text, "", 1);
+    if created && rest.is_empty() {
+        return fs::remove_file(path).map(|()| None);
+    }
+    let target = fs::canonicalize(path)?;
+    let new = beside(&target, "new");
+    let mode = fs::metadata(&target)?.permissions();
+    fs::write(&new, rest)?;
+    fs::set_permissions(&new, mode)?;
+    fs::rename(&new, &target)?;
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Scripts on a host: by the system's ssh, or here.
+//!
+//! The user's login shell, whichever it is, sees one command without anything that shells disagree on. The
+//! script itself comes on standard input, and data for it behind it. What a login prints comes before a mark.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::process::{Command, Stdio};
+
+use wiglaf_base::error::{Context, Error, Result};
+use wiglaf_node::ssh::{self, Target};
+
+/// The line after which the script's own output begins.
+const MARK: &str = "wiglaf-join: begin";
+/// Longest output of a script that is read, in bytes.
+const OUTPUT_LEN_MAX: u64 = 4 << 20;
+/// The exit status of ssh itself.
+const SSH_FAILED: i32 = 255;
+
+/// A host that scripts are run on.
+#[derive(Debug, Clone)]
+pub(crate) struct Remote {
+    /// What the cluster calls it, or will.
+    pub(crate) name: String,
+    pub(crate) target: Target,
+}
+
+impl Remote {
+    /// Runs a script of sh with that input. Says what it printed.
+    pub(crate) fn run(
+        &self,
+        script: &str,
+        input: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<String> {
+        let script = format!("echo '{MARK}'\n{script}");
+        let words = format!("sh -c 'eval \"$(head -c {})\"'", script.len());
+        let mut command = match self.target.is_here {
+            true => {
+                let mut command = Command::new("sh");
+                command.args(["-c", &words]);
+                command
+            }
+            false => self.ssh(&words)?,
+        };
+        // A file, not a pipe: a kept connection's ssh holds its standard error open for a minute.
+        let complaints = rustix::fs::memfd_create("complaints", rustix::fs::MemfdFlags::CLOEXEC)
+            .map(File::from)
+            .cannot(|| "make a file in memory".to_owned())?;
+        let copy = complaints.try_clone().cannot(|| "copy a descriptor".to_owned())?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(copy);
+        let mut child = command.spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::new(format!(
+                "there is no ssh here to reach {} with; run `apt-get install openssh-client`",
+                self.name
+            )),
+            _ => Error::new(format!("cannot start ssh to reach {}: {error}", self.name)),
+        })?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // Who does not want it says why below.
+            let _ = stdin.write_all(script.as_bytes()).and_then(|()| input(&mut stdin));
+        }
+        let mut printed = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            let _ = stdout.take(OUTPUT_LEN_MAX).read_to_end(&mut printed);
+        }
+        let status = child.wait().cannot(|| format!("wait for the ssh to {}", self.name))?;
+        let printed = String::from_utf8_lossy(&printed);
+        let own = printed.split_once(&format!("{MARK}\n")).map(|(_, own)| own);
+        match own {
+            Some(own) if status.success() => Ok(own.to_owned()),
+            _ => {
+                let said = said(complaints);
+                Err(self.failure(own.is_some(), status.code(), &said))
+            }
+        }
+    }
+
+    fn ssh(&self, words: &str) -> Result<Command> {
+        let mut command = Command::new("ssh");
+        command.args(ssh::options()?);
+        if let Some(user) = &self.target.user {
+            command.args(["-l", user]);
+        }
+        command.args(["--", &self.target.host, words]);
+        Ok(command)
+    }
+
+    fn failure(&self, has_begun: bool, status: Option<i32>, said: &str) -> Error {
+        let last = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
+        match (has_begun, status) {
+            (false, Some(SSH_FAILED)) => Error::new(ssh::refusal(&self.name, &self.target, said)),
+            (false, _) => Error::new(format!(
+                "{} runs no `sh` for ssh ({}); see what `ssh {} true` says",
+                self.name,
+                if last.is_empty() { "it says nothing" } else { last },
+                self.target.login()
+            )),
+            (true, Some(SSH_FAILED)) | (true, None) => Error::new(format!(
+                "the connection to {} was lost{}; try again when `ssh {} true` works",
+                self.name,
+                if last.is_empty() { String::new() } else { format!(" ({last})") },
+                self.target.login()
+            )),
+            (true, Some(_)) => Error::new(format!(
+                "{}: {}",
+                self.name,
+                if last.is_empty() { "a step failed without a word" } else { last }
+            )),
+        }
+    }
+}
+
+fn said(mut complaints: File) -> String {
+    let mut said = Vec::new();
+    let _ = complaints.rewind();
+    let _ = complaints.take(64 << 10).read_to_end(&mut said);
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+/// A word as sh reads it back.
+pub(crate) fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn here() -> Remote {
+        let target = Target {
+            host: "here".to_owned(),
+            user: None,
+            exe: None,
+            is_here: true,
+            is_watched: false,
+        };
+        Remote { name: "here".to_owned(), target }
+    }
+
+    #[test]
+    fn script_and_its_input_come_whole() {
+        let input = |to: &mut dyn Write| to.write_all(b"data\n");
+        let said = here().run("echo \"it's $1\\\\\"; cat", input).unwrap();
+        assert_eq!(said, "it's \\\ndata\n");
+    }
+
+    #[test]
+    fn failing_script_is_one_sentence() {
+        let error = here().run("echo one >&2; echo two >&2; exit 3", |_| Ok(())).unwrap_err();
+        assert_eq!(error.to_string(), "here: two");
+        let error = here().run("exit 255", |_| Ok(())).unwrap_err().to_string();
+        assert!(error.contains("was lost"), "{error}");
+    }
+
+    #[test]
+    fn quoted_word_is_read_back() {
+        for word in ["", "a b", "it's", "$HOME\\`x`\"'"] {
+            let said = here().run(&format!("printf %s {}", quoted(word)), |_| Ok(())).unwrap();
+            assert_eq!(said, word);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What `make install` lays down, from where the running `wiglaf` was installed or built.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use wiglaf_base::error::{Context, Error, Result};
+
+use crate::facts;
+use crate::host::{Content, Step};
+use crate::manifest::sha256;
+
+/// Below a prefix: path, name in a build folder, mode.
+const BUILT: [(&str, &str, u32); 6] = [
+    ("bin/wiglaf", "wiglaf", 0o755),
+    ("lib/wiglaf/libwiglaf-fi.so", "libwiglaf_fabric.so", 0o644),
+    ("lib/wiglaf/libwiglaf-logical.so", "libwiglaf_logical.so", 0o644),
+    ("lib/libwiglaf.so", "libwiglaf.so", 0o644),
+    ("lib/libwiglaf_files.so", "libwiglaf_files.so", 0o644),
+    ("sbin/wiglaf-helper", "wiglaf-helper", 0o755),
+];
+/// Below a prefix: path, name in the repository.
+const SOURCES: [(&str, &str); 6] = [
+    ("include/wiglaf.h", "crates/wiglaf-am/include/wiglaf.h"),
+    ("include/wiglaf_files.h", "crates/wiglaf-files/include/wiglaf_files.h"),
+    ("include/wiglaf_files.f90", "crates/wiglaf-files/fortran/wiglaf_files.f90"),
+    ("lib/systemd/system/wiglaf-helper.service", "share/systemd/wiglaf-helper.service"),
+    ("lib/systemd/system/wiglaf-helper.socket", "share/systemd/wiglaf-helper.socket"),
+    ("share/wireshark/wiglaf.lua", "share/wireshark/wiglaf.lua"),
+];
+/// Below a prefix: where shells look, and which shell.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("share/bash-completion/completions/wiglaf", "bash"),
+    ("share/zsh/site-functions/_wiglaf", "zsh"),
+    ("share/fish/vendor_completions.d/wiglaf.fish", "fish"),
+];
+const MAN: &str = "share/man/man1";
+/// The provider under libfabric's own name.
+const FRONT: (&str, &str) = ("lib/wiglaf/wiglaf-libfabric/libfabric.so.1", "../libwiglaf-fi.so");
+/// What takes root: the helper and its units.
+const ROOTS: [&str; 2] = ["sbin/", "lib/systemd/"];
+
+/// A file of ours and where it is to be.
+#[derive(Debug, Clone)]
+struct Item {
+    /// Below the prefix.
+    path: String,
+    mode: u32,
+    content: Bytes,
+}
+
+/// What a file contains.
+#[derive(Debug, Clone)]
+pub(crate) enum Bytes {
+    /// That of the running program.
+    Program,
+    Of(PathBuf),
+    Text(Vec<u8>),
+}
+
+/// All files of this build.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    /// Where it is installed, if it is.
+    pub(crate) prefix: Option<PathBuf>,
+    items: Vec<Item>,
+    /// The digests of the program and of the provider, by path below the prefix.
+    pub(crate) sums: Vec<(String, String)>,
+    /// Length of all, in bytes.
+    pub(crate) len: u64,
+    /// The glibc that it takes.
+    pub(crate) glibc: Option<(u32, u32)>,
+}
+
+impl Tree {
+    /// Finds what belongs to the running program `exe`.
+    pub(crate) fn find(exe: &Path) -> Result<Self> {
+        let exe = exe.canonicalize().cannot(|| format!("find {}", exe.display()))?;
+        let above = exe.parent().filter(|bin| bin.ends_with("bin")).and_then(Path::parent);
+        let prefix = above.filter(|prefix| prefix.join(BUILT[1].0).is_file()).map(Path::to_owned);
+        let mut items = match &prefix {
+            Some(prefix) => installed(prefix),
+            None => built(&exe)?,
+        };
+        items.insert(0, Item { path: BUILT[0].0.to_owned(), mode: 0o755, content: Bytes::Program });
+        let program = fs::read(&exe).cannot(|| format!("read {}", exe.display()))?;
+        let mut sums = Vec::new();
+        let mut len = 0;
+        for item in &items {
+            len += item.content.len(&exe)?;
+            if [BUILT[0].0, BUILT[1].0].contains(&&item.path[..]) {
+                let sum = match &item.content {
+                    Bytes::Program => sha256(&program[..]),
+                    Bytes::Of(path) => File::open(path).and_then(sha256),
+                    Bytes::Text(text) => sha256(&text[..]),
+                };
+                sums.push((item.path.clone(), sum.cannot(|| format!("read {}", item.path))?));
+            }
+        }
+        Ok(Self { prefix, items, sums, len, glibc: facts::glibc_of(&program) })
+    }
+
+    /// What puts it below a prefix: the steps, and the contents in their order. Only root can use the helper.
+    pub(crate) fn steps(&self, prefix: &Path, for_root: bool) -> Result<(Vec<Step>, Vec<Bytes>)> {
+        let (mut steps, mut contents) = (Vec::new(), Vec::new());
+        for item in &self.items {
+            if !for_root && ROOTS.iter().any(|folder| item.path.starts_with(folder)) {
+                continue;
+            }
+            let mut bytes = item.content.clone();
+            if item.path.ends_with("wiglaf-helper.service") {
+                bytes = Bytes::Text(self.unit(&bytes, prefix)?);
+            }
+            let content = match &bytes {
+                Bytes::Program => Content::Program,
+                bytes => Content::Sent(bytes.len(Path::new(""))?),
+            };
+            let path = prefix.join(&item.path);
+            steps.push(Step::File { path, mode: item.mode, content });
+            if !matches!(bytes, Bytes::Program) {
+                contents.push(bytes);
+            }
+        }
+        let (path, target) = FRONT;
+        steps.push(Step::Link { path: prefix.join(path), target: PathBuf::from(target) });
+        Ok((steps, contents))
+    }
+
+    /// The helper's unit names the prefix.
+    fn unit(&self, bytes: &Bytes, prefix: &Path) -> Result<Vec<u8>> {
+        let mut text = Vec::new();
+        bytes.write(&mut text).cannot(|| "read the helper's unit".to_owned())?;
+        let own = self.prefix.clone().unwrap_or_else(|| PathBuf::from("/usr/local"));
+        let (from, to) = (own.join("sbin"), prefix.join("sbin"));
+        let text = String::from_utf8_lossy(&text);
+        Ok(text.replace(&from.display().to_string(), &to.display().to_string()).into_bytes())
+    }
+}
+
+impl Bytes {
+    fn len(&self, exe: &Path) -> Result<u64> {
+        let of = |path: &Path| {
+            fs::metadata(path)
+                .map(|about| about.len())
+                .cannot(|| format!("read {}", path.display()))
+        };
+        match self {
+            Self::Program => of(exe),
+            Self::Of(path) => of(path),
+            Self::Text(text) => Ok(text.len() as u64),
+        }
+    }
+
+    pub(crate) fn write(&self, to: &mut dyn Write) -> io::Result<()> {
+        match self {
+            // The host has it already.
+            Self::Program => Ok(()),
+            Self::Of(path) => io::copy(&mut File::open(path)?, &mut &mut *to).map(drop),
+            Self::Text(text) => to.write_all(text),
+        }
+    }
+}
+
+fn installed(prefix: &Path) -> Vec<Item> {
+    let built = BUILT.iter().skip(1).map(|(path, _, mode)| ((*path).to_owned(), *mode));
+    let sources = SOURCES.iter().map(|(path, _)| ((*path).to_owned(), 0o644));
+    let completions = COMPLETIONS.iter().map(|(path, _)| ((*path).to_owned(), 0o644));
+    let mut pages: Vec<String> = fs::read_dir(prefix.join(MAN))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name == "wiglaf.1" || name.starts_with("wiglaf-"))
+        .map(|name| format!("{MAN}/{name}"))
+        .collect();
+    pages.sort();
+    let pages = pages.into_iter().map(|path| (path, 0o644));
+    let all = built.chain(sources).chain(completions).chain(pages);
+    all.filter_map(|(path, mode)| {
+        let content = prefix.join(&path);
+        content.is_file().then_some(Item { path, mode, content: Bytes::Of(content) })
+    })
+    .collect()
+}
+
+/// What a build folder has, as `make install` would install it.
+fn built(exe: &Path) -> Result<Vec<Item>> {
+    let own = exe.parent().unwrap_or(exe);
+    let folders = [own.to_owned(), own.join("../release")];
+    let folder = folders.iter().find(|folder| folder.join(BUILT[1].1).is_file()).ok_or_else(|| {
+        Error::new(format!(
+            "{} is neither installed nor in the folder of a whole build; run `make release`, then `sudo \
+             make install` or `make install PREFIX=$HOME/.local`, and call that wiglaf",
+            exe.display()
+        ))
+    })?;
+    let mut items = Vec::new();
+    for (path, name, mode) in BUILT.iter().skip(1) {
+        let content = folder.join(name);
+        if !content.is_file() {
+            return Err(Error::new(format!(
+                "{} is not built yet; run `make release`",
+                content.display()
+            )));
+        }
+        items.push(Item { path: (*path).to_owned(), mode: *mode, content: Bytes::Of(content) });
+    }
+    let root = folder.ancestors().find(|folder| folder.join(SOURCES[0].1).is_file());
+    for (path, name) in SOURCES {
+        let content = root.map(|root| root.join(name)).filter(|content| content.is_file());
+        items.extend(content.map(|content| Item {
+            path: path.to_owned(),
+            mode: 0o644,
+            content: Bytes::Of(content),
+        }));
+    }
+    for (path, shell) in COMPLETIONS {
+        let said = Command::new(exe).args(["completions", shell]).output();
+        let text = said.cannot(|| format!("call {}", exe.display()))?.stdout;
+        items.push(Item { path: path.to_owned(), mode: 0o644, content: Bytes::Text(text) });
+    }
+    let page =
+        Command::new(exe).arg("man").output().cannot(|| format!("call {}", exe.display()))?;
+    let path = format!("{MAN}/wiglaf.1");
+    items.push(Item { path, mode: 0o644, content: Bytes::Text(page.stdout) });
+    Ok(items)
+}
