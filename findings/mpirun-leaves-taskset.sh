@@ -7,7 +7,7 @@
 # Who meets it: two jobs kept apart by taskset, by Slurm's task/affinity without cgroups, or by systemd's CPUAffinity=:
 #   both run on the first cores, at half speed, while the others idle. `nproc` and OpenMP show the mask that was given.
 # Instead: keep jobs apart by a cgroup (systemd's AllowedCPUs=, Slurm's task/cgroup), or add `--bind-to none` (Open MPI;
-#   nothing for MPICH, whose default is not to bind).
+#   nothing for MPICH, whose default is not to bind). Takes 1 to 4 minutes, for Intel's wheel is large.
 set -euo pipefail
 T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
