@@ -15,7 +15,7 @@ cat >"$T/program.py" <<'P'
 import array
 from mpi4py import MPI
 rows, columns, block, grid = 200, 70, 64, 2
-print(MPI.Get_library_version().splitlines()[0], flush=True)
+print(MPI.Get_library_version().splitlines()[0].rstrip("\0"), flush=True)
 for rank in range(4):
     p, q = divmod(rank, grid)
     mine = [column * rows + row for column in range(columns) if column // block % grid == q

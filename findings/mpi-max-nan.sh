@@ -16,7 +16,7 @@ import array, math
 from mpi4py import MPI
 world = MPI.COMM_WORLD
 if world.rank == 0:
-    print(MPI.Get_library_version().splitlines()[0], flush=True)
+    print(MPI.Get_library_version().splitlines()[0].rstrip("\0"), flush=True)
 for n in (1, 5):
     for where in range(3):
         mine = array.array("d", [math.nan if world.rank == where else float(world.rank)] * n)

@@ -25,7 +25,7 @@ def nonblocking(receive): ring.Ineighbor_alltoall(send, receive).Wait()
 def persistent(receive):
     request = ring.Neighbor_alltoall_init(send, receive); request.Start(); request.Wait()
 if world.rank == 0:
-    print(MPI.Get_library_version().splitlines()[0], flush=True)
+    print(MPI.Get_library_version().splitlines()[0].rstrip("\0"), flush=True)
 for call in (blocking, nonblocking, persistent):
     receive = array.array("i", [0, 0])
     call(receive)

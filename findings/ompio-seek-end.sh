@@ -15,7 +15,7 @@ import array, sys
 from mpi4py import MPI
 world, path = MPI.COMM_WORLD, sys.argv[1]
 if world.rank == 0:
-    print(MPI.Get_library_version().splitlines()[0], flush=True)
+    print(MPI.Get_library_version().splitlines()[0].rstrip("\0"), flush=True)
     with open(path, "wb") as file:
         array.array("i", range(1, 13)).tofile(file)
 world.Barrier()
