@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wiglaf_base::error::{Context, Error, Result};
-use wiglaf_base::program;
+use wiglaf_base::{program, random};
 use wiglaf_mpi::fortran::Preload;
 use wiglaf_mpi::provider::Provider;
 use wiglaf_mpi::{Family, Installation};
@@ -19,7 +19,7 @@ use wiglaf_node::client::{Lease, working_folder};
 use wiglaf_node::proto::{HostHello, Seen};
 
 use crate::cluster::{self, AgentHost, HOSTS_VAR, Member};
-use crate::hosts::{Hosts, Network};
+use crate::hosts::{Hosts, Network, Ports};
 
 /// What every host of a job must have.
 pub(crate) struct Needed<'a> {
@@ -158,7 +158,8 @@ impl OnHosts {
                 set("OMPI_MCA_plm_rsh_no_tree_spawn", "1".to_owned());
                 set("OMPI_MCA_btl_tcp_if_include", data);
                 if let Some(ports) = self.network.ports {
-                    set("OMPI_MCA_oob_tcp_dynamic_ipv4_ports", String::from(ports));
+                    let own = slice(ports, random::nonzero()?);
+                    set("OMPI_MCA_oob_tcp_dynamic_ipv4_ports", String::from(own));
                 }
             }
             Family::Mpich | Family::Intel => {
@@ -185,6 +186,16 @@ impl OnHosts {
         vars.push((HOSTS_VAR.to_owned(), self.list.clone()));
         Ok(vars)
     }
+}
+
+/// A few of the ports for the launcher of one job: Open MPI's takes all that it is offered, and the next
+/// one would have none.
+fn slice(ports: Ports, random: u64) -> Ports {
+    /// Of one launcher.
+    const LEN: u16 = 8;
+    let slices = (ports.last - ports.first + 1) / LEN;
+    let first = ports.first + LEN * (random % u64::from(slices.max(1))) as u16;
+    Ports { first, last: (first + LEN - 1).min(ports.last) }
 }
 
 /// What a host says, if its Wiglaf is this one.
@@ -361,5 +372,30 @@ impl Guard {
         self.is_released.store(true, Ordering::SeqCst);
         let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner).take();
         lost.map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launchers_of_two_jobs_have_ports_of_their_own_within_the_range() {
+        let all = Ports { first: 47_000, last: 47_039 };
+        let slices: Vec<(u16, u16)> = (0..10)
+            .map(|random| slice(all, random))
+            .map(|ports| (ports.first, ports.last))
+            .collect();
+        assert_eq!(
+            slices[..5],
+            [
+                (47_000, 47_007),
+                (47_008, 47_015),
+                (47_016, 47_023),
+                (47_024, 47_031),
+                (47_032, 47_039)
+            ]
+        );
+        assert_eq!(slices[..5], slices[5..]);
     }
 }
