@@ -22,7 +22,7 @@ Examples:
   wiglaf exec -w 'node[1-2]' -- ip addr  look at the nodes
   wiglaf down                            take everything away again
 
-On real PCs: `wiglaf init`, then `wiglaf join pc2 pc3`, then the same commands.
+On real PCs: `wiglaf init`, `wiglaf join pc2 pc3`, then these commands.
 
 No second machine is needed, and the programs need no change: see
 `wiglaf run --help`. `wiglaf doctor` says what this machine offers.";
