@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use wiglaf_base::Result;
+use wiglaf_base::paths::KEY_VAR;
+use wiglaf_base::{HostList, Result};
+use wiglaf_cluster::hosts::Hosts;
+use wiglaf_cluster::{Cluster, secret};
 use wiglaf_mpi::fortran::FortranTrue;
 use wiglaf_mpi::{self as mpi, Choice};
 
+use crate::args::Global;
 use crate::output;
 use crate::run::{LibfabricArg, LinkArg, TransportArg};
 use crate::up::this_exe;
+use crate::which::{self, Meant};
 
 const HELP: &str = "\
 Examples:
@@ -19,8 +24,9 @@ Examples:
   wiglaf exec -w node1 -- sh -c \\
     'eval \"$(wiglaf env)\"; mpirun -n 2 --host node1,node2 ./hello'
 
-On a node of an emulated cluster, the variables also let mpirun reach the other
-nodes. The secret of the job (WIGLAF_KEY) is drawn anew at every call.
+With hosts in a cluster file, the secret of the job is kept in a file on each of
+them, and the variables name that file and the network. On a node of an emulated
+cluster, they also let mpirun reach the other nodes. The secret of the job (WIGLAF_KEY) is drawn anew at every call.
 
 Open MPI's mpirun hands the variables on through OMPI_MCA_mca_base_env_list,
 which does not go together with its option -x; MPICH's mpiexec through
@@ -64,14 +70,25 @@ fn parse_choice(text: &str) -> Result<Choice> {
     text.parse()
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let hosts = match global.meant()? {
+        // Who names an interface means what this machine alone is to use.
+        Meant::Hosts(hosts) if args.interface.is_none() => Some(hosts),
+        _ => None,
+    };
+    if let Some(hosts) = &hosts {
+        which::enter(hosts)?;
+    }
     let (transport, link) = (args.transport.into(), args.link.into());
     let interface = args.interface.clone();
     let exe = this_exe()?;
     let libfabric = args.libfabric.into();
     let fortran_true = args.fortran_true;
-    let vars =
+    let mut vars =
         mpi::own_environment(&args.mpi, transport, link, libfabric, interface, fortran_true, &exe)?;
+    if let Some(hosts) = &hosts {
+        for_hosts(hosts, &mut vars)?;
+    }
     if args.json {
         output::print_json(&vars.into_iter().collect::<BTreeMap<_, _>>())?;
     } else {
@@ -79,6 +96,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         output::print(&lines.collect::<String>())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What one's own launcher between real hosts needs besides: the network, and the secret in a file.
+fn for_hosts(hosts: &Hosts, vars: &mut Vec<(String, String)>) -> Result<()> {
+    for name in ["WIGLAF_NET", "WIGLAF_PORTS"] {
+        vars.extend(std::env::var(name).ok().map(|value| (name.to_owned(), value)));
+    }
+    let (data, launching) = (hosts.network.data.to_string(), hosts.network.launching().to_string());
+    for (name, value) in [
+        ("OMPI_MCA_oob_tcp_if_include", &launching),
+        ("PRTE_MCA_prte_if_include", &launching),
+        ("OMPI_MCA_btl_tcp_if_include", &data),
+    ] {
+        let is_open_mpi = vars.iter().any(|(name, _)| name.starts_with("OMPI_MCA_"));
+        if is_open_mpi && std::env::var_os(name).is_none() {
+            vars.push((name.to_owned(), value.clone()));
+        }
+    }
+    if let Some((_, key)) = vars.iter_mut().find(|(name, _)| name == KEY_VAR) {
+        let members = Cluster::Hosts(hosts.clone()).members(&HostList::default())?;
+        *key = format!("@{}", secret::keep_on(&members)?.display());
+    }
+    Ok(())
 }
 
 /// As a shell reads back what it is.

@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args, &cli.global),
         Command::Floor(args) => floor::run(args),
         Command::Hostile(args) => hostile::run(args),
-        Command::Env(args) => env::run(args),
+        Command::Env(args) => env::run(args, &cli.global),
         Command::Doctor(args) => doctor::run(args, &state),
         Command::Links(args) => links::run(args, &cli.global),
         Command::Completions(args) => manual::completions(args),

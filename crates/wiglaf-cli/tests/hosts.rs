@@ -297,3 +297,20 @@ fn check_names_what_differs_between_hosts() {
     assert_eq!(output.status.code(), Some(1), "{output}");
     assert!(output.stdout.contains("pc3"), "{output}");
 }
+
+#[test]
+fn own_mpirun_between_hosts_has_its_secret_in_files() {
+    let Some(hosts) = cluster(&Plan::new(2)) else { return };
+    put_program(&hosts, HELLO);
+    let ann = hosts[0].as_user("ann");
+    let output = ann.run(
+        "eval \"$(wiglaf env --link udp)\" && echo $WIGLAF_KEY && mpirun -n 2 --host pc1,pc2 ./hello",
+    );
+    let said = output.ok();
+    assert!(said.starts_with("@/home/ann/.cache/wiglaf/keys/"), "{output}");
+    assert_eq!(said.lines().filter(|line| line.ends_with(": 1")).count(), 2, "{output}");
+    for host in hosts.iter() {
+        let modes = host.as_user("ann").run("stat -c %a ~/.cache/wiglaf/keys/*");
+        assert_eq!(modes.ok(), "600\n");
+    }
+}

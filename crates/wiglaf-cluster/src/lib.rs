@@ -10,6 +10,7 @@ pub mod hosts;
 pub mod launch;
 mod on_hosts;
 pub mod rate;
+pub mod secret;
 pub mod shape;
 pub mod stage;
 pub mod state;
