@@ -37,7 +37,7 @@ Examples:
   wiglaf check                     all hosts, every pair of them: a minute
   wiglaf check -w pc[1-2]          these two
   wiglaf check --quick             only whether jobs could run
-  wiglaf check -- ./prog           and whether that program is everywhere the same
+  wiglaf check -- ./prog           whether that program is the same everywhere
   wiglaf check --json              for programs
 
 It changes nothing and needs no privilege. Each difference between hosts that

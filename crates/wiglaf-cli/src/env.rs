@@ -26,7 +26,8 @@ Examples:
 
 With hosts in a cluster file, the secret of the job is kept in a file on each of
 them, and the variables name that file and the network. On a node of an emulated
-cluster, they also let mpirun reach the other nodes. The secret of the job (WIGLAF_KEY) is drawn anew at every call.
+cluster, they also let mpirun reach the other nodes. The secret of the job
+(WIGLAF_KEY) is drawn anew at every call.
 
 Open MPI's mpirun hands the variables on through OMPI_MCA_mca_base_env_list,
 which does not go together with its option -x; MPICH's mpiexec through

@@ -27,10 +27,10 @@ own here.
 On real hosts, only what bears the mark of a job of yours that nobody watches
 over is ended, and nothing else.
 
-On emulated nodes, left is a process that no `wiglaf run`, `wiglaf exec` or such waits for. What an
-mpirun of your own runs on other nodes than its own looks the same and is ended,
-too. Files of /dev/shm go where no process uses them and no job runs. Root ends
-what is anybody's, others end their own.";
+On emulated nodes, left is a process that no `wiglaf run`, `wiglaf exec` or such
+waits for. What an mpirun of your own runs on other nodes than its own looks the
+same and is ended, too. Files of /dev/shm go where no process uses them and no
+job runs. Root ends what is anybody's, others end their own.";
 
 /// End and remove what is left of jobs on the nodes
 ///

@@ -480,7 +480,7 @@ fn what_a_job_left_beside_another_goes_with_the_other() {
     let (first, second) = (start("first"), start("second"));
     end(first, 1);
     // The first job's end is told to the node's other jobs after its last process.
-    sleep(Duration::from_millis(200));
+    sleep(Duration::from_secs(2));
     end(second, 0);
     eventually("nothing is left", || site.sh("node1", "ls /dev/shm").is_empty());
 }

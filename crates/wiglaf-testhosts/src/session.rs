@@ -91,7 +91,8 @@ impl<'a> Session<'a> {
         let mut command = enter(pid);
         command.args(["setsid", "setpriv", "--reset-env", "--init-groups"]);
         command.arg(format!("--reuid={}", self.user)).arg(format!("--regid={}", self.user));
-        command.args(["env", "LANG=C.UTF-8"]);
+        // Whoever started the tests in the background had them ignore Ctrl-C; a user at a terminal does not.
+        command.args(["env", "--default-signal=INT,QUIT,TSTP,HUP", "LANG=C.UTF-8"]);
         command.args(self.variables.iter().map(|(name, value)| format!("{name}={value}")));
         // As an SSH server starts what it is asked for, and pam_systemd sees to the user's folder.
         let login = "cd; export XDG_RUNTIME_DIR=/run/user/$(id -u); exec \"$SHELL\" -c \"$0\"";
