@@ -141,7 +141,9 @@ const FORWARDED: [&str; 5] =
 /// Prefixes of variables that concern us and the rivals.
 const FORWARDED_PREFIXES: [&str; 3] = ["WIGLAF_", "FI_", "UCX_"];
 /// These are each node's own.
-const NOT_FORWARDED: [&str; 3] = [NODE_VAR, STATE_VAR, LIBDIR_VAR];
+const NOT_FORWARDED: [&str; 4] = [NODE_VAR, STATE_VAR, LIBDIR_VAR, CLUSTER_FILE];
+/// Names the cluster file, which is where the command is called.
+const CLUSTER_FILE: &str = "WIGLAF_CLUSTER";
 /// The secret of the job.
 pub const KEY_VAR: &str = "WIGLAF_KEY";
 /// What libfabric looks for providers in.
