@@ -42,7 +42,7 @@ Examples:
 
 It changes nothing and needs no privilege. Each difference between hosts that
 matters is one sentence, with what to type. The last result is kept, and the
-next check compares with it; `wiglaf status` and `wiglaf run` tell what it found.
+next check compares with it; `wiglaf status` and `run` tell what it found.
 
 The exit status is 1 when something would stop a job, 0 otherwise.";
 

@@ -458,7 +458,7 @@ impl Launch<'_> {
             Some(hosts) => hosts.addresses.iter().map(ToString::to_string).collect(),
             None => self.members.iter().map(|member| member.name().to_owned()).collect(),
         };
-        let hosts = names.iter().map(String::as_str).zip(slots).filter(|(_, slots)| *slots > 0);
+        let hosts = names.iter().map(String::as_str).zip(slots);
         let placement = Placement {
             ranks: self.ranks,
             hosts: hosts.collect(),

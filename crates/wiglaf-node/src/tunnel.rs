@@ -109,6 +109,16 @@ impl Outward {
         out.flush()
     }
 
+    /// A sign of life, unless somebody is sending: that is one as well, and may take until the other side
+    /// reads again.
+    fn ping(&self) {
+        if let Ok(mut out) = self.0.try_lock()
+            && let Some(out) = out.as_mut()
+        {
+            let _ = out.write_all(&[Kind::Ping as u8, 0, 0, 0, 0]).and_then(|()| out.flush());
+        }
+    }
+
     fn send_number(&self, kind: Kind, number: u64) -> io::Result<()> {
         self.send(kind, &number.to_le_bytes())
     }
@@ -368,7 +378,7 @@ pub(crate) fn carry(
                 while !is_over.wait(LOOK_EVERY) {
                     if pinged.elapsed() >= PING_EVERY {
                         pinged = Instant::now();
-                        let _ = out.send(Kind::Ping, &[]);
+                        out.ping();
                     }
                     if let Some(time) = pulse.is_lost() {
                         *lock(&silent) = Some(time);
@@ -545,7 +555,7 @@ pub(crate) fn serve(
         let (out, is_over) = (out.clone(), is_over.clone());
         move || {
             while !is_over.wait(PING_EVERY) {
-                let _ = out.send(Kind::Ping, &[]);
+                out.ping();
             }
         }
     });
