@@ -78,8 +78,10 @@ fn a_host_runs_commands_and_ends_what_has_the_mark_of_a_job_and_nothing_else() {
 
     let (_, reply) = ask(&server, &Request::Hello, &[]);
     assert!(matches!(&reply, Reply::Hello(hello) if hello.node == "host"), "{reply:?}");
-    let (end, printed) = run(&server, "echo $WIGLAF_NODE${WIGLAF_STATE-, no state}; exit 3");
-    assert_eq!((end, printed.as_str()), (End::Status(3), "host, no state\n"));
+    // What tells programs that they are on an emulated node is not set.
+    let (end, printed) =
+        run(&server, "echo ${WIGLAF_NODE-no node}${WIGLAF_STATE-, no state}; exit 3");
+    assert_eq!((end, printed.as_str()), (End::Status(3), "no node, no state\n"));
 
     // Nothing here is an emulated node's.
     let of_emulated = [
