@@ -83,11 +83,14 @@ pub(crate) fn open_engine(source: Option<Address>) -> Fi<Engine> {
     let open = || {
         let mut config = wiglaf_links::config_from_env().map_err(|why| why.to_string())?;
         // Before the address is the one that getinfo has found: nobody else has chosen it.
-        WARNED.call_once(|| {
-            for text in wiglaf_links::warnings(&config) {
-                log::notice!("{text}");
-            }
-        });
+        let reaches_others = !source.as_ref().is_some_and(|source| source.at.ip().is_loopback());
+        if reaches_others {
+            WARNED.call_once(|| {
+                for text in wiglaf_links::warnings(&config) {
+                    log::notice!("{text}");
+                }
+            });
+        }
         if let Some(source) = source {
             if !source.at.ip().is_unspecified() {
                 config.ip = *source.at.ip();
