@@ -65,7 +65,8 @@ impl Lab {
     fn expect_passes(&self, tool: &[&str]) {
         for place in LINKS {
             let said = self.run(place, tool).expect_success();
-            let passed = said.stdout.lines().filter(|line| line.trim_end() == "passed").count();
+            // A launcher joins the two streams where it likes: in mid-line under gdb, which prints too.
+            let passed = said.stdout.matches("passed").count();
             assert_eq!(passed, 2, "{tool:?} over {place:?}: {said:?}");
         }
     }
