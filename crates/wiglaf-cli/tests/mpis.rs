@@ -255,6 +255,20 @@ fn an_mpich_without_libfabric_runs_over_tcp() {
     assert!(said.stdout.contains("rank 1 on node2: sum 1"), "{said:?}");
 }
 
+/// MPICH's pipelined rendezvous asks for completions that tell of a match.
+#[test]
+fn pipelined_messages_of_mpich_arrive() {
+    let Some((mut lab, mpis)) = Lab::up() else { return };
+    for (choice, compiler) in mpis.into_iter().filter(|(choice, _)| choice.starts_with("mpich")) {
+        let program = lab.build(compiler, "pipelined");
+        let pipeline = "MPIR_CVAR_CH4_OFI_RNDV_PROTOCOL=pipeline";
+        let from = "MPIR_CVAR_CH4_OFI_EAGER_THRESHOLD=65536";
+        let args = ["run", "--mpi", choice, "-x", pipeline, "-x", from, "-n", "2", "--", &program];
+        let said = lab.wiglaf(&args, &[]).expect_success();
+        assert_eq!(said.stdout.matches("whole").count(), 2, "{choice}: {said:?}");
+    }
+}
+
 /// What the user gives by -x holds, whatever Wiglaf would set, and reaches every rank.
 #[test]
 fn variables_of_this_call_hold() {

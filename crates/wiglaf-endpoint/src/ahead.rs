@@ -43,7 +43,10 @@ pub(crate) struct Ahead {
 /// Whether such a message may be pulled before its receive. Longer ones take several packets each, and
 /// lose less by the round trip.
 pub(crate) fn is_eligible(envelope: &Envelope, total: u64) -> bool {
-    matches!(envelope.class, Class::Tagged | Class::Untagged) && total <= CREDIT_GROWTH_LEN_MAX
+    let is_short = total <= CREDIT_GROWTH_LEN_MAX;
+    //= docs/protocol.md#5-rendezvous
+    //# A receiver MUST NOT pull a held message before its receive.
+    is_short && !envelope.is_held && matches!(envelope.class, Class::Tagged | Class::Untagged)
 }
 
 impl Ahead {

@@ -250,7 +250,8 @@ impl Endpoint {
         let report = op.complete == CompleteWhen::Delivery;
         let (whose, content) = (Whose::User(*op), Content::User(regions));
         let token = self.books.begin_send(Sending { whose, content });
-        let envelope = Envelope::new(op.class, op.tag, op.data);
+        let is_held = op.complete == CompleteWhen::Match;
+        let envelope = Envelope { is_held, ..Envelope::new(op.class, op.tag, op.data) };
         let len = regions.len();
         let begun = may_go_either_way(len).then(|| (self.now(), self.sent_len));
         let taken = self.transport.send(op.peer, envelope, len, token, report, &self.books);

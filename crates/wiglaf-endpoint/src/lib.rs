@@ -132,6 +132,8 @@ pub enum CompleteWhen {
     Transmit,
     /// When the peer has acknowledged all of it.
     Delivery,
+    /// When a receive of the peer's has taken it.
+    Match,
 }
 
 /// A send to be posted.

@@ -145,7 +145,7 @@ const PLACES_MORE: usize = 8192;
 
 impl Unexpected {
     pub(crate) fn new(peer: PeerId, envelope: Envelope, payload: Payload) -> Self {
-        let Envelope { class, tag, data, operation: _, address: _ } = envelope;
+        let Envelope { class, tag, data, operation: _, address: _, is_held: _ } = envelope;
         let (has_data, data) = (data.is_some(), data.unwrap_or(0));
         let links = Links::default();
         Self { payload, tag, data, peer, links, class, has_data, overlooked: false }

@@ -218,7 +218,7 @@ impl NearSide {
         regions: &Regions,
     ) -> Result<(), PostError> {
         let len = regions.len();
-        if len <= EAGER_LEN_MAX {
+        if len <= EAGER_LEN_MAX && op.complete != CompleteWhen::Match {
             if regions.with_bytes(0, len, |bytes| self.send_eager(lane, to, op, len, bytes))? {
                 if waits_for_delivery(op) {
                     let content = Content::User(*regions); // for its length only
@@ -250,7 +250,7 @@ impl NearSide {
     ) -> Result<bool, PostError> {
         let len = bytes.len();
         if len > EAGER_LEN_MAX
-            || waits_for_delivery(op)
+            || op.complete != CompleteWhen::Transmit
             || !self.send_eager(lane, to, op, len, &[bytes])?
         {
             return Ok(false);

@@ -174,6 +174,7 @@ impl Initiator {
             tag: op.key,
             data: op.data,
             address: op.address,
+            is_held: false,
         };
         Some((op.peer, envelope, operation.payload.take()?))
     }

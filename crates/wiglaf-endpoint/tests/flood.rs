@@ -97,3 +97,56 @@ fn announced_messages_arrive_whole_in_any_order_of_their_receives() {
     flood(0, (0..2000).map(|i| i * 7 % 2000).rev(), 2000);
     flood(16 << 10, (0..300).map(|i| i * 7 % 300), 300);
 }
+
+#[test]
+fn a_held_send_is_complete_when_a_receive_has_taken_it() {
+    for len in [0, 8, 5000, 20_000, 300_000] {
+        let (mut a, mut b) = (open(1), open(2));
+        let (peer, _) = (a.insert(b.name()), b.insert(a.name()));
+        let mut bytes = vec![7; len];
+        let op = SendOp {
+            peer,
+            class: Class::Tagged,
+            tag: 1,
+            data: None,
+            context: 5,
+            complete: CompleteWhen::Match,
+            report: true,
+            inject: false,
+        };
+        // SAFETY: the bytes live until the send has completed.
+        unsafe { a.post_send(&op, &[region(&mut bytes)]) }.unwrap();
+        while b.unexpected_len() == 0 {
+            a.progress();
+            b.progress();
+        }
+        // Nothing but a receive ends it, however often both sides look.
+        for _ in 0..1000 {
+            a.progress();
+            b.progress();
+        }
+        assert!(a.pop_completion(Side::Send).is_none(), "{len} bytes that nobody has received");
+        let mut to = vec![0; len];
+        let receive = RecvOp {
+            class: Class::Tagged,
+            from: None,
+            tag: 1,
+            ignore: 0,
+            context: 1,
+            report: true,
+            multi_min_free: None,
+        };
+        // SAFETY: the room lives until the receive has completed.
+        unsafe { b.post_recv(&receive, &[region(&mut to)]) }.unwrap();
+        assert_eq!(received(&mut a, &mut b).outcome, Outcome::Done);
+        assert_eq!(to, bytes);
+        let sent = loop {
+            if let Some(done) = a.pop_completion(Side::Send) {
+                break done;
+            }
+            a.progress();
+            b.progress();
+        };
+        assert_eq!((sent.outcome, sent.len, sent.context), (Outcome::Done, len, 5));
+    }
+}

@@ -321,6 +321,27 @@ fn delivery_is_reported_when_the_peer_has_it() {
     }
 }
 
+#[test]
+fn a_match_is_reported_when_a_receive_has_taken_the_message() {
+    let mut p = pair(true);
+    for (inject, len) in [(false, 8), (true, 8), (false, 0), (false, 100_000)] {
+        let op = SendOp { complete: CompleteWhen::Match, inject, ..send_op(p.a_to_b, 1) };
+        let mut bytes = vec![5; len];
+        send(&mut p.a, &op, &mut bytes).expect("room");
+        for _ in 0..1000 {
+            p.a.progress();
+            p.b.progress();
+        }
+        assert!(p.a.pop_completion(Side::Send).is_none(), "{len} bytes that nobody has received");
+        let mut to = vec![0; len];
+        recv(&mut p.b, &recv_op(Some(p.b_to_a), 1), &mut to);
+        let sent = completion(&mut p.a, Side::Send, Some(&mut p.b));
+        assert_eq!((sent.outcome, sent.len), (Outcome::Done, len));
+        assert_eq!(completion(&mut p.b, Side::Recv, Some(&mut p.a)).outcome, Outcome::Done);
+        assert_eq!(to, bytes);
+    }
+}
+
 /// How long `of` may sleep now that it has taken all that there is.
 fn sleep_limit(of: &mut Endpoint) -> Duration {
     while of.progress() {}

@@ -33,7 +33,7 @@ use crate::tokens::{Meaning, Tokens};
 pub(crate) type Shared = Arc<Gate<Engine>>;
 
 /// Flags that cannot be honoured, in either direction.
-const REFUSED: u64 = fi::FI_FENCE | fi::FI_TRIGGER | fi::FI_COMMIT_COMPLETE | fi::FI_MATCH_COMPLETE;
+const REFUSED: u64 = fi::FI_FENCE | fi::FI_TRIGGER | fi::FI_COMMIT_COMPLETE;
 /// Flags with which a send is complete only when the peer has it.
 const UNTIL_DELIVERED: u64 = fi::FI_DELIVERY_COMPLETE | fi::FI_TRANSMIT_COMPLETE;
 /// Default of `FI_OPT_MIN_MULTI_RECV`, in bytes.
@@ -195,7 +195,9 @@ impl Engine {
             Flags::Inject => self.nobodys(counted),
             _ => self.stand_in(call.context, shown, counted),
         };
-        let complete = if flags & UNTIL_DELIVERED != 0 {
+        let complete = if flags & fi::FI_MATCH_COMPLETE != 0 {
+            CompleteWhen::Match
+        } else if flags & UNTIL_DELIVERED != 0 {
             CompleteWhen::Delivery
         } else {
             CompleteWhen::Transmit

@@ -78,7 +78,8 @@ pub(crate) const TX_OP_FLAGS: u64 = fi::FI_COMPLETION
     | fi::FI_INJECT
     | fi::FI_INJECT_COMPLETE
     | fi::FI_TRANSMIT_COMPLETE
-    | fi::FI_DELIVERY_COMPLETE;
+    | fi::FI_DELIVERY_COMPLETE
+    | fi::FI_MATCH_COMPLETE;
 /// Default flags that receives may have.
 pub(crate) const RX_OP_FLAGS: u64 = fi::FI_COMPLETION | fi::FI_MULTI_RECV;
 

@@ -89,7 +89,7 @@ fn replays(frame: &Recorded) -> [Vec<u8>; 2] {
 }
 
 fn envelope(class: Class, key: u64) -> Envelope {
-    Envelope { class, data: Some(7), operation: 1, tag: key, address: 0 }
+    Envelope { class, data: Some(7), operation: 1, tag: key, address: 0, is_held: false }
 }
 
 /// Bodies that would do harm if they were believed.

@@ -96,7 +96,7 @@ impl Transport {
         total: u64,
         token: u64,
     ) -> Result<Posted, SendError> {
-        let unasked_len = self.unasked_len(index, total);
+        let unasked_len = if envelope.is_held { 0 } else { self.unasked_len(index, total) };
         let unasked = u64::from(unasked_len);
         let pending = PendingSend {
             peer: index,

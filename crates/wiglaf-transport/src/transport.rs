@@ -354,6 +354,11 @@ impl Transport {
         if session.queue.len() >= QUEUE_MAX {
             return Err(SendError::Again);
         }
+        //= docs/protocol.md#5-rendezvous
+        //# A sender MUST announce a held message, and send nothing of it unasked.
+        if envelope.is_held {
+            return self.send_request(peer.0, envelope, len as u64, token);
+        }
         let is_longer = self.goes_as_eager(peer, len);
         if len <= EAGER_LEN_MAX || is_longer {
             //= docs/protocol.md#6-credits

@@ -35,6 +35,7 @@ const T_PROBE: u8 = 0x11;
 const T_FITS: u8 = 0x12;
 
 const F_DATA: u8 = 0x01;
+const F_HELD: u8 = 0x02;
 const F_LAST: u8 = 0x01;
 /// In the flags of an acknowledgement.
 const F_EXACT: u8 = 0x01;
@@ -116,13 +117,15 @@ pub struct Envelope {
     /// Where in the region an operation begins; travels in classes that name
     /// memory, 0 in others.
     pub address: u64,
+    /// The sender is told of its end as of a match: it is announced, and not pulled before its receive.
+    pub is_held: bool,
 }
 
 impl Envelope {
     /// The envelope of a message between two sides.
     #[must_use]
     pub fn new(class: Class, tag: u64, data: Option<u64>) -> Self {
-        Self { class, operation: 0, tag, data, address: 0 }
+        Self { class, operation: 0, tag, data, address: 0, is_held: false }
     }
 
     fn len(&self) -> usize {
@@ -130,7 +133,8 @@ impl Envelope {
     }
 
     fn emit(&self, w: &mut Writer<'_>) {
-        let flags = if self.data.is_some() { F_DATA } else { 0 };
+        let data = if self.data.is_some() { F_DATA } else { 0 };
+        let flags = data | if self.is_held { F_HELD } else { 0 };
         w.u8(self.class.code()).u8(flags).u16(0).u32(self.operation);
         w.u64(self.tag).u64(self.data.unwrap_or(0));
         if self.class.names_memory() {
@@ -146,7 +150,8 @@ impl Envelope {
         let tag = r.u64()?;
         let data = r.u64()?;
         let address = if class.names_memory() { r.u64()? } else { 0 };
-        Ok(Self { class, operation, tag, data: (flags & F_DATA != 0).then_some(data), address })
+        let data = (flags & F_DATA != 0).then_some(data);
+        Ok(Self { class, operation, tag, data, address, is_held: flags & F_HELD != 0 })
     }
 }
 

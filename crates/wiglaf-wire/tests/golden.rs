@@ -27,6 +27,7 @@ const TAGGED: Envelope = Envelope {
     tag: 0x1817_1615_1413_1211,
     data: Some(0x0807_0605_0403_0201),
     address: 0,
+    is_held: false,
 };
 const WRITE: Envelope = Envelope {
     class: Class::Write,
@@ -34,6 +35,7 @@ const WRITE: Envelope = Envelope {
     tag: 0x1817_1615_1413_1211,
     data: None,
     address: 0x3837_3635_3433_3231,
+    is_held: false,
 };
 
 fn bytes(hex: &str) -> Vec<u8> {

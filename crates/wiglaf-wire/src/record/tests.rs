@@ -7,13 +7,12 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn envelope() -> impl Strategy<Value = Envelope> {
-    (0u8..9, any::<u32>(), any::<u64>(), any::<Option<u64>>(), any::<u64>()).prop_map(
-        |(class, operation, tag, data, address)| {
+    (0u8..9, any::<u32>(), any::<u64>(), any::<Option<u64>>(), any::<u64>(), any::<bool>())
+        .prop_map(|(class, operation, tag, data, address, is_held)| {
             let class = Class::from_code(class).unwrap();
             let address = if class.names_memory() { address } else { 0 };
-            Envelope { class, operation, tag, data, address }
-        },
-    )
+            Envelope { class, operation, tag, data, address, is_held }
+        })
 }
 
 /// Emits `record` between two others and reads all three back.
