@@ -239,5 +239,7 @@ fn envelope(tape: &mut Tape<'_>) -> Envelope {
     let operation = u32::from(tape.byte());
     let data = tape.byte().is_multiple_of(2).then_some(tag);
     let address = if class.names_memory() { address } else { 0 };
-    Envelope { class, operation, tag, data, address }
+    // Of a byte that is there already: inputs of the corpora keep their meaning.
+    let is_held = tag % 5 == 4;
+    Envelope { class, operation, tag, data, address, is_held }
 }
