@@ -43,3 +43,28 @@ pub fn command(command: &str, cluster: Option<&str>) -> String {
         None => format!("wiglaf {command}"),
     }
 }
+
+/// The user's folder for caches, as the XDG base directory specification has it; none without a home.
+#[must_use]
+pub fn user_cache() -> Option<PathBuf> {
+    user_folder("XDG_CACHE_HOME", ".cache")
+}
+
+/// The user's folder for configuration.
+#[must_use]
+pub fn user_config() -> Option<PathBuf> {
+    user_folder("XDG_CONFIG_HOME", ".config")
+}
+
+/// The user's folder for state that outlives a session.
+#[must_use]
+pub fn user_state() -> Option<PathBuf> {
+    user_folder("XDG_STATE_HOME", ".local/state")
+}
+
+/// The specification asks to ignore what is no absolute path.
+fn user_folder(variable: &str, below_home: &str) -> Option<PathBuf> {
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute(variable).or_else(|| Some(absolute("HOME")?.join(below_home)))
+}

@@ -495,9 +495,7 @@ fn make_folder(folder: &Path) -> Result<()> {
 /// The folder for measuring programs and their input: in the user's home,
 /// which all nodes share, or else beside the results.
 pub(crate) fn work_folder(output: &Path) -> Result<PathBuf> {
-    let absolute =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    let cache = wiglaf_base::paths::user_cache();
     let folder = cache.map_or_else(|| output.join("cache"), |cache| cache.join("wiglaf/bench"));
     make_folder(&folder)?;
     // Nodes need the path that it has everywhere.

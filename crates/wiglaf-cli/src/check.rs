@@ -282,9 +282,7 @@ fn now_s() -> i64 {
 
 /// Where the last result of a cluster is kept.
 fn kept_at(cluster: &Cluster) -> Option<PathBuf> {
-    let absolute =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+    let state = wiglaf_base::paths::user_state();
     let kind = if cluster.hosts().is_some() { "hosts" } else { "emulated" };
     state.map(|state| state.join(format!("wiglaf/check-{kind}-{}.json", cluster.name())))
 }

@@ -190,9 +190,7 @@ fn usual_places() -> Vec<PathBuf> {
 /// The user's own cluster file, which `wiglaf init` writes.
 #[must_use]
 pub fn own_file() -> Option<PathBuf> {
-    let absolute =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
+    let config = wiglaf_base::paths::user_config();
     config.map(|config| config.join("wiglaf/cluster.toml"))
 }
 

@@ -417,9 +417,7 @@ fn is_here(interface: &str) -> Result<()> {
 /// with the cluster and which all its nodes see, or else in the user's cache.
 #[must_use]
 pub fn name_dirs(state: Option<&Path>) -> Vec<PathBuf> {
-    let absolute =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    let cache = wiglaf_base::paths::user_cache();
     let cache = cache.map(|cache| cache.join("wiglaf"));
     state.map(Path::to_path_buf).into_iter().chain(cache).collect()
 }
