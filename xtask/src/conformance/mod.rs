@@ -10,6 +10,7 @@ mod fabtests;
 mod fortran;
 mod hpcc;
 mod mpi4py;
+mod mpich;
 mod mpis;
 mod netpipe;
 mod report;
@@ -36,6 +37,9 @@ pub(crate) struct Arguments {
     /// Where fabtests is installed: the folder above its bin and share
     #[arg(long, value_name = "DIR")]
     fabtests: Option<PathBuf>,
+    /// MPICH's own tests: the folder test/mpi of its sources (`apt-get source mpich`)
+    #[arg(long, value_name = "DIR")]
+    mpich_tests: Option<PathBuf>,
     /// Run only the tests whose name contains this, and leave the document as it is
     #[arg(long, value_name = "WORDS")]
     only: Option<String>,
@@ -69,10 +73,12 @@ pub(crate) enum Suite {
     Mpis,
     /// Fortran programs of every compiler on every MPI
     Fortran,
+    /// MPICH's own tests of MPI, on every MPI
+    Mpich,
 }
 
 impl Suite {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Fabtests,
         Self::Mpi4py,
         Self::Mpi4pyPypi,
@@ -81,6 +87,7 @@ impl Suite {
         Self::Applications,
         Self::Mpis,
         Self::Fortran,
+        Self::Mpich,
     ];
 
     /// What runs unless asked otherwise: half an hour of two cores, and no MPI from elsewhere.
@@ -98,6 +105,7 @@ impl Suite {
             Self::Applications => "applications",
             Self::Mpis => "mpis",
             Self::Fortran => "fortran",
+            Self::Mpich => "mpich",
         }
     }
 
@@ -111,6 +119,7 @@ impl Suite {
             Self::Applications => "Applications",
             Self::Mpis => "Every MPI over every link",
             Self::Fortran => "Fortran",
+            Self::Mpich => "MPICH's tests of MPI",
         }
     }
 
@@ -125,6 +134,7 @@ impl Suite {
             Self::Applications => applications::run(context),
             Self::Mpis => mpis::run(context),
             Self::Fortran => fortran::run(context),
+            Self::Mpich => mpich::run(context),
         }
     }
 }
@@ -135,6 +145,7 @@ pub(crate) struct Context<'a> {
     /// Where our provider is.
     provider: PathBuf,
     fabtests: Option<&'a Path>,
+    mpich_tests: Option<&'a Path>,
     only: Option<&'a str>,
     /// Take over what an interrupted run has found.
     resume: bool,
@@ -155,7 +166,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
         [] => &Suite::SHORT,
         chosen => chosen,
     };
-    let needs_mpis = suites.iter().any(|s| matches!(s, Suite::Mpis | Suite::Mpi4pyPypi));
+    let needs_mpis =
+        suites.iter().any(|s| matches!(s, Suite::Mpis | Suite::Mpi4pyPypi | Suite::Mpich));
     let install = if needs_mpis { packages::install } else { packages::install_programs };
     install(packages::Purpose::Conformance)?;
     build()?;
@@ -164,6 +176,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
         cluster: &cluster,
         provider: cluster.provider()?,
         fabtests: arguments.fabtests.as_deref(),
+        mpich_tests: arguments.mpich_tests.as_deref(),
         only: arguments.only.as_deref(),
         resume: arguments.resume,
     };

@@ -1,0 +1,315 @@
+//! MPICH's own tests of MPI (`test/mpi` of its sources), over Wiglaf and over TCP, on every MPI.
+//!
+//! The list of tests, their ranks, arguments and time limits are read from the suite's own lists. Its
+//! programs are compiled here, once for each binary interface, without its configuration, which wants to
+//! be told of one MPI: what it would find out about a Linux with POSIX threads is in [`CONFIGURATION`].
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::cluster::Ended;
+use super::mpis::{self, Mpi};
+use super::verdict::{Cell, Column, Findings, Judge, Row, Verdict};
+use super::{Context, timed};
+use crate::wheels;
+
+/// The folders whose tests are about what a transport carries.
+const FOLDERS: [&str; 16] = [
+    "attr",
+    "coll",
+    "comm",
+    "datatype",
+    "errhan",
+    "group",
+    "info",
+    "init",
+    "pt2pt",
+    "rma",
+    "topo",
+    "threads/pt2pt",
+    "threads/coll",
+    "threads/comm",
+    "threads/rma",
+    "threads/init",
+];
+/// What a test says when nothing was wrong.
+const PASSED: &str = "No Errors";
+/// Unless its line names another.
+const LIMIT_S: u64 = 90;
+/// More are not started on two nodes: their time would say more about the machine than about MPI.
+const RANKS_MAX: u32 = 10;
+/// The transports, as `wiglaf run` names them.
+const TRANSPORTS: [&str; 2] = ["wiglaf", "tcp"];
+/// For `mpitestconf.h`.
+const CONFIGURATION: &str = "\
+#define STDC_HEADERS 1
+#define HAVE_STDINT_H 1
+#define HAVE_STDLIB_H 1
+#define HAVE_STRING_H 1
+#define HAVE_STDARG_H 1
+#define HAVE_UNISTD_H 1
+#define HAVE_SYS_TIME_H 1
+#define HAVE_SYS_RESOURCE_H 1
+#define HAVE_GETRUSAGE 1
+#define HAVE_USLEEP 1
+#define HAVE_LONG_DOUBLE 1
+#define HAVE_LONG_LONG 1
+#define HAVE_PTHREAD_H 1
+#define HAVE_PTHREAD_BARRIER_INIT 1
+#define THREAD_PACKAGE_NAME THREAD_PACKAGE_POSIX
+";
+
+/// A line of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Test {
+    folder: &'static str,
+    program: String,
+    ranks: u32,
+    arguments: Vec<String>,
+    env: Vec<(String, String)>,
+    limit: Duration,
+}
+
+impl Test {
+    /// None where the line is a comment, or asks for what only the suite's own launcher can judge:
+    /// another ending than the usual one, a graphics card, options of MPICH's mpiexec, a known failure.
+    fn parse(folder: &'static str, line: &str) -> Option<Self> {
+        let mut words = line.split('#').next()?.split_whitespace();
+        let program = words.next()?.to_owned();
+        let ranks = words.next()?.parse().ok().filter(|ranks| *ranks <= RANKS_MAX)?;
+        let limit = Duration::from_secs(LIMIT_S);
+        let (arguments, env) = (Vec::new(), Vec::new());
+        let mut test = Self { folder, program, ranks, arguments, env, limit };
+        for word in words {
+            match word.split_once('=')? {
+                ("arg", argument) => test.arguments.push(argument.to_owned()),
+                ("env", pair) => {
+                    let (name, value) = pair.split_once('=')?;
+                    test.env.push((name.to_owned(), value.to_owned()));
+                }
+                ("timeLimit", seconds) => test.limit = Duration::from_secs(seconds.parse().ok()?),
+                ("mem", _) => {}
+                ("strict", value) if value != "false" => {}
+                _ => return None,
+            }
+        }
+        Some(test)
+    }
+
+    fn name(&self) -> String {
+        let env = self.env.iter().map(|(name, value)| format!("{name}={value} "));
+        let arguments = self.arguments.iter().map(|argument| format!(" {argument}"));
+        let (env, arguments) = (env.collect::<String>(), arguments.collect::<String>());
+        format!("{env}{}/{}{arguments}, {} ranks", self.folder, self.program, self.ranks)
+    }
+}
+
+pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
+    let Some(sources) = context.mpich_tests else {
+        eprintln!("skipped: --mpich-tests names no folder test/mpi of MPICH's sources");
+        return Ok(None);
+    };
+    let mpis: Vec<Mpi> = mpis::installed(context)?
+        .into_iter()
+        .filter(|mpi| !mpi.choice.starts_with("intel"))
+        .collect();
+    let mut suites = BTreeMap::new();
+    for mpi in &mpis {
+        if !suites.contains_key(mpi.compiler) {
+            suites.insert(mpi.compiler, Built::new(context, mpi.compiler, sources)?);
+        }
+    }
+    let mut rows = Vec::new();
+    for test in tests(sources)?.iter().filter(|test| context.wants(&test.name())) {
+        let mut cells: Vec<Cell> = Vec::new();
+        for mpi in &mpis {
+            let program = suites.get_mut(mpi.compiler).and_then(|built| built.program(test));
+            for transport in TRANSPORTS {
+                cells.push(match &program {
+                    Some(program) => judge(context, test, mpi, transport, program)?,
+                    None => Verdict::Skip("does not compile".to_owned()).into(),
+                });
+            }
+        }
+        rows.push(Row { name: test.name(), cells });
+    }
+    let about = vec![
+        format!(
+            "Tests of {}, each built with Debian's compiler of the binary interface.",
+            FOLDERS.join(", ")
+        ),
+        format!(
+            "A test passes if it ends with status 0 and says `{PASSED}`. Left out: tests of more than {RANKS_MAX} \
+             ranks, of graphics cards, that need options of MPICH's mpiexec, that end otherwise, and those that \
+             the suite expects to fail."
+        ),
+    ];
+    let columns = mpis.iter().enumerate().flat_map(|(i, mpi)| {
+        let [ours, rival] = TRANSPORTS.map(|transport| format!("{} {transport}", mpi.choice));
+        [Column::ours(ours, Judge::Rival(2 * i + 1)), Column::rival(rival)]
+    });
+    Ok(Some(Findings { about, columns: columns.collect(), rows }))
+}
+
+/// What the suite's lists name, in its order.
+fn tests(sources: &Path) -> Result<Vec<Test>, String> {
+    let mut tests = Vec::new();
+    for folder in FOLDERS {
+        let lists = ["testlist", "testlist.in"].map(|list| sources.join(folder).join(list));
+        let Some(list) = lists.iter().find(|list| list.is_file()) else { continue };
+        let text = fs::read_to_string(list).map_err(|why| format!("{}: {why}", list.display()))?;
+        tests.extend(text.lines().filter_map(|line| Test::parse(folder, line)));
+    }
+    match tests.is_empty() {
+        true => Err(format!("{}: there are no lists of tests of MPICH's", sources.display())),
+        false => Ok(tests),
+    }
+}
+
+fn judge(
+    context: &Context<'_>,
+    test: &Test,
+    mpi: &Mpi,
+    transport: &str,
+    program: &Path,
+) -> Result<Cell, String> {
+    let began = Instant::now();
+    let column = format!("{} {transport}", mpi.choice);
+    let log = format!("mpich/{column}/{}", test.name().replace([' ', '/', ','], "_"));
+    let ranks = test.ranks.to_string();
+    let mut options = vec!["--mpi", &mpi.choice, "--transport", transport, "-n", &ranks];
+    let given: Vec<String> =
+        test.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    options.extend(given.iter().flat_map(|pair| ["-x", pair.as_str()]));
+    let argv: Vec<String> =
+        [program.display().to_string()].into_iter().chain(test.arguments.clone()).collect();
+    let search = wheels::search_path();
+    let env = [("WIGLAF_MPI_PATH", search.as_str())];
+    let ended = context.cluster.run(&log, &options, &env, &argv, test.limit)?;
+    Ok(timed(&test.name(), &column, verdict(&ended), began))
+}
+
+fn verdict(ended: &Ended) -> Verdict {
+    match ended.succeeded() && ended.text.contains(PASSED) {
+        true => Verdict::pass(),
+        false => Verdict::Fail(ended.reason()),
+    }
+}
+
+/// The suite's programs of one binary interface, compiled when they are first asked for.
+struct Built {
+    compiler: &'static str,
+    sources: PathBuf,
+    folder: PathBuf,
+    objects: Vec<PathBuf>,
+    programs: BTreeMap<PathBuf, Option<PathBuf>>,
+}
+
+impl Built {
+    /// Compiles what all tests share.
+    fn new(context: &Context<'_>, compiler: &'static str, sources: &Path) -> Result<Self, String> {
+        let folder = context.cluster.folder().join("mpich").join(compiler);
+        let include = folder.join("include");
+        fs::create_dir_all(&include).map_err(|why| format!("{}: {why}", include.display()))?;
+        // dtpools looks for its own above a folder of headers.
+        for (path, text) in [
+            (include.join("mpitestconf.h"), CONFIGURATION),
+            (include.join("mtest_mpix.h"), ""),
+            (folder.join("dtpoolsconf.h"), CONFIGURATION),
+        ] {
+            fs::write(&path, text).map_err(|why| format!("{}: {why}", path.display()))?;
+        }
+        let sources =
+            sources.canonicalize().map_err(|why| format!("{}: {why}", sources.display()))?;
+        let (objects, programs) = (Vec::new(), BTreeMap::new());
+        let mut built = Self { compiler, sources, folder, objects, programs };
+        let mut shared: Vec<PathBuf> =
+            ["mtest", "mtest_common", "mtest_single", "dtypes", "mtest_thread"]
+                .map(|name| built.sources.join("util").join(name).with_extension("c"))
+                .to_vec();
+        let pools = built.sources.join("dtpools/src");
+        let entries = fs::read_dir(&pools).map_err(|why| format!("{}: {why}", pools.display()))?;
+        let pools = entries.flatten().map(|entry| entry.path());
+        shared.extend(pools.filter(|path| path.extension().is_some_and(|end| end == "c")));
+        for source in shared.iter().filter(|source| source.is_file()) {
+            let name = source.file_stem().unwrap_or_default();
+            let object = built.folder.join(name).with_extension("o");
+            if !built.compile(&["-c".as_ref(), source], &object)? {
+                return Err(format!("{compiler} cannot compile {}", source.display()));
+            }
+            built.objects.push(object);
+        }
+        Ok(built)
+    }
+
+    /// The program of that test; none where it does not compile for this MPI.
+    fn program(&mut self, test: &Test) -> Option<PathBuf> {
+        let source = self.sources.join(test.folder).join(&test.program).with_extension("c");
+        if !self.programs.contains_key(&source) {
+            let name = format!("{}-{}", test.folder.replace('/', "-"), test.program);
+            let program = self.folder.join(name);
+            let objects: Vec<&Path> = self
+                .objects
+                .iter()
+                .map(PathBuf::as_path)
+                // Either way of starting threads defines the others' functions.
+                .filter(|object| is_for(object, test.folder.starts_with("threads")))
+                .collect();
+            let inputs = [&[source.as_path()], &objects[..]].concat();
+            let built = matches!(self.compile(&inputs, &program), Ok(true)).then_some(program);
+            self.programs.insert(source.clone(), built);
+        }
+        self.programs[&source].clone()
+    }
+
+    fn compile(&self, inputs: &[&Path], output: &Path) -> Result<bool, String> {
+        let mut command = Command::new(self.compiler);
+        command.args(["-w", "-O1", "-I"]).arg(self.folder.join("include"));
+        for headers in ["include", "util", "dtpools/include"] {
+            command.arg("-I").arg(self.sources.join(headers));
+        }
+        command.args(inputs).arg("-o").arg(output).args(["-lpthread", "-lm"]);
+        let ended = command.output();
+        let ended = ended.map_err(|why| format!("{} cannot be started: {why}", self.compiler))?;
+        Ok(ended.status.success())
+    }
+}
+
+/// Whether tests with threads, or those without, are linked with that object.
+fn is_for(object: &Path, threads: bool) -> bool {
+    match object.file_stem().and_then(|name| name.to_str()) {
+        Some("mtest_thread") => threads,
+        Some("mtest_single") => !threads,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_lists_are_read() {
+        let line = "get_struct 4 arg=-n arg=2 env=A=b timeLimit=300 mem=1.5 # slow";
+        let test = Test::parse("rma", line).unwrap();
+        assert_eq!(test.name(), "A=b rma/get_struct -n 2, 4 ranks");
+        assert_eq!(test.limit, Duration::from_secs(300));
+        assert_eq!(Test::parse("rma", "put 2").unwrap().limit, Duration::from_secs(LIMIT_S));
+        let left_out = ["# put 2", "", "put", "put 2 xfail=ticket1", "put 2 resultTest=TestStatus"];
+        for line in left_out.iter().chain(&["put 99", "put 2 strict=false", "@some@ 2 hasgpu=any"])
+        {
+            assert_eq!(Test::parse("rma", line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_test_passes_when_it_ends_well_and_says_so() {
+        let verdict = |status, text: &str| verdict(&Ended { status, text: text.into() }).passed();
+        assert!(verdict(Some(0), " No Errors\n"));
+        assert!(!verdict(Some(1), " No Errors\n"));
+        assert!(!verdict(Some(0), " Found 3 errors\n"));
+    }
+}
