@@ -269,6 +269,24 @@ fn pipelined_messages_of_mpich_arrive() {
     }
 }
 
+/// A compiled program without windows does not take btl/ofi, whose end costs a second; others do.
+#[test]
+fn only_what_may_make_windows_takes_btl_ofi() {
+    let Some((mut lab, mpis)) = Lab::up() else { return };
+    for (choice, compiler) in mpis.into_iter().filter(|(choice, _)| choice.starts_with("openmpi@5"))
+    {
+        for (name, takes) in [("sizes", false), ("window", true)] {
+            let program = lab.build(compiler, name);
+            let verbose = "OMPI_MCA_mca_base_component_show_load_errors=1";
+            let args =
+                ["run", "--mpi", choice, "-x", verbose, "-x", "OMPI_MCA_btl_base_verbose=10"];
+            let said = lab.wiglaf(&[&args[..], &["-n", "2", "--", &program]].concat(), &[]);
+            let said = said.expect_success();
+            assert_eq!(said.stderr.contains("component ofi"), takes, "{choice}, {name}: {said:?}");
+        }
+    }
+}
+
 /// What the user gives by -x holds, whatever Wiglaf would set, and reaches every rank.
 #[test]
 fn variables_of_this_call_hold() {

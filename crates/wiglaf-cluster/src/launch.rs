@@ -404,6 +404,14 @@ impl Launch<'_> {
         load.iter().any(|(core, ranks)| *ranks > if core.is_some() { 1 } else { free })
     }
 
+    /// Whether no rank makes MPI windows. Behind a colon stands another program.
+    fn makes_no_windows(&self, program: &Path) -> bool {
+        let preloads = self.job.env.iter().any(|(name, _)| name == "LD_PRELOAD")
+            || std::env::var_os("LD_PRELOAD").is_some();
+        let is_alone = self.job.argv.iter().all(|word| word != ":");
+        is_alone && !mpi::windows::may_be_made(program, preloads)
+    }
+
     /// Starts the launcher of an MPI on the first node.
     fn under(&self, mpi: &Installation, streams: Streams) -> Result<Running> {
         let name = &self.job.argv[0];
@@ -428,6 +436,7 @@ impl Launch<'_> {
             as_root: machine::is_root(),
             leased: true,
             oversubscribed: self.oversubscribed(),
+            without_windows: self.makes_no_windows(&found),
             key: format!("@{}", paths::key(&self.id).display()),
             provider_dir: self.provider.as_ref().map(|p| p.dir.clone()),
             front: self

@@ -17,6 +17,7 @@ pub mod ld;
 mod openmpi;
 pub mod provider;
 pub mod quiet;
+pub mod windows;
 
 pub use abi::check as check_abi;
 pub use discover::{Choice, Which};
@@ -124,6 +125,8 @@ pub struct Settings {
     pub leased: bool,
     /// Whether ranks share cores and should yield when idle.
     pub oversubscribed: bool,
+    /// Whether it is known that the program makes no MPI windows ([`windows`]).
+    pub without_windows: bool,
     /// The secret of the job, 32 hexadecimal digits.
     pub key: String,
     /// Where the provider is; needed for [`Transport::Wiglaf`] only.

@@ -54,10 +54,11 @@ pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>
             let pml = (table.user)("OMPI_MCA_pml");
             // Whoever asks for cm does without windows.
             let asks_for_cm = pml.as_deref() == Some("cm");
-            if pml.as_deref() == Some("ob1") || windows_need_ob1(mpi) && !asks_for_cm {
+            let needs_ob1 = windows_need_ob1(mpi) && !settings.without_windows;
+            if pml.as_deref() == Some("ob1") || needs_ob1 && !asks_for_cm {
                 over_btl(table, prrte);
             } else {
-                libfabric(table, WIGLAF, prrte);
+                libfabric(table, WIGLAF, prrte, settings.without_windows);
             }
         }
         Transport::Tcp => {
@@ -71,11 +72,11 @@ pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>
         }
         Transport::Ucx => ucx(settings, table),
         Transport::OfiTcp => {
-            libfabric(table, "tcp;ofi_rxm", prrte);
+            libfabric(table, "tcp;ofi_rxm", prrte, false);
             settings.interface_of_libfabric("FI_TCP_IFACE", table);
         }
         Transport::OfiRxd => {
-            libfabric(table, "udp;ofi_rxd", prrte);
+            libfabric(table, "udp;ofi_rxd", prrte, false);
             settings.interface_of_libfabric("FI_UDP_IFACE", table);
         }
     }
@@ -177,15 +178,20 @@ fn btl_ofi(table: &mut Table<'_>) {
 
 /// pml/cm over one provider. Windows: version 5 has no osc=pt2pt any more and
 /// takes its one-sided operations from a btl.
-fn libfabric(table: &mut Table<'_>, provider: &str, prrte: bool) {
+fn libfabric(table: &mut Table<'_>, provider: &str, prrte: bool, without_windows: bool) {
     table.choose("OMPI_MCA_pml", "cm");
     table.choose("OMPI_MCA_mtl", "ofi");
     table.choose("OMPI_MCA_mtl_ofi_provider_include", provider);
     // The only kind of windows of version 5, and the user's choice in version 4.
     let asked = |osc: String| osc.split(',').any(|name| name == "rdma");
-    let windows_by_rdma = prrte || (table.user)("OMPI_MCA_osc").is_some_and(asked);
+    let windows_by_rdma =
+        prrte && !without_windows || (table.user)("OMPI_MCA_osc").is_some_and(asked);
     if windows_by_rdma && provider == WIGLAF {
         btl_ofi(table);
+        table.default("OMPI_MCA_osc", "sm,rdma");
+    } else if prrte && without_windows {
+        // btl/ofi would cost a second when it is closed.
+        table.choose("OMPI_MCA_btl", "self");
         table.default("OMPI_MCA_osc", "sm,rdma");
     } else if !prrte {
         // pml/cm carries everything; further transports would only open sockets.

@@ -185,6 +185,19 @@ fn no_other_provider_is_started_where_none_is_wanted() {
 }
 
 #[test]
+fn a_program_without_windows_goes_without_btl_ofi() {
+    for version in ["5.0.7", "5.0.11", "6.0.0rc2"] {
+        let openmpi = mpi(Family::OpenMpi, version);
+        let none = Settings { without_windows: true, ..over_wiglaf() };
+        let vars = none.environment(&openmpi, &nobody).unwrap();
+        assert_eq!(get(&vars, "OMPI_MCA_btl"), Some("self"), "{version}");
+        assert_eq!(get(&vars, "OMPI_MCA_pml"), Some("cm"), "{version}");
+        let vars = over_wiglaf().environment(&openmpi, &nobody).unwrap();
+        assert_eq!(get(&vars, "OMPI_MCA_btl"), Some("self,ofi"), "{version}");
+    }
+}
+
+#[test]
 fn releases_whose_windows_fail_over_cm_take_ob1() {
     for (version, pml) in
         [("4.1.4", "cm"), ("5.0.0", "ob1"), ("5.0.8", "ob1"), ("5.0.9", "cm"), ("6.0.0rc2", "cm")]
