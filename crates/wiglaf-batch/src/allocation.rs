@@ -60,6 +60,12 @@ impl Allocation {
         self.slots.iter().map(|(name, _)| name.as_str()).collect()
     }
 
+    /// How many processes it has.
+    #[must_use]
+    pub fn ranks(&self) -> usize {
+        self.slots.iter().map(|(_, slots)| slots).sum()
+    }
+
     /// Which of its nodes a call takes, and how many ranks: all, unless it says otherwise. Nothing where
     /// the allocation is one of another cluster than that which has the nodes `all`.
     ///
