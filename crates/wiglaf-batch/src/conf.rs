@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use wiglaf_base::HostList;
 use wiglaf_base::error::{Error, Result};
-use wiglaf_cluster::batch::Batch;
+use wiglaf_cluster::batch::{Batch, Memory};
 
 /// The partition that jobs go to where none is named.
 pub const MAIN: &str = "main";
@@ -19,6 +19,8 @@ pub const MAIN: &str = "main";
 pub const SHORT: &str = "short";
 /// Where slurmctld listens: Slurm's own default.
 pub const CONTROLLER_PORT: u16 = 6817;
+/// Where a node may be silent for so long only, single questions must end sooner.
+const SILENCE_SHORT_SECONDS: u32 = 10;
 /// Below this no job of today's starts.
 const MEMORY_MIB_MIN: u64 = 64;
 
@@ -123,6 +125,8 @@ impl Plan {
         conf.set("SelectTypeParameters", "CR_Core_Memory");
         conf.remark("Small jobs start before their turn where they delay nobody.");
         conf.set("SchedulerType", "sched/backfill");
+        conf.remark("Unless told, a job waits for 3 s on an empty cluster. The interval is in microseconds.");
+        conf.set("SchedulerParameters", "batch_sched_delay=0,sched_min_interval=100000");
         conf.remark(
             "In order of submission: age and share need slurmdbd, without which they are ignored.",
         );
@@ -135,6 +139,11 @@ impl Plan {
         conf.remark("A node that was silent takes jobs again as soon as it answers.");
         conf.set("ReturnToService", 2);
         conf.set("SlurmdTimeout", self.silence_seconds);
+        if self.silence_seconds <= SILENCE_SHORT_SECONDS {
+            conf.remark("Otherwise questions to a node that has ended take longer than that.");
+            conf.set("MessageTimeout", SILENCE_SHORT_SECONDS / 2);
+            conf.set("TCPTimeout", 1);
+        }
         conf.remark("`salloc` gives a shell on the first node, not here.");
         conf.set("LaunchParameters", "use_interactive_step");
         conf.remark("MPICH is started by srun; Open MPI by its own mpirun inside the allocation.");
@@ -194,7 +203,7 @@ impl Plan {
     }
 
     fn node(&self, node: &NodeFacts) -> Result<String> {
-        let reserve = self.batch.memory_reserve.map_or(0, |reserve| reserve.mib());
+        let reserve = self.batch.memory_reserve.map_or(0, Memory::mib);
         let left = node.memory_mib.saturating_sub(reserve);
         if left < MEMORY_MIB_MIN {
             return Err(Error::new(format!(

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::{End, machine, program};
-use wiglaf_cluster::batch::Batch;
+use wiglaf_cluster::batch::{Batch, Memory};
 use wiglaf_cluster::{Record, StateDir};
 use wiglaf_node::fanout::{self, Keep, NodeOutput};
 use wiglaf_node::{Node, NodeCommand};
@@ -348,7 +348,7 @@ fn quietly(nodes: &[Node], command: &NodeCommand) -> Vec<NodeOutput> {
 fn plan(state: &StateDir, record: &Record, batch: Batch) -> Result<Plan> {
     let folder = state.batch_dir();
     let shape = &record.shape;
-    let reserve = batch.memory_reserve.map_or(0, |memory| memory.mib());
+    let reserve = batch.memory_reserve.map_or(0, Memory::mib);
     // The machine's memory is everybody's; each node promises its part of it, and none so little that
     // nothing starts.
     let memory_mib = (memory_mib()? / shape.nodes.len().max(1) as u64).max(64 + reserve);

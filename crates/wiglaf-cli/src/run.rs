@@ -43,11 +43,11 @@ Examples:
                                              on hosts that share no folder
 
 In a job of Slurm's it takes the job's nodes, and as many ranks as the job has
-tasks. With no cluster up, the default one is started first. The program is started
-unchanged; it needs no source and no relinking. Standard input, output and the
-exit status are the program's; Ctrl-C ends all ranks, Ctrl-Z stops them until
-`fg`, SIGUSR1 and SIGUSR2 reach them, and nothing of a crashed program stays
-behind on any node.
+tasks. With no cluster up, the default one is started first. The program is
+started unchanged; it needs no source and no relinking. Standard input, output
+and the exit status are the program's; Ctrl-C ends all ranks, Ctrl-Z stops them
+until `fg`, SIGUSR1 and SIGUSR2 reach them, and nothing of a crashed program
+stays behind on any node.
 
 A program runs on any MPI of the family that it was built with: openmpi, mpich
 or intel, the last two of which go for one another. Behind the name may stand a
