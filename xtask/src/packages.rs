@@ -60,7 +60,15 @@ const TEST: &[&str] = &[
     "strace",
     "libjemalloc2",
     "libtcmalloc-minimal4",
+    "slurmctld",
+    "slurmd",
+    "slurm-client",
+    "munge",
+    "libpmi2-0",
 ];
+/// Packages whose daemons would run from now on, though only the tests' own nodes need them.
+const DAEMONS: &[(&str, &str)] =
+    &[("slurmctld", "slurmctld"), ("slurmd", "slurmd"), ("munge", "munge")];
 /// Besides, the programs that the demonstration runs.
 const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-openmpi"];
 /// Besides those of the demonstration, the suites that Debian packages, and compilers.
@@ -127,7 +135,15 @@ fn install_debian(missing: &[&str]) -> Result<(), String> {
     apt(&["update", "-qq"])?;
     let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
     arguments.extend(missing);
-    apt(&arguments).map_err(|why| format!("{why}; install by hand: sudo {command}"))
+    apt(&arguments).map_err(|why| format!("{why}; install by hand: sudo {command}"))?;
+    for (package, daemon) in DAEMONS.iter().filter(|(package, _)| missing.contains(package)) {
+        // Fails where there is no systemd, which would have started it.
+        let outcome = as_root("systemctl", &["disable", "--now", daemon]).status();
+        if !outcome.is_ok_and(|status| status.success()) {
+            eprintln!("{package}: if its daemon runs here, end it: nothing needs it");
+        }
+    }
+    Ok(())
 }
 
 fn is_installed(package: &str) -> bool {
@@ -137,18 +153,22 @@ fn is_installed(package: &str) -> bool {
         .is_ok_and(|out| out.stdout.ends_with(b"ok installed"))
 }
 
-/// Runs apt-get, through sudo where that is needed.
-fn apt(arguments: &[&str]) -> Result<(), String> {
-    let uid = Command::new("id").arg("-u").output().map_err(|why| why.to_string())?;
-    let is_root = uid.stdout.starts_with(b"0\n");
-    let mut command = Command::new(if is_root { "apt-get" } else { "sudo" });
+/// A command of root's, through sudo where that is needed.
+fn as_root(program: &str, arguments: &[&str]) -> Command {
+    let uid = Command::new("id").arg("-u").output();
+    let is_root = uid.is_ok_and(|id| id.stdout.starts_with(b"0\n"));
+    let mut command = Command::new(if is_root { program } else { "sudo" });
     if !is_root {
-        command.arg("apt-get");
+        command.arg(program);
     }
-    let status = command
-        .args(arguments)
+    command.args(arguments).stdout(std::process::Stdio::null());
+    command
+}
+
+/// Runs apt-get.
+fn apt(arguments: &[&str]) -> Result<(), String> {
+    let status = as_root("apt-get", arguments)
         .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdout(std::process::Stdio::null())
         .status()
         .map_err(|why| format!("apt-get cannot be started: {why}"))?;
     if status.success() { Ok(()) } else { Err(format!("apt-get {} failed", arguments[0])) }

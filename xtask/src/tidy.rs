@@ -22,6 +22,7 @@ const SAFE: &[&str] = &[
     "wiglaf-mpi",
     "wiglaf-cluster",
     "wiglaf-join",
+    "wiglaf-batch",
     "xtask",
 ];
 /// Crates none of whose modules uses itself by way of others.
@@ -33,6 +34,7 @@ const LAYERED: &[&str] = &[
     "wiglaf-emulation",
     "wiglaf-doctor",
     "wiglaf-join",
+    "wiglaf-batch",
 ];
 /// Which crates of ours a crate may name.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -103,6 +105,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("wiglaf-doctor", &["wiglaf-base", "wiglaf-bpf", "wiglaf-mpi"]),
     ("wiglaf-join", &["wiglaf-base", "wiglaf-cluster", "wiglaf-node"]),
+    ("wiglaf-batch", &["wiglaf-base", "wiglaf-cluster", "wiglaf-node"]),
     ("wiglaf-bench", &[]),
     ("wiglaf-check", &["wiglaf-endpoint", "wiglaf-helper", "wiglaf-link-udp", "wiglaf-links"]),
 ];

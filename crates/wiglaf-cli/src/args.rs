@@ -10,7 +10,7 @@ use wiglaf_cluster::StateDir;
 use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
-    agent, bench, capture, check, cp, demo, discover, doctor, down, env, exec, fault, floor,
+    agent, batch, bench, capture, check, cp, demo, discover, doctor, down, env, exec, fault, floor,
     hostile, init, join, links, manual, mount, reset, run, serve_files, soak, stats, status, up,
 };
 
@@ -144,6 +144,7 @@ pub(crate) enum Command {
     Reset(reset::Args),
     Check(check::Args),
     Run(run::Args),
+    Batch(batch::Args),
     Exec(exec::Args),
     Cp(cp::Args),
     Mount(mount::Args),

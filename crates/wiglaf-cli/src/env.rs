@@ -5,14 +5,15 @@ use std::process::ExitCode;
 
 use wiglaf_base::paths::KEY_VAR;
 use wiglaf_base::{HostList, Result};
+use wiglaf_batch::Allocation;
 use wiglaf_cluster::hosts::Hosts;
-use wiglaf_cluster::{Cluster, secret};
+use wiglaf_cluster::{Cluster, Member, secret};
 use wiglaf_mpi::fortran::FortranTrue;
 use wiglaf_mpi::{self as mpi, Choice};
 
 use crate::args::Global;
 use crate::output;
-use crate::run::{LibfabricArg, LinkArg, TransportArg};
+use crate::run::{LibfabricArg, LinkArg, TransportArg, allocation};
 use crate::up::this_exe;
 use crate::which::{self, Meant};
 
@@ -24,10 +25,11 @@ Examples:
   wiglaf exec -w node1 -- sh -c \\
     'eval \"$(wiglaf env)\"; mpirun -n 2 --host node1,node2 ./hello'
 
-With hosts in a cluster file, the secret of the job is kept in a file on each of
-them, and the variables name that file and the network. On a node of an emulated
-cluster, they also let mpirun reach the other nodes. The secret of the job
-(WIGLAF_KEY) is drawn anew at every call.
+With hosts in a cluster file, and in a job of Slurm's, the secret of the job is
+kept in a file on each node, and the variables name that file; with hosts they
+name the network, too. On a node of an emulated cluster, they also let mpirun
+reach the other nodes. The secret of the job (WIGLAF_KEY) is drawn anew at every
+call.
 
 Open MPI's mpirun hands the variables on through OMPI_MCA_mca_base_env_list,
 which does not go together with its option -x; MPICH's mpiexec through
@@ -89,6 +91,15 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         mpi::own_environment(&args.mpi, transport, link, libfabric, interface, fortran_true, &exe)?;
     if let Some(hosts) = &hosts {
         for_hosts(hosts, &mut vars)?;
+    } else if Allocation::here()?.is_some()
+        && let Meant::Emulated(state) = global.meant()?
+        && let Some(record) = state.record()?
+    {
+        let cluster = Cluster::Emulated { state, record };
+        if let Some(allocation) = allocation(&cluster, None)? {
+            // srun sends variables in clear.
+            keep_key(&cluster.members(&allocation.nodes())?, &mut vars)?;
+        }
     }
     if args.json {
         output::print_json(&vars.into_iter().collect::<BTreeMap<_, _>>())?;
@@ -115,9 +126,13 @@ fn for_hosts(hosts: &Hosts, vars: &mut Vec<(String, String)>) -> Result<()> {
             vars.push((name.to_owned(), value.clone()));
         }
     }
+    keep_key(&Cluster::Hosts(hosts.clone()).members(&HostList::default())?, vars)
+}
+
+/// The secret in a file of the user's on each of these nodes, in place of a variable.
+fn keep_key(members: &[Member], vars: &mut [(String, String)]) -> Result<()> {
     if let Some((_, key)) = vars.iter_mut().find(|(name, _)| name == KEY_VAR) {
-        let members = Cluster::Hosts(hosts.clone()).members(&HostList::default())?;
-        *key = format!("@{}", secret::keep_on(&members)?.display());
+        *key = format!("@{}", secret::keep_on(members)?.display());
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 
 mod agent;
 mod args;
+mod batch;
 mod bench;
 mod capture;
 mod check;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Up(args) => up::run(args, &cli.global),
         Command::Status(args) => status::run(args, &cli.global),
         Command::Down(_) => down::run(&state),
+        Command::Batch(args) => batch::run(args, &cli.global),
         Command::Reset(args) => reset::run(args, &cli.global),
         Command::Check(args) => check::run(args, &cli.global),
         Command::HostFacts => check::host_facts(),

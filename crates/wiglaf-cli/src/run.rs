@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use wiglaf_base::user::User;
 use wiglaf_base::{End, Error, HostList, Result, signals};
+use wiglaf_batch::Allocation;
 use wiglaf_cluster::launch::{self, Deal, Job, JobEnd, Mpi};
 use wiglaf_cluster::shape::Draft;
 use wiglaf_cluster::stage::Staged;
@@ -41,11 +42,12 @@ Examples:
   wiglaf run --stage --input in.dat --result out.dat -- ./prog in.dat
                                              on hosts that share no folder
 
-With no cluster up, the default one is started first. The program is started
-unchanged; it needs no source and no relinking. Standard input, output and the
-exit status are the program's; Ctrl-C ends all ranks, Ctrl-Z stops them until
-`fg`, SIGUSR1 and SIGUSR2 reach them, and nothing of a crashed program stays
-behind on any node.
+In a job of Slurm's it takes the job's nodes, and as many ranks as the job has
+tasks. With no cluster up, the default one is started first. The program is
+started unchanged; it needs no source and no relinking. Standard input, output
+and the exit status are the program's; Ctrl-C ends all ranks, Ctrl-Z stops them
+until `fg`, SIGUSR1 and SIGUSR2 reach them, and nothing of a crashed program
+stays behind on any node.
 
 A program runs on any MPI of the family that it was built with: openmpi, mpich
 or intel, the last two of which go for one another. Behind the name may stand a
@@ -285,6 +287,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             eprintln!("wiglaf: the last check said: {sentence}; see `wiglaf check`");
         }
     }
+    let allocation = allocation(&cluster, args.nodes.as_ref())?;
     let from = std::env::current_dir().ok();
     let staged = stage(args, &cluster)?;
     let mut argv = args.argv.clone();
@@ -296,8 +299,12 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let job = Job {
         env,
         argv,
-        nodes: args.nodes.clone().unwrap_or_default(),
-        ranks: args.ranks,
+        nodes: match &allocation {
+            Some(allocation) => allocation.nodes(),
+            None => args.nodes.clone().unwrap_or_default(),
+        },
+        ranks: args.ranks.or_else(|| allocation.as_ref().map(Allocation::ranks)),
+        slots: allocation.into_iter().flat_map(|allocation| allocation.slots).collect(),
         places: args.places,
         mpi: args.mpi.clone(),
         transport: args.transport.into(),
@@ -353,6 +360,17 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         eprintln!("wiglaf: {}", exec::by_signal(&who, number));
     }
     Ok(ExitCode::from(end.code()))
+}
+
+/// What a job of Slurm's, in which this process is, may use of the cluster.
+pub(crate) fn allocation(
+    cluster: &Cluster,
+    wanted: Option<&HostList>,
+) -> Result<Option<Allocation>> {
+    match Allocation::here()? {
+        Some(allocation) => allocation.take(&cluster.names(), wanted),
+        None => Ok(None),
+    }
 }
 
 /// Copies the program and its inputs to the hosts, if that is asked for: to this one, too.

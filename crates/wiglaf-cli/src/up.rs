@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use wiglaf_base::{Error, Result};
+use wiglaf_batch::emulated::{self, Emulated};
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::{Draft, Nodes, Wire};
 use wiglaf_emulation::up::{self, Up};
@@ -21,6 +22,7 @@ Examples:
   wiglaf up --nodes 'pc[01-03]' --mtu 9000
   wiglaf up --wire direct              two nodes on one cable, no switch
   wiglaf up --file wiglaf.toml         what a cluster file says
+  wiglaf up --nodes 4 --batch          with Slurm, for batch jobs
 
 A cluster file:
   name = \"lab\"
@@ -63,6 +65,10 @@ pub(crate) struct Args {
     /// Let every node use all cores (normally node i keeps to one core)
     #[arg(long)]
     no_pin: bool,
+
+    /// Set Slurm up on the nodes, as the section [batch] of the file says
+    #[arg(long)]
+    batch: bool,
 }
 
 /// Names of nodes are told of before what a host list may hold: they are host names of this machine's.
@@ -103,6 +109,11 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     };
     let draft = line.or(file);
     let state = global.state_dir_or(draft.name.as_deref());
+    let section = draft.batch.clone();
+    if args.batch {
+        // Before a cluster is up that is not what was asked for.
+        emulated::check_installed()?;
+    }
     let up = up::up(&state, draft, &this_exe()?)?;
     let how = match &up {
         Up::Already(_) => "is up already".to_owned(),
@@ -118,6 +129,16 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
              programs run over TCP only",
             shape.mtu
         );
+    }
+    // A node that was started anew lacks its daemons.
+    if args.batch || emulated::is_set_up(&state) {
+        let slurm = Emulated::new(&state, up.record(), section.as_ref())?;
+        slurm.bring_up()?;
+        let head = slurm.head()?;
+        output::print(&format!(
+            "Slurm is up, slurmctld on {head}: `{} -w {head} -- sbatch JOB.sh` submits a job\n",
+            state.command("exec")
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -56,6 +56,7 @@ fn help() {
         "status",
         "down",
         "reset",
+        "batch",
         "run",
         "exec",
         "cp",

@@ -15,6 +15,8 @@ use wiglaf_base::machine;
 use wiglaf_base::network::{self, Cidr};
 use wiglaf_node::ssh::Target;
 
+use crate::batch::Batch;
+
 /// The variable that names the cluster file.
 pub const FILE_VAR: &str = "WIGLAF_CLUSTER";
 /// Most hosts of one cluster.
@@ -106,6 +108,7 @@ struct RawFile {
     network: Network,
     #[serde(default)]
     node: BTreeMap<String, RawNode>,
+    batch: Option<Batch>,
 }
 
 /// What is different on one host.
@@ -149,6 +152,9 @@ pub struct Hosts {
     pub network: Network,
     /// Its hosts, in order.
     pub nodes: Vec<HostSpec>,
+    /// How batch jobs are run on it, if the file says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<Batch>,
 }
 
 /// Whether the text of a cluster file describes real hosts.
@@ -299,7 +305,10 @@ impl Hosts {
         }
         let name = raw.name.unwrap_or_else(|| "hosts".to_owned());
         crate::shape::check_cluster_name(&name)?;
-        Ok(Self { name, file: path.to_path_buf(), network: raw.network, nodes })
+        let hosts =
+            Self { name, file: path.to_path_buf(), network: raw.network, nodes, batch: raw.batch };
+        hosts.batch.as_ref().map_or(Ok(()), |batch| batch.place(&hosts.names()).map(drop))?;
+        Ok(hosts)
     }
 
     /// The hosts' names.

@@ -1,5 +1,6 @@
 //! Jobs on the nodes of a cluster: under an MPI, or with none at all.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -59,6 +60,8 @@ pub struct Job {
     pub argv: Vec<OsString>,
     /// On which nodes; none means all.
     pub nodes: HostList,
+    /// How many ranks a node takes, where a batch system has said so.
+    pub slots: BTreeMap<String, usize>,
     /// How many ranks; one per node unless given.
     pub ranks: Option<usize>,
     /// How many processes each node has room for, those included that MPI_Comm_spawn starts.
@@ -165,6 +168,9 @@ impl Control {
 pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Result<RunningJob> {
     let exe = &cluster.program(exe);
     let mut members = cluster.members(&job.nodes)?;
+    for member in &mut members {
+        member.slots = job.slots.get(member.name()).copied().or(member.slots);
+    }
     let ranks = job.ranks.unwrap_or(members.len());
     if ranks == 0 || ranks > RANKS_MAX {
         return Err(Error::new(format!("a job has 1 to {RANKS_MAX} ranks, not {ranks}")));
@@ -477,7 +483,9 @@ impl Launch<'_> {
         let mut argv = mpi.command_line(&placement, &vars);
         argv.extend(self.job.launcher_args.iter().cloned());
         argv.extend(self.job.argv.iter().cloned());
-        self.launcher_node().spawn(&self.command(argv).envs(vars), streams)
+        // Launchers that find themselves in a job of Slurm's leave the nodes that they are told for those.
+        let command = self.command(argv).retain_env(|name| !name.starts_with("SLURM"));
+        self.launcher_node().spawn(&command.envs(vars), streams)
     }
 
     /// Node and index on the node of every rank.

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod batch;
 pub mod cluster;
 pub mod hosts;
 pub mod launch;

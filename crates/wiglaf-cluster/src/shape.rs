@@ -11,6 +11,7 @@ use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::hostlist::HostList;
 pub use wiglaf_base::paths::INTERFACE;
 
+use crate::batch::Batch;
 use crate::rate::Rate;
 
 /// Most nodes of an emulated cluster: one /24 network.
@@ -122,13 +123,16 @@ pub struct Draft {
     pub node: BTreeMap<String, NodeDraft>,
     /// Real machines reached by ssh.
     pub ssh: Option<SshDraft>,
+    /// How batch jobs are run.
+    pub batch: Option<Batch>,
 }
 
 impl Draft {
     /// Whether it says nothing of a cluster but its name.
     #[must_use]
     pub fn is_any_shape(&self) -> bool {
-        let Self { name: _, nodes, mtu, rate, wire, pin, scratch, export, node, ssh } = self;
+        let Self { name: _, batch: _, nodes, mtu, rate, wire, pin, scratch, export, node, ssh } =
+            self;
         nodes.is_none()
             && mtu.is_none()
             && rate.is_none()
@@ -259,6 +263,7 @@ impl Draft {
             export: self.export.or(under.export),
             node: under.node.into_iter().chain(self.node).collect(),
             ssh: self.ssh.or(under.ssh),
+            batch: self.batch.or(under.batch),
         }
     }
 

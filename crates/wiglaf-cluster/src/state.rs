@@ -21,8 +21,9 @@ const RUN_DIR: &str = "/run/wiglaf";
 /// The cluster that is meant where none is named.
 pub const NAME_DEFAULT: &str = "default";
 /// What a state folder may hold; anything else is not ours to remove.
-const ENTRIES: [&str; 7] = [
+const ENTRIES: [&str; 8] = [
     "lock",
+    BATCH_DIR,
     "cluster.json",
     "cluster.json.new",
     "nodes",
@@ -30,6 +31,9 @@ const ENTRIES: [&str; 7] = [
     "links.json",
     "links.json.new",
 ];
+
+/// The folder, in a cluster's state folder, of what runs batch jobs.
+const BATCH_DIR: &str = "batch";
 
 /// The folder of one cluster.
 #[derive(Debug, Clone)]
@@ -87,6 +91,12 @@ impl StateDir {
     #[must_use]
     pub fn nodes_dir(&self) -> PathBuf {
         self.path.join("nodes")
+    }
+
+    /// Where what runs batch jobs has its files, if it is set up.
+    #[must_use]
+    pub fn batch_dir(&self) -> PathBuf {
+        self.path.join(BATCH_DIR)
     }
 
     /// The folder of a node.

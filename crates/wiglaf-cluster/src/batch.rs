@@ -1,0 +1,188 @@
+//! What a cluster file says of batch jobs, in its section `[batch]`. What follows from it is above this, in
+//! wiglaf-batch.
+
+use serde::{Deserialize, Serialize};
+use wiglaf_base::error::{Error, Result};
+use wiglaf_base::hostlist::HostList;
+
+/// The section `[batch]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Batch {
+    /// The node that decides which job runs where; the first unless given.
+    pub head: Option<String>,
+    /// Nodes for short jobs.
+    pub short: Option<Short>,
+    /// What each node keeps for its system and its owner.
+    pub memory_reserve: Option<Memory>,
+    /// Users who get in on every node, with or without a job.
+    #[serde(default)]
+    pub admins: Vec<String>,
+}
+
+/// Nodes on which short jobs come first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Short {
+    /// Which ones, as a host list.
+    pub nodes: String,
+    /// For how long a job may run there.
+    pub time: Minutes,
+}
+
+/// A time limit, as in `15min`, `2h` or `1day`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Minutes(u32);
+
+impl Minutes {
+    /// How many.
+    #[must_use]
+    pub fn count(self) -> u32 {
+        self.0
+    }
+}
+
+impl TryFrom<String> for Minutes {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        let wrong = || {
+            Error::new(format!("`{text}` is no time limit; write 15min, 2h or 1day, for example"))
+        };
+        let (number, unit) = split(&text);
+        let each = match unit {
+            "min" | "minutes" => 1,
+            "h" | "hours" => 60,
+            "day" | "days" => 24 * 60,
+            _ => return Err(wrong()),
+        };
+        let count = number.parse::<u32>().ok().and_then(|number| number.checked_mul(each));
+        count.filter(|count| *count > 0).map(Self).ok_or_else(wrong)
+    }
+}
+
+impl From<Minutes> for String {
+    fn from(minutes: Minutes) -> Self {
+        format!("{}min", minutes.0)
+    }
+}
+
+/// An amount of memory, as in `2GiB` or `512MiB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Memory {
+    mib: u64,
+}
+
+impl Memory {
+    /// In MiB.
+    #[must_use]
+    pub fn mib(self) -> u64 {
+        self.mib
+    }
+}
+
+impl TryFrom<String> for Memory {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        let wrong = || {
+            Error::new(format!(
+                "`{text}` is no amount of memory; write 2GiB or 512MiB, for example"
+            ))
+        };
+        let (number, unit) = split(&text);
+        let each = match unit {
+            "MiB" => 1,
+            "GiB" => 1 << 10,
+            "TiB" => 1 << 20,
+            _ => return Err(wrong()),
+        };
+        let mib = number.parse::<u64>().ok().and_then(|number| number.checked_mul(each));
+        mib.map(|mib| Self { mib }).ok_or_else(wrong)
+    }
+}
+
+impl From<Memory> for String {
+    fn from(memory: Memory) -> Self {
+        format!("{}MiB", memory.mib)
+    }
+}
+
+/// The number in front, and the unit behind it.
+fn split(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    (&text[..end], text[end..].trim())
+}
+
+impl Batch {
+    /// The head, and the nodes for short jobs, of a cluster with these nodes.
+    ///
+    /// # Errors
+    /// When the section names a node that the cluster does not have.
+    pub fn place(&self, nodes: &HostList) -> Result<(String, HostList)> {
+        let all = nodes.names();
+        let check = |name: &String, what: &str| match all.contains(name) {
+            true => Ok(()),
+            false => Err(Error::new(format!(
+                "[batch]: {what} {name} is no node of the cluster; it has {nodes}"
+            ))),
+        };
+        let head = match (&self.head, all.first()) {
+            (Some(head), _) => head.clone(),
+            (None, Some(first)) => first.clone(),
+            (None, None) => return Err(Error::new("a cluster without nodes has no batch jobs")),
+        };
+        check(&head, "the head")?;
+        let short = match &self.short {
+            Some(short) => HostList::parse(&short.nodes)?,
+            None => HostList::default(),
+        };
+        short.names().iter().try_for_each(|name| check(name, "short's"))?;
+        Ok((head, short))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> std::result::Result<Batch, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn section_is_read_and_what_it_does_not_know_is_refused() {
+        let batch = parse(
+            "head = \"pc1\"\nshort = { nodes = \"pc[3-4]\", time = \"2h\" }\n\
+             memory_reserve = \"2GiB\"\nadmins = [\"ann\"]\n",
+        )
+        .unwrap();
+        assert_eq!(batch.short.as_ref().unwrap().time.count(), 120);
+        assert_eq!(batch.memory_reserve.unwrap().mib(), 2048);
+        let (head, short) = batch.place(&HostList::parse("pc[1-4]").unwrap()).unwrap();
+        assert_eq!((head.as_str(), short.to_string().as_str()), ("pc1", "pc[3-4]"));
+        for (text, part) in [
+            ("heads = \"pc1\"", "heads"),
+            ("short = { nodes = \"pc1\" }", "time"),
+            ("short = { nodes = \"pc1\", time = \"15\" }", "15min, 2h or 1day"),
+            ("short = { nodes = \"pc1\", time = \"0min\" }", "15min, 2h or 1day"),
+            ("memory_reserve = \"2GB\"", "2GiB or 512MiB"),
+        ] {
+            let why = parse(text).unwrap_err();
+            assert!(why.contains(part), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn nodes_that_the_cluster_does_not_have_are_named() {
+        let nodes = HostList::parse("pc[1-2]").unwrap();
+        assert_eq!(Batch::default().place(&nodes).unwrap().0, "pc1");
+        let why = |text: &str| parse(text).unwrap().place(&nodes).unwrap_err().to_string();
+        assert!(why("head = \"pc3\"").contains("the head pc3 is no node of the cluster"));
+        let why = why("short = { nodes = \"pc[2-4]\", time = \"1day\" }");
+        assert!(why.contains("short's pc3") && why.contains("pc[1-2]"), "{why}");
+    }
+}
