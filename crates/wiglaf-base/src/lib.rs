@@ -13,6 +13,7 @@ pub mod paths;
 pub mod process;
 pub mod program;
 pub mod random;
+pub mod shell;
 pub mod signals;
 pub mod user;
 

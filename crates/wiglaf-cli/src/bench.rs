@@ -7,6 +7,7 @@ mod hostile;
 pub(crate) mod interrupt;
 pub(crate) mod launcher;
 pub(crate) mod nodes;
+mod on_hosts;
 mod set;
 mod strangers;
 mod transformation;
@@ -21,7 +22,8 @@ use wiglaf_base::error::Context;
 use wiglaf_base::{Error, Result, machine};
 use wiglaf_bench::contender::{CONTENDERS, SAME_NODE};
 use wiglaf_bench::outcome::Outcome;
-use wiglaf_bench::{BenchError, applications, bandwidth, pingpong, report, ring};
+use wiglaf_bench::{BenchError, Launcher, applications, bandwidth, pingpong, report, ring};
+use wiglaf_cluster::hosts::Hosts;
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::Wire;
 use wiglaf_emulation::wire::SingleFrames;
@@ -31,6 +33,7 @@ use crate::args::Global;
 use crate::output;
 use launcher::Emulated;
 use nodes::{Cluster, Wish};
+use on_hosts::OnHosts;
 
 const HELP: &str = "\
 Examples:
@@ -337,9 +340,10 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if let Some(parent) = args.parent {
         all::end_with(parent)?;
     }
+    let hosts = on_hosts::meant(&args.what, global)?;
     match &args.what {
-        What::Pingpong(args) => run_pingpong(args, global)?,
-        What::Bandwidth(args) => run_bandwidth(args, global)?,
+        What::Pingpong(args) => run_pingpong(args, global, hosts)?,
+        What::Bandwidth(args) => run_bandwidth(args, global, hosts)?,
         What::Shaped(args) => set::shaped(args, global)?,
         What::Loss(args) => set::loss(args, global)?,
         What::Incast(args) => set::incast(args, global)?,
@@ -358,16 +362,36 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_pingpong(args: &PingpongArgs, global: &Global) -> Result<()> {
+/// Starts programs on the hosts, or on the nodes of the cluster.
+fn launcher<'a>(
+    hosts: Option<Hosts>,
+    cluster: Option<&'a Cluster>,
+    common: &Common,
+    nodes: usize,
+    work: &'a Path,
+) -> Result<Box<dyn Launcher + 'a>> {
+    match (hosts, cluster) {
+        (Some(hosts), _) => Ok(Box::new(OnHosts::new(hosts, common)?)),
+        (None, Some(cluster)) => {
+            Ok(Box::new(Emulated::new(cluster, nodes, 2, common.link.into(), work)?))
+        }
+        (None, None) => Err(Error::new("there are no nodes to measure on")),
+    }
+}
+
+fn run_pingpong(args: &PingpongArgs, global: &Global, hosts: Option<Hosts>) -> Result<()> {
     let common = &args.common;
     let work = common.prepare()?;
     let wish = match args.same_node {
         true => Wish { free_cores: true, ..common.wish(1) },
         false => common.wish(args.nodes),
     };
-    let cluster = Cluster::find_or_start(global, &wish)?;
+    let cluster = match &hosts {
+        Some(_) => None,
+        None => Some(Cluster::find_or_start(global, &wish)?),
+    };
     let nodes = if args.same_node { 1 } else { 2 };
-    let launcher = Emulated::new(&cluster, nodes, 2, common.link.into(), &work)?;
+    let launcher = launcher(hosts, cluster.as_ref(), common, nodes, &work)?;
     let mut plan = pingpong::Plan::new(work.clone());
     if args.same_node {
         plan.contenders = SAME_NODE.to_vec();
@@ -382,7 +406,7 @@ fn run_pingpong(args: &PingpongArgs, global: &Global) -> Result<()> {
         plan.lens = QUICK_LENS.to_vec();
     }
     choose(&mut plan.lens, &args.sizes);
-    let measured = pingpong::measure(&launcher, &plan, &mut progress);
+    let measured = pingpong::measure(&*launcher, &plan, &mut progress);
     interrupt::check()?;
     let report = measured.map_err(plain)?;
     let written = report::write_pingpong(&report, &common.output).map_err(plain)?;
@@ -391,14 +415,17 @@ fn run_pingpong(args: &PingpongArgs, global: &Global) -> Result<()> {
     Ok(())
 }
 
-fn run_bandwidth(args: &BandwidthArgs, global: &Global) -> Result<()> {
+fn run_bandwidth(args: &BandwidthArgs, global: &Global, hosts: Option<Hosts>) -> Result<()> {
     let common = &args.common;
     let work = common.prepare()?;
-    let cluster = Cluster::find_or_start(global, &common.wish(args.nodes))?;
-    let launcher = Emulated::new(&cluster, 2, 2, common.link.into(), &work)?;
-    let _single = match args.single_frames {
-        true => Some(SingleFrames::begin(&cluster.record)?),
-        false => None,
+    let cluster = match &hosts {
+        Some(_) => None,
+        None => Some(Cluster::find_or_start(global, &common.wish(args.nodes))?),
+    };
+    let launcher = launcher(hosts, cluster.as_ref(), common, 2, &work)?;
+    let _single = match (&cluster, args.single_frames) {
+        (Some(cluster), true) => Some(SingleFrames::begin(&cluster.record)?),
+        _ => None,
     };
     let mut plan = bandwidth::Plan::new(work.clone());
     plan.rounds = common.rounds(plan.rounds, 2);
@@ -407,7 +434,7 @@ fn run_bandwidth(args: &BandwidthArgs, global: &Global) -> Result<()> {
         plan.budget = Duration::from_millis(20);
     }
     choose(&mut plan.lens, &args.sizes);
-    let measured = bandwidth::measure(&launcher, &plan, &mut progress);
+    let measured = bandwidth::measure(&*launcher, &plan, &mut progress);
     interrupt::check()?;
     let mut report = measured.map_err(plain)?;
     if args.single_frames {

@@ -13,14 +13,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use wiglaf_base::{Error, HostList, Result, signals};
+use wiglaf_base::{Error, HostList, Result, network, signals};
+use wiglaf_cluster::hosts::Hosts;
 use wiglaf_cluster::{Record, StateDir, state as clusters};
 use wiglaf_emulation::tap::{self, Tap};
 use wiglaf_emulation::up;
 use wiglaf_node::Node;
 
+use crate::args::Global;
 use crate::run::parse_hosts;
 use crate::stats;
+use crate::which::Meant;
 use pcapng::Writer;
 
 const HELP: &str = "\
@@ -94,7 +97,11 @@ fn parse_seconds(text: &str) -> Result<Duration> {
     seconds.ok_or_else(|| Error::new("give seconds, such as 5 or 0.5"))
 }
 
-pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let state = &match global.meant()? {
+        Meant::Emulated(state) => state,
+        Meant::Hosts(hosts) => return Err(instead(&hosts)),
+    };
     let record = state.running()?;
     up::check_is_here(state, &record)?;
     let held = signals::Held::new(&signals::ENDING);
@@ -136,6 +143,18 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
     let missed: u64 = taps.iter().map(Tap::missed).sum();
     eprintln!("wiglaf: {written} datagrams recorded, {missed} missed for want of room");
     Ok(ExitCode::SUCCESS)
+}
+
+/// What records on a real host. Frames of its cards are root's to see, and every host sees its own alone.
+fn instead(hosts: &Hosts) -> Error {
+    let own = network::addresses();
+    let own = own.into_iter().find(|own| hosts.network.data.contains(own.address));
+    let interface = own.map_or_else(|| "INTERFACE".to_owned(), |own| own.interface);
+    Error::new(format!(
+        "capture records the wire of emulated nodes (add --name for one that is up); between real hosts \
+         run `sudo tcpdump -i {interface} -w job.pcapng udp` on one of them, and open that with \
+         `wireshark -X lua_script:wiglaf.lua`"
+    ))
 }
 
 fn failed(args: &Args, error: &std::io::Error) -> Error {

@@ -1,9 +1,8 @@
 //! `wiglaf check`: what would hinder or slow a job on these hosts, found before it starts.
 
 use std::fs::File;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::net::Ipv4Addr;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,7 +16,7 @@ use wiglaf_check::verdict::{Checked, Expected, Host, Severity, text};
 use wiglaf_cluster::cluster::{address_of, ask_all};
 use wiglaf_cluster::{Cluster, Member};
 use wiglaf_node::client::{Running, working_folder};
-use wiglaf_node::{End, Node, NodeCommand, Streams};
+use wiglaf_node::{Node, NodeCommand, Streams};
 
 use crate::args::Global;
 use crate::output;
@@ -152,29 +151,10 @@ fn ask_facts(
 }
 
 fn facts_of(node: &Node, ask: &[u8]) -> Result<Facts> {
-    let (streams, mut to, from) = piped()?;
-    let running = node.spawn(&NodeCommand::new([EXE, "host-facts"]), streams)?;
-    to.write_all(ask)
-        .map_err(|error| Error::new(format!("cannot ask {}: {error}", node.name())))?;
-    drop(to);
-    let facts = serde_json::from_reader(from).map_err(|error| {
+    let said = node.output(&NodeCommand::new([EXE, "host-facts"]), ask)?;
+    serde_json::from_slice(&said).map_err(|error| {
         Error::new(format!("{} does not say what it is like: {error}", node.name()))
-    });
-    match running.wait()? {
-        End::Status(0) => facts,
-        end => facts.map_err(|error| error.with_status(end.code())),
-    }
-}
-
-/// The streams of a command, and what this process writes to it and reads from it. What it complains
-/// about is dropped.
-fn piped() -> Result<(Streams, File, File)> {
-    let failed = |error: std::io::Error| Error::new(format!("cannot make a pipe: {error}"));
-    let (stdin, to) = std::io::pipe().map_err(failed)?;
-    let (from, stdout) = std::io::pipe().map_err(failed)?;
-    let stderr = wiglaf_node::client::null()?;
-    let streams = Streams { stdin: stdin.into(), stdout: stdout.into(), stderr };
-    Ok((streams, File::from(OwnedFd::from(to)), File::from(OwnedFd::from(from))))
+    })
 }
 
 /// A host's probe, which ends with this.
@@ -212,7 +192,7 @@ fn measure(
         .collect();
     let connect = |host: usize| -> std::result::Result<Box<dyn Side + Send>, String> {
         let start = || {
-            let (streams, to, from) = piped()?;
+            let (streams, to, from) = Streams::piped()?;
             let command = NodeCommand::new([EXE, "host-probe"]).cwd("/");
             let running = nodes[host].spawn(&command, streams)?;
             Ok(Probe { lines: Lines::new(from, to), _running: running })

@@ -1,14 +1,21 @@
 //! `wiglaf doctor`.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use serde::Serialize;
-use wiglaf_base::Result;
-use wiglaf_cluster::StateDir;
+use serde::{Deserialize, Serialize};
+use wiglaf_base::paths::EXE;
+use wiglaf_base::{Error, HostList, Result};
+use wiglaf_cluster::cluster::{all_or_error, ask_all};
+use wiglaf_cluster::{Member, StateDir};
 use wiglaf_doctor::doctor::{self, Check, Verdict};
+use wiglaf_node::NodeCommand;
+use wiglaf_node::client::null;
 
+use crate::args::Global;
 use crate::links;
 use crate::output;
+use crate::run::parse_hosts;
 use crate::toolchain;
 use crate::up::this_exe;
 
@@ -41,9 +48,29 @@ pub(crate) struct Args {
     #[arg(long)]
     toolchain: bool,
 
+    /// What these hosts of the cluster offer, one table for all
+    #[arg(short = 'w', long, value_name = "HOSTLIST", value_parser = parse_hosts)]
+    #[arg(conflicts_with = "toolchain")]
+    nodes: Option<HostList>,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// A report as another host has printed it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Said {
+    complete: bool,
+    checks: Vec<SaidCheck>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SaidCheck {
+    name: String,
+    verdict: String,
+    found: String,
+    mend: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,7 +79,11 @@ struct Report {
     checks: Vec<Check>,
 }
 
-pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    if let Some(names) = &args.nodes {
+        return on_hosts(args, global, names);
+    }
+    let state = &global.state_dir();
     if args.toolchain {
         return toolchain::run(args.json);
     }
@@ -69,6 +100,70 @@ pub(crate) fn run(args: &Args, state: &StateDir) -> Result<ExitCode> {
         false => output::print(&show(&checks))?,
     }
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What each of these hosts says of itself. Hosts that say one thing are one row.
+fn on_hosts(args: &Args, global: &Global, names: &HostList) -> Result<ExitCode> {
+    let members = global.meant()?.members(Some(names))?;
+    let said = ask_all(&members, |member| {
+        let command = NodeCommand::new([EXE, "doctor", "--json"]).cwd("/");
+        let mut said = Vec::new();
+        let ended = member.node.run(&command, null()?, &mut said);
+        // Where something is missing it says so by its status, too.
+        serde_json::from_slice::<Said>(&said).map_err(|_| match ended {
+            Err(error) => Error::new(format!("{}: {error}", member.name())),
+            Ok(()) => Error::new(format!("{} does not say what it offers", member.name())),
+        })
+    });
+    let said = all_or_error(&members, said)?;
+    let is_complete = said.iter().all(|said| said.complete);
+    let by_name: BTreeMap<&str, &Said> = members.iter().map(Member::name).zip(&said).collect();
+    if args.json {
+        output::print_json(&by_name)?;
+    } else {
+        output::print(&folded(&by_name))?;
+    }
+    Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The rows of all, in the order of the first, and the mends.
+fn folded(said: &BTreeMap<&str, &Said>) -> String {
+    let mut rows: Vec<(&SaidCheck, Vec<&str>)> = Vec::new();
+    for (name, said) in said {
+        for check in &said.checks {
+            match rows.iter_mut().find(|(other, _)| *other == check) {
+                Some((_, names)) => names.push(name),
+                None => rows.push((check, vec![name])),
+            }
+        }
+    }
+    // What is said of one thing stands together.
+    let mut order: Vec<&str> = Vec::new();
+    for (check, _) in &rows {
+        if !order.contains(&check.name.as_str()) {
+            order.push(&check.name);
+        }
+    }
+    rows.sort_by_key(|(check, _)| order.iter().position(|name| *name == check.name));
+    let list = |names: &[&str]| names.iter().copied().collect::<HostList>().to_string();
+    let table: Vec<Vec<String>> = rows
+        .iter()
+        .map(|(check, names)| {
+            let verdict = if check.verdict == "missing" { "MISSING" } else { &check.verdict };
+            vec![check.name.clone(), list(names), verdict.to_owned(), check.found.clone()]
+        })
+        .collect();
+    let mut text = output::table(&table);
+    let mends: Vec<String> = rows
+        .iter()
+        .filter_map(|(check, names)| {
+            Some(format!("  {}, {}: {}\n", list(names), check.name, check.mend.as_ref()?))
+        })
+        .collect();
+    if !mends.is_empty() {
+        text += &format!("\nMends:\n{}", mends.concat());
+    }
+    text
 }
 
 /// Which link `auto` takes.

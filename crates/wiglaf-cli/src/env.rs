@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use wiglaf_base::paths::KEY_VAR;
+use wiglaf_base::shell::quoted;
 use wiglaf_base::{HostList, Result};
 use wiglaf_batch::Allocation;
 use wiglaf_cluster::hosts::Hosts;
@@ -104,7 +105,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if args.json {
         output::print_json(&vars.into_iter().collect::<BTreeMap<_, _>>())?;
     } else {
-        let lines = vars.iter().map(|(name, value)| format!("export {name}={}\n", quote(value)));
+        let lines = vars.iter().map(|(name, value)| format!("export {name}={}\n", quoted(value)));
         output::print(&lines.collect::<String>())?;
     }
     Ok(ExitCode::SUCCESS)
@@ -135,27 +136,4 @@ fn keep_key(members: &[Member], vars: &mut [(String, String)]) -> Result<()> {
         *key = format!("@{}", secret::keep_on(members)?.display());
     }
     Ok(())
-}
-
-/// As a shell reads back what it is.
-fn quote(value: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_./,:^=+@%".contains(&b);
-    if !value.is_empty() && value.bytes().all(plain) {
-        return value.to_owned();
-    }
-    format!("'{}'", value.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shells_read_back_what_is_quoted() {
-        for value in ["", "plain", "two words", "a;b", "it's", "$HOME `x` \"y\" \\"] {
-            let script = format!("printf %s {}", quote(value));
-            let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
-            assert_eq!(String::from_utf8(output.stdout).unwrap(), value);
-        }
-    }
 }

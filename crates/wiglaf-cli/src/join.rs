@@ -88,6 +88,13 @@ fn all_but_last(mut errors: Vec<Error>) -> Error {
     last
 }
 
+fn success_unless(errors: Vec<Error>) -> Result<ExitCode> {
+    match errors.is_empty() {
+        true => Ok(ExitCode::SUCCESS),
+        false => Err(all_but_last(errors)),
+    }
+}
+
 /// Whether the user wants it.
 fn is_wanted(yes: bool) -> Result<bool> {
     if yes {
@@ -119,8 +126,10 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if args.json && args.dry_run {
         output::print_json(&plan.hosts)?;
     }
+    // Who has joined already keeps no other host from it, but is told at the end.
+    let already: Vec<Error> = plan.already.iter().map(Error::new).collect();
     if args.dry_run || plan.hosts.is_empty() || !is_wanted(args.yes)? {
-        return Ok(ExitCode::SUCCESS);
+        return success_unless(already);
     }
     let outcomes = plan.carry_out(&|line| eprintln!("wiglaf: {line}"))?;
     if args.json {
@@ -131,16 +140,13 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         let undone = "it has not joined, and is as it was";
         Some(Error::new(format!("{why}; {undone}")))
     });
-    let errors: Vec<Error> = errors.collect();
+    let errors: Vec<Error> = already.into_iter().chain(errors).collect();
     let joined: HostList =
         outcomes.iter().filter(|o| o.error.is_none()).map(|o| o.name.as_str()).collect();
     if !joined.names().is_empty() && !args.json {
         output::print(&format!("{joined}: joined; see `wiglaf status`\n"))?;
     }
-    match errors.is_empty() {
-        true => Ok(ExitCode::SUCCESS),
-        false => Err(all_but_last(errors)),
-    }
+    success_unless(errors)
 }
 
 pub(crate) fn leave(args: &LeaveArgs, global: &Global) -> Result<ExitCode> {
@@ -165,8 +171,5 @@ pub(crate) fn leave(args: &LeaveArgs, global: &Global) -> Result<ExitCode> {
     if !left.names().is_empty() {
         output::print(&format!("{left}: left the cluster\n"))?;
     }
-    match errors.is_empty() {
-        true => Ok(ExitCode::SUCCESS),
-        false => Err(all_but_last(errors)),
-    }
+    success_unless(errors)
 }

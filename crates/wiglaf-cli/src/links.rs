@@ -16,6 +16,7 @@ use crate::bench::launcher::Emulated;
 use crate::bench::nodes::{Cluster, Wish};
 use crate::bench::{interrupt, progress};
 use crate::output;
+use crate::which::Meant;
 
 const HELP: &str = "\
 Examples:
@@ -65,7 +66,17 @@ struct MeasureArgs {
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let state = global.state_dir();
+    let state = match global.meant()? {
+        Meant::Emulated(state) => state,
+        Meant::Hosts(hosts) => {
+            return Err(Error::new(format!(
+                "links are measured between emulated nodes (add --name for those), not between the hosts \
+                 in {}; `wiglaf check` measures each pair of hosts, and `wiglaf bench pingpong --links \
+                 auto,packet,udp` their links beside each other",
+                hosts.file.display()
+            )));
+        }
+    };
     if let Some(What::Measure(how)) = &args.what {
         measure(global, &state, how.repeats)?;
     }

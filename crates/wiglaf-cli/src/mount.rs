@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 use wiglaf_base::paths::NODE_VAR;
 use wiglaf_base::{End, Error, Result, signals};
+use wiglaf_cluster::share::READY;
 use wiglaf_cluster::{StateDir, state as clusters};
 use wiglaf_files::Files;
 use wiglaf_mount::{Options, Unmounted, connect, serve, unmount};
@@ -46,7 +47,7 @@ spares some time: right as long as everybody who locks those files does so
 through this mount.";
 
 /// Mount a node's folder, for programs that know nothing of Wiglaf
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// What to mount
@@ -72,6 +73,15 @@ pub(crate) struct Args {
     /// The mount is made already; its requests come on standard input
     #[arg(long, hide = true)]
     connected: bool,
+
+    /// The file server runs already, and is at the other end of standard input and output; without it,
+    /// the mount goes
+    #[arg(long, hide = true)]
+    line: bool,
+
+    /// With --line: folders that were made for the mount, to be removed after it
+    #[arg(long, hide = true, value_name = "DIR")]
+    made: Vec<PathBuf>,
 }
 
 /// Take away what `wiglaf mount` has mounted
@@ -115,7 +125,10 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         let fuse = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
         // Nothing else reads it, and the mount ends with the last copy.
         rustix::stdio::dup2_stdin(&wiglaf_node::client::null()?).map_err(failed)?;
-        return here(args, (name, path), fuse);
+        return here(args, (name, path), fuse, None);
+    }
+    if args.line {
+        return over_line(args, (name, path));
     }
     let meant = match std::env::var_os(NODE_VAR) {
         Some(_) => None,
@@ -134,7 +147,49 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let held = signals::Held::new(&signals::ENDING);
     match (std::env::var_os(NODE_VAR), meant) {
         (None, Some(Meant::Emulated(state))) => through_node(args, &state, name, &dir, held),
-        _ => on_this_node(args, (name, path), &dir, held),
+        _ => on_this_node(args, (name, path), &dir, held, None),
+    }
+}
+
+/// Mounts what a server at the other end of standard input and output serves, for as long as it does.
+/// Another process does so, in a session of its own: it takes the mount away even where whoever called
+/// this one is killed, and this process with it.
+fn over_line(args: &Args, from: (&str, &str)) -> Result<ExitCode> {
+    if !args.detached {
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        command.args(["mount", "--line", "--detached"]);
+        args.made.iter().for_each(|dir| {
+            command.arg("--made").arg(dir);
+        });
+        command.arg("--").arg(&args.from).arg(&args.dir);
+        let status = command.status().map_err(failed)?;
+        return Ok(ExitCode::from(status.code().map_or(1, |code| code as u8)));
+    }
+    rustix::process::setsid().map_err(failed)?;
+    let dir = match prepared(&args.dir) {
+        Ok(dir) => dir,
+        Err(error) => {
+            remove_made(args);
+            return Err(error);
+        }
+    };
+    let held = signals::Held::new(&signals::ENDING);
+    let line = (
+        io::stdin().as_fd().try_clone_to_owned().map_err(failed)?,
+        io::stdout().as_fd().try_clone_to_owned().map_err(failed)?,
+    );
+    let null = wiglaf_node::client::null()?;
+    rustix::stdio::dup2_stdin(&null).map_err(failed)?;
+    rustix::stdio::dup2_stdout(&null).map_err(failed)?;
+    let outcome = on_this_node(args, from, &dir, held, Some(line));
+    remove_made(args);
+    outcome
+}
+
+/// Removes the folders that were made for the mount, the deepest first, as far as they are empty.
+fn remove_made(args: &Args) {
+    for dir in &args.made {
+        let _ = std::fs::remove_dir(dir);
     }
 }
 
@@ -193,19 +248,22 @@ fn on_this_node(
     from: (&str, &str),
     dir: &Path,
     held: signals::Held,
+    line: Option<(OwnedFd, OwnedFd)>,
 ) -> Result<ExitCode> {
     let fuse = connect(&args.from, dir).map_err(Error::new)?;
     let watched = whole(dir)?;
     end_with_signals(held, watched.clone())?;
     let has_ended = Arc::new(AtomicBool::new(false));
     let (knows, mounted) = (Arc::clone(&has_ended), watched.clone());
+    let own = args.clone();
     std::thread::spawn(move || {
         // A copy of the mount in another namespace would keep it alive.
         if watched.wait_until_gone().is_ok() && !knows.load(Ordering::Relaxed) {
+            remove_made(&own);
             std::process::exit(0);
         }
     });
-    let outcome = here(args, from, fuse);
+    let outcome = here(args, from, fuse, line);
     has_ended.store(true, Ordering::Relaxed);
     match outcome {
         Ok(code) => Ok(ended_well(&mounted, code)),
@@ -250,10 +308,19 @@ fn whole(dir: &Path) -> Result<Mounted> {
 }
 
 /// Serves the mount in this process.
-fn here(args: &Args, (name, path): (&str, &str), fuse: OwnedFd) -> Result<ExitCode> {
+fn here(
+    args: &Args,
+    (name, path): (&str, &str),
+    fuse: OwnedFd,
+    line: Option<(OwnedFd, OwnedFd)>,
+) -> Result<ExitCode> {
     let cannot =
         |why: &dyn std::fmt::Display| Error::new(format!("cannot mount {}: {why}", args.from));
-    let node = Files::new().attach_served(name).map_err(|error| cannot(&error))?;
+    let node = match line {
+        Some((from, to)) => Files::new().attach_line(name, from, to),
+        None => Files::new().attach_served(name),
+    };
+    let node = node.map_err(|error| cannot(&error))?;
     let found = node.attributes(path, true).map_err(|error| cannot(&error))?;
     if found.mode & S_IFMT != S_IFDIR {
         return Err(cannot(&"it is not a folder"));
@@ -266,6 +333,11 @@ fn here(args: &Args, (name, path): (&str, &str), fuse: OwnedFd) -> Result<ExitCo
     let works = AtomicBool::new(false);
     let ready = || {
         works.store(true, Ordering::Relaxed);
+        if args.line {
+            // Its standard output is the server's.
+            eprintln!("{READY}");
+            return;
+        }
         let mut out = io::stdout().lock();
         // Who does not listen may use it all the same.
         let _ = writeln!(out, "{} is mounted on {}", args.from, args.dir.display());
@@ -273,8 +345,14 @@ fn here(args: &Args, (name, path): (&str, &str), fuse: OwnedFd) -> Result<ExitCo
     };
     // It stays, dead. Only the process on the machine must know why.
     let end = if args.connected { LOST } else { 1 };
-    let (what, dir) = (name.to_owned(), args.dir.clone());
+    let (what, dir, own) = (name.to_owned(), args.dir.clone(), args.clone());
     let lost = move || {
+        if own.line {
+            // Nobody is left who would take it away.
+            let _ = Mounted::at(&dir).ok().flatten().map(|mounted| take_away(&mounted));
+            remove_made(&own);
+            std::process::exit(end);
+        }
         complain(&format!("the file server on {what} has ended"), &dir);
         std::process::exit(end);
     };

@@ -11,6 +11,7 @@ use wiglaf_base::{End, Error, HostList, Result, signals};
 use wiglaf_batch::Allocation;
 use wiglaf_cluster::launch::{self, Deal, Job, JobEnd, Mpi};
 use wiglaf_cluster::shape::Draft;
+use wiglaf_cluster::share::Shared;
 use wiglaf_cluster::stage::Staged;
 use wiglaf_cluster::{Cluster, Record, StateDir};
 use wiglaf_emulation::up;
@@ -41,6 +42,7 @@ Examples:
   wiglaf run -x OMPI_MCA_pml=ob1 -- ./hello  a variable, over all others
   wiglaf run --stage --input in.dat --result out.dat -- ./prog in.dat
                                              on hosts that share no folder
+  wiglaf run --share -- ./prog in.dat        mount this folder on them
 
 In a job of Slurm's it takes the job's nodes, and as many ranks as the job has
 tasks. With no cluster up, the default one is started first. The program is
@@ -117,6 +119,11 @@ pub(crate) struct Args {
     /// hosts that share no folder
     #[arg(long)]
     stage: bool,
+
+    /// Mount this host's working folder on the other hosts while the job runs:
+    /// for hosts that share no folder
+    #[arg(long, conflicts_with = "stage")]
+    share: bool,
 
     /// With --stage: copy this file along
     #[arg(long, value_name = "FILE", requires = "stage")]
@@ -296,6 +303,15 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         std::env::set_current_dir(staged.folder())
             .map_err(|error| Error::new(format!("cannot enter the job's folder: {error}")))?;
     }
+    let shared = share(args, &cluster)?;
+    if let (Some(shared), Some(from)) = (&shared, &from) {
+        // A program of this folder is there as well.
+        if let Ok(below) = Path::new(&argv[0]).strip_prefix(from) {
+            argv[0] = shared.folder().join(below).into();
+        }
+        std::env::set_current_dir(shared.folder())
+            .map_err(|error| Error::new(format!("cannot enter the job's folder: {error}")))?;
+    }
     let job = Job {
         env,
         argv,
@@ -343,6 +359,10 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         Ok(JobEnd { end, who }) => (Ok(end), who),
         Err(error) => (Err(error), String::new()),
     };
+    if let (Some(shared), Some(from)) = (shared, &from) {
+        let _ = std::env::set_current_dir(from);
+        drop(shared);
+    }
     if let (Some(staged), Some(from)) = (staged, from) {
         // Also of a program that failed: they may tell why.
         for name in &args.result {
@@ -395,6 +415,26 @@ fn stage(args: &Args, cluster: &Cluster) -> Result<Option<Staged>> {
         }
     });
     staged.map(Some)
+}
+
+/// Mounts the working folder on the other hosts, if that is asked for.
+fn share(args: &Args, cluster: &Cluster) -> Result<Option<Shared>> {
+    if !args.share {
+        return Ok(None);
+    }
+    let Some(hosts) = cluster.hosts() else {
+        return Err(Error::new(
+            "emulated nodes share your folders already; leave --share out, it is for real hosts",
+        ));
+    };
+    let mut members = cluster.members(&args.nodes.clone().unwrap_or_default())?;
+    // Where the launcher runs.
+    let here = hosts.nodes.iter().find(|spec| spec.target.is_here).map(|spec| spec.name.clone());
+    if let Some(name) = here.filter(|name| !members.iter().any(|member| member.name() == name)) {
+        members.extend(cluster.members(&std::iter::once(name.as_str()).collect())?);
+    }
+    let exe = cluster.program(&this_exe()?);
+    Shared::put(hosts, members, &exe, &|note| eprintln!("wiglaf: {note}")).map(Some)
 }
 
 /// The running cluster, or the default one, brought up now.

@@ -1,9 +1,11 @@
 //! The command on real hosts: stand-ins with their own root, reached by ssh, used by an ordinary user.
 
+mod common;
+
+use common::hosts::{HELLO, put_program};
 use wiglaf_testhosts::{Cable, Hosts, Network, Plan};
 
 const FILE: &str = "/home/ann/.config/wiglaf/cluster.toml";
-const PROGRAM: &str = "/home/ann/hello";
 
 /// Hosts with this build of Wiglaf on them, and a cluster file of ann's on the first.
 fn cluster(plan: &Plan) -> Option<Hosts> {
@@ -17,35 +19,6 @@ fn cluster(plan: &Plan) -> Option<Hosts> {
     hosts[0].write(FILE, file, "ann", 0o644);
     Some(hosts)
 }
-
-/// Puts an MPI program that this machine can compile on these hosts.
-fn put_program(hosts: &Hosts, source: &str) {
-    let dir = tempfile::tempdir().unwrap();
-    let (code, built) = (dir.path().join("hello.c"), dir.path().join("hello"));
-    std::fs::write(&code, source).unwrap();
-    let status =
-        std::process::Command::new("mpicc.openmpi").arg("-o").arg(&built).arg(&code).status();
-    assert!(status.expect("Open MPI's compiler").success());
-    for host in hosts.iter() {
-        host.copy(&built, PROGRAM, 0o755);
-    }
-}
-
-const HELLO: &str = r#"
-#include <mpi.h>
-#include <stdio.h>
-int main(int argc, char **argv) {
-    int rank, size, sum, len;
-    char name[MPI_MAX_PROCESSOR_NAME];
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    MPI_Get_processor_name(name, &len);
-    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    printf("rank %d of %d on %s: %d\n", rank, size, name, sum);
-    return MPI_Finalize();
-}
-"#;
 
 /// Passes a token round for ever, and says that it runs.
 const ENDLESS: &str = r#"
@@ -264,6 +237,60 @@ fn staged_job_runs_where_no_folder_is_shared_and_brings_results_back() {
 }
 
 #[test]
+fn shared_folder_is_on_all_hosts_for_the_jobs_time_and_hides_nothing() {
+    if !std::path::Path::new("/usr/bin/fusermount3").exists() {
+        return eprintln!("skipped: there is no fusermount3");
+    }
+    let Some(hosts) = cluster(&Plan::new(3)) else { return };
+    let ann = hosts[0].as_user("ann");
+    put_program(&hosts[..1], HELLO);
+    let _ = ann.run("mkdir alone && mv hello alone").ok();
+    let script = "#!/bin/sh\ncat in.dat; hostname > out.$WIGLAF_RANK\n";
+    hosts[0].write("/home/ann/alone/prog", script, "ann", 0o755);
+    hosts[0].write("/home/ann/alone/in.dat", "input\n", "ann", 0o600);
+    let nothing_left = || {
+        for host in hosts.iter() {
+            let left = "grep fuse.wiglaf /proc/mounts; pgrep -af 'wiglaf (mount|serve)'; \
+                        ls -d /tmp/wiglaf-share* alone 2>/dev/null | grep -v ^alone$; true";
+            assert_eq!(host.as_user("ann").run(left).ok(), "", "on {}", host.name());
+        }
+    };
+    // The sentence without it offers it.
+    let without = ann.run("cd alone && wiglaf run -n 3 -- ./hello");
+    assert!(without.complaint().contains("`wiglaf run --share`"), "{without}");
+    // At the same path, which is made for it and goes again.
+    let output = ann.run("cd alone && wiglaf run -n 3 --link udp --share -- ./hello");
+    assert_eq!(output.ok().lines().filter(|l| l.ends_with(": 3")).count(), 3, "{output}");
+    nothing_left();
+    assert_eq!(hosts[1].as_user("ann").run("ls -d alone || echo none").stdout, "none\n");
+    let output = ann.run("cd alone && wiglaf run --mpi none -n 3 --share -- /home/ann/alone/prog");
+    assert_eq!(output.ok(), "input\ninput\ninput\n", "{output}");
+    assert_eq!(ann.run("cd alone && cat out.*").ok(), "pc1\npc2\npc3\n");
+    // Where a host has something of its own there, in a scratch folder, and that is said.
+    let _ = hosts[1].as_user("ann").run("mkdir alone && echo own > alone/own").ok();
+    let output = ann.run("cd alone && wiglaf run -n 3 --link udp --share -- ./hello");
+    assert_eq!(output.ok().lines().filter(|l| l.ends_with(": 3")).count(), 3, "{output}");
+    assert!(output.stderr.contains("pc2 has something of its own at /home/ann/alone"), "{output}");
+    nothing_left();
+    // However it ends: by a signal to the job, and by a kill of this host's wiglaf.
+    for signal in ["INT", "KILL"] {
+        let line =
+            "cd alone && wiglaf run --mpi none --share -- sh -c 'echo runs; sleep 54321'; true";
+        let mut job = ann.start(line);
+        assert!(job.has_printed("runs\nruns\nruns"), "{:?}", job.so_far());
+        let _ = ann.run(&format!("kill -{signal} $(pgrep -o -f '^wiglaf run')")).ok();
+        let _ = job.wait();
+        for host in hosts.iter() {
+            let gone = "for i in $(seq 100); do grep -q fuse.wiglaf /proc/mounts || \
+                        pgrep -f 'wiglaf (mount|serve)' >/dev/null || break; sleep 0.1; done";
+            let _ = host.as_user("ann").run(gone);
+        }
+        nothing_left();
+    }
+    assert_eq!(hosts[1].as_user("ann").run("cat alone/own").ok(), "own\n");
+}
+
+#[test]
 fn files_of_other_hosts_are_copied_and_mounted() {
     let Some(hosts) = cluster(&Plan::new(2)) else { return };
     let ann = hosts[0].as_user("ann");
@@ -296,6 +323,31 @@ fn check_names_what_differs_between_hosts() {
     let output = ann.env("WIGLAF_HOST_LIMIT", "3s").run("wiglaf check --quick");
     assert_eq!(output.status.code(), Some(1), "{output}");
     assert!(output.stdout.contains("pc3"), "{output}");
+}
+
+#[test]
+fn commands_that_look_and_measure_work_on_hosts_or_say_what_does() {
+    let Some(hosts) = cluster(&Plan::new(2)) else { return };
+    let ann = hosts[0].as_user("ann");
+    let doctor = ann.run("wiglaf doctor -w pc[1-2]");
+    let row = doctor.stdout.lines().find(|line| line.starts_with("link udp"));
+    assert!(row.is_some_and(|row| row.contains("pc[1-2]") && row.contains("ok")), "{doctor}");
+    let json = ann.run("wiglaf doctor -w pc2 --json");
+    assert!(json.stdout.contains("\"pc2\": {"), "{json}");
+    for (line, instead) in [
+        ("wiglaf capture -w job.pcapng", "sudo tcpdump -i "),
+        ("wiglaf links measure", "`wiglaf check`"),
+        ("wiglaf bench ring", "`wiglaf bench pingpong`"),
+        ("wiglaf bench pingpong --wire direct", "leave --wire"),
+    ] {
+        let refused = ann.run(line);
+        assert!(refused.complaint().contains(instead), "{line}: {refused}");
+        assert_eq!(refused.complaint().lines().count(), 1, "one sentence: {refused}");
+    }
+    let measured = ann.run("wiglaf bench pingpong --quick --sizes 8,64K --repeats 1");
+    assert!(measured.ok().contains("Wiglaf"), "{measured}");
+    let measured = ann.run("wiglaf bench bandwidth --quick --sizes 64K --repeats 1");
+    assert!(measured.ok().contains("Wiglaf"), "{measured}");
 }
 
 #[test]

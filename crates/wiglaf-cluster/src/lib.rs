@@ -13,6 +13,7 @@ mod on_hosts;
 pub mod rate;
 pub mod secret;
 pub mod shape;
+pub mod share;
 pub mod stage;
 pub mod state;
 

@@ -280,12 +280,12 @@ fn compare(
     let lacks = there.is_none();
     Err(Error::new(match purpose {
         Purpose::Folder => format!(
-            "{host} has no folder {shown}, where you are; make it there, go to one that all hosts have, or \
-             let `wiglaf run --stage` bring what is needed"
+            "{host} has no folder {shown}, where you are; make it there, go to one that all hosts have, let \
+             `wiglaf run --share` mount this one there, or `wiglaf run --stage` bring what is needed"
         ),
         Purpose::Program if lacks => format!(
-            "{host} has no {shown}: the folder is not shared between the hosts; copy the program there, or \
-             let `wiglaf run --stage` do so"
+            "{host} has no {shown}: the folder is not shared between the hosts; copy the program there, let \
+             `wiglaf run --share` mount this folder there, or `wiglaf run --stage` copy the program"
         ),
         Purpose::Program if !is_same => format!(
             "{host} has another {shown} than this host: it would not be the same program; copy it there, \

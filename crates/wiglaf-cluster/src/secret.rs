@@ -1,12 +1,11 @@
 //! A job's secret for an mpirun of one's own between real hosts: a file of the user's on each, so that it is
 //! in no variable that a launcher sends in clear.
 
-use std::io::{Read, Write};
 use std::path::PathBuf;
 
-use wiglaf_base::error::{Context, Error, Result};
-use wiglaf_base::{End, random};
-use wiglaf_node::client::{NodeCommand, Streams, null};
+use wiglaf_base::error::{Error, Result};
+use wiglaf_base::random;
+use wiglaf_node::client::NodeCommand;
 
 use crate::cluster::{self, Member};
 
@@ -37,21 +36,12 @@ pub fn keep_on(members: &[Member]) -> Result<PathBuf> {
 }
 
 fn keep(member: &Member, key: &str, name: &str) -> Result<PathBuf> {
-    let pipe = || std::io::pipe().cannot(|| "make a pipe".to_owned());
-    let ((stdin, mut to), (mut from, stdout)) = (pipe()?, pipe()?);
-    let streams = Streams { stdin: stdin.into(), stdout: stdout.into(), stderr: null()? };
     let command = NodeCommand::new(["sh", "-c", KEEP, "sh", name]).cwd("/");
-    let running = member.node.spawn(&command, streams)?;
-    to.write_all(key.as_bytes())
-        .cannot(|| format!("send the job's secret to {}", member.name()))?;
-    drop(to);
-    let mut path = String::new();
-    from.read_to_string(&mut path).cannot(|| format!("hear of {}", member.name()))?;
-    match running.wait()? {
-        End::Status(0) => Ok(PathBuf::from(path.trim_end())),
-        _ => Err(Error::new(format!(
-            "{} cannot keep the job's secret in ~/.cache/wiglaf/keys; is its disk full?",
+    let path = member.node.output(&command, key.as_bytes()).map_err(|error| {
+        Error::new(format!(
+            "{} cannot keep the job's secret in ~/.cache/wiglaf/keys: {error}",
             member.name()
-        ))),
-    }
+        ))
+    })?;
+    Ok(PathBuf::from(String::from_utf8_lossy(&path).trim_end()))
 }

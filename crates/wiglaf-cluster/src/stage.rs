@@ -2,21 +2,17 @@
 //! are brought back.
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use wiglaf_base::error::{Context, Error, Result};
-use wiglaf_base::{End, program, random};
-use wiglaf_node::client::{NodeCommand, Streams, null};
+use wiglaf_base::{program, random};
+use wiglaf_node::client::{NodeCommand, null};
 
 use crate::cluster::{self, Member};
 
 /// Makes a folder for its user alone, and a file in it of what it reads.
 const PUT: &str = "umask 077; mkdir -p -- \"$1\" && cat > \"$1/$2\" && chmod \"$3\" \"$1/$2\"";
-/// As much of a complaint is told, in bytes.
-const COMPLAINT_LEN_MAX: u64 = 4096;
 
 /// Files of a job on the disks of its hosts. They go when this is dropped.
 #[derive(Debug)]
@@ -86,10 +82,10 @@ impl Staged {
         let opened = File::open(file).cannot(cannot)?;
         let mode = opened.metadata().cannot(cannot)?.permissions().mode() & 0o777;
         let mode = format!("{mode:o}");
-        let folder = self.folder.as_os_str().to_owned();
-        let argv =
-            ["sh".into(), "-c".into(), PUT.into(), "sh".into(), folder, name.into(), mode.into()];
-        run(member, argv, opened.into(), &mut std::io::sink()).map_err(|why| {
+        let words = ["sh", "-c", PUT, "sh"].map(std::ffi::OsStr::new);
+        let argv = words.into_iter().chain([self.folder.as_os_str(), name.as_ref(), mode.as_ref()]);
+        let command = NodeCommand::new(argv).cwd("/");
+        member.node.run(&command, opened.into(), &mut std::io::sink()).map_err(|why| {
             Error::new(format!("cannot copy {} to {}: {why}", file.display(), member.name()))
         })
     }
@@ -139,10 +135,10 @@ impl Staged {
             let own = if is_one { name.to_owned() } else { format!("{name}.{}", member.name()) };
             let path = to.join(own);
             let mut file = File::create(&path).cannot(|| format!("write {}", path.display()))?;
-            let argv = ["cat".into(), "--".into(), from.as_os_str().to_owned()];
-            run(member, argv, null()?, &mut file).map_err(|why| {
-                Error::new(format!("cannot bring {name} from {}: {why}", member.name()))
-            })?;
+            let argv = ["cat".as_ref(), "--".as_ref(), from.as_os_str()];
+            member.node.run(&NodeCommand::new(argv).cwd("/"), null()?, &mut file).map_err(
+                |why| Error::new(format!("cannot bring {name} from {}: {why}", member.name())),
+            )?;
             written.push(path);
         }
         Ok(written)
@@ -153,33 +149,9 @@ impl Drop for Staged {
     fn drop(&mut self) {
         let folder = self.folder.as_os_str();
         let _ = cluster::ask_all(&self.members, |member| {
-            let argv = ["rm".into(), "-rf".into(), "--".into(), folder.to_owned()];
-            run(member, argv, null()?, &mut std::io::sink())
+            let argv = ["rm".as_ref(), "-rf".as_ref(), "--".as_ref(), folder];
+            member.node.run(&NodeCommand::new(argv).cwd("/"), null()?, &mut std::io::sink())
         });
-    }
-}
-
-/// Runs a command that reads and writes these; what it complains about is the error.
-fn run<const N: usize>(
-    member: &Member,
-    argv: [std::ffi::OsString; N],
-    stdin: OwnedFd,
-    to: &mut dyn Write,
-) -> Result<()> {
-    let pipe = || std::io::pipe().cannot(|| "make a pipe".to_owned());
-    let ((mut output, stdout), (complaints, stderr)) = (pipe()?, pipe()?);
-    let streams = Streams { stdin, stdout: stdout.into(), stderr: stderr.into() };
-    let running = member.node.spawn(&NodeCommand::new(argv).cwd("/"), streams)?;
-    let copied = std::io::copy(&mut output, to);
-    let mut said = Vec::new();
-    let _ = complaints.take(COMPLAINT_LEN_MAX).read_to_end(&mut said);
-    match running.wait()? {
-        End::Status(0) => copied.map(drop).cannot(|| "write it here".to_owned()),
-        end => {
-            let said = String::from_utf8_lossy(&said);
-            let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
-            Err(Error::new(last.trim()).with_status(end.code()))
-        }
     }
 }
 

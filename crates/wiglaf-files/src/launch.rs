@@ -41,7 +41,7 @@ enum Holder {
         _running: Running,
     },
     Child(Child),
-    #[cfg(test)]
+    /// Who has started it ends it.
     Nobody,
 }
 
@@ -64,6 +64,8 @@ pub(crate) enum Target {
     Node(Node, std::net::Ipv4Addr, Vec<PathBuf>),
     /// By the user's command.
     Command(String),
+    /// It runs already, and this is its standard output and input.
+    Line(OwnedFd, OwnedFd),
 }
 
 /// What a host's name means; the own node is a node like others if `even_own`.
@@ -136,19 +138,30 @@ fn on_host(host: &str, even_own: bool) -> Result<Option<Target>> {
 }
 
 /// Starts the server and exchanges greetings.
-pub(crate) fn start(target: &Target, key: JobKey, own: Address) -> Result<(Address, Launched)> {
+pub(crate) fn start(target: Target, key: JobKey, own: Address) -> Result<(Address, Launched)> {
     let failed = |why: String| Error::with_detail(Errno::HOSTUNREACH, Reason::NotStarted, why);
+    let greeting = format!("{GREETING} {} {}\n", key.to_hex(), spell(own));
+    if let Target::Line(pulse, line) = target {
+        rustix::io::write(&line, greeting.as_bytes())?;
+        return greeted(Launched { line: Some(line), pulse, holder: Holder::Nobody });
+    }
     let (input, line) = pipe().map_err(failed)?;
     // Said while we hold both ends: a server that ends at once must not raise SIGPIPE here.
-    let greeting = format!("{GREETING} {} {}\n", key.to_hex(), spell(own));
     rustix::io::write(&line, greeting.as_bytes())?;
-    let mut launched = match target {
-        Target::Local => return Err(failed("a server is not needed on one's own node".into())),
+    greeted(match &target {
+        Target::Local | Target::Line(..) => {
+            return Err(failed("a server is not needed on one's own node".into()));
+        }
         Target::Node(node, address, exports) => {
             on_node(node, *address, exports, (input, line)).map_err(failed)?
         }
         Target::Command(command) => by_command(command, input, line).map_err(failed)?,
-    };
+    })
+}
+
+/// Hears where the server is to be reached.
+fn greeted(mut launched: Launched) -> Result<(Address, Launched)> {
+    let failed = |why: String| Error::with_detail(Errno::HOSTUNREACH, Reason::NotStarted, why);
     let answer = launched.first_line().map_err(failed)?;
     if let Some(why) = answer.strip_prefix(REFUSED) {
         return Err(failed(why.trim_end().to_owned()));

@@ -100,7 +100,7 @@ impl Files {
         }
         let place = match launch::resolve(host, false)? {
             Target::Local => Place::Local(Mutex::default()),
-            target => Place::Remote(self.start(&target)?),
+            target => Place::Remote(self.start(target)?),
         };
         let inner = Arc::new(Inner { name: host.to_owned(), place });
         nodes.insert(host.to_owned(), Arc::downgrade(&inner));
@@ -114,11 +114,20 @@ impl Files {
     /// # Errors
     /// As for [`Files::attach`].
     pub fn attach_served(&self, host: &str) -> Result<Node> {
-        let place = Place::Remote(self.start(&launch::resolve(host, true)?)?);
+        let place = Place::Remote(self.start(launch::resolve(host, true)?)?);
         Ok(Node(Arc::new(Inner { name: host.to_owned(), place })))
     }
 
-    fn start(&self, target: &Target) -> Result<Remote> {
+    /// The same, with a server that runs already: `from` is its standard output, `to` its standard input.
+    ///
+    /// # Errors
+    /// As for [`Files::attach`].
+    pub fn attach_line(&self, host: &str, from: OwnedFd, to: OwnedFd) -> Result<Node> {
+        let place = Place::Remote(self.start(Target::Line(from, to))?);
+        Ok(Node(Arc::new(Inner { name: host.to_owned(), place })))
+    }
+
+    fn start(&self, target: Target) -> Result<Remote> {
         let (client, key) = self.client()?;
         let (at, launched) = launch::start(target, key, client.name())?;
         let server = client.attach(at, launched);

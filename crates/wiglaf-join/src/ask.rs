@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use wiglaf_base::error::{Context, Error, Result};
+use wiglaf_base::shell::quoted;
 
 use crate::host::{Answer, Request, write_request};
-use crate::remote::{Remote, quoted};
+use crate::remote::Remote;
 use crate::tree::Bytes;
 
 /// Finds a folder where programs may be put and run, receives this one there, and calls it.

@@ -6,9 +6,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use wiglaf_base::error::{Error, Result};
 use wiglaf_base::network::Cidr;
+use wiglaf_base::shell::quoted;
 
 use crate::manifest::{Manifest, ROOTS, USERS};
-use crate::remote::{Remote, quoted};
+use crate::remote::Remote;
 
 /// Prints a line for each fact: its name, a space, its value.
 const LOOK: &str = r#"

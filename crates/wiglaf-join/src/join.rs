@@ -70,8 +70,10 @@ struct Own {
 pub struct Plan {
     /// The hosts where something is to be done.
     pub hosts: Vec<HostPlan>,
-    /// What is to be known besides: hosts that have joined already, for example.
+    /// What is to be known besides.
     pub notes: Vec<String>,
+    /// A sentence for each host that was named and has joined already.
+    pub already: Vec<String>,
     hosts_file: Hosts,
     file: File,
     cluster: Cluster,
@@ -163,7 +165,7 @@ impl Base {
             .collect();
         let looked = look_all(&wanted, &self.prefix, probe);
         let around = look_all(&others, &self.prefix, probe);
-        let mut notes = Vec::new();
+        let (mut notes, mut already) = (Vec::new(), Vec::new());
         let mut earlier = vec![self.here.clone()];
         for (remote, facts) in others.into_iter().zip(around) {
             match facts {
@@ -204,6 +206,11 @@ impl Base {
                 Err(error) => errors.push(error),
                 Ok(plan) if plan.changes.is_empty() => {
                     notes.extend(plan.notes.clone());
+                    already.push(format!(
+                        "{0} has joined already, with this Wiglaf, and is left as it is; see `wiglaf \
+                         status`, or take it out with `wiglaf leave {0}`",
+                        plan.name
+                    ));
                     earlier.retain(|member| member.remote.name != plan.name);
                     earlier.push(plan.own.member);
                 }
@@ -214,7 +221,18 @@ impl Base {
             return Err(errors);
         }
         let Self { hosts: hosts_file, file, tree, prefix, manifest, .. } = self;
-        Ok(Plan { hosts: plans, notes, hosts_file, file, cluster, tree, prefix, earlier, manifest })
+        Ok(Plan {
+            hosts: plans,
+            notes,
+            already,
+            hosts_file,
+            file,
+            cluster,
+            tree,
+            prefix,
+            earlier,
+            manifest,
+        })
     }
 
     /// How a host that was named is reached: as the file says, where it is there.
@@ -400,11 +418,6 @@ impl Base {
         }
         if !shares && (is_new || !has_joined) {
             changes.push("write ~/.config/wiglaf/cluster.toml, and the hosts' ssh keys to ~/.ssh/known_hosts".to_owned());
-        }
-        if changes.is_empty() && !is_here {
-            notes.push(format!(
-                "{name} has joined already, with this Wiglaf; there is nothing to do"
-            ));
         }
         if installs && is_here {
             notes.push(format!(

@@ -117,11 +117,6 @@ fn said(mut complaints: File) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// A word as sh reads it back.
-pub(crate) fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,13 +145,5 @@ mod tests {
         assert_eq!(error.to_string(), "here: two");
         let error = here().run("exit 255", |_| Ok(())).unwrap_err().to_string();
         assert!(error.contains("was lost"), "{error}");
-    }
-
-    #[test]
-    fn quoted_word_is_read_back() {
-        for word in ["", "a b", "it's", "$HOME\\`x`\"'"] {
-            let said = here().run(&format!("printf %s {}", quoted(word)), |_| Ok(())).unwrap();
-            assert_eq!(said, word);
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
@@ -38,6 +38,8 @@ pub struct Node {
     place: Place,
 }
 
+/// As much of a command's complaint is told, in bytes.
+const COMPLAINT_LEN_MAX: u64 = 4096;
 /// Prefixes and names of variables that commands on real hosts take over from the caller: what MPIs,
 /// programs and we are told by. All else is the host's own, as after a login.
 const PASSED_ON_PREFIXES: [&str; 20] = [
@@ -196,6 +198,23 @@ impl Streams {
     }
 }
 
+impl Streams {
+    /// Through pipes: what this process writes to the command and reads from it comes besides. What it
+    /// complains about is dropped.
+    ///
+    /// # Errors
+    /// When no descriptor is left.
+    pub fn piped() -> Result<(Self, File, File)> {
+        let ((stdin, to), (from, stdout)) = (pipe()?, pipe()?);
+        Ok((Self { stdin, stdout, stderr: null()? }, to.into(), from.into()))
+    }
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    let (from, to) = io::pipe().cannot(|| "make a pipe".to_owned())?;
+    Ok((from.into(), to.into()))
+}
+
 /// A stream that gives nothing and takes everything.
 ///
 /// # Errors
@@ -321,6 +340,53 @@ impl Node {
             (stream, Reply::Started) => Ok(Running { stream, node: self.name.clone() }),
             (_, other) => Err(unexpected(&self.name, other)),
         }
+    }
+
+    /// Runs a command to its end. What it writes goes to `to`; the last line of what it complains about is
+    /// the error.
+    ///
+    /// # Errors
+    /// When the node is not up, there is no such program, it fails, or `to` does not take what it writes.
+    pub fn run(&self, command: &NodeCommand, stdin: OwnedFd, to: &mut dyn Write) -> Result<()> {
+        let ((output, stdout), (complaints, stderr)) = (pipe()?, pipe()?);
+        let running = self.spawn(command, Streams { stdin, stdout, stderr })?;
+        let complaints = std::thread::spawn(move || {
+            let mut said = Vec::new();
+            let mut complaints = File::from(complaints);
+            let _ = (&mut complaints).take(COMPLAINT_LEN_MAX).read_to_end(&mut said);
+            let _ = io::copy(&mut complaints, &mut io::sink());
+            said
+        });
+        let copied = io::copy(&mut File::from(output), to);
+        let said = complaints.join().unwrap_or_default();
+        match running.wait()? {
+            End::Status(0) => copied.map(drop).cannot(|| "write it here".to_owned()),
+            end => {
+                let said = String::from_utf8_lossy(&said);
+                let last = said.lines().rfind(|line| !line.trim().is_empty());
+                let last = last.unwrap_or("it failed").trim();
+                let last = last.strip_prefix("wiglaf: ").unwrap_or(last);
+                Err(Error::new(last).with_status(end.code()))
+            }
+        }
+    }
+
+    /// The same, for a command that reads `input`, and whose output is the answer.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn output(&self, command: &NodeCommand, input: &[u8]) -> Result<Vec<u8>> {
+        // A pipe may be full before anybody reads.
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let stdin = rustix::fs::memfd_create("input", flags).map_err(io::Error::from);
+        let mut stdin = File::from(stdin.cannot(|| "make a file in memory".to_owned())?);
+        stdin
+            .write_all(input)
+            .and_then(|()| stdin.rewind())
+            .cannot(|| "write to a file in memory".to_owned())?;
+        let mut said = Vec::new();
+        self.run(command, stdin.into(), &mut said)?;
+        Ok(said)
     }
 
     /// Makes these folders of the machine visible on the node, unless they are

@@ -20,6 +20,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use wiglaf_base::error::{Context, Error, Result};
+use wiglaf_base::shell::quoted;
 
 use crate::proto::VERSION;
 use crate::tunnel::{self, Lost};
@@ -157,15 +158,6 @@ pub fn on_terminal(target: &Target, argv: &[std::ffi::OsString]) -> Result<u8> {
     command.args(argv.iter().map(|word| quoted(&word.to_string_lossy())));
     let status = command.status().cannot(|| "start ssh".to_owned())?;
     Ok(status.code().map_or(u8::MAX, |code| code as u8))
-}
-
-/// As a login shell on the other side reads it back.
-fn quoted(word: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_./,:=+@%".contains(&b);
-    if !word.is_empty() && word.bytes().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// The command that starts a host's agent.

@@ -69,17 +69,6 @@ impl<'a> Emulated<'a> {
         load.iter().any(|(core, ranks)| *ranks > if core.is_some() { 1 } else { free })
     }
 
-    /// The link of a contender: one of its own, or the one that was asked for.
-    fn link_of(&self, transport: Transport) -> Link {
-        match transport {
-            Transport::WiglafUdp => Link::Udp,
-            Transport::WiglafPacket => Link::Packet,
-            Transport::WiglafXdp => Link::Xdp,
-            Transport::WiglafXdpNative => Link::XdpNative,
-            _ => self.link,
-        }
-    }
-
     /// Two processes that find the link and each other in their environment.
     pub(crate) fn floor(&self, link: Link, nodes: usize) -> FloorCommand {
         self.part_of_floor(link, nodes, Part::All)
@@ -99,6 +88,17 @@ impl<'a> Emulated<'a> {
     }
 }
 
+/// The link of a contender: one of its own, or the one that was asked for.
+pub(super) fn link_of(transport: Transport, asked: Link) -> Link {
+    match transport {
+        Transport::WiglafUdp => Link::Udp,
+        Transport::WiglafPacket => Link::Packet,
+        Transport::WiglafXdp => Link::Xdp,
+        Transport::WiglafXdpNative => Link::XdpNative,
+        _ => asked,
+    }
+}
+
 fn of_cluster(transport: Transport) -> mpi::Transport {
     match transport {
         Transport::Wiglaf
@@ -115,7 +115,7 @@ fn of_cluster(transport: Transport) -> mpi::Transport {
     }
 }
 
-fn word(transport: Transport) -> &'static str {
+pub(super) fn word(transport: Transport) -> &'static str {
     match of_cluster(transport) {
         mpi::Transport::Wiglaf => "wiglaf",
         mpi::Transport::Tcp => "tcp",
@@ -134,27 +134,40 @@ fn settings(table: Vec<(String, String)>) -> Settings {
     inherited.chain(table).filter(recorded).collect()
 }
 
+/// The environment for a transport, or why it is not to be had here.
+pub(super) fn settings_of(
+    exe: &Path,
+    transport: Transport,
+    link: Link,
+    interface: Option<String>,
+    oversubscribed: bool,
+) -> std::result::Result<Settings, String> {
+    let error = |error: wiglaf_base::Error| error.to_string();
+    let mpi =
+        mpi::installation(&Choice::any(Family::OpenMpi), of_cluster(transport)).map_err(error)?;
+    let provider = match of_cluster(transport) {
+        mpi::Transport::Wiglaf => Some(provider::find(exe).map_err(error)?),
+        _ => None,
+    };
+    let environment = mpi::Settings {
+        transport: of_cluster(transport),
+        link,
+        interface,
+        oversubscribed,
+        // As `wiglaf run` does by itself.
+        front: provider.as_ref().and_then(|p| Front::choose(LibfabricChoice::Auto, p, &mpi)),
+        provider_dir: provider.map(|p| p.dir),
+        ..mpi::Settings::default()
+    };
+    let user = |name: &str| std::env::var(name).ok();
+    environment.environment(&mpi, &user).map(settings).map_err(error)
+}
+
 impl Launcher for Emulated<'_> {
     fn settings(&self, transport: Transport) -> std::result::Result<Settings, String> {
-        let error = |error: wiglaf_base::Error| error.to_string();
-        let mpi = mpi::installation(&Choice::any(Family::OpenMpi), of_cluster(transport))
-            .map_err(error)?;
-        let provider = match of_cluster(transport) {
-            mpi::Transport::Wiglaf => Some(provider::find(&self.exe).map_err(error)?),
-            _ => None,
-        };
-        let environment = mpi::Settings {
-            transport: of_cluster(transport),
-            link: self.link_of(transport),
-            interface: Some(INTERFACE.to_owned()),
-            oversubscribed: transport != Transport::Serial && self.oversubscribed(),
-            // As `wiglaf run` does by itself.
-            front: provider.as_ref().and_then(|p| Front::choose(LibfabricChoice::Auto, p, &mpi)),
-            provider_dir: provider.map(|p| p.dir),
-            ..mpi::Settings::default()
-        };
-        let user = |name: &str| std::env::var(name).ok();
-        environment.environment(&mpi, &user).map(settings).map_err(error)
+        let oversubscribed = transport != Transport::Serial && self.oversubscribed();
+        let link = link_of(transport, self.link);
+        settings_of(&self.exe, transport, link, Some(INTERFACE.to_owned()), oversubscribed)
     }
 
     fn command(&self, job: &Job<'_>) -> wiglaf_bench::Result<Command> {
@@ -163,7 +176,7 @@ impl Launcher for Emulated<'_> {
             "--transport",
             word(job.transport),
             "--link",
-            self.link_of(job.transport).name(),
+            link_of(job.transport, self.link).name(),
             "--",
         ]);
         command.arg(job.program).args(job.args).current_dir(job.dir);

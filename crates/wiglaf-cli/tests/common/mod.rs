@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "every test program uses a part of it")]
 
 pub(crate) mod fresh;
+pub(crate) mod hosts;
 pub(crate) mod tshark;
 
 use std::ffi::OsString;

@@ -1,0 +1,36 @@
+//! Programs for stand-in hosts.
+
+use wiglaf_testhosts::Host;
+
+/// Where [`put_program`] puts them.
+const PROGRAM: &str = "/home/ann/hello";
+
+/// Each rank says where it is, and the sum of all ranks.
+pub(crate) const HELLO: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    int rank, size, sum, len;
+    char name[MPI_MAX_PROCESSOR_NAME];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Get_processor_name(name, &len);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    printf("rank %d of %d on %s: %d\n", rank, size, name, sum);
+    return MPI_Finalize();
+}
+"#;
+
+/// Puts an MPI program that this machine can compile on these hosts.
+pub(crate) fn put_program(hosts: &[Host], source: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, built) = (dir.path().join("hello.c"), dir.path().join("hello"));
+    std::fs::write(&code, source).unwrap();
+    let status =
+        std::process::Command::new("mpicc.openmpi").arg("-o").arg(&built).arg(&code).status();
+    assert!(status.expect("Open MPI's compiler").success());
+    for host in hosts {
+        host.copy(&built, PROGRAM, 0o755);
+    }
+}
