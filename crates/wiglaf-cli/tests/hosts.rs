@@ -3,7 +3,7 @@
 mod common;
 
 use common::hosts::{HELLO, put_program};
-use wiglaf_testhosts::{Cable, Hosts, Network, Plan};
+use wiglaf_testhosts::{Cable, Firewall, Hosts, Network, Plan};
 
 const FILE: &str = "/home/ann/.config/wiglaf/cluster.toml";
 
@@ -323,6 +323,34 @@ fn check_names_what_differs_between_hosts() {
     let output = ann.env("WIGLAF_HOST_LIMIT", "3s").run("wiglaf check --quick");
     assert_eq!(output.status.code(), Some(1), "{output}");
     assert!(output.stdout.contains("pc3"), "{output}");
+}
+
+#[test]
+fn firewall_that_drops_udp_is_named_by_check_and_ends_the_job_with_a_sentence() {
+    let Some(hosts) = cluster(&Plan::new(2)) else { return };
+    if let Err(why) = hosts[1].firewall(&Firewall::NoUdp) {
+        return eprintln!("skipped: {why}");
+    }
+    put_program(&hosts, HELLO);
+    let _ = hosts[0]
+        .as_user("ann")
+        .run("echo 'ports = \"47000-47999\"' >> .config/wiglaf/cluster.toml")
+        .ok();
+    let ann = hosts[0].as_user("ann");
+    let checked = ann.run("wiglaf check --quick");
+    assert_eq!(checked.status.code(), Some(1), "{checked}");
+    assert!(checked.stdout.contains("pc2 drops UDP 47000-47999 from pc1"), "{checked}");
+    assert!(
+        checked.stdout.contains("47000:47999") || checked.stdout.contains("47000-47999 accept"),
+        "{checked}"
+    );
+    let ann = ann.env("WIGLAF_SILENCE_LIMIT", "10s");
+    let run = ann.run("timeout -k 5 60 wiglaf run -n 2 --link udp -- ./hello");
+    // Neither in time nor with a status of timeout's own.
+    assert!(!run.status.success() && run.status.code() != Some(124), "{run}");
+    for part in ["the last check said: pc2 drops UDP 47000-47999", "pc2 (192.168.77.2) is lost"] {
+        assert!(run.stderr.contains(part), "{part}: {run}");
+    }
 }
 
 #[test]

@@ -102,19 +102,23 @@ impl Shared {
                 at.display()
             ));
             let all = others.into_iter().chain(here_too);
-            let all = all.map(|member| (member, vec![at.clone()])).collect();
-            return Self::mount(&here, all, &folder, &at);
+            let all: Vec<_> = all.map(|member| (member, vec![at.clone()])).collect();
+            return Self::mount(&here, &all, &folder, &at);
         }
-        let free = others.into_iter().zip(found).filter_map(|(member, found)| match found {
-            Found::Free(made) => Some((member, made)),
-            _ => None,
-        });
-        Self::mount(&here, free.collect(), &folder, &folder)
+        let free: Vec<_> = others
+            .into_iter()
+            .zip(found)
+            .filter_map(|(member, found)| match found {
+                Found::Free(made) => Some((member, made)),
+                _ => None,
+            })
+            .collect();
+        Self::mount(&here, &free, &folder, &folder)
     }
 
     fn mount(
         here: &Here<'_>,
-        members: Vec<(Member, Vec<PathBuf>)>,
+        members: &[(Member, Vec<PathBuf>)],
         folder: &Path,
         at: &Path,
     ) -> Result<Self> {
