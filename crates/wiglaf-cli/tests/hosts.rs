@@ -384,10 +384,13 @@ fn own_mpirun_between_hosts_has_its_secret_in_files() {
     put_program(&hosts, HELLO);
     let ann = hosts[0].as_user("ann");
     let output = ann.run(
-        "eval \"$(wiglaf env --link udp)\" && echo $WIGLAF_KEY && mpirun -n 2 --host pc1,pc2 ./hello",
+        "eval \"$(wiglaf env --link udp)\" && echo $WIGLAF_KEY && \
+         echo keepalive $OMPI_MCA_oob_tcp_keepalive_time && mpirun -n 2 --host pc1,pc2 ./hello",
     );
     let said = output.ok();
     assert!(said.starts_with("@/home/ann/.cache/wiglaf/keys/"), "{output}");
+    // Else mpirun outlives a host that has lost its power by minutes.
+    assert!(said.contains("keepalive 1\n"), "{output}");
     assert_eq!(said.lines().filter(|line| line.ends_with(": 1")).count(), 2, "{output}");
     for host in hosts.iter() {
         let modes = host.as_user("ann").run("stat -c %a ~/.cache/wiglaf/keys/*");

@@ -379,6 +379,7 @@ pub fn own_environment(
         interface_is_asked: interface.is_some(),
         interface: interface.or_else(|| on_node.then(|| INTERFACE.to_owned())),
         libfabric,
+        remote: !on_node,
         agent: on_node.then(|| AGENT.to_owned()),
         as_root: machine::is_root(),
         leased: false,
