@@ -157,7 +157,11 @@ fn compare(measure: Measure, values: &[Value<'_>], usual: Usual, findings: &mut 
         };
         let fix = match measure {
             Measure::Rate => format!("change the cable of {host}, then its port at the switch"),
-            Measure::Latency => format!("wiglaf tune -w {host}"),
+            Measure::Latency => {
+                format!(
+                    "see what is said of {host}'s card and processors, and end what else runs there"
+                )
+            }
         };
         findings.push(Finding::of(code, Severity::Slows, host, sentence, fix));
     }

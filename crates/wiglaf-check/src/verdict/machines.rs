@@ -69,24 +69,27 @@ fn severity(cost: Option<f64>) -> Severity {
 
 fn card(host: &Host, interface: &Interface, cost: Option<f64>, findings: &mut Vec<Finding>) {
     let (name, card) = (&host.name, &interface.name);
-    let tune = || format!("wiglaf tune -w {name}");
     if interface.card.eee.get().is_some_and(|eee| eee.active) {
         findings.push(Finding::of(
             "eee",
             severity(cost),
             name,
             format!("Energy Efficient Ethernet is on at {name}'s {card}{}", measured(cost)),
-            tune(),
+            format!("on {name}: sudo ethtool --set-eee {card} eee off"),
         ));
     }
-    let delay = interface.card.coalesce.get().and_then(|coalesce| coalesce.rx_usecs);
+    let coalesce = interface.card.coalesce.get();
+    let delay = coalesce.and_then(|coalesce| coalesce.rx_usecs);
     if let Some(delay) = delay.filter(|delay| *delay > RX_USECS_MAX) {
+        // A driver that has no such setting refuses the whole command.
+        let adapts = coalesce.and_then(|coalesce| coalesce.adaptive_rx) == Some(true);
+        let adaptive = if adapts { " adaptive-rx off" } else { "" };
         findings.push(Finding::of(
             "coalesce",
             Severity::Slows,
             name,
             format!("{name}'s {card} keeps arrivals to itself for up to {delay} us"),
-            tune(),
+            format!("on {name}: sudo ethtool -C {card}{adaptive} rx-usecs 0"),
         ));
     }
     let counts = &interface.counts;
@@ -109,7 +112,7 @@ fn card(host: &Host, interface: &Interface, cost: Option<f64>, findings: &mut Ve
             Severity::Note,
             name,
             format!("{name}'s {card} had no room for {overflows} frames since it started"),
-            tune(),
+            more_room(name, interface),
         ));
     }
     if let Some(pause) = interface.card.pause.get() {
@@ -123,6 +126,20 @@ fn card(host: &Host, interface: &Interface, cost: Option<f64>, findings: &mut Ve
                 format!("on {name}: sudo ethtool -A {card} rx off tx off"),
             ));
         }
+    }
+}
+
+/// How a card gets room for more arrivals.
+pub(super) fn more_room(host: &str, interface: &Interface) -> String {
+    let card = &interface.name;
+    match interface.card.rings.get().map(|rings| (rings.rx, rings.rx_max)) {
+        Some((Some(now), Some(most))) if now < most => {
+            format!("on {host}: sudo ethtool -G {card} rx {most}")
+        }
+        Some((Some(now), Some(_))) => {
+            format!("nothing: the ring of {host}'s {card} has its full {now} slots")
+        }
+        _ => format!("on {host}: ethtool -g {card} says whether its rings can be longer"),
     }
 }
 
@@ -153,7 +170,7 @@ fn processors(
                 "{name}'s processors rest in {}, {} us from waking{measured}",
                 state.name, state.latency_us,
             ),
-            format!("wiglaf run --tune, or wiglaf tune -w {name}"),
+            format!("on {name}: sudo cpupower idle-set -D {}", IDLE_LATENCY_MAX_US + 1),
         ));
     }
     if facts.cpu.governor.get().is_some_and(|governor| governor == "powersave") {

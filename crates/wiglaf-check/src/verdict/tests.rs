@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::*;
 use crate::facts::{
     Coalesce, Counts, Eee, FileId, FileSeen, FolderId, FolderSeen, Helper, IdleState, Interface,
-    Mpi, Name, PauseFrames, Route, Service,
+    Mpi, Name, PauseFrames, Rings, Route, Service,
 };
 use crate::probe::{
     Beyond, ClockDifference, Delivery, Latency, Loss, OpenedLink, PathMtu, Ports, Way,
@@ -604,7 +604,8 @@ fn what_saves_power_is_said_with_what_it_costs() {
     // The least of its pairs is its own share.
     checked.pair(1, 3).after_pause = latency(60.0);
     let sentence = "Energy Efficient Ethernet is on at pc3's enp3s0: a message takes 17.0 us more after a pause";
-    assert_eq!(says(&checked, "eee", Severity::Slows, sentence), "wiglaf tune -w pc3");
+    let fix = "on pc3: sudo ethtool --set-eee enp3s0 eee off";
+    assert_eq!(says(&checked, "eee", Severity::Slows, sentence), fix);
 
     let state = |name: &str, latency_us, disabled| IdleState {
         name: name.to_owned(),
@@ -630,7 +631,12 @@ fn what_saves_power_is_said_with_what_it_costs() {
     checked.card(3).card.coalesce =
         Known::Is(Coalesce { rx_usecs: Some(50), ..Coalesce::default() });
     let sentence = "pc3's enp3s0 keeps arrivals to itself for up to 50 us";
-    says(&checked, "coalesce", Severity::Slows, sentence);
+    let fix = "on pc3: sudo ethtool -C enp3s0 rx-usecs 0";
+    assert_eq!(says(&checked, "coalesce", Severity::Slows, sentence), fix);
+    checked.card(3).card.coalesce =
+        Known::Is(Coalesce { rx_usecs: Some(50), adaptive_rx: Some(true), ..Coalesce::default() });
+    let fix = "on pc3: sudo ethtool -C enp3s0 adaptive-rx off rx-usecs 0";
+    assert_eq!(says(&checked, "coalesce", Severity::Slows, sentence), fix);
 }
 
 #[test]
@@ -650,7 +656,7 @@ fn losses_are_blamed_on_who_counted_them() {
             Counts { rx_missed: 312, ..none },
             none,
             "pc3's enp3s0 had no room for 312",
-            "wiglaf tune -w pc3",
+            "on pc3: ethtool -g enp3s0 says whether its rings can be longer",
         ),
         (
             Counts { rx_crc_errors: 9, ..none },
@@ -658,8 +664,18 @@ fn losses_are_blamed_on_who_counted_them() {
             "pc3's enp3s0 received 9 damaged",
             "change the cable of pc3",
         ),
-        (none, Counts { tx_dropped: 312, ..none }, "pc2 itself dropped 312", "wiglaf tune -w pc2"),
-        (Counts { rx_dropped: 312, ..none }, none, "pc3 itself dropped 312", "wiglaf tune -w pc3"),
+        (
+            none,
+            Counts { tx_dropped: 312, ..none },
+            "pc2 itself dropped 312",
+            "on pc2: ethtool -S enp3s0 says which of its counters grows",
+        ),
+        (
+            Counts { rx_dropped: 312, ..none },
+            none,
+            "pc3 itself dropped 312",
+            "on pc3: sudo sysctl net.core.netdev_max_backlog=10000",
+        ),
         (
             none,
             none,
@@ -684,7 +700,15 @@ fn counters_since_the_start_and_pause_frames() {
     let sentence = "pc2's enp3s0 has received 1200 damaged frames since it started";
     says(&checked, "crc", Severity::Slows, sentence);
     let sentence = "pc2's enp3s0 had no room for 5000 frames since it started";
-    says(&checked, "overflow", Severity::Note, sentence);
+    for (rings, fix) in [
+        ((None, None), "on pc2: ethtool -g enp3s0 says whether its rings can be longer"),
+        ((Some(256), Some(4096)), "on pc2: sudo ethtool -G enp3s0 rx 4096"),
+        ((Some(4096), Some(4096)), "nothing: the ring of pc2's enp3s0 has its full 4096 slots"),
+    ] {
+        let (rx, rx_max) = rings;
+        checked.card(2).card.rings = Known::Is(Rings { rx, rx_max, ..Rings::default() });
+        assert_eq!(says(&checked, "overflow", Severity::Note, sentence), fix);
+    }
     let sentence = "pc2's enp3s0 has exchanged 7 pause frames with the switch";
     says(&checked, "pause", Severity::Note, sentence);
 }

@@ -257,13 +257,20 @@ fn lost(checked: &Checked, direction: &Direction<'_>, loss: &Loss, findings: &mu
         (format!("{to}'s {card} received {count} damaged"), format!("change the cable of {to}"))
     } else if receiver.rx_missed + receiver.rx_overruns > 0 {
         let count = receiver.rx_missed + receiver.rx_overruns;
-        (format!("{to}'s {card} had no room for {count}"), format!("wiglaf tune -w {to}"))
+        let fix = interface_of(checked, to).map(|card| super::machines::more_room(to, card));
+        (
+            format!("{to}'s {card} had no room for {count}"),
+            fix.unwrap_or_else(|| format!("on {to}: ethtool -g {card}")),
+        )
     } else if sender.tx_dropped + sender.tx_errors > 0 {
         let count = sender.tx_dropped + sender.tx_errors;
-        (format!("{from} itself dropped {count}"), format!("wiglaf tune -w {from}"))
+        let card = card_of(checked, from).unwrap_or("INTERFACE");
+        let fix = format!("on {from}: ethtool -S {card} says which of its counters grows");
+        (format!("{from} itself dropped {count}"), fix)
     } else if receiver.rx_dropped > 0 {
         let count = receiver.rx_dropped;
-        (format!("{to} itself dropped {count}"), format!("wiglaf tune -w {to}"))
+        let fix = format!("on {to}: sudo sysctl net.core.netdev_max_backlog=10000");
+        (format!("{to} itself dropped {count}"), fix)
     } else if receiver.rx_packets >= u64::from(loss.sent) {
         let fix = format!("wiglaf check -w {from},{to}, while {to} is idle");
         (format!("all reached {to}, which was too busy to take them or has a filter"), fix)
