@@ -346,9 +346,9 @@ fn firewall_that_drops_udp_is_named_by_check_and_ends_the_job_with_a_sentence() 
     );
     let ann = ann.env("WIGLAF_SILENCE_LIMIT", "10s");
     let run = ann.run("timeout -k 5 60 wiglaf run -n 2 --link udp -- ./hello");
-    // Neither in time nor with a status of timeout's own.
+    // Neither in time nor with a status of timeout's own. Either rank may be the first to give the other up.
     assert!(!run.status.success() && run.status.code() != Some(124), "{run}");
-    for part in ["the last check said: pc2 drops UDP 47000-47999", "pc2 (192.168.77.2) is lost"] {
+    for part in ["the last check said: pc2 drops UDP 47000-47999", "(192.168.77.", "is lost"] {
         assert!(run.stderr.contains(part), "{part}: {run}");
     }
 }
