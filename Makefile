@@ -1,5 +1,5 @@
 # The two commands of the README, and some more. Each installs what it needs.
-.PHONY: demo test bench conformance release install uninstall clean linker
+.PHONY: demo test bench conformance release install uninstall deb deb-try clean linker
 
 PREFIX ?= /usr/local
 # Emulated nodes take root.
@@ -90,6 +90,14 @@ uninstall:
 	rm -f $(ROOT)/include/wiglaf.h $(ROOT)/include/wiglaf_files.h $(ROOT)/include/wiglaf_files.f90
 	rm -f $(ROOT)/share/man/man1/wiglaf.1 $(ROOT)/share/man/man1/wiglaf-*.1 $(BASH) $(ZSH) $(FISH)
 	[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+
+# Debian packages of what `release` builds, into target/debian. It takes dpkg-dev and binutils, and no root.
+deb: release
+	share/debian/build
+
+# Installs, upgrades, removes and purges them in fresh roots of Debian 12 and 13 (root, mmdebstrap, minutes).
+deb-try: release
+	$(SUDO) share/debian/try
 
 clean:
 	cargo clean

@@ -137,7 +137,9 @@ impl Base {
                 own.filter(|prefix| prefix.starts_with(&home)).unwrap_or(home.join(HOME_PREFIX))
             }
             false => {
-                own.filter(|prefix| !prefix.starts_with(&home)).unwrap_or_else(|| PREFIX.into())
+                // What lies below /usr is the package manager's, on other hosts too.
+                own.filter(|prefix| !prefix.starts_with(&home) && prefix != Path::new("/usr"))
+                    .unwrap_or_else(|| PREFIX.into())
             }
         };
         let facts = Facts::look(&here, &prefix, &probe.name)?;
