@@ -9,11 +9,12 @@ use clap::ValueEnum;
 use wiglaf_base::user::User;
 use wiglaf_base::{End, Error, HostList, Result, signals};
 use wiglaf_batch::Allocation;
+use wiglaf_cluster::hosts::Hosts;
 use wiglaf_cluster::launch::{self, Deal, Job, JobEnd, Mpi};
 use wiglaf_cluster::shape::Draft;
 use wiglaf_cluster::share::Shared;
 use wiglaf_cluster::stage::Staged;
-use wiglaf_cluster::{Cluster, Record, StateDir};
+use wiglaf_cluster::{Cluster, Member, Record, StateDir};
 use wiglaf_emulation::up;
 use wiglaf_mpi::fortran::FortranTrue;
 use wiglaf_mpi::{Family, LibfabricChoice, Link, Transport};
@@ -393,21 +394,31 @@ pub(crate) fn allocation(
     }
 }
 
-/// Copies the program and its inputs to the hosts, if that is asked for: to this one, too.
-fn stage(args: &Args, cluster: &Cluster) -> Result<Option<Staged>> {
-    if !args.stage {
-        return Ok(None);
-    }
+/// The hosts of the job for `option`, and this one, where the launcher runs.
+fn hosts_and_this_one<'a>(
+    args: &Args,
+    cluster: &'a Cluster,
+    option: &str,
+) -> Result<(&'a Hosts, Vec<Member>)> {
     let Some(hosts) = cluster.hosts() else {
-        return Err(Error::new(
-            "emulated nodes share your folders already; leave --stage out, it is for real hosts",
-        ));
+        return Err(Error::new(format!(
+            "emulated nodes share your folders already; leave {option} out, it is for real hosts"
+        )));
     };
     let mut members = cluster.members(&args.nodes.clone().unwrap_or_default())?;
     let here = hosts.nodes.iter().find(|spec| spec.target.is_here).map(|spec| spec.name.clone());
     if let Some(name) = here.filter(|name| !members.iter().any(|member| member.name() == name)) {
         members.extend(cluster.members(&std::iter::once(name.as_str()).collect())?);
     }
+    Ok((hosts, members))
+}
+
+/// Copies the program and its inputs to the hosts, if that is asked for: to this one, too.
+fn stage(args: &Args, cluster: &Cluster) -> Result<Option<Staged>> {
+    if !args.stage {
+        return Ok(None);
+    }
+    let (_, members) = hosts_and_this_one(args, cluster, "--stage")?;
     let shows = std::io::stderr().is_terminal();
     let staged = Staged::put(members, Path::new(&args.argv[0]), &args.input, &|file| {
         if shows {
@@ -422,17 +433,7 @@ fn share(args: &Args, cluster: &Cluster) -> Result<Option<Shared>> {
     if !args.share {
         return Ok(None);
     }
-    let Some(hosts) = cluster.hosts() else {
-        return Err(Error::new(
-            "emulated nodes share your folders already; leave --share out, it is for real hosts",
-        ));
-    };
-    let mut members = cluster.members(&args.nodes.clone().unwrap_or_default())?;
-    // Where the launcher runs.
-    let here = hosts.nodes.iter().find(|spec| spec.target.is_here).map(|spec| spec.name.clone());
-    if let Some(name) = here.filter(|name| !members.iter().any(|member| member.name() == name)) {
-        members.extend(cluster.members(&std::iter::once(name.as_str()).collect())?);
-    }
+    let (hosts, members) = hosts_and_this_one(args, cluster, "--share")?;
     let exe = cluster.program(&this_exe()?);
     Shared::put(hosts, members, &exe, &|note| eprintln!("wiglaf: {note}")).map(Some)
 }

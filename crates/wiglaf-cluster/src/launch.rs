@@ -410,8 +410,12 @@ impl Launch<'_> {
         load.iter().any(|(core, ranks)| *ranks > if core.is_some() { 1 } else { free })
     }
 
-    /// Whether no rank makes MPI windows. Behind a colon stands another program.
-    fn makes_no_windows(&self, program: &Path) -> bool {
+    /// Whether no rank makes MPI windows, where that matters. Behind a colon stands another program.
+    fn makes_no_windows(&self, mpi: &Installation, program: &Path) -> bool {
+        // Only Open MPI 5 and later take windows from btl/ofi, and looking means reading the program.
+        if self.job.transport != Transport::Wiglaf || !mpi.is_prrte() {
+            return false;
+        }
         let preloads = self.job.env.iter().any(|(name, _)| name == "LD_PRELOAD")
             || std::env::var_os("LD_PRELOAD").is_some();
         let is_alone = self.job.argv.iter().all(|word| word != ":");
@@ -442,7 +446,7 @@ impl Launch<'_> {
             as_root: machine::is_root(),
             leased: true,
             oversubscribed: self.oversubscribed(),
-            without_windows: self.makes_no_windows(&found),
+            without_windows: self.makes_no_windows(mpi, &found),
             key: format!("@{}", paths::key(&self.id).display()),
             provider_dir: self.provider.as_ref().map(|p| p.dir.clone()),
             front: self

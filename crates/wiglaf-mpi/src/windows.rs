@@ -5,6 +5,7 @@
 //! function of windows: it is linked with MPI, and neither it nor a library that it needs names such a function, or
 //! loads others. When in doubt it can.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
@@ -54,11 +55,11 @@ pub fn may_be_made(program: &Path, preload: bool) -> bool {
 /// None where that cannot be told.
 fn provably_not(program: &Path) -> Option<bool> {
     let bytes = elf(program)?;
-    let mut wanted = needed(&bytes);
-    if contains(&bytes, &TELLING) || !contains(&bytes, &[OPEN_MPI]) {
+    if !contains(&bytes, &[OPEN_MPI]) || contains(&bytes, &TELLING) {
         return None;
     }
-    let known = ld::libraries();
+    let mut wanted = needed(&bytes);
+    let known = LazyCell::new(ld::libraries);
     let mut seen = BTreeSet::new();
     while let Some(name) = wanted.pop() {
         let is_innocent = INNOCENT.iter().any(|start| name.starts_with(start));
