@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
 
 /// A release of Debian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Release {
+pub(crate) enum Release {
     /// Bookworm
     #[value(name = "12")]
     Bookworm,
@@ -85,6 +85,8 @@ const PACKAGES: &[&str] = &[
 ];
 /// Besides, what the demonstration runs.
 const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-openmpi"];
+/// Besides, what makes a root a host that others log in to.
+const HOST: &[&str] = &["ca-certificates", "openssh-server", "passwd", "sudo", "util-linux"];
 /// What roots have no use for.
 const EXCLUDED: [&str; 3] = ["/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*"];
 
@@ -106,7 +108,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     }
     let folder = target().join("debians");
     let roots = arguments.roots.clone().unwrap_or_else(|| folder.clone());
-    let root = make_root(arguments, &roots)?;
+    let mut packages = PACKAGES.to_vec();
+    if arguments.long {
+        packages.extend(DEMO);
+    }
+    let name = arguments.release.suite().to_owned() + if arguments.long { "-long" } else { "" };
+    let root = make_root(arguments.release, &name, &packages, &roots, arguments.anew)?;
     let run = folder.join(format!("{}.run", arguments.release.suite()));
     let _ = fs::remove_dir_all(&run);
     let installed = install(arguments, &run)?;
@@ -129,16 +136,24 @@ fn is_root() -> Result<bool, String> {
     Ok(uid.stdout == b"0\n")
 }
 
+/// A root of the release to bring up hosts with ([`wiglaf_testhosts::HostPlan::root`]), made unless it is there.
+pub(crate) fn host_root(release: Release) -> Result<PathBuf, String> {
+    let packages: Vec<&str> = PACKAGES.iter().chain(HOST).copied().collect();
+    let name = format!("{}-host", release.suite());
+    make_root(release, &name, &packages, &target().join("debians"), false)
+}
+
 /// The root of the release, made unless it is there with the packages that are wanted.
-fn make_root(arguments: &Arguments, roots: &Path) -> Result<PathBuf, String> {
-    let mut packages = PACKAGES.to_vec();
-    if arguments.long {
-        packages.extend(DEMO);
-    }
+fn make_root(
+    release: Release,
+    name: &str,
+    packages: &[&str],
+    roots: &Path,
+    anew: bool,
+) -> Result<PathBuf, String> {
     let packages = packages.join(",");
-    let name = arguments.release.suite().to_owned() + if arguments.long { "-long" } else { "" };
-    let (root, list) = (roots.join(&name), roots.join(format!("{name}.packages")));
-    if !arguments.anew && fs::read_to_string(&list).is_ok_and(|has| has == packages) {
+    let (root, list) = (roots.join(name), roots.join(format!("{name}.packages")));
+    if !anew && fs::read_to_string(&list).is_ok_and(|has| has == packages) {
         return Ok(root);
     }
     let failed = |why: std::io::Error| format!("{}: {why}", roots.display());
@@ -149,13 +164,13 @@ fn make_root(arguments: &Arguments, roots: &Path) -> Result<PathBuf, String> {
         gone.map_err(failed)?;
     }
     let began = Instant::now();
-    eprintln!("== making a root of {} in {}", arguments.release.suite(), root.display());
+    eprintln!("== making a root of {} in {}", release.suite(), root.display());
     let mut command = Command::new("mmdebstrap");
     command.args(["--quiet", "--variant=apt", "--aptopt=APT::Install-Recommends \"false\""]);
     // A mirror may be weeks old; what it has is signed all the same.
     command.arg("--aptopt=Acquire::Check-Valid-Until \"false\"");
     command.args(EXCLUDED.map(|path| format!("--dpkgopt=path-exclude={path}")));
-    command.arg(format!("--include={packages}")).arg(arguments.release.suite()).arg(&part);
+    command.arg(format!("--include={packages}")).arg(release.suite()).arg(&part);
     let status = command.stdin(Stdio::null()).status();
     let status =
         status.map_err(|why| format!("mmdebstrap: {why}; run `apt-get install mmdebstrap`"));

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use wiglaf_testhosts::{Hosts, Plan};
 
+use crate::debians::{self, Release};
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// How many hosts.
@@ -19,8 +21,12 @@ pub(crate) struct Arguments {
     #[arg(long)]
     sudo: bool,
     /// A root file system to begin with, for example one of mmdebstrap, instead of this machine's.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "releases")]
     root: Option<PathBuf>,
+    /// Releases of Debian in place of this machine's, one after the other: `--releases 12,13` for pc1 of 12, pc2
+    /// of 13, pc3 of 12 (their roots are made by mmdebstrap the first time, in some minutes).
+    #[arg(long, value_delimiter = ',', value_enum)]
+    releases: Vec<Release>,
 }
 
 /// Brings them up and waits. With this process they go away, however it ends.
@@ -33,8 +39,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
         plan.folder = root.map(|root| root.join("target/hosts"));
     }
+    let roots = arguments.releases.iter().map(|release| debians::host_root(*release));
+    let roots = roots.collect::<Result<Vec<_>, _>>()?;
+    let mut releases = roots.iter().cycle();
     for host in &mut plan.hosts {
-        host.root.clone_from(&arguments.root);
+        host.root = releases.next().cloned().or_else(|| arguments.root.clone());
     }
     let hosts = Hosts::up(&plan).map_err(|why| why.to_string())?;
     if arguments.install {

@@ -15,6 +15,7 @@ use wiglaf_check::probe::{Answer, Lines, Measured, Plan, Request, Side, tourname
 use wiglaf_check::verdict::{Checked, Expected, Host, Severity, text};
 use wiglaf_cluster::cluster::{address_of, ask_all};
 use wiglaf_cluster::{Cluster, Member};
+use wiglaf_mpi::Origin;
 use wiglaf_node::client::{Running, working_folder};
 use wiglaf_node::{Node, NodeCommand, Streams};
 
@@ -218,6 +219,8 @@ pub(crate) fn host_facts() -> Result<ExitCode> {
         family: mpi.family.name().to_owned(),
         version: mpi.version.clone(),
         prefix: mpi.prefix.display().to_string(),
+        // What a system packages need not be in the index.
+        install: mpi.family.wheel_command((mpi.origin == Origin::Prefix).then_some(&mpi.version)),
     });
     let wiglaf = env!("CARGO_PKG_VERSION").to_owned();
     let ask = Ask { mpis: mpis.collect(), wiglaf, ..ask };

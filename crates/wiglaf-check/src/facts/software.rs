@@ -52,12 +52,21 @@ pub struct Versions {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Mpi {
-    /// `Open MPI`, `MPICH`, `Intel MPI`.
+    /// As behind `--mpi`: `openmpi`, `mpich`, `intel`.
     pub family: String,
     /// Its version.
     pub version: String,
     /// Where it is installed.
     pub prefix: String,
+    /// The command that brings it, or one of its family, from the Python index.
+    pub install: String,
+}
+
+impl Mpi {
+    /// Whether it is the distribution's.
+    pub(crate) fn is_packaged(&self) -> bool {
+        self.prefix == "/usr"
+    }
 }
 
 /// A service that is installed.

