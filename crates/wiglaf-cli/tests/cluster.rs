@@ -467,3 +467,15 @@ fn root_believes_no_state_folder_that_others_could_have_written() {
     site.wiglaf(&["down"]).expect_success();
     eventually("it is ended", || sleep.try_wait().unwrap().is_some());
 }
+
+/// The kernel's table of neighbours is one for all namespaces, and datagrams to those that it has no room for vanish.
+#[test]
+fn forty_nodes_reach_each_other_all_at_once() {
+    let Some(site) = Site::up(&["--nodes", "40"]) else { return };
+    let reach = "for my $i (1..40) { IO::Socket::INET->new(Proto=>'tcp',PeerAddr=>\"10.77.0.$i:9\",Timeout=>0.9) \
+                 or $! =~ /refused/ or print \"lost $i\\n\" } print \"done\\n\"";
+    let output = site.wiglaf(&["exec", "-L", "--", "perl", "-MIO::Socket", "-e", reach]);
+    output.expect_success();
+    assert_eq!(output.stdout.lines().filter(|line| line.ends_with("done")).count(), 40);
+    assert!(!output.stdout.contains("lost"), "{}", output.stdout);
+}

@@ -221,7 +221,9 @@ impl StateDir {
     pub fn not_up(&self) -> Error {
         let (name, up) = (self.name(), self.command("up"));
         let said = match name {
-            None | Some(NAME_DEFAULT) => format!("no cluster is up; start one with `{up}`, or begin with `wiglaf init` on real PCs"),
+            None | Some(NAME_DEFAULT) => format!(
+                "no cluster is up; start one with `{up}`, or begin with `wiglaf init` on real PCs"
+            ),
             Some(name) => format!("no cluster `{name}` is up; start it with `{up}`"),
         };
         let others = if name.is_some() { others(Path::new(RUN_DIR)) } else { Vec::new() };

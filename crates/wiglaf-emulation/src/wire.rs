@@ -69,13 +69,38 @@ pub(crate) fn rejoin(
 
 /// Gives those of `which` their addresses.
 fn address(shape: &Shape, nodes: &[Process], which: &[usize]) -> Result<()> {
+    let tells_neighbours = overflows(nodes.len(), neighbours_max());
     which.iter().try_for_each(|index| {
-        let commands = format!(
+        let mut commands = format!(
             "link set lo up\naddr add {}/24 dev {INTERFACE}\nlink set {INTERFACE} up\n",
             shape.nodes[*index].address
         );
+        if tells_neighbours {
+            for (_, other) in shape.nodes.iter().enumerate().filter(|(other, _)| other != index) {
+                commands += &format!(
+                    "neigh replace {} lladdr {} dev {INTERFACE} nud permanent\n",
+                    other.address,
+                    mac(other)
+                );
+            }
+        }
         batch("ip", nodes[*index], &commands)
     })
+}
+
+/// How many neighbours Linux remembers before it forgets some in use (`arp(7)`), unless the machine says otherwise.
+const NEIGHBOURS_MAX: usize = 512;
+
+/// How many neighbours this machine remembers. All network namespaces together: the table is the kernel's.
+fn neighbours_max() -> usize {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/neigh/default/gc_thresh2");
+    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(NEIGHBOURS_MAX)
+}
+
+/// Whether nodes that all talk to each other have more neighbours than that. Then datagrams vanish without an error.
+/// Permanent entries do not count, so such clusters get those in place of ARP.
+fn overflows(nodes: usize, neighbours_max: usize) -> bool {
+    nodes * nodes.saturating_sub(1) > neighbours_max
 }
 
 /// Joins those of `which` to the switch.
@@ -274,5 +299,17 @@ fn refused(tool: &str, commands: &str, stderr: &str) -> Error {
     match line {
         Some(line) => Error::new(format!("cannot wire the nodes: `{tool} {line}`: {cause}")),
         None => Error::new(format!("cannot wire the nodes: `{tool}`: {cause}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_nodes_with_more_neighbours_than_the_machine_remembers_are_told_theirs() {
+        assert!(!overflows(0, 512) && !overflows(1, 512) && !overflows(23, 512));
+        assert!(overflows(24, 512) && overflows(250, 512));
+        assert!(!overflows(250, 100_000));
     }
 }

@@ -17,8 +17,10 @@ use crate::known::Known;
 
 /// What a step may take beyond its own limit: ssh, and a busy host.
 const GRACE: Duration = Duration::from_secs(10);
-/// The longest that a probe may take to arrive.
-const PROBE_WAIT_MS: u64 = 150;
+/// How long a probe may take to arrive, in ms, one try after the other: what has not come is sent again, because a
+/// host that is busy for some hundred milliseconds must not be blamed for a firewall. 64 emulated nodes on two cores
+/// needed the second try now and then.
+const PROBE_WAITS_MS: [u64; 3] = [150, 500, 2000];
 /// Shortest path MTU that is looked for: below it nothing useful gets through.
 const MTU_MIN: u32 = 128;
 
@@ -201,28 +203,46 @@ impl<'a, 'p> Pair<'a, 'p> {
             return Ok(());
         }
         for from in From::BOTH {
-            let to = self.opened(from.other()).clone();
-            let knock = Request::Knock(to.listening.clone());
-            let refused = match self.ask(from, &knock, Duration::ZERO)? {
-                Answer::Knocked(refused) => refused,
-                other => {
-                    from.way(result).ports = Known::unknown(reason(other));
-                    continue;
-                }
-            };
-            let heard = Request::Heard(PROBE_WAIT_MS);
-            from.way(result).ports = match self.ask(from.other(), &heard, Duration::ZERO)? {
-                Answer::Heard(arrived) => Known::Is(Ports {
-                    range: self.plan.ports,
-                    asked: to.listening,
-                    arrived,
-                    refused,
-                    busy: to.busy,
-                }),
-                other => Known::unknown(reason(other)),
+            from.way(result).ports = match self.knock(from)? {
+                Ok(ports) => Known::Is(ports),
+                Err(why) => Known::unknown(why),
             };
         }
         Ok(())
+    }
+
+    /// Which of the peer's ports can be reached: those that were not are tried again.
+    fn knock(&mut self, from: From) -> Result<Result<Ports, String>, String> {
+        let to = self.opened(from.other()).clone();
+        let mut ports = Ports {
+            range: self.plan.ports,
+            asked: to.listening.clone(),
+            arrived: Vec::new(),
+            refused: Vec::new(),
+            busy: to.busy,
+        };
+        for wait_ms in PROBE_WAITS_MS {
+            let left = to.listening.iter().filter(|port| !ports.arrived.contains(port));
+            let knock = Request::Knock(left.copied().collect());
+            match self.ask(from, &knock, Duration::ZERO)? {
+                Answer::Knocked(refused) => ports.refused.extend(refused),
+                other => return Ok(Err(reason(other))),
+            }
+            ports.arrived =
+                match self.ask(from.other(), &Request::Heard(wait_ms), Duration::ZERO)? {
+                    Answer::Heard(arrived) => arrived,
+                    other => return Ok(Err(reason(other))),
+                };
+            // A refusal is an answer, not silence.
+            let is_settled =
+                |port: &u16| ports.arrived.contains(port) || ports.refused.contains(port);
+            if to.listening.iter().all(is_settled) {
+                break;
+            }
+        }
+        ports.refused.sort_unstable();
+        ports.refused.dedup();
+        Ok(Ok(ports))
     }
 
     fn path_mtu(&mut self, result: &mut PairResult) -> Result<(), String> {
@@ -283,18 +303,22 @@ impl<'a, 'p> Pair<'a, 'p> {
 
     /// Whether a packet of that length arrives, and what the sender's kernel said.
     fn probe(&mut self, from: From, len: u32) -> Result<Result<(bool, Sent), String>, String> {
-        let id = self.next_id();
-        let probe = Request::Probe { id, len, copies: 3 };
-        let sent = match self.ask(from, &probe, Duration::ZERO)? {
-            Answer::Probed(Sent::Left) => Sent::Left,
-            Answer::Probed(sent) => return Ok(Ok((false, sent))),
-            other => return Ok(Err(reason(other))),
-        };
-        let seen = Request::Seen { id, wait_ms: PROBE_WAIT_MS };
-        match self.ask(from.other(), &seen, Duration::ZERO)? {
-            Answer::Seen(count) => Ok(Ok((count > 0, sent))),
-            other => Ok(Err(reason(other))),
+        for wait_ms in &PROBE_WAITS_MS[..2] {
+            let id = self.next_id();
+            let probe = Request::Probe { id, len, copies: 3 };
+            match self.ask(from, &probe, Duration::ZERO)? {
+                Answer::Probed(Sent::Left) => {}
+                Answer::Probed(sent) => return Ok(Ok((false, sent))),
+                other => return Ok(Err(reason(other))),
+            }
+            let seen = Request::Seen { id, wait_ms: *wait_ms };
+            match self.ask(from.other(), &seen, Duration::ZERO)? {
+                Answer::Seen(0) => {}
+                Answer::Seen(_) => return Ok(Ok((true, Sent::Left))),
+                other => return Ok(Err(reason(other))),
+            }
         }
+        Ok(Ok((false, Sent::Left)))
     }
 
     fn pings(&mut self, result: &mut PairResult) -> Result<(), String> {

@@ -1,5 +1,7 @@
 //! `xtask hosts`: stand-in hosts for a developer, until Ctrl-C.
 
+mod figures;
+
 use std::path::{Path, PathBuf};
 
 use wiglaf_testhosts::{Hosts, Plan};
@@ -17,6 +19,10 @@ pub(crate) struct Arguments {
     /// Install the release build on them (make release).
     #[arg(long)]
     install: bool,
+    /// Instead, measure on four hosts: first hello, exec beside clush, run beside mpirun over TCP, check, power off.
+    /// Takes clush (apt-get install clustershell), and 3 minutes.
+    #[arg(long, exclusive = true)]
+    figures: bool,
     /// Let sudo ask ann for no password.
     #[arg(long)]
     sudo: bool,
@@ -31,6 +37,9 @@ pub(crate) struct Arguments {
 
 /// Brings them up and waits. With this process they go away, however it ends.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
+    if arguments.figures {
+        return figures::measure();
+    }
     let mut plan = Plan::new(usize::from(arguments.count));
     if arguments.sudo {
         plan = plan.with_sudo();
