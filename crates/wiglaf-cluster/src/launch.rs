@@ -25,6 +25,7 @@ use wiglaf_node::ssh;
 
 use crate::cluster::{self, Cluster, Member};
 use crate::hosts::Hosts;
+use crate::names;
 use crate::on_hosts::{Guard, Needed, OnHosts};
 use crate::shape::INTERFACE;
 pub use wiglaf_mpi::Deal;
@@ -227,8 +228,13 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
     launch.share_folders(mpi.as_ref())?;
     if let Some(user) = &job.user {
         // That user could write in neither folder.
-        mpi.as_ref().map_or(Ok(()), |mpi| mpi.make_names(&launch.name_dirs))?;
+        mpi.as_ref().map_or(Ok(None), |mpi| mpi.make_names(&launch.name_dirs))?;
         user.become_it()?;
+    }
+    if let (Some(mpi), Some(_)) = (&mpi, &launch.on_hosts)
+        && let Some(folder) = mpi.make_names(&launch.name_dirs)?
+    {
+        names::make_on(&launch.members, &folder)?;
     }
     let (streams, mut passing) = launch.guarded(streams)?;
     // Without an MPI there is no launcher that would send it along; but between hosts it is no variable.

@@ -9,6 +9,7 @@ pub mod batch;
 pub mod cluster;
 pub mod hosts;
 pub mod launch;
+pub mod names;
 mod on_hosts;
 pub mod rate;
 pub mod secret;

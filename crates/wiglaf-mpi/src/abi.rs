@@ -67,21 +67,23 @@ fn names_any(bytes: &[u8], names: &[&str]) -> bool {
 }
 
 impl Installation {
-    /// Makes the names that programs know its libraries by, as far as they are missing; see
-    /// [`library_dirs`].
-    pub fn make_names(&self, bases: &[PathBuf]) -> Result<()> {
-        library_dirs(self, bases).map(drop)
+    /// Makes the names that programs know its libraries by, as far as they are missing, in the first of `bases`
+    /// that can be written to; answers the folder of links, if it needs one.
+    ///
+    /// # Errors
+    /// When none can be written to.
+    pub fn make_names(&self, bases: &[PathBuf]) -> Result<Option<PathBuf>> {
+        let needs =
+            self.family != Family::OpenMpi && self.origin == Origin::Prefix && !bases.is_empty();
+        needs.then(|| names(self, bases)).transpose()
     }
 }
 
 /// What `LD_LIBRARY_PATH` must begin with for a program to take this MPI. Links
 /// are made in the first of `bases` that can be written to.
 pub(super) fn library_dirs(mpi: &Installation, bases: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut dirs = mpi.library_dirs.clone();
-    if mpi.family != Family::OpenMpi && mpi.origin == Origin::Prefix && !bases.is_empty() {
-        dirs.insert(0, names(mpi, bases)?);
-    }
-    Ok(dirs)
+    let names = mpi.make_names(bases)?;
+    Ok(names.into_iter().chain(mpi.library_dirs.iter().cloned()).collect())
 }
 
 /// The folder of links for an installation.

@@ -22,14 +22,18 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Puts an MPI program that this machine can compile on these hosts.
+/// Puts an Open MPI program that this machine can compile on these hosts.
 pub(crate) fn put_program(hosts: &[Host], source: &str) {
+    put_program_of(hosts, "mpicc.openmpi", source);
+}
+
+/// Puts a program on these hosts that one of this machine's compilers makes.
+pub(crate) fn put_program_of(hosts: &[Host], compiler: &str, source: &str) {
     let dir = tempfile::tempdir().unwrap();
     let (code, built) = (dir.path().join("hello.c"), dir.path().join("hello"));
     std::fs::write(&code, source).unwrap();
-    let status =
-        std::process::Command::new("mpicc.openmpi").arg("-o").arg(&built).arg(&code).status();
-    assert!(status.expect("Open MPI's compiler").success());
+    let status = std::process::Command::new(compiler).arg("-o").arg(&built).arg(&code).status();
+    assert!(status.expect(compiler).success());
     for host in hosts {
         host.copy(&built, PROGRAM, 0o755);
     }
