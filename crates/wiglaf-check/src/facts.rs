@@ -9,7 +9,6 @@ mod ethtool;
 mod interfaces;
 mod machine;
 mod names;
-mod netlink;
 mod person;
 mod programs;
 mod software;

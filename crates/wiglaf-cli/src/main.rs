@@ -96,6 +96,8 @@ fn helper() -> wiglaf_base::Result<ExitCode> {
     let places = wiglaf_helper::Places {
         socket: wiglaf_helper::SOCKET.into(),
         policy: wiglaf_helper::POLICY.into(),
+        // There are no cards on an emulated node.
+        tuning: None,
     };
     let served = wiglaf_helper::serve(&places).map(|()| ExitCode::FAILURE);
     served.map_err(wiglaf_base::Error::new)

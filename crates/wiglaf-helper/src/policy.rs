@@ -5,10 +5,12 @@
 
 use std::fs;
 use std::io::Read;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use wiglaf_link_udp::interface::Network;
 
 use crate::protocol::LinkKind;
 
@@ -37,6 +39,9 @@ pub struct Policy {
     /// Whether sockets get a mark, by which the IP stack is spared their frames.
     #[serde(default = "early_drop")]
     pub early_drop: bool,
+    /// Networks whose cards may be tuned.
+    #[serde(default)]
+    tune_networks: Vec<NetworkName>,
     /// Whoever one of these admits is admitted.
     #[serde(default)]
     admit: Vec<Rule>,
@@ -71,6 +76,9 @@ struct Rule {
     #[serde(default)]
     everybody: bool,
     links: Vec<LinkName>,
+    /// Whether they may tune cards and processors, too.
+    #[serde(default)]
+    tune: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -84,6 +92,22 @@ enum Name {
 #[serde(try_from = "String")]
 enum LinkName {
     Packet,
+}
+
+/// A network as administrators write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct NetworkName(Network);
+
+impl TryFrom<String> for NetworkName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let network = Network::named(&name);
+        network.map(Self).ok_or_else(|| {
+            format!("`{name}` is no network; write one as in \"192.168.77.0/24\"")
+        })
+    }
 }
 
 /// Why neither a policy nor a caller gets the xdp link (docs/adr/0021).
@@ -123,6 +147,18 @@ impl Policy {
         self.admit
             .iter()
             .any(|rule| rule.links.iter().any(|name| name.is(link)) && rule.names(caller))
+    }
+
+    /// Whether `caller` may tune what is in [`Self::tunes`]. Root may change it anyway.
+    #[must_use]
+    pub fn admits_to_tune(&self, caller: &Caller) -> bool {
+        caller.uid == 0 || self.admit.iter().any(|rule| rule.tune && rule.names(caller))
+    }
+
+    /// Whether cards with an address like this one may be tuned.
+    #[must_use]
+    pub fn tunes(&self, address: Ipv4Addr) -> bool {
+        self.tune_networks.iter().any(|NetworkName(network)| network.holds(address))
     }
 }
 
@@ -209,6 +245,20 @@ mod tests {
             assert!(!policy.admits(&who, LinkKind::Xdp), "{who:?}");
         }
         assert!(!parse("").admits(&caller(0, &[0]), LinkKind::Packet));
+    }
+
+    #[test]
+    fn tuning_is_admitted_apart_and_on_named_networks_only() {
+        let policy = parse(
+            "tune_networks = ['192.168.77.0/24']\n[[admit]]\nusers = [1000]\nlinks = []\ntune = true\n\
+             [[admit]]\nusers = [2000]\nlinks = ['packet']\n",
+        );
+        let may = |uid| policy.admits_to_tune(&caller(uid, &[9]));
+        assert!(may(1000) && may(0) && !may(2000) && !may(3000));
+        assert!(!policy.admits(&caller(1000, &[9]), LinkKind::Packet));
+        assert!(policy.tunes([192, 168, 77, 200].into()) && !policy.tunes([192, 168, 78, 1].into()));
+        assert!(!parse("").tunes([192, 168, 77, 200].into()));
+        assert!(toml::from_str::<Policy>("tune_networks = ['lab']").is_err());
     }
 
     #[test]
