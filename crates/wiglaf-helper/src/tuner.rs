@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use serde::{Deserialize, Serialize};
-use wiglaf_netlink::Card;
+use wiglaf_netlink::{Card, Coalesce};
 
 use crate::tuning::{Change, Holder, Note, Tuned, Wants};
 
@@ -311,12 +311,12 @@ impl<M: Machine> Tuner<M> {
             return Err(kind.absence().to_owned());
         }
         let target = match seen.now {
-            Value::Moderation { adaptive_rx, rx_usecs, rx_frames } => Value::Moderation {
-                adaptive_rx: adaptive_rx.map(|_| false),
-                rx_usecs: rx_usecs.map(|now| usecs.map_or(now, u32::from)),
-                // Without a delay each frame interrupts; 0 would mean that none does (linux/ethtool.h).
-                rx_frames: rx_frames.map(|now| if usecs == Some(0) { now.min(1) } else { now }),
-            },
+            Value::Moderation { adaptive_rx, rx_usecs, rx_frames } => {
+                let now = Coalesce { adaptive_rx, rx_usecs, rx_frames, tx_usecs: None };
+                let Coalesce { adaptive_rx, rx_usecs, rx_frames, .. } =
+                    now.with_delay(usecs.map_or(0, u32::from));
+                Value::Moderation { adaptive_rx, rx_usecs, rx_frames }
+            }
             Value::Eee { .. } => Value::Eee { enabled: false },
             Value::Rings { .. } => seen.most.unwrap_or(seen.now),
         };

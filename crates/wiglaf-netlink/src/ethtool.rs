@@ -239,6 +239,19 @@ impl Eee {
 }
 
 impl Coalesce {
+    /// The same with arrivals kept back for so long, whatever the load. What the card has not it has not.
+    #[must_use]
+    pub fn with_delay(&self, rx_usecs: u32) -> Self {
+        // Without a delay each frame interrupts; 0 would mean that none does (linux/ethtool.h).
+        let frames = |now: u32| if rx_usecs == 0 { now.min(1) } else { now };
+        Self {
+            rx_usecs: self.rx_usecs.map(|_| rx_usecs),
+            rx_frames: self.rx_frames.map(frames),
+            tx_usecs: self.tx_usecs,
+            adaptive_rx: self.adaptive_rx.map(|_| false),
+        }
+    }
+
     /// Of an answer's attributes.
     #[must_use]
     pub fn read(body: &[u8]) -> Self {
@@ -252,6 +265,13 @@ impl Coalesce {
 }
 
 impl Rings {
+    /// As long as they can be. A ring whose maximum the driver does not tell is none.
+    #[must_use]
+    pub fn longest(&self) -> Self {
+        let most = |now: Option<u32>, max: Option<u32>| max.filter(|max| Some(*max) >= now);
+        Self { rx: most(self.rx, self.rx_max), tx: most(self.tx, self.tx_max), ..self.clone() }
+    }
+
     /// Of an answer's attributes.
     #[must_use]
     pub fn read(body: &[u8]) -> Self {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-use wiglaf_netlink::{Card, Coalesce, Ethtool, Rings};
+use wiglaf_netlink::{Card, Coalesce, Ethtool};
 
 use super::{Kind, Machine, Seen, Value};
 
@@ -42,12 +42,10 @@ impl Machine for Cards {
                 Seen { now: Value::Eee { enabled }, most: None }
             }
             Kind::Rings => {
-                let Rings { rx, rx_max, tx, tx_max } = ethtool.rings(card)?;
-                // A driver that tells no maximum has nothing to set.
-                let most = |now: Option<u32>, max: Option<u32>| max.filter(|max| Some(*max) >= now);
-                let (rx_most, tx_most) = (most(rx, rx_max), most(tx, tx_max));
-                let now = Value::Rings { rx: rx_most.and(rx), tx: tx_most.and(tx) };
-                Seen { now, most: Some(Value::Rings { rx: rx_most, tx: tx_most }) }
+                let rings = ethtool.rings(card)?;
+                let most = rings.longest();
+                let now = Value::Rings { rx: most.rx.and(rings.rx), tx: most.tx.and(rings.tx) };
+                Seen { now, most: Some(Value::Rings { rx: most.rx, tx: most.tx }) }
             }
         })
     }
