@@ -32,6 +32,7 @@ mod soak;
 mod stats;
 mod status;
 mod toolchain;
+mod tune;
 mod up;
 mod which;
 
@@ -58,6 +59,8 @@ fn main() -> ExitCode {
         Command::Batch(args) => batch::run(args, &cli.global),
         Command::Reset(args) => reset::run(args, &cli.global),
         Command::Check(args) => check::run(args, &cli.global),
+        Command::Tune(args) => tune::run(args, &cli.global),
+        Command::HostTune => tune::host_tune(),
         Command::HostFacts => check::host_facts(),
         Command::HostProbe => check::host_probe(),
         Command::Exec(args) => exec::run(args, &cli.global),

@@ -26,8 +26,7 @@ The policy (/etc/wiglaf/helper.toml, root's, mode 644) admits nobody until it sa
     [[admit]]
     users = [\"ann\", 1001]
     links = [\"packet\"]
-    tune = true                             # they may also have cards tuned,
-                                            # those of tune_networks";
+    tune = [\"192.168.77.0/24\"]    # they may also have cards of that network tuned";
 
 fn main() -> ExitCode {
     let (mut socket, mut policy, mut tuning) =

@@ -39,9 +39,6 @@ pub struct Policy {
     /// Whether sockets get a mark, by which the IP stack is spared their frames.
     #[serde(default = "early_drop")]
     pub early_drop: bool,
-    /// Networks whose cards may be tuned.
-    #[serde(default)]
-    tune_networks: Vec<NetworkName>,
     /// Whoever one of these admits is admitted.
     #[serde(default)]
     admit: Vec<Rule>,
@@ -76,9 +73,9 @@ struct Rule {
     #[serde(default)]
     everybody: bool,
     links: Vec<LinkName>,
-    /// Whether they may tune cards and processors, too.
+    /// Networks whose cards they may tune, and with them the processors.
     #[serde(default)]
-    tune: bool,
+    tune: Vec<NetworkName>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -149,16 +146,23 @@ impl Policy {
             .any(|rule| rule.links.iter().any(|name| name.is(link)) && rule.names(caller))
     }
 
-    /// Whether `caller` may tune what is in [`Self::tunes`]. Root may change it anyway.
+    /// Whether `caller` may tune anything.
     #[must_use]
     pub fn admits_to_tune(&self, caller: &Caller) -> bool {
-        caller.uid == 0 || self.admit.iter().any(|rule| rule.tune && rule.names(caller))
+        self.rules_of_tuning(caller).next().is_some()
     }
 
-    /// Whether cards with an address like this one may be tuned.
+    /// Whether `caller` may tune a card with that address.
     #[must_use]
-    pub fn tunes(&self, address: Ipv4Addr) -> bool {
-        self.tune_networks.iter().any(|NetworkName(network)| network.holds(address))
+    pub fn tunes(&self, caller: &Caller, address: Ipv4Addr) -> bool {
+        let mut networks = self.rules_of_tuning(caller).flat_map(|rule| &rule.tune);
+        networks.any(|NetworkName(network)| network.holds(address))
+    }
+
+    /// Root may tune what anybody may.
+    fn rules_of_tuning(&self, caller: &Caller) -> impl Iterator<Item = &Rule> {
+        let tuning = self.admit.iter().filter(|rule| !rule.tune.is_empty());
+        tuning.filter(|rule| caller.uid == 0 || rule.names(caller))
     }
 }
 
@@ -250,15 +254,21 @@ mod tests {
     #[test]
     fn tuning_is_admitted_apart_and_on_named_networks_only() {
         let policy = parse(
-            "tune_networks = ['192.168.77.0/24']\n[[admit]]\nusers = [1000]\nlinks = []\ntune = true\n\
-             [[admit]]\nusers = [2000]\nlinks = ['packet']\n",
+            "[[admit]]\nusers = [1000]\nlinks = []\ntune = ['192.168.77.0/24', '10.1.0.0/16']\n\
+             [[admit]]\nusers = [2000]\nlinks = ['packet']\n\
+             [[admit]]\nusers = [2000]\nlinks = []\ntune = ['192.168.78.0/24']\n",
         );
-        let may = |uid| policy.admits_to_tune(&caller(uid, &[9]));
-        assert!(may(1000) && may(0) && !may(2000) && !may(3000));
+        let may = |uid, address: [u8; 4]| policy.tunes(&caller(uid, &[9]), address.into());
+        assert!(may(1000, [192, 168, 77, 200]) && may(1000, [10, 1, 9, 9]));
+        assert!(!may(1000, [192, 168, 78, 1]) && may(2000, [192, 168, 78, 1]));
+        assert!(may(0, [10, 1, 0, 1]) && !may(0, [10, 2, 0, 1]), "root, what anybody may");
+        let admits = |uid| policy.admits_to_tune(&caller(uid, &[9]));
+        assert!(admits(1000) && admits(2000) && !admits(3000));
         assert!(!policy.admits(&caller(1000, &[9]), LinkKind::Packet));
-        assert!(policy.tunes([192, 168, 77, 200].into()) && !policy.tunes([192, 168, 78, 1].into()));
-        assert!(!parse("").tunes([192, 168, 77, 200].into()));
-        assert!(toml::from_str::<Policy>("tune_networks = ['lab']").is_err());
+        assert!(!parse("").admits_to_tune(&caller(0, &[0])));
+        assert!(
+            toml::from_str::<Policy>("[[admit]]\nusers = [1]\nlinks = []\ntune = ['lab']").is_err()
+        );
     }
 
     #[test]

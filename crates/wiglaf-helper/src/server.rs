@@ -382,13 +382,14 @@ impl Helper {
         }
         let mut cards = BTreeMap::new();
         for found in interface::list().unwrap_or_default() {
-            if found.mac.is_some() && policy.tunes(found.ip) && cards.len() < CARDS_MAX {
+            if found.mac.is_some() && policy.tunes(caller, found.ip) && cards.len() < CARDS_MAX {
                 cards.insert(found.index, Card { index: found.index, name: found.name });
             }
         }
         if cards.is_empty() && (wants.rx_usecs.is_some() || wants.eee_off || wants.rings_max) {
             let why = format!(
-                "no Ethernet card of this host has an address in the tune_networks of {at}"
+                "no Ethernet card of this host has an address in a network that {at} lets user {} tune",
+                caller.uid
             );
             return Err((Refusal::NotTheirs, why));
         }

@@ -18,7 +18,7 @@ use wiglaf_testnet::{Node, Pair};
 
 const ANN: u32 = 61_001;
 const BOB: u32 = 61_002;
-const POLICY: &str = "tune_networks = ['192.168.79.0/24']\n[[admit]]\nusers = [61001]\nlinks = []\ntune = true\n";
+const POLICY: &str = "[[admit]]\nusers = [61001]\nlinks = []\ntune = ['192.168.79.0/24']\n";
 /// What the card is set to before.
 const FRAMES: u32 = 9;
 const MODERATION: Wants =
@@ -177,7 +177,7 @@ fn who_is_not_admitted_is_refused_and_no_card_outside_the_policy_is_touched() {
     let asked = lab.as_user(ANN, |at| keep_tuning_at(at, MODERATION));
     let (why, sentence) = refusal(asked);
     assert_eq!(why, Refusal::NotTheirs);
-    assert!(sentence.contains("tune_networks"), "{sentence}");
+    assert!(sentence.contains("lets user 61001 tune"), "{sentence}");
     assert_eq!(lab.frames(), FRAMES);
     std::fs::write(lab.at("policy"), POLICY).unwrap();
     let leases = lab.as_user(ANN, |at| {
@@ -236,6 +236,30 @@ fn whichever_of_its_processes_is_killed_the_card_is_as_it_was() {
     assert!(lab.log().contains("the process that tunes has ended"), "{}", lab.log());
     lab.start();
     wait(|| lab.frames() == FRAMES);
+}
+
+/// The one real setting of processors. It is the machine's, and others may want it shorter meanwhile.
+#[test]
+fn processors_are_kept_awake_as_long_as_somebody_holds_that() {
+    const LATENCY: i32 = 737;
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let Some(lab) = Lab::new(&pair.a) else { return };
+    let wakes_within = || -> Option<i32> {
+        let mut bytes = [0; 4];
+        let mut file = std::fs::File::open("/dev/cpu_dma_latency").ok()?;
+        file.read_exact(&mut bytes).ok()?;
+        Some(i32::from_ne_bytes(bytes))
+    };
+    let wants = Wants { awake_us: Some(LATENCY as u16), rx_usecs: None, ..MODERATION };
+    let (tuned, lease) = lab.as_user(ANN, |at| hold_tuning_at(at, wants)).unwrap();
+    let Some(held) = wakes_within() else {
+        assert!(tuned.notes[0].text.contains("cannot keep its processors awake"), "{tuned:?}");
+        eprintln!("skipped: no /dev/cpu_dma_latency");
+        return;
+    };
+    assert!(tuned.notes.is_empty() && held <= LATENCY, "{tuned:?} {held}");
+    drop(lease);
+    wait(|| wakes_within() != Some(LATENCY));
 }
 
 #[test]
