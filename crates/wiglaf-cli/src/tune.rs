@@ -461,7 +461,10 @@ fn answer(question: &Question, tuned: std::result::Result<Tuned, AskError>) -> A
         }
         Err(error) => {
             answer.is_absent = matches!(error, AskError::None);
-            answer.error = Some(error.to_string());
+            answer.error = Some(match error {
+                AskError::None => "no wiglaf-helper runs there".to_owned(),
+                error => error.to_string(),
+            });
         }
     }
     // Of what was done nothing is left to do.
