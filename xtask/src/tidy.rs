@@ -72,10 +72,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("wiglaf-mount", &["wiglaf-files", "wiglaf-node"]),
     ("wiglaf-door", &[]),
-    (
-        "wiglaf-helper",
-        &["wiglaf-door", "wiglaf-link-packet", "wiglaf-link-udp", "wiglaf-netlink"],
-    ),
+    ("wiglaf-helper", &["wiglaf-door", "wiglaf-link-packet", "wiglaf-link-udp", "wiglaf-netlink"]),
     ("wiglaf-netlink", &[]),
     ("wiglaf-testnet", &[]),
     ("wiglaf-testhosts", &[]),
@@ -114,13 +111,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-bench", &[]),
     (
         "wiglaf-check",
-        &[
-            "wiglaf-endpoint",
-            "wiglaf-helper",
-            "wiglaf-link-udp",
-            "wiglaf-links",
-            "wiglaf-netlink",
-        ],
+        &["wiglaf-endpoint", "wiglaf-helper", "wiglaf-link-udp", "wiglaf-links", "wiglaf-netlink"],
     ),
 ];
 /// Nothing depends on these.

@@ -11,7 +11,8 @@ use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
     agent, batch, bench, capture, check, cp, demo, discover, doctor, down, env, exec, fault, floor,
-    hostile, init, join, links, manual, mount, reset, run, serve_files, soak, stats, status, tune, up,
+    hostile, init, join, links, manual, mount, reset, run, serve_files, soak, stats, status, tune,
+    up,
 };
 
 const EXAMPLES: &str = "\

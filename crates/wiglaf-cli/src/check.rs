@@ -11,9 +11,7 @@ use wiglaf_base::paths::EXE;
 use wiglaf_base::{Error, HostList, Result, program};
 use wiglaf_check::Known;
 use wiglaf_check::facts::{Ask, Facts, Mpi, Peer};
-use wiglaf_check::probe::{
-    Answer, Lines, Measured, PairResult, Plan, Request, Side, tournament,
-};
+use wiglaf_check::probe::{Answer, Lines, Measured, PairResult, Plan, Request, Side, tournament};
 use wiglaf_check::verdict::{Checked, Expected, Host, Severity, text};
 use wiglaf_cluster::cluster::{address_of, ask_all};
 use wiglaf_cluster::{Cluster, Member};

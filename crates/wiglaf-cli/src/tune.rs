@@ -238,10 +238,13 @@ fn show(host: &str, answer: &Result<Answer>, what: What) -> Result<()> {
         if what == What::Undo && answer.is_absent {
             return print("nothing is tuned, as no wiglaf-helper runs there");
         }
-        let hint = match &answer.plan.commands[..] {
-            [] => String::new(),
-            lines => format!("; or type there: {}", lines.join("; ")),
-        };
+        let mut hint = String::new();
+        if answer.is_absent {
+            hint += &format!("; where sudo works, `wiglaf join {host}` starts one");
+        }
+        if !answer.plan.commands.is_empty() {
+            hint += &format!("; or type there: {}", answer.plan.commands.join("; "));
+        }
         eprintln!("wiglaf: {host} is not tuned: {error}{hint}");
         return Ok(());
     }
@@ -507,10 +510,8 @@ fn is_over(lease: &TuningLease) -> Result<bool> {
     let stdin = std::io::stdin();
     loop {
         let end = lease.end();
-        let mut both = [
-            PollFd::new(&stdin, PollFlags::IN),
-            PollFd::from_borrowed_fd(end, PollFlags::empty()),
-        ];
+        let mut both =
+            [PollFd::new(&stdin, PollFlags::IN), PollFd::from_borrowed_fd(end, PollFlags::empty())];
         match poll(&mut both, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(Error::new(format!("cannot wait: {error}"))),

@@ -71,7 +71,8 @@ fn user_tunes_a_host_sees_it_and_has_everything_back() {
     let Some(hosts) = hosts() else { return };
     hosts[1].install(&hosts.install_tree().unwrap()).unwrap();
     let ann = hosts[0].as_user("ann");
-    let joined = "sed -i 's/\"pc1\"/\"pc[1-2]\"/' .config/wiglaf/cluster.toml; wiglaf exec -- hostname";
+    let joined =
+        "sed -i 's/\"pc1\"/\"pc[1-2]\"/' .config/wiglaf/cluster.toml; wiglaf exec -- hostname";
     assert!(ann.run(joined).ok().contains("pc2"));
     let (card, helper) = give_card(&hosts[1]);
 
@@ -116,7 +117,8 @@ fn job_is_tuned_while_it_runs_however_it_ends() {
     let Some(hosts) = hosts() else { return };
     hosts[1].install(&hosts.install_tree().unwrap()).unwrap();
     let ann = hosts[0].as_user("ann");
-    let joined = "sed -i 's/\"pc1\"/\"pc[1-2]\"/' .config/wiglaf/cluster.toml; wiglaf exec -- hostname";
+    let joined =
+        "sed -i 's/\"pc1\"/\"pc[1-2]\"/' .config/wiglaf/cluster.toml; wiglaf exec -- hostname";
     assert!(ann.run(joined).ok().contains("pc2"));
     let (card, helper) = give_card(&hosts[1]);
     let seen = || frames(&hosts[1], &card);

@@ -241,7 +241,8 @@ fn talk(
         // One that refuses before it has read has still said why.
         let sent =
             sendmsg(&stream, &[IoSlice::new(&request.emit())], &mut control, SendFlags::NOSIGNAL);
-        receive(&stream, request.answer_len_max()).or_else(|error| sent.map_err(io::Error::from).and(Err(error)))
+        receive(&stream, request.answer_len_max())
+            .or_else(|error| sent.map_err(io::Error::from).and(Err(error)))
     };
     let (bytes, descriptor) = exchange().map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => AskError::Ended,

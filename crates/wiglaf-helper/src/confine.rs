@@ -138,11 +138,8 @@ fn give_up(kept: CapabilitySet) -> Result<(), String> {
         set_thread_res_gid(gid, gid, gid).map_err(|e| fail("leave root's group", &e))?;
         set_thread_res_uid(uid, uid, uid).map_err(|e| fail("become nobody", &e))?;
     }
-    let sets = CapabilitySets {
-        effective: kept,
-        permitted: kept,
-        inheritable: CapabilitySet::empty(),
-    };
+    let sets =
+        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     set_capabilities(None, sets)
         .map_err(|e| fail("keep the one capability that it is there for (CAP_NET_RAW)", &e))?;
     set_no_new_privs(true).map_err(|e| fail("renounce new privileges", &e))

@@ -101,9 +101,9 @@ impl TryFrom<String> for NetworkName {
 
     fn try_from(name: String) -> Result<Self, String> {
         let network = Network::named(&name);
-        network.map(Self).ok_or_else(|| {
-            format!("`{name}` is no network; write one as in \"192.168.77.0/24\"")
-        })
+        network
+            .map(Self)
+            .ok_or_else(|| format!("`{name}` is no network; write one as in \"192.168.77.0/24\""))
     }
 }
 

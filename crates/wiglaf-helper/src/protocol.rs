@@ -222,18 +222,16 @@ mod tests {
 
     #[test]
     fn requests_and_answers_come_back() {
-        for request in
-            [
-                Request::Status,
-                Request::Open(LinkKind::Packet),
-                Request::Open(LinkKind::Xdp),
-                Request::Hold(Wants::FOR_A_JOB),
-                Request::Keep(Wants { rx_usecs: Some(1000), ..Wants::ALL }),
-                Request::Hold(Wants::AWAKE),
-                Request::Undo,
-                Request::Tuned,
-            ]
-        {
+        for request in [
+            Request::Status,
+            Request::Open(LinkKind::Packet),
+            Request::Open(LinkKind::Xdp),
+            Request::Hold(Wants::FOR_A_JOB),
+            Request::Keep(Wants { rx_usecs: Some(1000), ..Wants::ALL }),
+            Request::Hold(Wants::AWAKE),
+            Request::Undo,
+            Request::Tuned,
+        ] {
             assert_eq!(Request::parse(&request.emit()), Some(request));
         }
         for refusal in Refusal::ALL {
@@ -255,8 +253,7 @@ mod tests {
         }
         // An unknown flag, a number without its flag, something behind.
         for (at, byte) in [(9, 16), (9, 2), (15, 1)] {
-            let mut bytes =
-                Request::Hold(Wants { rx_usecs: Some(5), ..Wants::default() }).emit();
+            let mut bytes = Request::Hold(Wants { rx_usecs: Some(5), ..Wants::default() }).emit();
             bytes[at] = byte;
             assert_eq!(Request::parse(&bytes), None, "{at} {byte}");
         }

@@ -24,9 +24,7 @@ use wiglaf_netlink::Card;
 use crate::lent::{Full, Lent, are_open};
 use crate::listen::listen;
 use crate::policy::{Caller, NO_XDP, Policy};
-use crate::protocol::{
-    ANSWER_LEN_MAX, LinkKind, REQUEST_LEN, Refusal, Request, emit_long_answer,
-};
+use crate::protocol::{ANSWER_LEN_MAX, LinkKind, REQUEST_LEN, Refusal, Request, emit_long_answer};
 use crate::rate::Allowances;
 use crate::tuner::{self, Kept, Order, Outcome};
 use crate::tuning::{Note, Tuned, Wants};
@@ -166,7 +164,8 @@ fn listen_to_tuner(
         let _ = log.try_send(format!("{of}{}", note.text));
     };
     started.listen(say, || {
-        let _ = writeln!(io::stderr(), "wiglaf-helper: the process that tunes has ended, so this ends");
+        let _ =
+            writeln!(io::stderr(), "wiglaf-helper: the process that tunes has ended, so this ends");
         std::process::exit(1);
     })
 }

@@ -171,8 +171,7 @@ impl<M: Machine> Tuner<M> {
     /// it, is set back. Says what it could not do.
     pub(crate) fn new(machine: M, mut store: Store) -> (Self, Vec<Note>) {
         let State { held, kept } = store.load();
-        let mut tuner =
-            Self { machine, store, held, leases: Vec::new(), next: 0, awake: None };
+        let mut tuner = Self { machine, store, held, leases: Vec::new(), next: 0, awake: None };
         for kept in kept {
             tuner.add(kept, true);
         }

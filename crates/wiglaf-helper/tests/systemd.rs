@@ -179,7 +179,8 @@ fn the_unit_serves_under_systemd() {
 
     // Its process that tunes has CAP_NET_ADMIN alone, keeps processors awake for who may have that, and finds
     // what it has changed when it is started again.
-    let tuner = machine.says(&format!("grep -h CapEff /proc/$(cat {main}/task/*/children | tr -d ' ')/status"));
+    let tuner = machine
+        .says(&format!("grep -h CapEff /proc/$(cat {main}/task/*/children | tr -d ' ')/status"));
     assert_eq!(tuner.as_deref(), Some("CapEff:\t0000000000001000"));
     assert!(ann.contains("held: ok") && bob.contains("held: the helper refuses"), "{ann} {bob}");
     if machine.says("ls -d /sys/class/net/tap0").as_deref() == Some("/sys/class/net/tap0") {

@@ -203,10 +203,8 @@ fn whichever_of_its_processes_is_killed_the_card_is_as_it_was() {
     kill_process(lab.pid(), Signal::KILL).unwrap();
     lab.helper.take().unwrap().wait().unwrap();
     wait(|| lab.frames() == FRAMES);
-    let mut polled = [rustix::event::PollFd::from_borrowed_fd(
-        lease.end(),
-        rustix::event::PollFlags::empty(),
-    )];
+    let mut polled =
+        [rustix::event::PollFd::from_borrowed_fd(lease.end(), rustix::event::PollFlags::empty())];
     rustix::event::poll(&mut polled, None).unwrap();
     assert!(polled[0].revents().contains(rustix::event::PollFlags::ERR), "the holder hears of it");
     // Both: the next one does. What was kept stays.

@@ -198,8 +198,8 @@ impl Plan {
         let Member { remote, facts } = member;
         let mut kept = Vec::new();
         let mut program = member.program(&self.tree, &self.prefix);
-        if let Some(program) = &program {
-            // With the helper goes the one who could do so.
+        // With the helper goes the one who could do so.
+        if let Some(program) = program.as_ref().or(facts.which.as_ref()) {
             kept.extend(untune(member, program));
         }
         let mut undo = |sudo, program: Option<&Path>, manifest| {

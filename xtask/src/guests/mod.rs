@@ -232,7 +232,8 @@ fn as_before(lab: &Lab, before: &str, what: &str) -> Result<(), String> {
 /// Cards with real drivers are tuned through the helper, and are as they were when that is undone, when the helper
 /// is killed while somebody holds it, and after its process that tunes was killed with it.
 fn tune(lab: &Lab) -> Result<(), String> {
-    const ASK: &str = "\"wants\":{\"rx_usecs\":0,\"eee_off\":true,\"rings_max\":true,\"awake_us\":0}";
+    const ASK: &str =
+        "\"wants\":{\"rx_usecs\":0,\"eee_off\":true,\"rings_max\":true,\"awake_us\":0}";
     const START: &str = "wiglaf-helper </dev/null >/var/log/helper.log 2>&1 & sleep 2";
     let before = settings(lab)?;
     let line = |what: &str| format!("echo '{{\"what\":\"{what}\",{ASK}}}'");
@@ -248,7 +249,8 @@ fn tune(lab: &Lab) -> Result<(), String> {
     let _ = lab.run(1, "ann", &format!("{} | wiglaf host-tune", line("Undo")))?;
     as_before(lab, &before, "undone")?;
 
-    let hold = format!("({}; sleep 600) | wiglaf host-tune >held & sleep 3; cat held", line("Hold"));
+    let hold =
+        format!("({}; sleep 600) | wiglaf host-tune >held & sleep 3; cat held", line("Hold"));
     for kill in [
         "kill -KILL $(pgrep -o -x wiglaf-helper)",
         "kill -STOP $(pgrep -n -x wiglaf-helper); kill -KILL $(pgrep -x wiglaf-helper)",

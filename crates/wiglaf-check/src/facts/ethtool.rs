@@ -4,8 +4,8 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use wiglaf_netlink::{Command, Ethtool, attribute, attributes, text, u32_at, u64_at};
 pub use wiglaf_netlink::{Coalesce, Eee, Rings};
+use wiglaf_netlink::{Command, Ethtool, attribute, attributes, text, u32_at, u64_at};
 
 use crate::known::Known;
 

@@ -638,8 +638,7 @@ fn what_saves_power_is_said_with_what_it_costs() {
     let fix = "on pc3: sudo ethtool -C enp3s0 adaptive-rx off rx-usecs 0";
     assert_eq!(says(&checked, "coalesce", Severity::Slows, sentence), fix);
     // Where the helper does that, nobody needs sudo.
-    checked.spoil(3).helper =
-        Known::Is(Helper { admits: true, tunes: true, ..Helper::default() });
+    checked.spoil(3).helper = Known::Is(Helper { admits: true, tunes: true, ..Helper::default() });
     let tune = "wiglaf tune -w pc3, or wiglaf run --tune for a job";
     assert_eq!(says(&checked, "coalesce", Severity::Slows, sentence), tune);
     let free = "Energy Efficient Ethernet is on at pc3's enp3s0: a message takes 17.0 us more after a pause";

@@ -235,7 +235,8 @@ fn serve(tuner: &mut Tuner<Cards>, socket: &OwnedFd) {
         if has_order {
             let Some(((number, order), _)) = receive::<(u64, Order)>(socket) else { break };
             let (outcome, end) = obey(tuner, order, &mut holders);
-            let _ = send(socket, &Message::Reply { number, outcome }, end.as_ref().map(AsFd::as_fd));
+            let _ =
+                send(socket, &Message::Reply { number, outcome }, end.as_ref().map(AsFd::as_fd));
         }
     }
     for note in tuner.release_all() {

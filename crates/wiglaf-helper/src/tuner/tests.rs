@@ -42,7 +42,9 @@ impl Machine for Shared {
         }
         let made = self.borrow();
         Ok(match kind {
-            Kind::Moderation => Seen { now: moderation(made.adaptive_rx, made.rx_usecs), most: None },
+            Kind::Moderation => {
+                Seen { now: moderation(made.adaptive_rx, made.rx_usecs), most: None }
+            }
             Kind::Eee => {
                 let enabled = made.eee.ok_or(io::ErrorKind::Unsupported)?;
                 Seen { now: Value::Eee { enabled }, most: None }
@@ -195,7 +197,10 @@ fn driver_that_rounds_is_set_back_and_one_that_refuses_is_tried_again() {
     assert_eq!(tuned.changes[1].now, "6", "{tuned:?}");
     made.borrow_mut().is_stubborn = true;
     let notes = tuner.release(&[number]);
-    assert!(notes[0].text.starts_with("cannot have its interrupt moderation set back"), "{notes:?}");
+    assert!(
+        notes[0].text.starts_with("cannot have its interrupt moderation set back"),
+        "{notes:?}"
+    );
     made.borrow_mut().is_stubborn = false;
     let _tuned = tuner.undo(1);
     assert!(as_before(&made), "{made:?}");
