@@ -324,6 +324,38 @@ mod tests {
     }
 
     #[test]
+    fn process_that_tunes_opens_and_starts_nothing() {
+        if std::env::var_os(CONFINED).is_none() {
+            let name = "confine::tests::process_that_tunes_opens_and_starts_nothing";
+            let mut itself = std::process::Command::new(std::env::current_exe().unwrap());
+            let said = itself.args(["--exact", name]).env(CONFINED, "1").output().unwrap();
+            let shown = String::from_utf8_lossy(&said.stdout);
+            assert!(said.status.success() && shown.contains("1 passed"), "{shown}");
+            return;
+        }
+        let mut already = wiglaf_netlink::Ethtool::open().unwrap();
+        keep_network_admin().unwrap();
+        let long = |value: libc::c_int| libc::c_long::from(value);
+        let path = c"/dev/null".as_ptr() as libc::c_long;
+        let netlink = [long(libc::AF_NETLINK), long(libc::SOCK_RAW), 0, 0];
+        for (what, error) in [
+            ("another netlink socket", call(libc::SYS_socket, netlink)),
+            (
+                "reading a file",
+                call(libc::SYS_openat, [long(libc::AT_FDCWD), path, long(libc::O_RDONLY), 0]),
+            ),
+            ("a thread", call(libc::SYS_clone, [long(libc::CLONE_THREAD), 0, 0, 0])),
+            ("a program", call(libc::SYS_execve, [path, 0, 0, 0])),
+            ("a device's setting", call(libc::SYS_ioctl, [0, libc::SIOCSIFFLAGS as _, 0, 0])),
+        ] {
+            assert_eq!(error, Some(libc::EPERM), "{what}");
+        }
+        // The loopback interface has none, which the kernel says.
+        let card = wiglaf_netlink::Card { index: 1, name: "lo".to_owned() };
+        assert!(already.rings(&card).is_err_and(|why| why.kind() == io::ErrorKind::Unsupported));
+    }
+
+    #[test]
     fn the_filter_lets_the_helpers_calls_through_and_no_others_arguments() {
         if std::env::var_os(CONFINED).is_none() {
             let name =
