@@ -240,8 +240,10 @@ fn tune(lab: &Lab) -> Result<(), String> {
     let kept = lab.run(1, "ann", &format!("{} | wiglaf host-tune", line("Keep")))?;
     eprintln!("tuned: {}", kept.trim());
     let tuned = settings(lab)?;
-    for wanted in ["rx-usecs:\t0", "RX:\t\t\t4096"] {
-        let count = |text: &str| text.matches(wanted).count();
+    for wanted in ["rx-usecs: 0", "RX: 4096"] {
+        let count = |text: &str| {
+            text.split_whitespace().collect::<Vec<_>>().join(" ").matches(wanted).count()
+        };
         if count(&tuned) <= count(&before) {
             return Err(format!("no card has {wanted:?} that had not: {tuned}"));
         }
