@@ -103,6 +103,11 @@ fn user_tunes_a_host_sees_it_and_has_everything_back() {
     let said = absent.complaint();
     assert!(said.contains("pc1 is not tuned: no wiglaf-helper runs there"), "{absent}");
     assert_eq!(ann.run("wiglaf tune --undo -w pc1").ok().lines().count(), 1);
+    let measured = ann.run("wiglaf tune --measure --link-stays");
+    let line = "pc1 and pc2: a message back to back takes ";
+    assert!(measured.stdout.contains(line), "{measured}");
+    assert_eq!((measured.status.code(), frames(&hosts[1], &card)), (Some(1), 1), "{measured}");
+    let _ = ann.run("wiglaf tune --undo").ok();
     let policy = "[[admit]]\nusers = [\"ann\"]\nlinks = [\"packet\"]\n";
     hosts[1].write("/etc/wiglaf/helper.toml", policy, "root", 0o644);
     let refused = ann.run("wiglaf tune -w pc2");
