@@ -23,6 +23,7 @@ const SAFE: &[&str] = &[
     "wiglaf-cluster",
     "wiglaf-join",
     "wiglaf-batch",
+    "wiglaf-netlink",
     "xtask",
 ];
 /// Crates none of whose modules uses itself by way of others.
@@ -71,7 +72,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("wiglaf-mount", &["wiglaf-files", "wiglaf-node"]),
     ("wiglaf-door", &[]),
-    ("wiglaf-helper", &["wiglaf-door", "wiglaf-link-packet", "wiglaf-link-udp"]),
+    ("wiglaf-helper", &["wiglaf-door", "wiglaf-link-packet", "wiglaf-link-udp", "wiglaf-netlink"]),
+    ("wiglaf-netlink", &[]),
     ("wiglaf-testnet", &[]),
     ("wiglaf-testhosts", &[]),
     ("wiglaf-hostile", &["wiglaf-wire"]),
@@ -107,7 +109,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-join", &["wiglaf-base", "wiglaf-cluster", "wiglaf-node"]),
     ("wiglaf-batch", &["wiglaf-base", "wiglaf-cluster", "wiglaf-node"]),
     ("wiglaf-bench", &[]),
-    ("wiglaf-check", &["wiglaf-endpoint", "wiglaf-helper", "wiglaf-link-udp", "wiglaf-links"]),
+    (
+        "wiglaf-check",
+        &["wiglaf-endpoint", "wiglaf-helper", "wiglaf-link-udp", "wiglaf-links", "wiglaf-netlink"],
+    ),
 ];
 /// Nothing depends on these.
 const FINAL: &[&str] = &["wiglaf-cli", "wiglaf-fabric", "wiglaf-fuzz", "wiglaf-logical", "xtask"];

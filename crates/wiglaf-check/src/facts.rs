@@ -9,7 +9,6 @@ mod ethtool;
 mod interfaces;
 mod machine;
 mod names;
-mod netlink;
 mod person;
 mod programs;
 mod software;
@@ -124,6 +123,8 @@ pub struct Clock {
 pub struct Helper {
     /// Whether it opens packet sockets for this user.
     pub admits: bool,
+    /// Whether it tunes this host for this user.
+    pub tunes: bool,
     /// What it says.
     pub says: String,
 }
@@ -237,9 +238,18 @@ fn wait<T>(from: &mpsc::Receiver<T>, until: Instant) -> Option<T> {
 
 fn helper() -> Known<Helper> {
     match wiglaf_helper::status() {
-        Ok(says) => Known::Is(Helper { admits: says.contains("is admitted to packet"), says }),
+        Ok(says) => Known::Is(Helper {
+            admits: says.contains("is admitted to packet"),
+            tunes: says.ends_with("; may tune") || says.contains("; may tune;"),
+            says,
+        }),
         Err(why) => Known::unknown(why.to_string()),
     }
+}
+
+/// Whether processors of this host rest in states from which they wake later than that, in microseconds.
+pub(crate) fn rests_longer_than(latency_us: u32) -> bool {
+    machine::rests_longer_than(latency_us)
 }
 
 /// CLOCK_REALTIME in nanoseconds since 1970.

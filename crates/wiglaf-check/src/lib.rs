@@ -25,8 +25,8 @@
 //!    [`verdict::text`] is what a person reads, [`Checked::worst`](verdict::Checked::worst) decides the
 //!    exit status, and [`Checked::fatal`](verdict::Checked::fatal) tells `wiglaf run` what to refuse.
 //!
-//! `wiglaf tune` measures a pair with [`Plan::tuning`](probe::Plan::tuning) before and after what it
-//! changes; [`verdict::gain`] is the sentence.
+//! `wiglaf tune --measure` measures pairs with [`Plan::tuning`](probe::Plan::tuning) before and after what the
+//! helper changes; [`verdict::gain`] is the sentence. What it would change [`tuning`] says, from facts alone.
 //!
 //! ```no_run
 //! use std::process::{Command, Stdio};
@@ -62,6 +62,7 @@
 pub mod facts;
 mod known;
 pub mod probe;
+pub mod tuning;
 pub mod verdict;
 
 pub use known::Known;

@@ -11,7 +11,8 @@ use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
     agent, batch, bench, capture, check, cp, demo, discover, doctor, down, env, exec, fault, floor,
-    hostile, init, join, links, manual, mount, reset, run, serve_files, soak, stats, status, up,
+    hostile, init, join, links, manual, mount, reset, run, serve_files, soak, stats, status, tune,
+    up,
 };
 
 const EXAMPLES: &str = "\
@@ -143,6 +144,7 @@ pub(crate) enum Command {
     Down(down::Args),
     Reset(reset::Args),
     Check(check::Args),
+    Tune(tune::Args),
     Run(run::Args),
     Batch(batch::Args),
     Exec(exec::Args),
@@ -183,6 +185,9 @@ pub(crate) enum Command {
     /// Measure to other hosts; started by `wiglaf check`
     #[command(hide = true)]
     HostProbe,
+    /// Tune this host as standard input says; started by `wiglaf tune`
+    #[command(hide = true)]
+    HostTune,
     #[command(hide = true)]
     NodeInit(NodeInitArgs),
 }

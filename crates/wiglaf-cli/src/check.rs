@@ -11,7 +11,7 @@ use wiglaf_base::paths::EXE;
 use wiglaf_base::{Error, HostList, Result, program};
 use wiglaf_check::Known;
 use wiglaf_check::facts::{Ask, Facts, Mpi, Peer};
-use wiglaf_check::probe::{Answer, Lines, Measured, Plan, Request, Side, tournament};
+use wiglaf_check::probe::{Answer, Lines, Measured, PairResult, Plan, Request, Side, tournament};
 use wiglaf_check::verdict::{Checked, Expected, Host, Severity, text};
 use wiglaf_cluster::cluster::{address_of, ask_all};
 use wiglaf_cluster::{Cluster, Member};
@@ -78,8 +78,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     progress.say(&format!("asking {} hosts about themselves", members.len()));
     let addresses = addresses(&cluster, &members);
     let hosts = ask_facts(&members, &addresses, program)?;
-    let ports = cluster.hosts().and_then(|hosts| hosts.network.ports);
-    let ports = ports.map_or(PORTS, |ports| (ports.first, ports.last));
+    let ports = ports(&cluster);
     let measured = measure(args, &members, &hosts, ports, &progress);
     let data = match &cluster {
         Cluster::Hosts(hosts) => Some(hosts.network.data.parts()),
@@ -104,8 +103,14 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     })
 }
 
+/// First and last of the ports that jobs use.
+pub(crate) fn ports(cluster: &Cluster) -> (u16, u16) {
+    let ports = cluster.hosts().and_then(|hosts| hosts.network.ports);
+    ports.map_or(PORTS, |ports| (ports.first, ports.last))
+}
+
 /// The hosts' addresses in the data network, or why they are not known.
-fn addresses(cluster: &Cluster, members: &[Member]) -> Vec<Result<Ipv4Addr>> {
+pub(crate) fn addresses(cluster: &Cluster, members: &[Member]) -> Vec<Result<Ipv4Addr>> {
     ask_all(members, |member| {
         let hello = member.node.hello()?;
         let (Some(hosts), Some(host)) = (cluster.hosts(), hello.host) else {
@@ -191,6 +196,35 @@ fn measure(
         .filter_map(|(name, _)| members.iter().find(|member| member.name() == name))
         .map(|member| &member.node)
         .collect();
+    let is_thorough = !args.quick && ends.len() <= THOROUGH_MAX;
+    let (plan, budget) = match is_thorough {
+        true => (Plan::full(ports), BUDGET),
+        false => (Plan::quick(ports), BUDGET_OF_MANY),
+    };
+    measure_ends(&ends, &nodes, &plan, budget, progress)
+}
+
+/// Measures every pair of these hosts, whose addresses are known.
+pub(crate) fn measure_pairs(
+    ends: &[(&Member, Ipv4Addr)],
+    plan: &Plan,
+    is_for_programs: bool,
+) -> Vec<PairResult> {
+    let nodes: Vec<&Node> = ends.iter().map(|(member, _)| &member.node).collect();
+    let ends: Vec<_> = ends.iter().map(|(member, at)| (member.name().to_owned(), *at)).collect();
+    let progress = Progress::new(is_for_programs);
+    let measured = measure_ends(&ends, &nodes, plan, BUDGET, &progress);
+    progress.clear();
+    measured.pairs
+}
+
+fn measure_ends(
+    ends: &[(String, Ipv4Addr)],
+    nodes: &[&Node],
+    plan: &Plan,
+    budget: Duration,
+    progress: &Progress,
+) -> Measured {
     let connect = |host: usize| -> std::result::Result<Box<dyn Side + Send>, String> {
         let start = || {
             let (streams, to, from) = Streams::piped()?;
@@ -201,12 +235,7 @@ fn measure(
         let started: Result<Probe> = start();
         started.map(|probe| Box::new(probe) as _).map_err(|error| error.to_string())
     };
-    let is_thorough = !args.quick && ends.len() <= THOROUGH_MAX;
-    let (plan, budget) = match is_thorough {
-        true => (Plan::full(ports), BUDGET),
-        false => (Plan::quick(ports), BUDGET_OF_MANY),
-    };
-    tournament(&ends, &connect, &plan, budget, &mut |round, of| {
+    tournament(ends, &connect, plan, budget, &mut |round, of| {
         progress.say(&format!("measuring pairs of hosts: round {round} of {of}"));
     })
 }

@@ -32,6 +32,7 @@ mod soak;
 mod stats;
 mod status;
 mod toolchain;
+mod tune;
 mod up;
 mod which;
 
@@ -58,6 +59,8 @@ fn main() -> ExitCode {
         Command::Batch(args) => batch::run(args, &cli.global),
         Command::Reset(args) => reset::run(args, &cli.global),
         Command::Check(args) => check::run(args, &cli.global),
+        Command::Tune(args) => tune::run(args, &cli.global),
+        Command::HostTune => tune::host_tune(),
         Command::HostFacts => check::host_facts(),
         Command::HostProbe => check::host_probe(),
         Command::Exec(args) => exec::run(args, &cli.global),
@@ -96,6 +99,8 @@ fn helper() -> wiglaf_base::Result<ExitCode> {
     let places = wiglaf_helper::Places {
         socket: wiglaf_helper::SOCKET.into(),
         policy: wiglaf_helper::POLICY.into(),
+        // There are no cards on an emulated node.
+        tuning: None,
     };
     let served = wiglaf_helper::serve(&places).map(|()| ExitCode::FAILURE);
     served.map_err(wiglaf_base::Error::new)

@@ -23,6 +23,7 @@ use wiglaf_node::Streams;
 use crate::args::Global;
 use crate::check;
 use crate::exec;
+use crate::tune;
 use crate::up::this_exe;
 use crate::which::Meant;
 
@@ -125,6 +126,11 @@ pub(crate) struct Args {
     /// for hosts that share no folder
     #[arg(long, conflicts_with = "stage")]
     share: bool,
+
+    /// Tune the hosts of the job while it runs: their cards interrupt at once,
+    /// and their processors stay awake
+    #[arg(long)]
+    tune: bool,
 
     /// With --stage: copy this file along
     #[arg(long, value_name = "FILE", requires = "stage")]
@@ -337,6 +343,10 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         },
         ..Job::default()
     };
+    let tuned = match args.tune {
+        true => Some(tune::hold(&cluster, &job.nodes)?),
+        false => None,
+    };
     let held = [&signals::ENDING[..], &signals::PROGRAMS, &[signals::SUSPEND]].concat();
     let held = signals::Held::new(&held);
     let running = launch::start(&cluster, &job, &this_exe()?, Streams::inherit()?)?;
@@ -360,6 +370,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         Ok(JobEnd { end, who }) => (Ok(end), who),
         Err(error) => (Err(error), String::new()),
     };
+    drop(tuned);
     if let (Some(shared), Some(from)) = (shared, &from) {
         let _ = std::env::set_current_dir(from);
         drop(shared);

@@ -14,6 +14,7 @@ use wiglaf_node::proto::Hello;
 use crate::args::Global;
 use crate::check;
 use crate::output;
+use crate::tune;
 use crate::which::Meant;
 
 /// Exit status when no cluster is up, as service managers have it.
@@ -83,6 +84,9 @@ struct HostStatus {
     slots: Option<usize>,
     wiglaf: Option<String>,
     processes: Option<usize>,
+    /// By whom it is tuned, and how.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tuned: Option<String>,
 }
 
 /// What hosts say of themselves now, all asked at once.
@@ -91,7 +95,13 @@ fn of_hosts(args: &Args, hosts: &Hosts) -> Result<ExitCode> {
     let answers = ask_all(&members, |member| member.node.hello());
     let rows =
         hosts.nodes.iter().zip(answers).map(|(spec, answer)| host_status(hosts, spec, answer));
-    let rows: Vec<HostStatus> = rows.collect();
+    let mut rows: Vec<HostStatus> = rows.collect();
+    let (up, _): (Vec<_>, Vec<_>) =
+        members.into_iter().zip(&mut rows).partition(|(_, row)| row.error.is_none());
+    let (up, rows_up): (Vec<_>, Vec<_>) = up.into_iter().unzip();
+    for (row, told) in rows_up.into_iter().zip(tune::told(&AnyCluster::Hosts(hosts.clone()), &up)) {
+        row.tuned = told;
+    }
     let up = rows.iter().all(|host| host.error.is_none());
     let status = HostsStatus {
         up,
@@ -105,6 +115,9 @@ fn of_hosts(args: &Args, hosts: &Hosts) -> Result<ExitCode> {
         output::print_json(&status)?;
     } else {
         output::print(&show_hosts(&status))?;
+        for tuned in status.hosts.iter().filter_map(|host| host.tuned.as_ref()) {
+            output::print(&format!("{tuned}\n"))?;
+        }
         let last = check::summary(&AnyCluster::Hosts(hosts.clone()));
         output::print(&format!(
             "{}\n",
@@ -128,6 +141,7 @@ fn host_status(hosts: &Hosts, spec: &HostSpec, answer: Result<Hello>) -> HostSta
         slots: spec.slots,
         wiglaf: None,
         processes: None,
+        tuned: None,
     };
     let answered = answer.and_then(|hello| {
         let host =

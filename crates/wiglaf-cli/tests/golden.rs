@@ -58,6 +58,7 @@ fn help() {
         "reset",
         "batch",
         "run",
+        "tune",
         "exec",
         "cp",
         "mount",

@@ -12,11 +12,14 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-use crate::protocol::{ANSWER_LEN_MAX, LinkKind, Refusal, Request, parse_answer};
+use crate::protocol::{LinkKind, Refusal, Request, parse_answer};
+use crate::tuning::{Tuned, Wants};
 use crate::{SOCKET, SOCKET_VAR};
 
 /// A helper that says nothing for so long is none, and one that is busy for so long stays so.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Cards that are started anew take their time, one after the other.
+const TUNING_PATIENCE: Duration = Duration::from_secs(30);
 /// Pauses before a busy helper is asked again: the first, and the longest of those that double it. The
 /// ranks of a job on one node start together, and may be more than it serves at once.
 const BUSY_PAUSE_MIN: Duration = Duration::from_millis(2);
@@ -95,6 +98,93 @@ pub fn status_at(path: &Path) -> Result<String, AskError> {
     Ok(talk_to_any(path, Request::Status, None)?.0)
 }
 
+/// A tuning that lasts as long as this value, and no longer than this process.
+#[derive(Debug)]
+pub struct TuningLease {
+    end: OwnedFd,
+}
+
+impl TuningLease {
+    /// The pipe's end that stands for it: it has an error (POLLERR) when the helper has ended, and all is as
+    /// it was.
+    #[must_use]
+    pub fn end(&self) -> BorrowedFd<'_> {
+        self.end.as_fd()
+    }
+}
+
+/// Has the helper tune this host as long as the lease lives.
+///
+/// # Errors
+/// [`AskError`].
+pub fn hold_tuning(wants: Wants) -> Result<(Tuned, TuningLease), AskError> {
+    hold_tuning_at(&socket_path().ok_or(AskError::None)?, wants)
+}
+
+/// The same of the helper that listens at `path`.
+///
+/// # Errors
+/// [`AskError`].
+pub fn hold_tuning_at(path: &Path, wants: Wants) -> Result<(Tuned, TuningLease), AskError> {
+    let (tuned, end) = ask_tuned(path, Request::Hold(wants))?;
+    let end = end.ok_or_else(|| AskError::Broken(io::ErrorKind::InvalidData.into()))?;
+    Ok((tuned, TuningLease { end }))
+}
+
+/// Has the helper tune this host until this user undoes it.
+///
+/// # Errors
+/// [`AskError`].
+pub fn keep_tuning(wants: Wants) -> Result<Tuned, AskError> {
+    keep_tuning_at(&socket_path().ok_or(AskError::None)?, wants)
+}
+
+/// The same of the helper that listens at `path`.
+///
+/// # Errors
+/// [`AskError`].
+pub fn keep_tuning_at(path: &Path, wants: Wants) -> Result<Tuned, AskError> {
+    Ok(ask_tuned(path, Request::Keep(wants))?.0)
+}
+
+/// Undoes what this user has kept; root undoes everybody's.
+///
+/// # Errors
+/// [`AskError`].
+pub fn undo_tuning() -> Result<Tuned, AskError> {
+    undo_tuning_at(&socket_path().ok_or(AskError::None)?)
+}
+
+/// The same of the helper that listens at `path`.
+///
+/// # Errors
+/// [`AskError`].
+pub fn undo_tuning_at(path: &Path) -> Result<Tuned, AskError> {
+    Ok(ask_tuned(path, Request::Undo)?.0)
+}
+
+/// How this host is tuned.
+///
+/// # Errors
+/// [`AskError`].
+pub fn tuned() -> Result<Tuned, AskError> {
+    tuned_at(&socket_path().ok_or(AskError::None)?)
+}
+
+/// The same of the helper that listens at `path`.
+///
+/// # Errors
+/// [`AskError`].
+pub fn tuned_at(path: &Path) -> Result<Tuned, AskError> {
+    Ok(ask_tuned(path, Request::Tuned)?.0)
+}
+
+fn ask_tuned(path: &Path, request: Request) -> Result<(Tuned, Option<OwnedFd>), AskError> {
+    let (json, descriptor) = talk_to_any(path, request, None)?;
+    let broken = |error: serde_json::Error| AskError::Broken(error.into());
+    Ok((serde_json::from_str(&json).map_err(broken)?, descriptor))
+}
+
 fn socket_path() -> Option<PathBuf> {
     match std::env::var_os(SOCKET_VAR).filter(|value| !value.is_empty()) {
         Some(value) if value == "off" => None,
@@ -135,8 +225,12 @@ fn talk(
         io::ErrorKind::ConnectionRefused => AskError::Ended,
         _ => AskError::None,
     })?;
+    let patience = match request {
+        Request::Hold(_) | Request::Keep(_) | Request::Undo => TUNING_PATIENCE,
+        Request::Status | Request::Open(_) | Request::Tuned => PATIENCE,
+    };
     let exchange = || -> io::Result<_> {
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let rights: Vec<_> = udp.into_iter().collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -147,7 +241,8 @@ fn talk(
         // One that refuses before it has read has still said why.
         let sent =
             sendmsg(&stream, &[IoSlice::new(&request.emit())], &mut control, SendFlags::NOSIGNAL);
-        receive(&stream).or_else(|error| sent.map_err(io::Error::from).and(Err(error)))
+        receive(&stream, request.answer_len_max())
+            .or_else(|error| sent.map_err(io::Error::from).and(Err(error)))
     };
     let (bytes, descriptor) = exchange().map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => AskError::Ended,
@@ -164,8 +259,8 @@ fn talk(
 }
 
 /// The answer is one message that fits the socket's buffer: it comes whole.
-fn receive(stream: &UnixStream) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
-    let mut bytes = vec![0; ANSWER_LEN_MAX];
+fn receive(stream: &UnixStream, len_max: usize) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+    let mut bytes = vec![0; len_max];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut iov = [IoSliceMut::new(&mut bytes)];

@@ -1,5 +1,6 @@
 //! The helper gives up all that it does not need: its user, every capability
-//! but CAP_NET_RAW, the way to new privileges, and most system calls.
+//! but CAP_NET_RAW, the way to new privileges, and most system calls. So does its
+//! process that tunes, which keeps CAP_NET_ADMIN instead.
 
 use std::collections::BTreeMap;
 
@@ -64,30 +65,84 @@ const SYSTEM_CALLS: &[libc::c_long] = &[
     libc::SYS_writev,
 ];
 
-/// To be called before there is a second thread.
+/// System calls of the process that tunes: to take orders, to talk by the one socket to the kernel that it has
+/// opened before, to write to the files that it has opened before, and what Rust's memory takes.
+const TUNERS_CALLS: &[libc::c_long] = &[
+    libc::SYS_brk,
+    libc::SYS_clock_gettime,
+    libc::SYS_close,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_fcntl,
+    libc::SYS_ftruncate,
+    libc::SYS_futex,
+    libc::SYS_getpid,
+    libc::SYS_getrandom,
+    libc::SYS_gettid,
+    libc::SYS_lseek,
+    libc::SYS_madvise,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+    libc::SYS_pipe2,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_read,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_restart_syscall,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sendmsg,
+    libc::SYS_sendto,
+    libc::SYS_sigaltstack,
+    libc::SYS_statx,
+    libc::SYS_tgkill,
+    libc::SYS_write,
+    libc::SYS_writev,
+];
+
+/// Gives up all but CAP_NET_RAW. To be called before there is a second thread.
 pub(crate) fn give_up_privileges() -> Result<(), String> {
+    give_up(CapabilitySet::NET_RAW)?;
+    filter_calls()
+}
+
+/// Gives up all but CAP_NET_ADMIN, which it may not even have: then the kernel refuses what it is asked for.
+/// For the process that tunes.
+pub(crate) fn keep_network_admin() -> Result<(), String> {
+    give_up(CapabilitySet::NET_ADMIN).or_else(|_| give_up(CapabilitySet::empty()))?;
+    let fail = |error: &dyn std::fmt::Display| format!("cannot filter system calls: {error}");
+    let mut calls: BTreeMap<i64, _> = TUNERS_CALLS.iter().map(|call| (*call, Vec::new())).collect();
+    let rules = rules().map_err(|e| fail(&e))?;
+    let memory = [libc::SYS_mmap, libc::SYS_mprotect];
+    calls.extend(rules.into_iter().filter(|(call, _)| memory.contains(call)));
+    let filter = allow_only(calls).map_err(|e| fail(&*e))?;
+    seccompiler::apply_filter(&filter).map_err(|e| fail(&e))
+}
+
+fn give_up(kept: CapabilitySet) -> Result<(), String> {
     let fail = |what: &str, error: &dyn std::fmt::Display| format!("cannot {what}: {error}");
     if geteuid().is_root() {
         for number in 0..=40 {
             // A kernel that does not know the number has nothing to drop.
-            let Some(capability) = capability(number) else { continue };
+            let capability = CapabilitySet::from_bits_retain(1 << number);
+            if capability == kept {
+                continue;
+            }
             let _ = remove_capability_from_bounding_set(capability);
         }
-        set_keep_capabilities(true).map_err(|e| fail("keep CAP_NET_RAW", &e))?;
+        set_keep_capabilities(true).map_err(|e| fail("keep a capability", &e))?;
         let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
         set_thread_groups(&[]).map_err(|e| fail("leave root's groups", &e))?;
         set_thread_res_gid(gid, gid, gid).map_err(|e| fail("leave root's group", &e))?;
         set_thread_res_uid(uid, uid, uid).map_err(|e| fail("become nobody", &e))?;
     }
-    let sets = CapabilitySets {
-        effective: CapabilitySet::NET_RAW,
-        permitted: CapabilitySet::NET_RAW,
-        inheritable: CapabilitySet::empty(),
-    };
+    let sets =
+        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     set_capabilities(None, sets)
-        .map_err(|e| fail("keep CAP_NET_RAW, which the helper is there for", &e))?;
-    set_no_new_privs(true).map_err(|e| fail("renounce new privileges", &e))?;
-    filter_calls()
+        .map_err(|e| fail("keep the one capability that it is there for (CAP_NET_RAW)", &e))?;
+    set_no_new_privs(true).map_err(|e| fail("renounce new privileges", &e))
 }
 
 /// From now on this thread and those that it starts make the system calls of [`filter`] only.
@@ -99,12 +154,6 @@ fn filter_calls() -> Result<(), String> {
         seccompiler::apply_filter(&filter).map_err(|e| fail("filter system calls", &e))?;
     }
     Ok(())
-}
-
-/// The capability with that number, but for the one that is kept.
-fn capability(number: u32) -> Option<CapabilitySet> {
-    let set = CapabilitySet::from_bits_retain(1 << number);
-    (set != CapabilitySet::NET_RAW).then_some(set)
 }
 
 /// The arguments of clone3 are in memory, where no filter sees them. The C library takes this for a
@@ -122,6 +171,12 @@ fn without_clone3() -> Result<BpfProgram, Box<dyn std::error::Error>> {
 fn filter() -> Result<BpfProgram, Box<dyn std::error::Error>> {
     let mut calls: BTreeMap<i64, _> = SYSTEM_CALLS.iter().map(|call| (*call, Vec::new())).collect();
     calls.extend(rules()?);
+    allow_only(calls)
+}
+
+fn allow_only(
+    calls: BTreeMap<i64, Vec<SeccompRule>>,
+) -> Result<BpfProgram, Box<dyn std::error::Error>> {
     let filter = SeccompFilter::new(
         calls,
         SeccompAction::Errno(libc::EPERM as u32),
@@ -266,6 +321,38 @@ mod tests {
             ("a process", call(libc::SYS_clone, [long(libc::SIGCHLD), 0, 0, 0])),
             ("a program", call(libc::SYS_execve, [path, 0, 0, 0])),
         ]
+    }
+
+    #[test]
+    fn process_that_tunes_opens_and_starts_nothing() {
+        if std::env::var_os(CONFINED).is_none() {
+            let name = "confine::tests::process_that_tunes_opens_and_starts_nothing";
+            let mut itself = std::process::Command::new(std::env::current_exe().unwrap());
+            let said = itself.args(["--exact", name]).env(CONFINED, "1").output().unwrap();
+            let shown = String::from_utf8_lossy(&said.stdout);
+            assert!(said.status.success() && shown.contains("1 passed"), "{shown}");
+            return;
+        }
+        let mut already = wiglaf_netlink::Ethtool::open().unwrap();
+        keep_network_admin().unwrap();
+        let long = |value: libc::c_int| libc::c_long::from(value);
+        let path = c"/dev/null".as_ptr() as libc::c_long;
+        let netlink = [long(libc::AF_NETLINK), long(libc::SOCK_RAW), 0, 0];
+        for (what, error) in [
+            ("another netlink socket", call(libc::SYS_socket, netlink)),
+            (
+                "reading a file",
+                call(libc::SYS_openat, [long(libc::AT_FDCWD), path, long(libc::O_RDONLY), 0]),
+            ),
+            ("a thread", call(libc::SYS_clone, [long(libc::CLONE_THREAD), 0, 0, 0])),
+            ("a program", call(libc::SYS_execve, [path, 0, 0, 0])),
+            ("a device's setting", call(libc::SYS_ioctl, [0, libc::SIOCSIFFLAGS as _, 0, 0])),
+        ] {
+            assert_eq!(error, Some(libc::EPERM), "{what}");
+        }
+        // The loopback interface has none, which the kernel says.
+        let card = wiglaf_netlink::Card { index: 1, name: "lo".to_owned() };
+        assert!(already.rings(&card).is_err_and(|why| why.kind() == io::ErrorKind::Unsupported));
     }
 
     #[test]

@@ -6,14 +6,15 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use wiglaf_helper::{POLICY, Places, SOCKET, serve};
+use wiglaf_helper::{POLICY, Places, SOCKET, TUNING, serve};
 
 const USAGE: &str = "\
-wiglaf-helper [--socket PATH] [--policy PATH]
+wiglaf-helper [--socket PATH] [--policy PATH] [--tuning PATH]
 
 Opens packet sockets for users whom the policy admits, so that MPI ranks need no
-privilege. Start it as root, or with CAP_NET_RAW: it keeps nothing else. See
-docs/helper.md, and wiglaf-helper.service for systemd, whose socket it takes
+privilege, and tunes cards for those who may have that done. Start it as root, or
+with CAP_NET_RAW: it keeps nothing else, and its process that tunes CAP_NET_ADMIN,
+until all is set back. See docs/helper.md, and wiglaf-helper.service for systemd, whose socket it takes
 where that is its standard input.
 
 Whoever has a packet socket can send any frame, with any source address, on any
@@ -24,15 +25,18 @@ The policy (/etc/wiglaf/helper.toml, root's, mode 644) admits nobody until it sa
 
     [[admit]]
     users = [\"ann\", 1001]
-    links = [\"packet\"]";
+    links = [\"packet\"]
+    tune = [\"192.168.77.0/24\"]    # they may also have cards of that network tuned";
 
 fn main() -> ExitCode {
-    let mut places = Places { socket: PathBuf::from(SOCKET), policy: PathBuf::from(POLICY) };
+    let (mut socket, mut policy, mut tuning) =
+        (PathBuf::from(SOCKET), PathBuf::from(POLICY), PathBuf::from(TUNING));
     let mut words = std::env::args_os().skip(1);
     while let Some(word) = words.next() {
         let place = match word.to_str() {
-            Some("--socket") => &mut places.socket,
-            Some("--policy") => &mut places.policy,
+            Some("--socket") => &mut socket,
+            Some("--policy") => &mut policy,
+            Some("--tuning") => &mut tuning,
             Some("--help" | "-h") => {
                 println!("{USAGE}");
                 return ExitCode::SUCCESS;
@@ -44,7 +48,7 @@ fn main() -> ExitCode {
             None => return refuse("a path is missing; see wiglaf-helper --help"),
         }
     }
-    match serve(&places) {
+    match serve(&Places { socket, policy, tuning: Some(tuning) }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => refuse(&why),
     }

@@ -5,10 +5,12 @@
 
 use std::fs;
 use std::io::Read;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use wiglaf_link_udp::interface::Network;
 
 use crate::protocol::LinkKind;
 
@@ -71,6 +73,9 @@ struct Rule {
     #[serde(default)]
     everybody: bool,
     links: Vec<LinkName>,
+    /// Networks whose cards they may tune, and with them the processors.
+    #[serde(default)]
+    tune: Vec<NetworkName>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -84,6 +89,22 @@ enum Name {
 #[serde(try_from = "String")]
 enum LinkName {
     Packet,
+}
+
+/// A network as administrators write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct NetworkName(Network);
+
+impl TryFrom<String> for NetworkName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let network = Network::named(&name);
+        network
+            .map(Self)
+            .ok_or_else(|| format!("`{name}` is no network; write one as in \"192.168.77.0/24\""))
+    }
 }
 
 /// Why neither a policy nor a caller gets the xdp link (docs/adr/0021).
@@ -123,6 +144,25 @@ impl Policy {
         self.admit
             .iter()
             .any(|rule| rule.links.iter().any(|name| name.is(link)) && rule.names(caller))
+    }
+
+    /// Whether `caller` may tune anything.
+    #[must_use]
+    pub fn admits_to_tune(&self, caller: &Caller) -> bool {
+        self.rules_of_tuning(caller).next().is_some()
+    }
+
+    /// Whether `caller` may tune a card with that address.
+    #[must_use]
+    pub fn tunes(&self, caller: &Caller, address: Ipv4Addr) -> bool {
+        let mut networks = self.rules_of_tuning(caller).flat_map(|rule| &rule.tune);
+        networks.any(|NetworkName(network)| network.holds(address))
+    }
+
+    /// Root may tune what anybody may.
+    fn rules_of_tuning(&self, caller: &Caller) -> impl Iterator<Item = &Rule> {
+        let tuning = self.admit.iter().filter(|rule| !rule.tune.is_empty());
+        tuning.filter(|rule| caller.uid == 0 || rule.names(caller))
     }
 }
 
@@ -209,6 +249,26 @@ mod tests {
             assert!(!policy.admits(&who, LinkKind::Xdp), "{who:?}");
         }
         assert!(!parse("").admits(&caller(0, &[0]), LinkKind::Packet));
+    }
+
+    #[test]
+    fn tuning_is_admitted_apart_and_on_named_networks_only() {
+        let policy = parse(
+            "[[admit]]\nusers = [1000]\nlinks = []\ntune = ['192.168.77.0/24', '10.1.0.0/16']\n\
+             [[admit]]\nusers = [2000]\nlinks = ['packet']\n\
+             [[admit]]\nusers = [2000]\nlinks = []\ntune = ['192.168.78.0/24']\n",
+        );
+        let may = |uid, address: [u8; 4]| policy.tunes(&caller(uid, &[9]), address.into());
+        assert!(may(1000, [192, 168, 77, 200]) && may(1000, [10, 1, 9, 9]));
+        assert!(!may(1000, [192, 168, 78, 1]) && may(2000, [192, 168, 78, 1]));
+        assert!(may(0, [10, 1, 0, 1]) && !may(0, [10, 2, 0, 1]), "root, what anybody may");
+        let admits = |uid| policy.admits_to_tune(&caller(uid, &[9]));
+        assert!(admits(1000) && admits(2000) && !admits(3000));
+        assert!(!policy.admits(&caller(1000, &[9]), LinkKind::Packet));
+        assert!(!parse("").admits_to_tune(&caller(0, &[0])));
+        assert!(
+            toml::from_str::<Policy>("[[admit]]\nusers = [1]\nlinks = []\ntune = ['lab']").is_err()
+        );
     }
 
     #[test]

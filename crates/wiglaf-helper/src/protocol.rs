@@ -1,12 +1,16 @@
 //! What goes over the helper's socket: one request of 16 bytes with one
 //! descriptor, one answer with one descriptor or a reason.
 
+use crate::tuning::Wants;
+
 /// Version of the request.
 const MAGIC: &[u8; 8] = b"WGHELP01";
 /// Length of a request in bytes.
 pub(crate) const REQUEST_LEN: usize = 16;
 /// Longest answer in bytes.
 pub(crate) const ANSWER_LEN_MAX: usize = 512;
+/// Longest answer to a question about tuning, which is JSON.
+pub(crate) const TUNED_LEN_MAX: usize = 32 << 10;
 
 /// What sort of descriptor is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,7 +39,21 @@ pub(crate) enum Request {
     Status,
     /// A descriptor for the UDP socket that comes along.
     Open(LinkKind),
+    /// Cards and processors tuned as long as the descriptor of the answer is open.
+    Hold(Wants),
+    /// The same until it is undone.
+    Keep(Wants),
+    /// What the caller has kept is undone.
+    Undo,
+    /// How it is tuned.
+    Tuned,
 }
+
+// Which of a tuning is wanted.
+const MODERATION: u8 = 1;
+const EEE_OFF: u8 = 2;
+const RINGS_MAX: u8 = 4;
+const AWAKE: u8 = 8;
 
 impl Request {
     pub(crate) fn emit(self) -> [u8; REQUEST_LEN] {
@@ -45,24 +63,68 @@ impl Request {
             Self::Status => 0,
             Self::Open(LinkKind::Packet) => 1,
             Self::Open(LinkKind::Xdp) => 2,
+            Self::Hold(_) => 3,
+            Self::Keep(_) => 4,
+            Self::Undo => 5,
+            Self::Tuned => 6,
         };
+        if let Self::Hold(wants) | Self::Keep(wants) = self {
+            let flag = |is_wanted: bool, flag: u8| if is_wanted { flag } else { 0 };
+            bytes[9] = flag(wants.rx_usecs.is_some(), MODERATION)
+                | flag(wants.eee_off, EEE_OFF)
+                | flag(wants.rings_max, RINGS_MAX)
+                | flag(wants.awake_us.is_some(), AWAKE);
+            bytes[10..12].copy_from_slice(&wants.rx_usecs.unwrap_or(0).to_le_bytes());
+            bytes[12..14].copy_from_slice(&wants.awake_us.unwrap_or(0).to_le_bytes());
+        }
         bytes
+    }
+
+    /// Longest answer to it.
+    pub(crate) fn answer_len_max(self) -> usize {
+        match self {
+            Self::Status | Self::Open(_) => ANSWER_LEN_MAX,
+            Self::Hold(_) | Self::Keep(_) | Self::Undo | Self::Tuned => TUNED_LEN_MAX,
+        }
     }
 
     /// Reserved bytes must be zero: what is not understood is refused.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(MAGIC)?;
-        let [kind, reserved @ ..] = <[u8; REQUEST_LEN - 8]>::try_from(rest).ok()?;
-        if reserved != [0; REQUEST_LEN - 9] {
+        let [kind, rest @ ..] = <[u8; REQUEST_LEN - 8]>::try_from(rest).ok()?;
+        if let 3 | 4 = kind {
+            let wants = parse_wants(rest)?;
+            return Some(if kind == 3 { Self::Hold(wants) } else { Self::Keep(wants) });
+        }
+        if rest != [0; REQUEST_LEN - 9] {
             return None;
         }
         match kind {
             0 => Some(Self::Status),
             1 => Some(Self::Open(LinkKind::Packet)),
             2 => Some(Self::Open(LinkKind::Xdp)),
+            5 => Some(Self::Undo),
+            6 => Some(Self::Tuned),
             _ => None,
         }
     }
+}
+
+fn parse_wants(bytes: [u8; REQUEST_LEN - 9]) -> Option<Wants> {
+    let [flags, a, b, c, d, 0, 0] = bytes else { return None };
+    // A number that goes with no flag is not understood.
+    let number = |flag: u8, bytes: [u8; 2]| match (flags & flag != 0, u16::from_le_bytes(bytes)) {
+        (true, number) => Some(Some(number)),
+        (false, 0) => Some(None),
+        (false, _) => None,
+    };
+    let wants = Wants {
+        rx_usecs: number(MODERATION, [a, b])?,
+        eee_off: flags & EEE_OFF != 0,
+        rings_max: flags & RINGS_MAX != 0,
+        awake_us: number(AWAKE, [c, d])?,
+    };
+    (flags & !(MODERATION | EEE_OFF | RINGS_MAX | AWAKE) == 0 && wants.is_sane()).then_some(wants)
 }
 
 /// Why somebody gets nothing.
@@ -127,10 +189,19 @@ impl Refusal {
 
 /// An answer: granted, or why not; and a sentence.
 pub(crate) fn emit_answer(outcome: Result<(), Refusal>, sentence: &str) -> Vec<u8> {
+    emit_long_answer(outcome, sentence, ANSWER_LEN_MAX)
+}
+
+/// The same of another greatest length.
+pub(crate) fn emit_long_answer(
+    outcome: Result<(), Refusal>,
+    sentence: &str,
+    len_max: usize,
+) -> Vec<u8> {
     let code = outcome.err().map_or(0, Refusal::code);
     let mut bytes = vec![code];
     let sentence: String = sentence.chars().filter(|c| !c.is_control()).collect();
-    bytes.extend(sentence.bytes().take(ANSWER_LEN_MAX - 1));
+    bytes.extend(sentence.bytes().take(len_max - 1));
     bytes
 }
 
@@ -151,9 +222,16 @@ mod tests {
 
     #[test]
     fn requests_and_answers_come_back() {
-        for request in
-            [Request::Status, Request::Open(LinkKind::Packet), Request::Open(LinkKind::Xdp)]
-        {
+        for request in [
+            Request::Status,
+            Request::Open(LinkKind::Packet),
+            Request::Open(LinkKind::Xdp),
+            Request::Hold(Wants::FOR_A_JOB),
+            Request::Keep(Wants { rx_usecs: Some(1000), ..Wants::ALL }),
+            Request::Hold(Wants::AWAKE),
+            Request::Undo,
+            Request::Tuned,
+        ] {
             assert_eq!(Request::parse(&request.emit()), Some(request));
         }
         for refusal in Refusal::ALL {
@@ -163,9 +241,27 @@ mod tests {
         assert_eq!(emit_answer(Ok(()), &"x".repeat(1000)).len(), ANSWER_LEN_MAX);
     }
 
+    #[test]
+    fn tunings_out_of_bounds_and_of_nothing_are_refused() {
+        let refused = [
+            Wants::default(),
+            Wants { rx_usecs: Some(1001), ..Wants::default() },
+            Wants { awake_us: Some(u16::MAX), ..Wants::ALL },
+        ];
+        for wants in refused {
+            assert_eq!(Request::parse(&Request::Keep(wants).emit()), None, "{wants:?}");
+        }
+        // An unknown flag, a number without its flag, something behind.
+        for (at, byte) in [(9, 16), (9, 2), (15, 1)] {
+            let mut bytes = Request::Hold(Wants { rx_usecs: Some(5), ..Wants::default() }).emit();
+            bytes[at] = byte;
+            assert_eq!(Request::parse(&bytes), None, "{at} {byte}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn what_is_not_understood_is_refused(at in 0usize..REQUEST_LEN, flip in 3u8..) {
+        fn what_is_not_understood_is_refused(at in 0usize..REQUEST_LEN, flip in 7u8..) {
             let mut bytes = Request::Status.emit();
             bytes[at] ^= flip;
             prop_assert_eq!(Request::parse(&bytes), None);

@@ -1,6 +1,6 @@
 //! The helper itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,12 +19,15 @@ use rustix::net::{
 use wiglaf_door::{Door, Limits};
 use wiglaf_link_packet::{EarlyDrop, mark, open_packet_socket};
 use wiglaf_link_udp::interface;
+use wiglaf_netlink::Card;
 
 use crate::lent::{Full, Lent, are_open};
 use crate::listen::listen;
 use crate::policy::{Caller, NO_XDP, Policy};
-use crate::protocol::{LinkKind, REQUEST_LEN, Refusal, Request, emit_answer};
+use crate::protocol::{ANSWER_LEN_MAX, LinkKind, REQUEST_LEN, Refusal, Request, emit_long_answer};
 use crate::rate::Allowances;
+use crate::tuner::{self, Kept, Order, Outcome};
+use crate::tuning::{Note, Tuned, Wants};
 use crate::{confine, sys};
 
 /// Who says nothing for so long is not waited for.
@@ -35,6 +38,9 @@ const CONNECTIONS_OF_USER_MAX: usize = 8;
 const STACK: usize = 256 << 10;
 /// Descriptors of a connection that is served: itself, what came along, files and sockets.
 const DESCRIPTORS_EACH: usize = 4;
+/// Cards of a host that are tuned, and holders that are told of.
+const CARDS_MAX: usize = 8;
+const HOLDERS_TOLD_MAX: usize = 32;
 /// Lines of the log in a minute.
 const LINES_PER_MINUTE: u32 = 120;
 /// Lines that wait to be written, and the stack of the thread that writes them.
@@ -48,6 +54,8 @@ pub struct Places {
     pub socket: PathBuf,
     /// The policy.
     pub policy: PathBuf,
+    /// The folder for what tuning has changed; none: nothing is tuned.
+    pub tuning: Option<PathBuf>,
 }
 
 /// What all connections share.
@@ -63,6 +71,8 @@ struct Helper {
     door: Arc<Door>,
     /// What spares the IP stack the frames of rings.
     early_drop: EarlyDrops,
+    /// The process that tunes, or why there is none.
+    tuner: Result<tuner::Handle, String>,
     granted: AtomicU64,
     refused: [AtomicU64; Refusal::ALL.len()],
 }
@@ -105,6 +115,10 @@ impl EarlyDrops {
 pub fn serve(places: &Places) -> Result<(), String> {
     let (listener, at) = listen(&places.socket)?;
     let limits = limits(sys::raise_descriptors());
+    let tuner = match &places.tuning {
+        Some(folder) => tuner::start(folder, &listener),
+        None => Err("this helper tunes nothing".to_owned()),
+    };
     // Whoever connects now is served, and connecting to systemd is not possible later. Without
     // this word systemd ends the service, so nothing is gained by ending it here.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
@@ -113,15 +127,18 @@ pub fn serve(places: &Places) -> Result<(), String> {
     let probe = std::net::UdpSocket::bind("0.0.0.0:0");
     let network = probe.and_then(|probe| sys::network_of(&probe));
     let network = network.map_err(|error| format!("the kernel names no networks: {error}"))?;
+    let log = start_log()?;
+    let tuner = tuner.and_then(|started| listen_to_tuner(started, log.clone()));
     let helper = Arc::new(Helper {
         policy: places.policy.clone(),
         network,
         requests: Mutex::default(),
         lent: Lent::default(),
         lines: Mutex::default(),
-        log: start_log()?,
+        log,
         door: Door::new(limits),
         early_drop,
+        tuner,
         granted: AtomicU64::new(0),
         refused: Default::default(),
     });
@@ -134,6 +151,23 @@ pub fn serve(places: &Places) -> Result<(), String> {
             Err(_) => std::thread::sleep(Duration::from_millis(50)), // no descriptors left
         }
     }
+}
+
+/// When that process ends, the helper does, so that the next one sets back what is left: it says so itself, as
+/// there is no time for the log.
+fn listen_to_tuner(
+    started: tuner::Started,
+    log: SyncSender<String>,
+) -> Result<tuner::Handle, String> {
+    let say = move |note: Note| {
+        let of = note.card.map(|card| format!("{card} ")).unwrap_or_default();
+        let _ = log.try_send(format!("{of}{}", note.text));
+    };
+    started.listen(say, || {
+        let _ =
+            writeln!(io::stderr(), "wiglaf-helper: the process that tunes has ended, so this ends");
+        std::process::exit(1);
+    })
 }
 
 /// So many connections as these descriptors are enough for.
@@ -196,6 +230,9 @@ impl Helper {
         let kind = match request {
             Request::Status => return self.tell_status(stream, caller, &policy),
             Request::Open(kind) => kind,
+            Request::Hold(_) | Request::Keep(_) | Request::Undo | Request::Tuned => {
+                return self.tune(stream, caller, &policy, request);
+            }
         };
         let opened = policy
             .map_err(|why| (Refusal::NotAdmitted, why))
@@ -279,6 +316,85 @@ impl Helper {
         Ok((packet, at))
     }
 
+    /// Has cards and processors tuned, if the caller may.
+    fn tune(
+        &self,
+        stream: &UnixStream,
+        caller: &Caller,
+        policy: &Result<Policy, String>,
+        request: Request,
+    ) {
+        match self.try_tune(caller, policy, request) {
+            Ok((mut tuned, descriptor)) => {
+                if !matches!(request, Request::Tuned) {
+                    self.granted.fetch_add(1, Ordering::Relaxed);
+                    self.log(caller, &format!("user {} {}", caller.uid, deed(request)));
+                }
+                tuned.holders.truncate(HOLDERS_TOLD_MAX);
+                let json = serde_json::to_string(&tuned).unwrap_or_default();
+                answer_long(stream, Ok(()), &json, descriptor.as_ref(), request.answer_len_max());
+            }
+            Err((refusal, why)) => self.refuse(stream, caller, refusal, &why),
+        }
+    }
+
+    fn try_tune(
+        &self,
+        caller: &Caller,
+        policy: &Result<Policy, String>,
+        request: Request,
+    ) -> Result<(Tuned, Option<OwnedFd>), (Refusal, String)> {
+        let kept = |wants| self.kept(caller, policy, wants);
+        let order = match request {
+            Request::Hold(wants) => Order::Hold(kept(wants)?),
+            Request::Keep(wants) => Order::Keep(kept(wants)?),
+            // Who was admitted once may take it back.
+            Request::Undo => Order::Undo(caller.uid),
+            Request::Tuned | Request::Status | Request::Open(_) => Order::Tell,
+        };
+        let failed = |why: String| (Refusal::Failed, why);
+        let tuner = self.tuner.as_ref().map_err(|why| failed(why.clone()))?;
+        let full = |what: &str| {
+            let why = format!("{what}; end a job, or wait until others have");
+            Err((Refusal::TooMany, why))
+        };
+        match tuner.ask(&order).map_err(failed)? {
+            (Outcome::Tuned(tuned), descriptor) => Ok((tuned, descriptor)),
+            (Outcome::FullOfUser, _) => full("this user holds as many tunings as one may"),
+            (Outcome::FullOfAll, _) => full("all the tunings that this host has are held"),
+            (Outcome::Failed(why), _) => Err(failed(why)),
+        }
+    }
+
+    /// Which cards are meant: those of the policy's networks, whatever the caller says.
+    fn kept(
+        &self,
+        caller: &Caller,
+        policy: &Result<Policy, String>,
+        wants: Wants,
+    ) -> Result<Kept, (Refusal, String)> {
+        let at = self.policy.display();
+        let policy = policy.as_ref().map_err(|why| (Refusal::NotAdmitted, why.clone()))?;
+        if !policy.admits_to_tune(caller) {
+            let why = format!("the policy {at} does not admit user {} to tune", caller.uid);
+            return Err((Refusal::NotAdmitted, why));
+        }
+        let mut cards = BTreeMap::new();
+        for found in interface::list().unwrap_or_default() {
+            if found.mac.is_some() && policy.tunes(caller, found.ip) && cards.len() < CARDS_MAX {
+                cards.insert(found.index, Card { index: found.index, name: found.name });
+            }
+        }
+        if cards.is_empty() && (wants.rx_usecs.is_some() || wants.eee_off || wants.rings_max) {
+            let why = format!(
+                "no Ethernet card of this host has an address in a network that {at} lets user {} tune",
+                caller.uid
+            );
+            return Err((Refusal::NotTheirs, why));
+        }
+        Ok(Kept { uid: caller.uid, wants, cards: cards.into_values().collect() })
+    }
+
     fn refuse(&self, stream: &UnixStream, caller: &Caller, refusal: Refusal, why: &str) {
         self.refused[usize::from(refusal.code()) - 1].fetch_add(1, Ordering::Relaxed);
         self.log(caller, &format!("user {} refused ({}): {why}", caller.uid, refusal.name()));
@@ -294,6 +410,9 @@ impl Helper {
             Err(why) => format!("not admitted: {why}"),
         };
         let mut text = format!("user {} is {admitted}; {}", caller.uid, self.early_drop.describe());
+        if policy.as_ref().is_ok_and(|policy| policy.admits_to_tune(caller)) && self.tuner.is_ok() {
+            text += "; may tune";
+        }
         // Of others root alone learns.
         if caller.uid == 0 {
             text += &format!("; granted {}", self.granted.load(Ordering::Relaxed));
@@ -315,6 +434,15 @@ impl Helper {
     /// What the log has no room for is lost.
     fn say(&self, line: String) {
         let _ = self.log.try_send(line);
+    }
+}
+
+/// What a request does, for the log.
+fn deed(request: Request) -> &'static str {
+    match request {
+        Request::Hold(_) => "holds a tuning",
+        Request::Keep(_) => "keeps a tuning",
+        _ => "undoes a tuning",
     }
 }
 
@@ -341,7 +469,17 @@ fn answer(
     sentence: &str,
     socket: Option<&OwnedFd>,
 ) {
-    let bytes = emit_answer(outcome, sentence);
+    answer_long(stream, outcome, sentence, socket, ANSWER_LEN_MAX);
+}
+
+fn answer_long(
+    stream: &UnixStream,
+    outcome: Result<(), Refusal>,
+    sentence: &str,
+    socket: Option<&OwnedFd>,
+    len_max: usize,
+) {
+    let bytes = emit_long_answer(outcome, sentence, len_max);
     let rights: Vec<_> = socket.into_iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);

@@ -72,6 +72,7 @@ impl Helper {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wiglaf-helper"));
         command.arg("--socket").arg(folder.join("socket"));
         command.arg("--policy").arg(folder.join("policy")).stderr(log);
+        command.arg("--tuning").arg(folder.join("tuning"));
         node.run(|| command.stdin(Stdio::null()).spawn()).unwrap()
     }
 

@@ -18,7 +18,10 @@ for device in null zero full random urandom tty; do
     touch "$root/dev/$device"
     mount --bind "/dev/$device" "$root/dev/$device"
 done
-# systemd gives PrivateDevices= these, too.
+if [ -e /dev/cpu_dma_latency ]; then
+    touch "$root/dev/cpu_dma_latency"
+    mount --bind /dev/cpu_dma_latency "$root/dev/cpu_dma_latency"
+fi
 mkdir "$root/dev/shm" "$root/dev/mqueue" "$root/dev/hugepages" "$root/dev/pts"
 mount -t devpts -o newinstance,ptmxmode=666 devpts "$root/dev/pts"
 ln -s pts/ptmx "$root/dev/ptmx"
@@ -31,12 +34,17 @@ rm -rf "$root/etc/systemd/system"
 install -D -m 644 -t "$root/etc/systemd/system" "$units/wiglaf-helper.service" "$units/wiglaf-helper.socket"
 systemctl --quiet --root "$root" enable wiglaf-helper
 mkdir -p "$root/etc/wiglaf"
-printf "[[admit]]\nusers = [61001]\nlinks = ['packet']\n" > "$root/etc/wiglaf/helper.toml"
+printf "[[admit]]\nusers = [61001]\nlinks = ['packet']\ntune = ['10.78.0.0/24']\n" > "$root/etc/wiglaf/helper.toml"
 
 ip link set lo up
 ip link add wl0 type veth peer name wl1
 ip address add 10.77.0.1/24 dev wl0
 ip link set wl0 up
 ip link set wl1 up
+# A card that has something to tune, where there are taps.
+if ip tuntap add tap0 mode tap; then
+    ip address add 10.78.0.1/24 dev tap0
+    ip link set tap0 up
+fi
 exec chroot "$root" /usr/bin/env -i container=wiglaf-test PATH=/usr/sbin:/usr/bin:/sbin:/bin \
     /lib/systemd/systemd --system --unit=multi-user.target --log-level=warning

@@ -394,6 +394,10 @@ impl Base {
                 "let {} send any frame on that host's networks, for the packet link ({POLICY})",
                 facts.user
             ));
+            changes.push(format!(
+                "let {} have its card of {} and its processors tuned, by `wiglaf tune` ({POLICY})",
+                facts.user, self.hosts.network.data
+            ));
         }
         if as_root && installs && !facts.has_systemd {
             notes.push(format!(
@@ -522,7 +526,11 @@ impl Plan {
             let user = &member.facts.user;
             steps.push(Step::Block {
                 path: PathBuf::from(POLICY),
-                text: format!("# Written by `wiglaf join`.\n[[admit]]\nusers = [{user:?}]\nlinks = [\"packet\"]\n"),
+                text: format!(
+                    "# Written by `wiglaf join`.\n[[admit]]\nusers = [{user:?}]\nlinks = [\"packet\"]\n\
+                     tune = [\"{}\"]\n",
+                    self.hosts_file.network.data
+                ),
                 is_at_end: true,
                 mode: 0o644,
             });

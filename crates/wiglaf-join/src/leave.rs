@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::hostlist::HostList;
 use wiglaf_base::machine;
+use wiglaf_base::shell::quoted;
 use wiglaf_cluster::hosts::Hosts;
 
 use crate::ask::ask;
@@ -30,6 +32,27 @@ pub struct Plan {
     tree: Tree,
     prefix: PathBuf,
     manifest: Option<Manifest>,
+}
+
+/// What `wiglaf host-tune` is asked, to set back what `wiglaf tune` has changed.
+const UNTUNE: &[u8] = b"{\"what\":\"Undo\"}\n";
+
+/// Sets back what the user has tuned on a host, or as root what anybody has. Says what stays tuned.
+fn untune(member: &Member, program: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Answer {
+        error: Option<String>,
+        is_absent: bool,
+    }
+    let Member { remote, facts } = member;
+    let as_root = facts.root_manifest.is_some() && facts.privilege == Privilege::Sudo;
+    let sudo = if as_root { "sudo -n " } else { "" };
+    let script = format!("{sudo}{} host-tune", quoted(&program.display().to_string()));
+    // An older Wiglaf has no such command, and has tuned nothing.
+    let said = remote.run(&script, |to| to.write_all(UNTUNE)).ok()?;
+    let answer: Answer = serde_json::from_str(said.lines().last()?).ok()?;
+    let why = answer.error.filter(|_| !answer.is_absent)?;
+    Some(format!("{}: its cards may still be tuned: {why}", remote.name))
 }
 
 /// How it went on a host.
@@ -174,13 +197,17 @@ impl Plan {
     fn undo(&self, member: &Member) -> Result<Vec<String>> {
         let Member { remote, facts } = member;
         let mut kept = Vec::new();
+        let mut program = member.program(&self.tree, &self.prefix);
+        // With the helper goes the one who could do so.
+        if let Some(program) = program.as_ref().or(facts.which.as_ref()) {
+            kept.extend(untune(member, program));
+        }
         let mut undo = |sudo, program: Option<&Path>, manifest| {
             let answer =
                 ask(remote, sudo, program, &Request { manifest, action: Action::Undo }, &[])?;
             kept.extend(answer.kept.into_iter().map(|why| format!("{}: {why}", remote.name)));
             Ok(())
         };
-        let mut program = member.program(&self.tree, &self.prefix);
         if let Some(manifest) = &facts.manifest {
             undo(false, program.as_deref(), facts.home.join(USERS))?;
             // It may just have removed itself.

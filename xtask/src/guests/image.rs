@@ -146,7 +146,7 @@ fn make_initrd(folder: &Path, modules: &Path, key: &Path, image: &Path) -> Resul
     put("site/etc/hosts", b"127.0.0.1 localhost\n10.9.0.1 g1\n10.9.0.2 g2\n", 0o644)?;
     put(
         "site/etc/wiglaf/helper.toml",
-        b"[[admit]]\neverybody = true\nlinks = [\"packet\"]\n",
+        b"[[admit]]\neverybody = true\nlinks = [\"packet\"]\ntune = [\"192.168.80.0/21\"]\n",
         0o644,
     )?;
     let mut order = String::new();

@@ -101,6 +101,7 @@ fn tests() -> Vec<(String, Test)> {
         let name = format!("MTU 9000, {} {link}", card.name);
         tests.push((name, Box::new(move |lab| long_frames(lab, card, link))));
     }
+    tests.push(("tune all cards".to_owned(), Box::new(|lab| tune(lab))));
     for link in LINKS {
         let name = format!("guest killed in a job, {} {link}", card.name);
         tests.push((name, Box::new(move |lab| death(lab, card, link))));
@@ -204,6 +205,76 @@ fn long_frames(lab: &Lab, card: Card, link: &str) -> Result<(), String> {
     let outcome = exchange(lab, card, link);
     set_mtu(lab, card, &[1, 2], 1500)?;
     outcome
+}
+
+/// What ethtool says of all cards of the first guest, and how soon its processors are to wake.
+fn settings(lab: &Lab) -> Result<String, String> {
+    let cards: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
+    let line = format!(
+        "for card in {}; do for what in -c -g --show-eee; do ethtool $what $card 2>&1; done; done; \
+         od -An -td4 /dev/cpu_dma_latency",
+        cards.join(" ")
+    );
+    lab.run(1, "root", &line)
+}
+
+/// Waits until all is as it was.
+fn as_before(lab: &Lab, before: &str, what: &str) -> Result<(), String> {
+    for _ in 0..60 {
+        if settings(lab)? == before {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    Err(format!("{what}: it was\n{before}\nand is\n{}", settings(lab)?))
+}
+
+/// Cards with real drivers are tuned through the helper, and are as they were when that is undone, when the helper
+/// is killed while somebody holds it, and after its process that tunes was killed with it.
+fn tune(lab: &Lab) -> Result<(), String> {
+    const ASK: &str =
+        "\"wants\":{\"rx_usecs\":0,\"eee_off\":true,\"rings_max\":true,\"awake_us\":0}";
+    const START: &str = "wiglaf-helper </dev/null >/var/log/helper.log 2>&1 & sleep 2";
+    let before = settings(lab)?;
+    let line = |what: &str| format!("echo '{{\"what\":\"{what}\",{ASK}}}'");
+    let kept = lab.run(1, "ann", &format!("{} | wiglaf host-tune", line("Keep")))?;
+    eprintln!("tuned: {}", kept.trim());
+    let tuned = settings(lab)?;
+    for wanted in ["rx-usecs: 0", "RX: 4096"] {
+        let count = |text: &str| {
+            text.split_whitespace().collect::<Vec<_>>().join(" ").matches(wanted).count()
+        };
+        if count(&tuned) <= count(&before) {
+            return Err(format!("no card has {wanted:?} that had not: {tuned}"));
+        }
+    }
+    let _ = lab.run(1, "ann", &format!("{} | wiglaf host-tune", line("Undo")))?;
+    as_before(lab, &before, "undone")?;
+
+    let hold =
+        format!("({}; sleep 600) | wiglaf host-tune >held & sleep 3; cat held", line("Hold"));
+    for kill in [
+        "kill -KILL $(pgrep -o -x wiglaf-helper)",
+        "kill -STOP $(pgrep -n -x wiglaf-helper); kill -KILL $(pgrep -x wiglaf-helper)",
+    ] {
+        let held = lab.ssh(1, "ann", &hold).spawn().map_err(|why| why.to_string())?;
+        let mut is_tuned = false;
+        for _ in 0..60 {
+            is_tuned = is_tuned || settings(lab)? != before;
+            if is_tuned {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        let _ = lab.run(1, "root", &format!("{kill}; sleep 1; pkill -x sleep; true"))?;
+        let _ = lab.run(1, "root", START)?;
+        let _ = held.wait_with_output();
+        if !is_tuned {
+            return Err("nothing was tuned while it was held".to_owned());
+        }
+        as_before(lab, &before, kill)?;
+    }
+    Ok(())
 }
 
 /// The other guest loses its power: the job ends, says whom it lost, and leaves no process.

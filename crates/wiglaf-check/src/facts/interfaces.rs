@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use wiglaf_link_udp::interface::driver;
+use wiglaf_netlink::{Ethtool, Message, Netlink, attribute, push, text, u32_at, u64_at};
 
-use super::ethtool::{Card, Ethtool};
-use super::netlink::{Message, Netlink, attribute, push, text, u32_at, u64_at};
+use super::ethtool::{self, Card};
 use crate::known::Known;
 
 // Numbers of linux/rtnetlink.h and linux/if_link.h.
@@ -125,7 +125,7 @@ pub(super) fn all() -> io::Result<Vec<Interface>> {
         (interface.is_wireless, interface.is_virtual) = nature(interface);
         // Those without an address carry no job, or are part of one that has it.
         if let (Ok(ethtool), false) = (&mut ethtool, interface.addresses.is_empty()) {
-            interface.card = ethtool.card(interface.index);
+            interface.card = ethtool::card(ethtool, interface.index);
         }
     }
     Ok(found)

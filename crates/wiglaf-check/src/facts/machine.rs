@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::{line_of, pairs, software};
 use crate::known::Known;
 
+/// What processors can rest in, of one for all.
+const IDLE_STATES: &str = "/sys/devices/system/cpu/cpu0/cpuidle";
+
 /// Processors, and how they save power.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -120,7 +123,7 @@ pub(super) fn cpu() -> Cpu {
         governor: line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
             .ok_or("the kernel does not set the clock rate here")
             .into(),
-        idle_states: idle_states(Path::new("/sys/devices/system/cpu/cpu0/cpuidle"))
+        idle_states: idle_states(Path::new(IDLE_STATES))
             .ok_or("the kernel does not choose states of rest here")
             .into(),
         may_hold_awake: match rustix::fs::access(
@@ -132,6 +135,12 @@ pub(super) fn cpu() -> Cpu {
             Err(why) => Known::unknown(format!("/dev/cpu_dma_latency: {why}")),
         },
     }
+}
+
+/// Whether processors of this host rest in states from which they wake later than that, in microseconds.
+pub(super) fn rests_longer_than(latency_us: u32) -> bool {
+    let states = idle_states(Path::new(IDLE_STATES)).unwrap_or_default();
+    states.iter().any(|state| !state.disabled && state.latency_us > latency_us)
 }
 
 fn idle_states(folder: &Path) -> Option<Vec<IdleState>> {

@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use wiglaf_endpoint::JobKey;
+use wiglaf_helper::{TuningLease, Wants};
 
 use super::lines::next_line;
 use super::link::LinkThread;
@@ -67,8 +68,8 @@ struct Session {
     link: Option<LinkThread>,
     /// The peer's plain socket.
     to: Option<u16>,
-    /// Open: the kernel believes it until it is closed.
-    awake: Option<File>,
+    /// The kernel, or the helper, believes it until it is closed.
+    awake: Option<Awake>,
 }
 
 impl Session {
@@ -182,13 +183,30 @@ impl Session {
     }
 }
 
-/// Asks for no latency of waking at all, as docs/admin-guide/pm/cpuidle.rst of the kernel has it.
-fn hold_awake() -> io::Result<File> {
+/// Processors are kept awake while it lives.
+enum Awake {
+    Own { _file: File },
+    Helpers { _lease: TuningLease },
+}
+
+/// Asks for no latency of waking at all, as docs/admin-guide/pm/cpuidle.rst of the kernel has it: itself where
+/// the user may, else the helper.
+fn hold_awake() -> io::Result<Awake> {
     const PATH: &str = "/dev/cpu_dma_latency";
     let named = |why: io::Error| io::Error::new(why.kind(), format!("{PATH}: {why}"));
-    let mut file = File::options().write(true).open(PATH).map_err(named)?;
-    file.write_all(&0_i32.to_ne_bytes()).map_err(named)?;
-    Ok(file)
+    let own = || -> io::Result<File> {
+        let mut file = File::options().write(true).open(PATH)?;
+        file.write_all(&0_i32.to_ne_bytes())?;
+        Ok(file)
+    };
+    match own() {
+        Ok(file) => Ok(Awake::Own { _file: file }),
+        Err(why) => match wiglaf_helper::hold_tuning(Wants::AWAKE) {
+            Ok((tuned, lease)) if tuned.notes.is_empty() => Ok(Awake::Helpers { _lease: lease }),
+            // The kernel's reason is the one that is always true.
+            _ => Err(named(why)),
+        },
+    }
 }
 
 /// Requests about sessions never reach one.

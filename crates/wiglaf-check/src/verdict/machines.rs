@@ -19,7 +19,7 @@ pub(super) fn judge(checked: &Checked, findings: &mut Vec<Finding>) {
     for (host, facts) in checked.known() {
         let cost = pause_cost(checked, &host.name);
         if let Some(interface) = data_interface(&checked.expected, host, facts) {
-            card(host, interface, cost, findings);
+            card(host, facts, interface, cost, findings);
         }
         let awake = awake_gain(checked, &host.name);
         processors(host, facts, (cost, awake), findings);
@@ -67,7 +67,23 @@ fn severity(cost: Option<f64>) -> Severity {
     }
 }
 
-fn card(host: &Host, interface: &Interface, cost: Option<f64>, findings: &mut Vec<Finding>) {
+/// What to type: the helper does it where it does so for this user.
+fn tuning(host: &Host, facts: &Facts, is_for_jobs: bool, by_hand: String) -> String {
+    let name = &host.name;
+    match facts.helper.get().is_some_and(|helper| helper.tunes) {
+        true if is_for_jobs => format!("wiglaf tune -w {name}, or wiglaf run --tune for a job"),
+        true => format!("wiglaf tune -w {name}"),
+        false => by_hand,
+    }
+}
+
+fn card(
+    host: &Host,
+    facts: &Facts,
+    interface: &Interface,
+    cost: Option<f64>,
+    findings: &mut Vec<Finding>,
+) {
     let (name, card) = (&host.name, &interface.name);
     if interface.card.eee.get().is_some_and(|eee| eee.active) {
         findings.push(Finding::of(
@@ -75,7 +91,8 @@ fn card(host: &Host, interface: &Interface, cost: Option<f64>, findings: &mut Ve
             severity(cost),
             name,
             format!("Energy Efficient Ethernet is on at {name}'s {card}{}", measured(cost)),
-            format!("on {name}: sudo ethtool --set-eee {card} eee off"),
+            // It takes the carrier away for a moment, so `run --tune` leaves it.
+            tuning(host, facts, false, format!("on {name}: sudo ethtool --set-eee {card} eee off")),
         ));
     }
     let coalesce = interface.card.coalesce.get();
@@ -89,7 +106,12 @@ fn card(host: &Host, interface: &Interface, cost: Option<f64>, findings: &mut Ve
             Severity::Slows,
             name,
             format!("{name}'s {card} keeps arrivals to itself for up to {delay} us"),
-            format!("on {name}: sudo ethtool -C {card}{adaptive} rx-usecs 0"),
+            tuning(
+                host,
+                facts,
+                true,
+                format!("on {name}: sudo ethtool -C {card}{adaptive} rx-usecs 0"),
+            ),
         ));
     }
     let counts = &interface.counts;
@@ -112,7 +134,7 @@ fn card(host: &Host, interface: &Interface, cost: Option<f64>, findings: &mut Ve
             Severity::Note,
             name,
             format!("{name}'s {card} had no room for {overflows} frames since it started"),
-            more_room(name, interface),
+            more_room(name, Some(facts), interface),
         ));
     }
     if let Some(pause) = interface.card.pause.get() {
@@ -130,9 +152,11 @@ fn card(host: &Host, interface: &Interface, cost: Option<f64>, findings: &mut Ve
 }
 
 /// How a card gets room for more arrivals.
-pub(super) fn more_room(host: &str, interface: &Interface) -> String {
+pub(super) fn more_room(host: &str, facts: Option<&Facts>, interface: &Interface) -> String {
     let card = &interface.name;
+    let tunes = facts.and_then(|facts| facts.helper.get()).is_some_and(|helper| helper.tunes);
     match interface.card.rings.get().map(|rings| (rings.rx, rings.rx_max)) {
+        Some((Some(now), Some(most))) if now < most && tunes => format!("wiglaf tune -w {host}"),
         Some((Some(now), Some(most))) if now < most => {
             format!("on {host}: sudo ethtool -G {card} rx {most}")
         }
@@ -170,7 +194,12 @@ fn processors(
                 "{name}'s processors rest in {}, {} us from waking{measured}",
                 state.name, state.latency_us,
             ),
-            format!("on {name}: sudo cpupower idle-set -D {}", IDLE_LATENCY_MAX_US + 1),
+            tuning(
+                host,
+                facts,
+                true,
+                format!("on {name}: sudo cpupower idle-set -D {}", IDLE_LATENCY_MAX_US + 1),
+            ),
         ));
     }
     if facts.cpu.governor.get().is_some_and(|governor| governor == "powersave") {

@@ -82,7 +82,7 @@ fn good_facts(number: usize, count: usize) -> Facts {
     facts.memory.total = 16 << 30;
     facts.memory.available = 14 << 30;
     facts.memory.shm_size = Known::Is(8 << 30);
-    facts.helper = Known::Is(Helper { admits: true, says: String::new() });
+    facts.helper = Known::Is(Helper { admits: true, ..Helper::default() });
     facts
 }
 
@@ -678,6 +678,15 @@ fn what_saves_power_is_said_with_what_it_costs() {
         Known::Is(Coalesce { rx_usecs: Some(50), adaptive_rx: Some(true), ..Coalesce::default() });
     let fix = "on pc3: sudo ethtool -C enp3s0 adaptive-rx off rx-usecs 0";
     assert_eq!(says(&checked, "coalesce", Severity::Slows, sentence), fix);
+    // Where the helper does that, nobody needs sudo.
+    checked.spoil(3).helper = Known::Is(Helper { admits: true, tunes: true, ..Helper::default() });
+    let tune = "wiglaf tune -w pc3, or wiglaf run --tune for a job";
+    assert_eq!(says(&checked, "coalesce", Severity::Slows, sentence), tune);
+    let free = "Energy Efficient Ethernet is on at pc3's enp3s0: a message takes 17.0 us more after a pause";
+    assert_eq!(says(&checked, "eee", Severity::Slows, free), "wiglaf tune -w pc3");
+    let sentence = "pc3's processors rest in C6, 133 us from waking, and keeping them awake was not \
+                    seen to gain anything";
+    assert_eq!(says(&checked, "c-states", Severity::Note, sentence), tune);
 }
 
 #[test]

@@ -257,7 +257,10 @@ fn lost(checked: &Checked, direction: &Direction<'_>, loss: &Loss, findings: &mu
         (format!("{to}'s {card} received {count} damaged"), format!("change the cable of {to}"))
     } else if receiver.rx_missed + receiver.rx_overruns > 0 {
         let count = receiver.rx_missed + receiver.rx_overruns;
-        let fix = interface_of(checked, to).map(|card| super::machines::more_room(to, card));
+        let fix = interface_of(checked, to).map(|card| {
+            let facts = checked.known().find(|(host, _)| host.name == *to);
+            super::machines::more_room(to, facts.map(|(_, facts)| facts), card)
+        });
         (
             format!("{to}'s {card} had no room for {count}"),
             fix.unwrap_or_else(|| format!("on {to}: ethtool -g {card}")),

@@ -1,6 +1,13 @@
 //! Questions to the kernel over netlink: it answers about the caller's own network namespace and
 //! needs no privilege, which neither sysfs (mounted for another namespace, at times) nor programs
-//! (not installed, at times) can promise.
+//! (not installed, at times) can promise. [`Ethtool`] also changes what a card is set to, which takes
+//! CAP_NET_ADMIN.
+
+#![forbid(unsafe_code)]
+
+mod ethtool;
+
+pub use ethtool::{Card, Coalesce, Command, Eee, Ethtool, Rings};
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,6 +22,8 @@ use rustix::net::{
 const REQUEST: u16 = 1;
 /// `NLM_F_ROOT | NLM_F_MATCH`: all of the table.
 const DUMP: u16 = 0x300;
+/// `NLM_F_ACK`: say also that it was done.
+const ACK: u16 = 4;
 /// `NLMSG_ERROR` and `NLMSG_DONE`.
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
@@ -26,26 +35,34 @@ const MESSAGES_MAX: usize = 1 << 16;
 
 /// A netlink socket.
 #[derive(Debug)]
-pub(crate) struct Netlink {
+pub struct Netlink {
     socket: OwnedFd,
     sequence: u32,
 }
 
 /// One answer.
 #[derive(Debug)]
-pub(crate) struct Message {
-    pub(crate) kind: u16,
-    pub(crate) body: Vec<u8>,
+pub struct Message {
+    /// Its number in the family.
+    pub kind: u16,
+    /// What stands behind the header.
+    pub body: Vec<u8>,
 }
 
 impl Netlink {
     /// Links, addresses, routes.
-    pub(crate) fn route() -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn route() -> io::Result<Self> {
         Self::open(None)
     }
 
     /// Generic netlink: families by name.
-    pub(crate) fn generic() -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn generic() -> io::Result<Self> {
         Self::open(Some(netlink::GENERIC))
     }
 
@@ -57,13 +74,27 @@ impl Netlink {
     }
 
     /// Asks for one thing.
-    pub(crate) fn ask(&mut self, kind: u16, body: &[u8]) -> io::Result<Message> {
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn ask(&mut self, kind: u16, body: &[u8]) -> io::Result<Message> {
         let answers = self.talk(kind, 0, body)?;
         answers.into_iter().next().ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
+    /// Has something done.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn tell(&mut self, kind: u16, body: &[u8]) -> io::Result<()> {
+        self.talk(kind, ACK, body).map(drop)
+    }
+
     /// Asks for all of a table.
-    pub(crate) fn dump(&mut self, kind: u16, body: &[u8]) -> io::Result<Vec<Message>> {
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn dump(&mut self, kind: u16, body: &[u8]) -> io::Result<Vec<Message>> {
         self.talk(kind, DUMP, body)
     }
 
@@ -114,7 +145,7 @@ impl Netlink {
 }
 
 /// The attributes of a message's body, from `at` on: number and value.
-pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     /// Above it are flags of the attribute.
     const NUMBER: u16 = 0x3fff;
     let mut rest = bytes;
@@ -128,12 +159,13 @@ pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 }
 
 /// The attribute of that number.
-pub(crate) fn attribute(bytes: &[u8], number: u16) -> Option<&[u8]> {
+#[must_use]
+pub fn attribute(bytes: &[u8], number: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(found, _)| *found == number).map(|(_, value)| value)
 }
 
 /// Writes an attribute.
-pub(crate) fn push(to: &mut Vec<u8>, number: u16, value: &[u8]) {
+pub fn push(to: &mut Vec<u8>, number: u16, value: &[u8]) {
     to.extend(((4 + value.len()) as u16).to_ne_bytes());
     to.extend(number.to_ne_bytes());
     to.extend(value);
@@ -144,20 +176,27 @@ fn aligned(len: usize) -> usize {
     len.saturating_add(3) & !3
 }
 
-pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+/// An integer of the processor's order at that place.
+#[must_use]
+pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+/// The same of 32 bits.
+#[must_use]
+pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+/// The same of 64 bits.
+#[must_use]
+pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
 /// A string that may end with a zero byte.
-pub(crate) fn text(bytes: &[u8]) -> String {
+#[must_use]
+pub fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
