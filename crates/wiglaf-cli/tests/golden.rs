@@ -58,6 +58,8 @@ fn help() {
         "reset",
         "batch",
         "run",
+        "compare",
+        "profile",
         "exec",
         "cp",
         "mount",

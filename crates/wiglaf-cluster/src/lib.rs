@@ -11,6 +11,7 @@ pub mod hosts;
 pub mod launch;
 mod on_hosts;
 pub mod rate;
+pub mod records;
 pub mod secret;
 pub mod shape;
 pub mod share;
