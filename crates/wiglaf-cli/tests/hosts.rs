@@ -420,3 +420,23 @@ fn compare_measures_every_rank_on_its_host_and_leaves_nothing() {
         assert_eq!(host.as_user("ann").run("ls /tmp | grep wiglaf-records; true").ok(), "");
     }
 }
+
+#[test]
+fn profile_counts_the_ranks_of_all_hosts() {
+    let Some(hosts) = cluster(&Plan::new(2)) else { return };
+    put_program(&hosts, HELLO);
+    let ann = hosts[0].as_user("ann");
+    let output = ann.run("wiglaf profile --link udp --json o.json -- ./hello");
+    let said = output.ok();
+    assert!(
+        said.contains("Allreduce      2 ") && said.contains("a faster network gains at most"),
+        "{output}"
+    );
+    let report: serde_json::Value = serde_json::from_str(ann.run("cat o.json").ok()).unwrap();
+    let names = |rank: &serde_json::Value| rank["host"].as_str().unwrap().to_owned();
+    let names: Vec<String> = report["ranks"].as_array().unwrap().iter().map(names).collect();
+    assert_eq!(names, ["pc1", "pc2"]);
+    for host in hosts.iter() {
+        assert_eq!(host.as_user("ann").run("ls /tmp | grep wiglaf-records; true").ok(), "");
+    }
+}

