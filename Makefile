@@ -43,11 +43,12 @@ conformance: linker
 # What `install` copies. It takes no root.
 release: linker
 	cargo build --release --package wiglaf-cli --package wiglaf-fabric --package wiglaf-logical \
-		--package wiglaf-am --package wiglaf-files --package wiglaf-helper
+		--package wiglaf-am --package wiglaf-files --package wiglaf-helper --package wiglaf-profile
 
 # Where `release` leaves it, under which names, and where it goes.
 BUILT ?= target/release
-ARTIFACTS = wiglaf wiglaf-helper libwiglaf_fabric.so libwiglaf_logical.so libwiglaf.so libwiglaf_files.so
+ARTIFACTS = wiglaf wiglaf-helper libwiglaf_fabric.so libwiglaf_logical.so libwiglaf_profile.so \
+	libwiglaf.so libwiglaf_files.so
 ROOT = $(DESTDIR)$(PREFIX)
 UNIT = $(ROOT)/lib/systemd/system/wiglaf-helper.service
 SOCKET = $(ROOT)/lib/systemd/system/wiglaf-helper.socket
@@ -65,6 +66,7 @@ install:
 	install -d $(ROOT)/lib/wiglaf/wiglaf-libfabric
 	ln -sf ../libwiglaf-fi.so $(ROOT)/lib/wiglaf/wiglaf-libfabric/libfabric.so.1
 	install -D -m 644 $(BUILT)/libwiglaf_logical.so $(ROOT)/lib/wiglaf/libwiglaf-logical.so
+	install -D -m 644 $(BUILT)/libwiglaf_profile.so $(ROOT)/lib/wiglaf/libwiglaf-profile.so
 	install -D -m 644 $(BUILT)/libwiglaf.so $(ROOT)/lib/libwiglaf.so
 	install -D -m 644 crates/wiglaf-am/include/wiglaf.h $(ROOT)/include/wiglaf.h
 	install -D -m 644 $(BUILT)/libwiglaf_files.so $(ROOT)/lib/libwiglaf_files.so

@@ -18,6 +18,7 @@ const SAFE: &[&str] = &[
     "wiglaf-testnet",
     "wiglaf-testhosts",
     "wiglaf-check",
+    "wiglaf-compare",
     "wiglaf-cli",
     "wiglaf-mpi",
     "wiglaf-cluster",
@@ -78,6 +79,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-testhosts", &[]),
     ("wiglaf-hostile", &["wiglaf-wire"]),
     ("wiglaf-logical", &[]),
+    ("wiglaf-profile", &[]),
     (
         "wiglaf-fuzz",
         &[
@@ -109,13 +111,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-join", &["wiglaf-base", "wiglaf-cluster", "wiglaf-node"]),
     ("wiglaf-batch", &["wiglaf-base", "wiglaf-cluster", "wiglaf-node"]),
     ("wiglaf-bench", &[]),
+    ("wiglaf-compare", &[]),
     (
         "wiglaf-check",
         &["wiglaf-endpoint", "wiglaf-helper", "wiglaf-link-udp", "wiglaf-links", "wiglaf-netlink"],
     ),
 ];
 /// Nothing depends on these.
-const FINAL: &[&str] = &["wiglaf-cli", "wiglaf-fabric", "wiglaf-fuzz", "wiglaf-logical", "xtask"];
+const FINAL: &[&str] =
+    &["wiglaf-cli", "wiglaf-fabric", "wiglaf-fuzz", "wiglaf-logical", "wiglaf-profile", "xtask"];
 /// The documents with numbered rules, and the letter of their rules.
 const PROTOCOLS: [(&str, char); 2] = [("docs/protocol.md", 'R'), ("docs/files-protocol.md", 'F')];
 /// What would make the transport impure.

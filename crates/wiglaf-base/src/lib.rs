@@ -13,8 +13,10 @@ pub mod paths;
 pub mod process;
 pub mod program;
 pub mod random;
+pub mod records;
 pub mod shell;
 pub mod signals;
+pub mod usage;
 pub mod user;
 
 pub use end::End;

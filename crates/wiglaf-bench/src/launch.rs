@@ -203,7 +203,7 @@ fn describe(job: &Job<'_>) -> String {
 
 /// The most telling line of a failed run: the last that says "error" or the
 /// like, else the last at all.
-pub(crate) fn last_words(output: &Output) -> String {
+pub fn last_words(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> =
         text.lines().map(str::trim).filter(|l| l.chars().any(char::is_alphanumeric)).collect();
@@ -232,7 +232,10 @@ impl Captured {
 
 /// Runs a command with a limit on its time, or until `is_interrupted`.
 /// Afterwards it has ended, whatever happened.
-pub(crate) fn capture(
+///
+/// # Errors
+/// When it cannot be started, or was ended.
+pub fn capture(
     command: Command,
     time_max: Duration,
     is_interrupted: &dyn Fn() -> bool,

@@ -23,7 +23,8 @@ pub use backlog::backlog_table;
 pub use board::{figures_markdown, figures_table, outcome_markdown, outcome_table};
 pub use files::{files_markdown, files_table};
 pub use json::{read, write};
-use plot::{Bars, Cases, Draw, Picture, SpeedUp, draw_png, draw_svg};
+use plot::{Bars, Cases, Draw, Picture, Ranks, SpeedUp, draw_png, draw_svg};
+pub use plot::{RankBar, SpeedUpCurve, SpeedUpWords};
 pub use soak::{draw_soak, soak_table};
 pub use table::{
     applications_table, bandwidth_markdown, bandwidth_table, length, pingpong_markdown,
@@ -38,6 +39,22 @@ pub struct Written {
     pub files: Vec<PathBuf>,
     /// What was left out, and why.
     pub notes: Vec<String>,
+}
+
+/// Draws speed-up against the number of nodes, as SVG.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn draw_speed_up(words: &SpeedUpWords<'_>, curves: &[SpeedUpCurve], path: &Path) -> Result<()> {
+    draw_svg(&SpeedUp::of_curves(words, curves), path)
+}
+
+/// Draws what each rank computed and how long it was in MPI, as SVG.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn draw_ranks(title: &str, subtitle: &str, bars: &[RankBar], path: &Path) -> Result<()> {
+    draw_svg(&Ranks { title, subtitle, bars }, path)
 }
 
 /// Writes everything about a ping-pong into a folder: `pingpong.json`, `.md`,

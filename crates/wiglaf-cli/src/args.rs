@@ -10,9 +10,9 @@ use wiglaf_cluster::StateDir;
 use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
-    agent, batch, bench, capture, check, cp, demo, discover, doctor, down, env, exec, fault, floor,
-    hostile, init, join, links, manual, mount, reset, run, serve_files, soak, stats, status, tune,
-    up,
+    agent, batch, bench, capture, check, compare, cp, demo, discover, doctor, down, env, exec,
+    fault, floor, hostile, init, join, links, manual, mount, profile, rank_usage, reset, run,
+    serve_files, soak, stats, status, tune, up,
 };
 
 const EXAMPLES: &str = "\
@@ -146,6 +146,10 @@ pub(crate) enum Command {
     Check(check::Args),
     Tune(tune::Args),
     Run(run::Args),
+    Compare(compare::Args),
+    /// Count and time your program's calls of MPI: would a faster network help?
+    #[command(after_help = profile::HELP)]
+    Profile(profile::Args),
     Batch(batch::Args),
     Exec(exec::Args),
     Cp(cp::Args),
@@ -171,6 +175,8 @@ pub(crate) enum Command {
     Helper,
     #[command(hide = true)]
     ServeFiles(serve_files::Args),
+    #[command(hide = true)]
+    RankUsage(rank_usage::Args),
     #[command(hide = true)]
     Agent(agent::Args),
     /// Run commands of one client on standard input and output; started by ssh

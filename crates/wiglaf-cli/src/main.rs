@@ -9,6 +9,7 @@ mod batch;
 mod bench;
 mod capture;
 mod check;
+mod compare;
 mod cp;
 mod demo;
 mod discover;
@@ -25,6 +26,8 @@ mod links;
 mod manual;
 mod mount;
 mod output;
+mod profile;
+mod rank_usage;
 mod reset;
 mod run;
 mod serve_files;
@@ -71,6 +74,9 @@ fn main() -> ExitCode {
         Command::Capture(args) => capture::run(args, &cli.global),
         Command::Stats(args) => stats::run(args, &cli.global),
         Command::Run(args) => run::run(args, &cli.global),
+        Command::Compare(args) => compare::run(args, &cli.global),
+        Command::Profile(args) => profile::run(args, &cli.global),
+        Command::RankUsage(args) => rank_usage::run(args),
         Command::Bench(args) => bench::run(args, &cli.global),
         Command::Soak(args) => soak::run(args, &cli.global),
         Command::Demo(args) => demo::run(args, &cli.global),

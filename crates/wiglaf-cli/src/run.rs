@@ -1,16 +1,18 @@
 //! `wiglaf run`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use wiglaf_base::error::Context;
 use wiglaf_base::user::User;
 use wiglaf_base::{End, Error, HostList, Result, signals};
 use wiglaf_batch::Allocation;
 use wiglaf_cluster::hosts::Hosts;
 use wiglaf_cluster::launch::{self, Deal, Job, JobEnd, Mpi};
+use wiglaf_cluster::records::Records;
 use wiglaf_cluster::shape::Draft;
 use wiglaf_cluster::share::Shared;
 use wiglaf_cluster::stage::Staged;
@@ -144,6 +146,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "USER", value_parser = parse_user)]
     user: Option<User>,
 
+    /// Write what each rank took of its machine to this file, a line of JSON each
+    #[arg(long, value_name = "FILE", hide = true)]
+    usage: Option<PathBuf>,
+
     /// Set a variable for the launcher and all ranks, over what Wiglaf sets
     #[arg(short = 'x', long = "env", value_name = "NAME[=VALUE]", value_parser = parse_variable)]
     env: Vec<(String, String)>,
@@ -197,7 +203,7 @@ pub(crate) enum LibfabricArg {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum DealArg {
+pub(crate) enum DealArg {
     /// One to each node in turn
     Cyclic,
     /// Fill the first node, then the next
@@ -240,7 +246,7 @@ impl From<LibfabricArg> for LibfabricChoice {
     }
 }
 
-fn parse_variable(text: &str) -> Result<(String, String)> {
+pub(crate) fn parse_variable(text: &str) -> Result<(String, String)> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, value.to_owned()),
         None => {
@@ -258,7 +264,7 @@ fn parse_user(text: &str) -> Result<User> {
     User::find(text)
 }
 
-fn parse_mpi(text: &str) -> Result<Mpi> {
+pub(crate) fn parse_mpi(text: &str) -> Result<Mpi> {
     if text == "none" {
         return Ok(Mpi::None);
     }
@@ -273,7 +279,32 @@ pub(crate) fn parse_hosts(text: &str) -> Result<HostList> {
     HostList::parse(text)
 }
 
+impl Args {
+    /// The program as it was named.
+    pub(crate) fn program(&self) -> &OsStr {
+        &self.argv[0]
+    }
+
+    /// The program and its arguments, to be shown.
+    pub(crate) fn words(&self) -> Vec<String> {
+        self.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+}
+
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    run_job(args, global, None)
+}
+
+/// The same, with ranks that count and time their calls of MPI. What they tell comes into that file, a
+/// line of JSON each.
+pub(crate) fn run_profiled(args: &Args, global: &Global, file: &Path) -> Result<ExitCode> {
+    match &args.mpi {
+        Mpi::With(_) => run_job(args, global, Some(file)),
+        Mpi::None => Err(Error::new("a program without MPI has no calls of it to count")),
+    }
+}
+
+fn run_job(args: &Args, global: &Global, profile: Option<&Path>) -> Result<ExitCode> {
     let mut env = args.env.clone();
     match (args.encrypt, args.transport) {
         (false, _) => {}
@@ -319,9 +350,18 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         std::env::set_current_dir(shared.folder())
             .map_err(|error| Error::new(format!("cannot enter the job's folder: {error}")))?;
     }
+    let kept = profile.or(args.usage.as_deref());
+    let records = kept.map(|_| Records::new()).transpose()?;
+    env.extend(records.iter().map(Records::variable));
+    let wrapper = match &args.usage {
+        Some(_) if profile.is_none() => Records::usage_wrapper(&cluster, &this_exe()?),
+        _ => Vec::new(),
+    };
     let job = Job {
         env,
         argv,
+        wrapper,
+        is_profiled: profile.is_some(),
         nodes: match &allocation {
             Some(allocation) => allocation.nodes(),
             None => args.nodes.clone().unwrap_or_default(),
@@ -386,6 +426,10 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             }
         }
         let _ = std::env::set_current_dir(from);
+    }
+    if let (Some(file), Some(records)) = (kept, records) {
+        let text = records.fetch(&cluster.members(&job.nodes)?);
+        std::fs::write(file, text).cannot(|| format!("write {}", file.display()))?;
     }
     let end = first.die_of_interrupt(outcome)?;
     if let End::Signal(number) = end {

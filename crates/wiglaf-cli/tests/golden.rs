@@ -59,6 +59,8 @@ fn help() {
         "batch",
         "run",
         "tune",
+        "compare",
+        "profile",
         "exec",
         "cp",
         "mount",

@@ -488,3 +488,46 @@ fn own_mpirun_between_hosts_has_its_secret_in_files() {
         assert_eq!(modes.ok(), "600\n");
     }
 }
+
+#[test]
+fn compare_measures_every_rank_on_its_host_and_leaves_nothing() {
+    let Some(hosts) = cluster(&Plan::new(2)) else { return };
+    put_program(&hosts, HELLO);
+    let ann = hosts[0].as_user("ann");
+    let line = "wiglaf compare --repeats 1 --nodes 1,2 --transports tcp,wiglaf --link udp --json o.json \
+                --check 'rank 0 of (\\d+):1' -- ./hello";
+    let output = ann.run(line);
+    let said = output.ok();
+    let rows = |name: &str| said.lines().filter(|line| line.trim_start().starts_with(name)).count();
+    assert_eq!([rows("TCP "), rows("Wiglaf ")], [3, 3], "{output}");
+    let report: serde_json::Value = serde_json::from_str(ann.run("cat o.json").ok()).unwrap();
+    assert_eq!(report["runs"].as_array().unwrap().len(), 4, "{report}");
+    let many = ann.run("wiglaf compare --nodes 3 -- ./hello");
+    assert!(
+        many.complaint().contains("has 2 hosts, not 3; add some with `wiglaf join HOST`"),
+        "{many}"
+    );
+    for host in hosts.iter() {
+        assert_eq!(host.as_user("ann").run("ls /tmp | grep wiglaf-records; true").ok(), "");
+    }
+}
+
+#[test]
+fn profile_counts_the_ranks_of_all_hosts() {
+    let Some(hosts) = cluster(&Plan::new(2)) else { return };
+    put_program(&hosts, HELLO);
+    let ann = hosts[0].as_user("ann");
+    let output = ann.run("wiglaf profile --link udp --json o.json -- ./hello");
+    let said = output.ok();
+    assert!(
+        said.contains("Allreduce      2 ") && said.contains("a faster network gains at most"),
+        "{output}"
+    );
+    let report: serde_json::Value = serde_json::from_str(ann.run("cat o.json").ok()).unwrap();
+    let names = |rank: &serde_json::Value| rank["host"].as_str().unwrap().to_owned();
+    let names: Vec<String> = report["ranks"].as_array().unwrap().iter().map(names).collect();
+    assert_eq!(names, ["pc1", "pc2"]);
+    for host in hosts.iter() {
+        assert_eq!(host.as_user("ann").run("ls /tmp | grep wiglaf-records; true").ok(), "");
+    }
+}

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// What `make release` builds besides the command. `install` only copies them.
-const BUILT: [&str; 5] = [
+const BUILT: [&str; 6] = [
     "wiglaf-helper",
     "libwiglaf_fabric.so",
     "libwiglaf_logical.so",
+    "libwiglaf_profile.so",
     "libwiglaf.so",
     "libwiglaf_files.so",
 ];

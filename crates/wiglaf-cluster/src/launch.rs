@@ -15,7 +15,7 @@ use wiglaf_base::{machine, paths, program, random, signals};
 use wiglaf_mpi::fortran::{self, FortranTrue};
 use wiglaf_mpi::{
     self as mpi, Choice, Family, Front, Installation, LibfabricChoice, Link, Placement, Settings,
-    Transport, provider, quiet,
+    Transport, profiler, provider, quiet,
 };
 use wiglaf_node::client::{
     Lease, Node, NodeCommand, Running, Streams, is_private, null, working_folder,
@@ -87,6 +87,10 @@ pub struct Job {
     pub user: Option<User>,
     /// Further arguments of the launcher.
     pub launcher_args: Vec<OsString>,
+    /// What runs as the parent of each rank; nothing unless given.
+    pub wrapper: Vec<OsString>,
+    /// Whether each rank loads the profiler.
+    pub is_profiled: bool,
     /// Whether real hosts may be silent for ever: a suspended laptop is not dead then.
     pub is_patient: bool,
 }
@@ -195,7 +199,10 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
         (Some(_), Transport::Wiglaf) => Some(provider::find(exe)?),
         _ => None,
     };
-    let preload = fortran::preload_here(job.fortran_true, exe)?;
+    let mut preload = fortran::preload_here(job.fortran_true, exe)?;
+    if job.is_profiled {
+        preload = Some(profiler::preload_here(preload, exe)?);
+    }
     let (on_hosts, name_dirs) = match cluster {
         Cluster::Emulated { state, .. } => {
             check_interface(&members, job.interface.as_deref().unwrap_or(INTERFACE))?;
@@ -492,6 +499,7 @@ impl Launch<'_> {
         };
         let mut argv = mpi.command_line(&placement, &vars);
         argv.extend(self.job.launcher_args.iter().cloned());
+        argv.extend(self.job.wrapper.iter().cloned());
         argv.extend(self.job.argv.iter().cloned());
         // Launchers that find themselves in a job of Slurm's leave the nodes that they are told for those.
         let command = self.command(argv).retain_env(|name| !name.starts_with("SLURM"));
@@ -529,7 +537,7 @@ impl Launch<'_> {
         let mut running = Vec::new();
         for (rank, (node, index)) in places.iter().enumerate() {
             let command = self
-                .command(self.job.argv.iter().cloned())
+                .command(self.job.wrapper.iter().chain(&self.job.argv).cloned())
                 .envs(self.job.env.iter().map(|(n, v)| (n.as_str(), v.as_str())))
                 .envs(self.preload.iter().flat_map(|preload| preload.vars.clone()))
                 .env("WIGLAF_RANK", rank.to_string())

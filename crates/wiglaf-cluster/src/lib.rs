@@ -12,6 +12,7 @@ pub mod launch;
 pub mod names;
 mod on_hosts;
 pub mod rate;
+pub mod records;
 pub mod secret;
 pub mod shape;
 pub mod share;

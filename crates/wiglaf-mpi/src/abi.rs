@@ -56,6 +56,16 @@ pub fn check(program: &Path, mpi: &Installation) -> Result<()> {
     )))
 }
 
+/// Whether a program is linked with an MPI's library of either kind: a script, or a program that loads MPI
+/// later, is not.
+#[must_use]
+pub fn is_linked(program: &Path) -> bool {
+    let mut bytes = Vec::new();
+    let read = fs::File::open(program)
+        .and_then(|file| file.take(LOOKED_AT_LEN_MAX).read_to_end(&mut bytes));
+    read.is_ok() && bytes.starts_with(b"\x7fELF") && names_any(&bytes, &[OPEN_MPI, C[0], C[1]])
+}
+
 /// Whether one of these is a string of its own among the bytes.
 fn names_any(bytes: &[u8], names: &[&str]) -> bool {
     let is_here = |rest: &[u8]| {

@@ -75,23 +75,44 @@ pub fn interposer(exe: &Path) -> Result<PathBuf> {
 }
 
 fn preload_from(dirs: &[PathBuf], user: Option<&str>) -> Result<Preload> {
-    let paths = dirs.iter().flat_map(|dir| INTERPOSER.iter().map(|name| dir.join(name)));
-    let found = paths.filter_map(|path| path.canonicalize().ok()).find(|path| path.is_file());
-    let missing = || provider::missing("interposer", INTERPOSER[0], "wiglaf-logical", dirs);
-    let path = found.ok_or_else(missing)?;
-    let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-    // The dynamic linker knows no way to quote them.
-    let path = path.to_str().filter(|path| !path.contains([' ', ':'])).ok_or_else(|| {
-        Error::new(format!(
-            "{} cannot be preloaded: its path has a blank, a colon or a byte that is no UTF-8; install \
-             it elsewhere",
-            path.display()
-        ))
-    })?;
-    let user =
-        user.filter(|list| !list.is_empty()).map_or(String::new(), |list| format!(":{list}"));
-    let vars = [(PRELOAD_VAR, format!("{path}{user}")), (TRUE_VAR, "-1".to_owned())];
+    let library = Library { what: "interposer", names: INTERPOSER, package: "wiglaf-logical" };
+    let (path, folder) = library.find(dirs)?;
+    let vars = [(PRELOAD_VAR, before(&path, user)), (TRUE_VAR, "-1".to_owned())];
     Ok(Preload { vars: vars.map(|(name, value)| (name.to_owned(), value)).into(), folder })
+}
+
+/// A library of ours that is preloaded.
+pub(crate) struct Library {
+    pub(crate) what: &'static str,
+    /// As it is installed, and as Cargo names it.
+    pub(crate) names: [&'static str; 2],
+    pub(crate) package: &'static str,
+}
+
+impl Library {
+    /// Its path and folder.
+    pub(crate) fn find(&self, dirs: &[PathBuf]) -> Result<(String, PathBuf)> {
+        let paths = dirs.iter().flat_map(|dir| self.names.iter().map(|name| dir.join(name)));
+        let found = paths.filter_map(|path| path.canonicalize().ok()).find(|path| path.is_file());
+        let missing = || provider::missing(self.what, self.names[0], self.package, dirs);
+        let path = found.ok_or_else(missing)?;
+        let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        // The dynamic linker knows no way to quote them.
+        let text = path.to_str().filter(|path| !path.contains([' ', ':'])).ok_or_else(|| {
+            Error::new(format!(
+                "{} cannot be preloaded: its path has a blank, a colon or a byte that is no UTF-8; install \
+                 it elsewhere",
+                path.display()
+            ))
+        })?;
+        Ok((text.to_owned(), folder))
+    }
+}
+
+/// A list of libraries to preload that begins with that one.
+pub(crate) fn before(path: &str, others: Option<&str>) -> String {
+    let others = others.filter(|list| !list.is_empty()).map(|list| format!(":{list}"));
+    format!("{path}{}", others.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -15,11 +15,12 @@ mod installation;
 mod launcher;
 pub mod ld;
 mod openmpi;
+pub mod profiler;
 pub mod provider;
 pub mod quiet;
 pub mod windows;
 
-pub use abi::check as check_abi;
+pub use abi::{check as check_abi, is_linked};
 pub use discover::{Choice, Which};
 pub use front::{Front, LibfabricChoice};
 pub use installation::{Family, Installation, Libfabric, Origin, Wrappers, numbers};

@@ -7,6 +7,7 @@
 
 mod bars;
 mod cases;
+mod ranks;
 mod speedup;
 
 use std::fs;
@@ -32,7 +33,10 @@ use crate::launch::Transport;
 use crate::pingpong::Report;
 pub(super) use bars::Bars;
 pub(super) use cases::Cases;
+pub use ranks::RankBar;
+pub(super) use ranks::Ranks;
 pub(super) use speedup::SpeedUp;
+pub use speedup::{SpeedUpCurve, SpeedUpWords};
 
 /// The Debian package with the font that the PNG needs.
 pub(super) const FONT_PACKAGE: &str = "fonts-dejavu-core";

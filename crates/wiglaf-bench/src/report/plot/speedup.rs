@@ -8,6 +8,7 @@ use super::super::scale::{Scale, round_ticks};
 use super::{
     Draw, FAINT, GRID, INK, LEFT, Look, Marker, Painted, Pen, RGBColor, RIGHT, plain, subtitle,
 };
+use crate::launch::Transport;
 use crate::transformation::{Report, Way};
 
 const TOP: i32 = 130;
@@ -21,8 +22,15 @@ pub(in crate::report) struct SpeedUp {
     subtitle: String,
     nodes_max: usize,
     cores: usize,
-    /// Nodes and speed-up.
-    curves: Vec<(Way, Vec<(f64, f64)>)>,
+    curves: Vec<Curve>,
+}
+
+/// Nodes and speed-up of one way.
+#[derive(Debug, Clone, PartialEq)]
+struct Curve {
+    label: String,
+    look: Look,
+    points: Vec<(f64, f64)>,
 }
 
 impl SpeedUp {
@@ -31,7 +39,7 @@ impl SpeedUp {
         let curve = |way| {
             let points = (1..=report.nodes_max())
                 .filter_map(|nodes| Some((nodes as f64, report.at(way, nodes)?.speed_up)));
-            (way, points.collect())
+            Curve { label: way.label().to_owned(), look: look(way), points: points.collect() }
         };
         Self {
             title: format!("Integral transformation of HCNO, {}: speed-up", report.basis),
@@ -41,6 +49,45 @@ impl SpeedUp {
             curves: report.ways().into_iter().map(curve).collect(),
         }
     }
+
+    /// The picture of any program over several transports.
+    pub(in crate::report) fn of_curves(words: &SpeedUpWords<'_>, curves: &[SpeedUpCurve]) -> Self {
+        let curve = |curve: &SpeedUpCurve| Curve {
+            label: curve.label.clone(),
+            look: super::look(curve.transport),
+            points: curve.points.iter().map(|(nodes, up)| (*nodes as f64, *up)).collect(),
+        };
+        let most = curves.iter().flat_map(|curve| &curve.points).map(|point| point.0).max();
+        Self {
+            title: words.title.to_owned(),
+            subtitle: words.subtitle.to_owned(),
+            nodes_max: most.unwrap_or(1),
+            cores: words.cores,
+            curves: curves.iter().map(curve).collect(),
+        }
+    }
+}
+
+/// What stands above a picture of speed-up.
+#[derive(Debug, Clone, Copy)]
+pub struct SpeedUpWords<'a> {
+    /// In large letters.
+    pub title: &'a str,
+    /// Below it.
+    pub subtitle: &'a str,
+    /// Cores that all nodes share, or as many as there are nodes where each has its own.
+    pub cores: usize,
+}
+
+/// One curve of speed-up against nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpeedUpCurve {
+    /// Its name.
+    pub label: String,
+    /// Says its colour.
+    pub transport: Transport,
+    /// Nodes and speed-up.
+    pub points: Vec<(usize, f64)>,
 }
 
 fn look(way: Way) -> Look {
@@ -68,10 +115,10 @@ impl Draw for SpeedUp {
             let words = format!("{} nodes share {} cores", self.nodes_max, self.cores);
             pen.text(&words, (LEFT, 60), 14, FAINT, upper_left)?;
         }
-        for ((way, _), x) in self.curves.iter().zip((LEFT..).step_by(200)) {
-            pen.line(&[(x, 100), (x + 34, 100)], look(*way).color, look(*way).width)?;
-            pen.marker((x + 17, 100), look(*way))?;
-            pen.text(way.label(), (x + 42, 100), 15, INK, (HPos::Left, VPos::Center))?;
+        for (Curve { label, look, .. }, x) in self.curves.iter().zip((LEFT..).step_by(180)) {
+            pen.line(&[(x, 100), (x + 34, 100)], look.color, look.width)?;
+            pen.marker((x + 17, 100), *look)?;
+            pen.text(label, (x + 42, 100), 15, INK, (HPos::Left, VPos::Center))?;
         }
         pen.speed_up(self)
     }
@@ -82,14 +129,16 @@ impl<B: DrawingBackend> Pen<'_, B> {
         let most = picture.nodes_max as f64;
         // Room at both sides of the first and the last number.
         let x = Scale::linear((0.5, most + 0.5), (LEFT, RIGHT));
-        let ticks = round_ticks(most, 6);
+        let points = picture.curves.iter().flat_map(|curve| &curve.points);
+        let ticks = round_ticks(points.map(|point| point.1).fold(most, f64::max), 6);
         let y = Scale::linear((0.0, ticks.last().copied().unwrap_or(1.0)), (BOTTOM, TOP));
         for &tick in &ticks {
             let at = y.pixel(tick);
             self.line(&[(LEFT, at), (RIGHT, at)], GRID, 1)?;
             self.text(&plain(tick), (LEFT - 10, at), 14, INK, (HPos::Right, VPos::Center))?;
         }
-        for nodes in 1..=picture.nodes_max {
+        // Of many, some.
+        for nodes in (1..=picture.nodes_max).step_by(picture.nodes_max.div_ceil(32)) {
             let at = (x.pixel(nodes as f64), BOTTOM + 8);
             self.text(&nodes.to_string(), at, 14, INK, (HPos::Center, VPos::Top))?;
         }
@@ -97,10 +146,10 @@ impl<B: DrawingBackend> Pen<'_, B> {
         self.line(&ideal, FAINT, 1)?;
         let above = (ideal[1].0 + 8, ideal[1].1);
         self.text("one node's time / nodes", above, 13, FAINT, (HPos::Left, VPos::Center))?;
-        for (way, points) in picture.curves.iter().rev() {
+        for Curve { look, points, .. } in picture.curves.iter().rev() {
             let at: Vec<_> = points.iter().map(|(n, s)| (x.pixel(*n), y.pixel(*s))).collect();
-            self.line(&at, look(*way).color, look(*way).width)?;
-            at.iter().try_for_each(|point| self.marker(*point, look(*way)))?;
+            self.line(&at, look.color, look.width)?;
+            at.iter().try_for_each(|point| self.marker(*point, *look))?;
         }
         self.line(&[(LEFT, TOP), (LEFT, BOTTOM), (RIGHT, BOTTOM)], INK, 1)?;
         let middle = i32::midpoint(LEFT, RIGHT);
@@ -117,9 +166,14 @@ mod tests {
     #[test]
     fn each_way_has_a_curve_from_one_node_on() {
         let picture = SpeedUp::of(&sample());
-        let expected = vec![
-            (Way::Wiglaf, vec![(1.0, 1.0), (2.0, 2.0)]),
-            (Way::Nfs, vec![(1.0, 1.0), (2.0, 0.5)]),
+        let curve = |way: Way, points: [(f64, f64); 2]| Curve {
+            label: way.label().to_owned(),
+            look: look(way),
+            points: points.to_vec(),
+        };
+        let expected = [
+            curve(Way::Wiglaf, [(1.0, 1.0), (2.0, 2.0)]),
+            curve(Way::Nfs, [(1.0, 1.0), (2.0, 0.5)]),
         ];
         assert_eq!(picture.curves, expected);
         let folder = tempfile::TempDir::new().unwrap();
@@ -127,5 +181,22 @@ mod tests {
         super::super::draw_svg(&picture, &file).unwrap();
         let text = std::fs::read_to_string(file).unwrap();
         assert!(text.contains("Wiglaf library") && text.contains("wall speed-up"));
+    }
+
+    #[test]
+    fn any_curves_make_a_picture() {
+        let curve = |label: &str, transport, last| SpeedUpCurve {
+            label: label.to_owned(),
+            transport,
+            points: vec![(1, 1.0), (2, 1.7), (4, last)],
+        };
+        let curves = [curve("Wiglaf", Transport::Wiglaf, 6.5), curve("TCP", Transport::Tcp, 2.0)];
+        let words = SpeedUpWords { title: "prog", subtitle: "medians", cores: 2 };
+        let picture = SpeedUp::of_curves(&words, &curves);
+        let folder = tempfile::TempDir::new().unwrap();
+        let file = folder.path().join("picture.svg");
+        super::super::draw_svg(&picture, &file).unwrap();
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(text.contains("TCP") && text.contains("4 nodes share 2 cores"));
     }
 }

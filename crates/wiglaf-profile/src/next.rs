@@ -1,0 +1,86 @@
+//! Finds the functions behind ours.
+
+use std::ffi::{CStr, CString, c_void};
+use std::io::Write as _;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A function behind ours, found when it is first needed.
+pub(crate) struct Next {
+    name_and_nul: &'static str,
+    found: AtomicPtr<c_void>,
+}
+
+impl Next {
+    /// The name must end in the one NUL that it has.
+    pub(crate) const fn new(name_and_nul: &'static str) -> Self {
+        Self { name_and_nul, found: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Its address, never null. Without it the process ends: it could not have been started without us
+    /// either.
+    #[inline]
+    pub(crate) fn address(&self) -> *mut c_void {
+        let known = self.found.load(Ordering::Relaxed);
+        if known.is_null() { self.first() } else { known }
+    }
+
+    /// Its address, or null.
+    pub(crate) fn or_null(&self) -> *mut c_void {
+        let known = self.found.load(Ordering::Relaxed);
+        if !known.is_null() {
+            return known;
+        }
+        let found = self.find();
+        self.found.store(found, Ordering::Relaxed);
+        found
+    }
+
+    #[cold]
+    fn first(&self) -> *mut c_void {
+        let found = self.or_null();
+        if found.is_null() {
+            let name = self.name_and_nul.trim_end_matches('\0');
+            complain(&format!("no library of this program has {name}; its MPI is not to be found"));
+            std::process::exit(1);
+        }
+        found
+    }
+
+    fn find(&self) -> *mut c_void {
+        let Ok(name) = CStr::from_bytes_with_nul(self.name_and_nul.as_bytes()) else {
+            return ptr::null_mut();
+        };
+        // SAFETY: the name is a C string, which dlsym only reads.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        if found.is_null() { in_loaded(name) } else { found }
+    }
+}
+
+/// In an MPI that a plugin has brought along for itself, as Python's does: such libraries are not behind us.
+fn in_loaded(name: &CStr) -> *mut c_void {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let mut paths: Vec<&str> = paths.filter(|path| path.contains("/libmpi")).collect();
+    paths.dedup();
+    for path in paths {
+        let Ok(path) = CString::new(path) else { continue };
+        // SAFETY: the path is a C string; a library that is loaded is not loaded anew.
+        let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if library.is_null() {
+            continue;
+        }
+        // SAFETY: the library was opened just now and is never closed; the name is a C string.
+        let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+        if !found.is_null() {
+            return found;
+        }
+    }
+    ptr::null_mut()
+}
+
+/// Says one sentence, as a whole although other ranks speak too.
+pub(crate) fn complain(sentence: &str) {
+    // Where nobody listens there is nobody to tell.
+    let _ = std::io::stderr().write_all(format!("libwiglaf-profile: {sentence}\n").as_bytes());
+}
