@@ -80,11 +80,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let hosts = ask_facts(&members, &addresses, program)?;
     let ports = ports(&cluster);
     let measured = measure(args, &members, &hosts, ports, &progress);
-    let data = match &cluster {
-        Cluster::Hosts(hosts) => Some(hosts.network.data.parts()),
-        Cluster::Emulated { .. } => None,
-    };
-    let expected = Expected { data, ports };
+    let expected = expected(&cluster);
     let before = last(&cluster);
     let Measured { pairs, together } = measured;
     progress.clear();
@@ -202,6 +198,21 @@ fn measure(
         false => (Plan::quick(ports), BUDGET_OF_MANY),
     };
     measure_ends(&ends, &nodes, &plan, budget, progress)
+}
+
+/// What is wrong with these hosts, judging from these pairs of them.
+pub(crate) fn judge(
+    cluster: &Cluster,
+    members: &[Member],
+    pairs: Vec<PairResult>,
+) -> Option<Checked> {
+    let hosts = ask_facts(members, &addresses(cluster, members), None).ok()?;
+    Some(Checked::new(now_s(), expected(cluster), hosts, pairs, Vec::new(), None))
+}
+
+fn expected(cluster: &Cluster) -> Expected {
+    let data = cluster.hosts().map(|hosts| hosts.network.data.parts());
+    Expected { data, ports: ports(cluster) }
 }
 
 /// Measures every pair of these hosts, whose addresses are known.

@@ -7,6 +7,7 @@ mod agent;
 mod args;
 mod batch;
 mod bench;
+mod blocked;
 mod capture;
 mod check;
 mod compare;

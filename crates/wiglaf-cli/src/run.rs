@@ -23,6 +23,7 @@ use wiglaf_mpi::{Family, LibfabricChoice, Link, Transport};
 use wiglaf_node::Streams;
 
 use crate::args::Global;
+use crate::blocked;
 use crate::check;
 use crate::exec;
 use crate::tune;
@@ -390,6 +391,7 @@ fn run_job(args: &Args, global: &Global, profile: Option<&Path>) -> Result<ExitC
     let held = [&signals::ENDING[..], &signals::PROGRAMS, &[signals::SUSPEND]].concat();
     let held = signals::Held::new(&held);
     let running = launch::start(&cluster, &job, &this_exe()?, Streams::inherit()?)?;
+    blocked::watch(&cluster, &job, &running)?;
     let stop = running.stop();
     let first = signals::First::default();
     let asked = first.clone();

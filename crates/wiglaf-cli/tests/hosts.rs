@@ -435,13 +435,42 @@ fn firewall_that_drops_udp_is_named_by_check_and_ends_the_job_with_a_sentence() 
         checked.stdout.contains("47000:47999") || checked.stdout.contains("47000-47999 accept"),
         "{checked}"
     );
-    let ann = ann.env("WIGLAF_SILENCE_LIMIT", "10s");
-    let run = ann.run("timeout -k 5 60 wiglaf run -n 2 --link udp -- ./hello");
-    // Neither in time nor with a status of timeout's own. Either rank may be the first to give the other up.
-    assert!(!run.status.success() && run.status.code() != Some(124), "{run}");
-    for part in ["the last check said: pc2 drops UDP 47000-47999", "(192.168.77.", "is lost"] {
-        assert!(run.stderr.contains(part), "{part}: {run}");
+    // It ends by itself with what check says, and by the ranks' own limit where nobody is to ask.
+    let by_probe = ann.clone().env("WIGLAF_PROBE_AFTER", "1s");
+    let by_rank = ann.env("WIGLAF_SILENCE_LIMIT", "10s").env("WIGLAF_PROBE_AFTER", "off");
+    for (ann, said) in [
+        (by_probe, &["pc2 drops UDP 47000-47999 from pc1, so the job was ended", "47999"][..]),
+        // Either rank may be the first to give the other up.
+        (by_rank, &["(192.168.77.", "is lost"]),
+    ] {
+        let run = ann.run("timeout -k 5 60 wiglaf run -n 2 --link udp -- ./hello");
+        // Neither in time nor with a status of timeout's own.
+        assert!(!run.status.success() && run.status.code() != Some(124), "{run}");
+        for part in said.iter().chain(&["the last check said: pc2 drops UDP 47000-47999"]) {
+            assert!(run.stderr.contains(part), "{part}: {run}");
+        }
+        for host in hosts.iter() {
+            let left = host.as_user("ann").run("pgrep -a 'hello|orted|mpirun' || echo none");
+            assert_eq!(left.ok(), "none\n", "on {}", host.name());
+        }
     }
+}
+
+#[test]
+fn probed_job_between_good_hosts_goes_on() {
+    let Some(hosts) = cluster(&Plan::new(3)) else { return };
+    put_program(&hosts, ENDLESS);
+    let ann = hosts[0].as_user("ann").env("WIGLAF_PROBE_AFTER", "1s");
+    let mut job = ann.start("wiglaf run -n 3 --link udp -- ./hello");
+    assert!(job.has_printed("round 1"));
+    // Longer than three pairs take.
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    assert!(job.is_running(), "{}", job.wait());
+    job.interrupt();
+    let _ = job.wait();
+    let wrong = hosts[0].as_user("ann").env("WIGLAF_PROBE_AFTER", "soon");
+    let said = wrong.run("wiglaf run -n 3 -- ./hello");
+    assert!(said.complaint().contains("WIGLAF_PROBE_AFTER is `soon`"), "{said}");
 }
 
 #[test]

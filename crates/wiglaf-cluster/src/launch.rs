@@ -598,6 +598,22 @@ impl RunningJob {
         self.stop.clone()
     }
 
+    /// Ends the job on real hosts for a reason that it cannot see itself; the reason becomes its error.
+    pub fn end_for(&self) -> Option<impl Fn(Error) + Send + 'static + use<>> {
+        let (give_up, stop) = (self.guard.as_ref()?.giver_up(), self.stop.clone());
+        Some(move |why| {
+            if give_up(why) {
+                stop.signal(signals::KILL);
+            }
+        })
+    }
+
+    /// The nodes that it runs on.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
     /// Waits for the end, then ends what is left of the job on every node. The
     /// worst end of all ranks counts.
     ///

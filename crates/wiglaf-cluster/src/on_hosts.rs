@@ -367,6 +367,18 @@ impl Guard {
         Ok(guard)
     }
 
+    /// For somebody else who watches: gives the job up for a reason, unless it has ended or was given up before.
+    pub(crate) fn giver_up(&self) -> impl Fn(Error) -> bool + Clone + Send + 'static + use<> {
+        let (is_released, lost) = (self.is_released.clone(), self.lost.clone());
+        move |why| {
+            if is_released.load(Ordering::SeqCst) {
+                return false;
+            }
+            lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+            true
+        }
+    }
+
     /// Ends the watch. Fails when a host was lost before.
     pub(crate) fn end(self) -> Result<()> {
         self.is_released.store(true, Ordering::SeqCst);

@@ -103,10 +103,14 @@ pub fn host_limit() -> Result<Option<Duration>> {
     else {
         return Ok(Some(HOST_LIMIT));
     };
-    parse_limit(&text)
+    parse_limit(HOST_LIMIT_VAR, &text)
 }
 
-fn parse_limit(text: &str) -> Result<Option<Duration>> {
+/// A variable's time such as `8s` or `1min`; none: `off`.
+///
+/// # Errors
+/// When it is neither.
+pub fn parse_limit(variable: &str, text: &str) -> Result<Option<Duration>> {
     let text = text.trim();
     if text == "off" {
         return Ok(None);
@@ -117,7 +121,7 @@ fn parse_limit(text: &str) -> Result<Option<Duration>> {
         number.checked_mul(*millis).filter(|millis| *millis > 0)
     });
     number.map(|millis| Some(Duration::from_millis(millis))).ok_or_else(|| {
-        Error::new(format!("{HOST_LIMIT_VAR} is `{text}`: give a time such as 8s or 1min, or off"))
+        Error::new(format!("{variable} is `{text}`: give a time such as 8s or 1min, or off"))
     })
 }
 
@@ -416,11 +420,11 @@ mod tests {
 
     #[test]
     fn a_limit_has_a_unit() {
-        assert_eq!(parse_limit("8s"), Ok(Some(Duration::from_secs(8))));
-        assert_eq!(parse_limit(" 500ms "), Ok(Some(Duration::from_millis(500))));
-        assert_eq!(parse_limit("off"), Ok(None));
+        assert_eq!(parse_limit(HOST_LIMIT_VAR, "8s"), Ok(Some(Duration::from_secs(8))));
+        assert_eq!(parse_limit(HOST_LIMIT_VAR, " 500ms "), Ok(Some(Duration::from_millis(500))));
+        assert_eq!(parse_limit(HOST_LIMIT_VAR, "off"), Ok(None));
         for wrong in ["", "8", "0s", "-1s", "s", "8 hours", "18446744073709551615min"] {
-            assert!(parse_limit(wrong).is_err(), "{wrong}");
+            assert!(parse_limit(HOST_LIMIT_VAR, wrong).is_err(), "{wrong}");
         }
     }
 

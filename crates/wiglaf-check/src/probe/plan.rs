@@ -84,15 +84,22 @@ impl Plan {
     /// Streams alone: for many pairs at once.
     #[must_use]
     pub fn streams(ports: (u16, u16)) -> Self {
+        Self { link: Some("auto".to_owned()), stream_ms: 1500, ..Self::nothing(ports) }
+    }
+
+    /// Nothing, to add to.
+    #[must_use]
+    pub fn nothing(ports: (u16, u16)) -> Self {
         Self {
             samples: 0,
+            link: None,
             mtu: false,
             pings: 0,
             long_len: 0,
             link_pings: 0,
             paused_pings: 0,
             loss_count: 0,
-            stream_ms: 1500,
+            stream_ms: 0,
             ..Self::full(ports)
         }
     }
