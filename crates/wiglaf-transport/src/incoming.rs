@@ -257,10 +257,10 @@ impl Transport {
             }),
         };
         let mut reports = std::mem::take(&mut self.reports);
-        if ack.lane == lane::ORDERED {
+        let acked = if ack.lane == lane::ORDERED {
             let cumulative = expand(ack.cumulative, session.ordered.base());
             let pool = &mut self.pool;
-            session.ordered.on_ack(
+            let acked = session.ordered.on_ack(
                 now,
                 cumulative,
                 ack.words(),
@@ -276,6 +276,7 @@ impl Transport {
             if ack.delay_us == DELAY_OVERRUN && back.is_clocked {
                 session.ordered.on_overrun(now, now.before(back.lasted), &session.rtt);
             }
+            acked
         } else {
             let cumulative = expand(ack.cumulative, session.bulk.base());
             let (sends, pending) = (&mut self.sends, &mut session.pending_sends);
@@ -287,12 +288,15 @@ impl Transport {
                     sends.remove(piece.send_id);
                     *pending -= 1;
                 }
-            });
-        }
+            })
+        };
         for token in reports.drain(..) {
             sink.sent(token, true);
         }
         self.reports = reports;
+        if acked.packets > 0 {
+            self.sessions[index as usize].one_way.note_acknowledged();
+        }
         if has_more(&self.sessions[index as usize]) {
             self.wake(index);
         }
@@ -333,6 +337,7 @@ impl Transport {
         };
         let number = expand_number(header.sequence, window.next());
         let arrival = window.classify(number, reach);
+        session.one_way.note_heard(now);
         if arrival != Arrival::Settled {
             debt.note(now, (self.arrived_at, self.looked_before_at), arrival, every);
         }

@@ -20,6 +20,7 @@ mod endings;
 mod incoming;
 mod late_ack;
 pub mod limits;
+mod one_way;
 mod outgoing;
 mod overrun;
 mod preference;

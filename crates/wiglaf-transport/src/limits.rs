@@ -88,6 +88,12 @@ pub const PTO_MIN: Duration = Duration::from_micros(150);
 /// How long a peer that was never heard may have no listener: the processes of
 /// a job do not start at the same moment.
 pub const START_LIMIT: Duration = Duration::from_secs(10);
+/// A peer that is heard, and has acknowledged nothing of a session for so long, does not get what is sent to it:
+/// bursts of loss end within seconds, and who stands still is not heard.
+pub const ONE_WAY_LIMIT: Duration = Duration::from_secs(30);
+/// In so many seconds at least it must have been heard, so that it is not one datagram that came late. It repeats
+/// what we acknowledge in vain five times a second ([`PTO_MAX`]).
+pub const ONE_WAY_HEARD_MIN: u32 = 10;
 /// After so much silence a peer that owes bytes, a grant or an answer, and no acknowledgement, is asked for one.
 pub const SILENCE_CHECK: Duration = Duration::from_secs(1);
 /// Longest probe timeout, after backing off.

@@ -131,6 +131,7 @@ impl Transport {
             // From here on the peer owes an answer.
             let session = &mut self.sessions[index as usize];
             session.heard_at = session.heard_at.max(now);
+            session.one_way.note_sent(now);
         }
         transmit.or_else(|| self.transmit_control(index, now, out))
     }

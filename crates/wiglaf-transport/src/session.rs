@@ -7,6 +7,7 @@ use wiglaf_wire::{Epoch, Transfer};
 
 use crate::congestion::Control;
 use crate::limits::{CREDIT_INITIAL, KEPT_CAPACITY, ORDERED_WINDOW};
+use crate::one_way::OneWay;
 use crate::receive_window::{ReceiveWindow, ReplayWindow};
 use crate::rendezvous::Unasked;
 use crate::returns::Returns;
@@ -188,6 +189,8 @@ pub(crate) struct Session {
     pub(crate) heard: bool,
     /// When the peer was heard last, or began to owe an answer.
     pub(crate) heard_at: Instant,
+    /// Whether anything that is sent gets there.
+    pub(crate) one_way: OneWay,
     /// Longer datagrams may get there, which is to be tried when the peer is heard.
     pub(crate) may_grow: bool,
     /// Nothing that is sent to the bulk port gets there.
@@ -253,6 +256,7 @@ impl Session {
             credit_growth: 0,
             heard: false,
             heard_at: Instant::ZERO,
+            one_way: OneWay::default(),
             may_grow: false,
             is_bulk_blocked: false,
             checked_at: Instant::ZERO,

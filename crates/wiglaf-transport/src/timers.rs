@@ -80,6 +80,7 @@ impl Transport {
             let late = now.since(at);
             if late >= SILENCE_CHECK {
                 session.heard_at = now.min(session.heard_at + late);
+                session.one_way.note_absence(now);
             }
             match session.state {
                 State::Open => self.expire(index, now, sink),
@@ -128,6 +129,11 @@ impl Transport {
         if is_due && now.since(session.heard_at) > self.config.silence_limit {
             self.fail(index, Gone::Silent, sink);
             return;
+        }
+        if probes > 0 && self.sessions[index as usize].one_way.is_blocked(now) {
+            //= docs/protocol.md#8-ending
+            //# An endpoint MUST give up a peer that it hears again and again and that has acknowledged nothing of the session for 30 s.
+            return self.fail(index, Gone::Blocked, sink);
         }
         self.stats.probes += probes;
         if wake {

@@ -325,3 +325,57 @@ fn who_tells_in_vain_tells_less_and_less() {
     net.exchange(1, Duration::from_micros(10));
     assert!((6..=8).contains(&told(&mut net, 100)), "a packet has come");
 }
+
+/// Both have sent their first message at once, and for so many tenths of a second `a` hears `b`, unless it stands
+/// still, and `b` hears nothing.
+fn half_deaf(encrypt: bool, tenths: usize, b_runs: impl Fn(usize) -> bool) -> Net {
+    let mut net = Net::with(Duration::from_secs(600), [encrypt; 2]);
+    net.send(0, 1, 8).unwrap();
+    net.send(1, 2, 8).unwrap();
+    for tenth in 0..tenths {
+        if b_runs(tenth) {
+            let heard = net.outgoing(1);
+            net.deliver(0, &heard);
+        }
+        net.outgoing(0); // dropped by b's firewall
+        net.advance(Duration::from_millis(100));
+    }
+    net
+}
+
+#[test]
+fn a_peer_that_is_heard_and_acknowledges_nothing_is_given_up() {
+    for encrypt in [false, true] {
+        let net = half_deaf(encrypt, 290, |_| true);
+        assert!(net.sides[0].app.gone.is_empty(), "too early");
+        let net = half_deaf(encrypt, 320, |_| true);
+        assert_eq!(net.sides[0].app.gone, [Gone::Blocked]);
+        assert_eq!(net.sides[0].app.sent, [(1, false)]);
+        // Who hears nothing knows nothing of it.
+        assert!(net.sides[1].app.gone.is_empty());
+    }
+}
+
+/// A burst of loss, then a debugger.
+#[test]
+fn a_peer_that_stands_still_or_acknowledges_at_last_is_not_given_up() {
+    let net = half_deaf(false, 1200, |tenth| tenth < 50);
+    assert!(net.sides[0].app.gone.is_empty());
+    // It hears again after 25 s.
+    let mut net = half_deaf(false, 250, |_| true);
+    for _ in 0..100 {
+        net.settle();
+        net.advance(Duration::from_millis(100));
+    }
+    assert_eq!(net.sides[0].app.sent, [(1, true)]);
+    // What was acknowledged once is not blocked by a later loss.
+    net.send(0, 3, 8).unwrap();
+    net.send(1, 4, 8).unwrap();
+    for _ in 0..400 {
+        let heard = net.outgoing(1);
+        net.deliver(0, &heard);
+        net.outgoing(0);
+        net.advance(Duration::from_millis(100));
+    }
+    assert!(net.sides[0].app.gone.is_empty());
+}
