@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod hosts;
 pub mod launch;
 mod on_hosts;
+pub mod power;
 pub mod rate;
 pub mod secret;
 pub mod shape;
