@@ -11,7 +11,8 @@ use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
     agent, batch, bench, capture, check, cp, demo, discover, doctor, down, env, exec, fault, floor,
-    hostile, init, join, links, manual, mount, reset, run, serve_files, soak, stats, status, up,
+    hostile, init, join, links, manual, mount, power, reset, run, serve_files, soak, stats, status,
+    up,
 };
 
 const EXAMPLES: &str = "\
@@ -143,6 +144,8 @@ pub(crate) enum Command {
     Down(down::Args),
     Reset(reset::Args),
     Check(check::Args),
+    Power(power::Args),
+    Sensors(power::SensorsArgs),
     Run(run::Args),
     Batch(batch::Args),
     Exec(exec::Args),

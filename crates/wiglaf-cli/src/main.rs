@@ -25,6 +25,7 @@ mod links;
 mod manual;
 mod mount;
 mod output;
+mod power;
 mod reset;
 mod run;
 mod serve_files;
@@ -60,6 +61,8 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args, &cli.global),
         Command::HostFacts => check::host_facts(),
         Command::HostProbe => check::host_probe(),
+        Command::Power(args) => power::run(args, &cli.global),
+        Command::Sensors(args) => power::sensors(args, &cli.global),
         Command::Exec(args) => exec::run(args, &cli.global),
         Command::Cp(args) => cp::run(args, &cli.global),
         Command::Mount(args) => mount::run(args, &cli.global),
