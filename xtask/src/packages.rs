@@ -65,6 +65,11 @@ const TEST: &[&str] = &[
     "slurm-client",
     "munge",
     "libpmi2-0",
+    "openipmi",
+    "freeipmi-tools",
+    "ipmitool",
+    "curl",
+    "openssl",
 ];
 /// Packages whose daemons would run from now on, though only the tests' own nodes need them.
 const DAEMONS: &[(&str, &str)] =

@@ -101,6 +101,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("wiglaf-base", &[]),
     ("wiglaf-node", &["wiglaf-base", "wiglaf-door"]),
+    (
+        "wiglaf-power",
+        &[
+            "wiglaf-base",
+            "wiglaf-cluster",
+            "wiglaf-helper",
+            "wiglaf-link-packet",
+            "wiglaf-link-udp",
+            "wiglaf-node",
+        ],
+    ),
     ("wiglaf-mpi", &["wiglaf-base"]),
     ("wiglaf-cluster", &["wiglaf-base", "wiglaf-mpi", "wiglaf-node"]),
     (

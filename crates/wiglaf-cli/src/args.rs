@@ -11,8 +11,8 @@ use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
     agent, batch, bench, capture, check, compare, cp, demo, discover, doctor, down, env, exec,
-    fault, floor, hostile, init, join, links, manual, mount, profile, rank_usage, reset, run,
-    serve_files, soak, stats, status, tune, up,
+    fault, floor, hostile, init, join, links, manual, mount, power, profile, rank_usage, reset,
+    run, serve_files, soak, stats, status, tune, up,
 };
 
 const EXAMPLES: &str = "\
@@ -145,6 +145,8 @@ pub(crate) enum Command {
     Reset(reset::Args),
     Check(check::Args),
     Tune(tune::Args),
+    Power(power::Args),
+    Sensors(power::SensorsArgs),
     Run(run::Args),
     Compare(compare::Args),
     /// Count and time your program's calls of MPI: would a faster network help?

@@ -27,6 +27,7 @@ mod links;
 mod manual;
 mod mount;
 mod output;
+mod power;
 mod profile;
 mod rank_usage;
 mod reset;
@@ -67,6 +68,8 @@ fn main() -> ExitCode {
         Command::HostTune => tune::host_tune(),
         Command::HostFacts => check::host_facts(),
         Command::HostProbe => check::host_probe(),
+        Command::Power(args) => power::run(args, &cli.global),
+        Command::Sensors(args) => power::sensors(args, &cli.global),
         Command::Exec(args) => exec::run(args, &cli.global),
         Command::Cp(args) => cp::run(args, &cli.global),
         Command::Mount(args) => mount::run(args, &cli.global),

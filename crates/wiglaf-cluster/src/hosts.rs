@@ -16,6 +16,7 @@ use wiglaf_base::network::{self, Cidr};
 use wiglaf_node::ssh::Target;
 
 use crate::batch::Batch;
+use crate::power::Power;
 
 /// The variable that names the cluster file.
 pub const FILE_VAR: &str = "WIGLAF_CLUSTER";
@@ -122,6 +123,7 @@ struct RawNode {
     scratch: Option<PathBuf>,
     export: Option<Vec<PathBuf>>,
     wiglaf: Option<String>,
+    power: Option<Power>,
 }
 
 /// One host of a cluster.
@@ -139,6 +141,9 @@ pub struct HostSpec {
     pub scratch: PathBuf,
     /// What programs on other hosts may reach, the scratch folder first.
     pub exports: Vec<PathBuf>,
+    /// How its power is switched, if the file says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<Power>,
 }
 
 /// A cluster of real hosts.
@@ -300,6 +305,7 @@ impl Hosts {
                 slots: special.slots.or(raw.slots),
                 scratch,
                 exports,
+                power: special.power.map(|power| power.checked(&name, path)).transpose()?,
                 name,
             });
         }

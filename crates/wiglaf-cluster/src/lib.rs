@@ -11,6 +11,7 @@ pub mod hosts;
 pub mod launch;
 pub mod names;
 mod on_hosts;
+pub mod power;
 pub mod rate;
 pub mod records;
 pub mod secret;
