@@ -59,6 +59,8 @@ fn help() {
         "batch",
         "run",
         "tune",
+        "power",
+        "sensors",
         "compare",
         "profile",
         "exec",
