@@ -169,15 +169,15 @@ fn hosts_with_wheels(count: usize) -> Option<Hosts> {
     cluster(&plan)
 }
 
-/// A rank that is gone while the others wait for it.
+/// A rank that aborts the job while the others wait for it. One that ends without a word would be left to mpiexec,
+/// which MPICH 5.0.2 does not end then between hosts, over TCP neither (docs/mpis.md).
 const GIVES_UP: &str = r#"
 #include <mpi.h>
-#include <stdlib.h>
 int main(int argc, char **argv) {
     int rank;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == 1) exit(7);
+    if (rank == 1) MPI_Abort(MPI_COMM_WORLD, 7);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
 }
@@ -435,15 +435,15 @@ fn firewall_that_drops_udp_is_named_by_check_and_ends_the_job_with_a_sentence() 
         checked.stdout.contains("47000:47999") || checked.stdout.contains("47000-47999 accept"),
         "{checked}"
     );
-    // It ends with what check says, and by the ranks themselves (R62) where nobody is to ask.
+    // It ends with what check says, and by the ranks' own limit where nobody is to ask.
     let by_probe = ann.clone().env("WIGLAF_PROBE_AFTER", "1s");
-    let by_rank = ann.env("WIGLAF_PROBE_AFTER", "off");
+    let by_rank = ann.env("WIGLAF_SILENCE_LIMIT", "10s").env("WIGLAF_PROBE_AFTER", "off");
     for (ann, said) in [
         (by_probe, &["pc2 drops UDP 47000-47999 from pc1, so the job was ended", "47999"][..]),
         // Either rank may be the first to give the other up.
-        (by_rank, &["(192.168.77.", "is lost", "firewall"]),
+        (by_rank, &["(192.168.77.", "is lost"]),
     ] {
-        let run = ann.run("timeout -k 5 120 wiglaf run -n 2 --link udp -- ./hello");
+        let run = ann.run("timeout -k 5 60 wiglaf run -n 2 --link udp -- ./hello");
         // Neither in time nor with a status of timeout's own.
         assert!(!run.status.success() && run.status.code() != Some(124), "{run}");
         for part in said.iter().chain(&["the last check said: pc2 drops UDP 47000-47999"]) {
