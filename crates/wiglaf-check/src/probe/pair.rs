@@ -18,8 +18,7 @@ use crate::known::Known;
 /// What a step may take beyond its own limit: ssh, and a busy host.
 const GRACE: Duration = Duration::from_secs(10);
 /// How long a probe may take to arrive, in ms, one try after the other: what has not come is sent again, because a
-/// host that is busy for some hundred milliseconds must not be blamed for a firewall. 64 emulated nodes on two cores
-/// needed the second try now and then.
+/// host that is busy for some hundred milliseconds must not be blamed for a firewall.
 const PROBE_WAITS_MS: [u64; 3] = [150, 500, 2000];
 /// Shortest path MTU that is looked for: below it nothing useful gets through.
 const MTU_MIN: u32 = 128;
