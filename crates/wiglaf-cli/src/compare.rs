@@ -34,13 +34,13 @@ Examples:
   wiglaf compare --stage --input in.dat -- ./prog in.dat
                                                  on hosts that share no folder
 
-The program is the same for all, and unchanged. In each round every transport has
-its turn, in an order that changes. Wall time is the life of the longest rank,
-without the launcher; CPU time is what the kernel says that a rank took, user and
-system, as the mean of all ranks. --check takes the last match of a regular
-expression, and the number in its first group, or behind the match; it fails
-where two runs differ by more than TOL [default: 0]. What a run may be too coarse
-to tell is said below the tables. See docs/compare.md.";
+The program is the same for all, and unchanged. In each round every transport
+has its turn, in an order that changes. Wall time is the life of the longest
+rank, without the launcher; CPU time is what the kernel says that a rank took,
+user and system, as the mean of all ranks. --check takes the last match of a
+regular expression, and the number in its first group, or behind the match; it
+fails where two runs differ by more than TOL [default: 0]. What a run may be too
+coarse to tell is said below the tables. See docs/compare.md.";
 
 /// Run your program over every transport, and compare the times
 #[derive(Debug, clap::Args)]
