@@ -93,7 +93,7 @@ pub const START_LIMIT: Duration = Duration::from_secs(10);
 pub const ONE_WAY_LIMIT: Duration = Duration::from_secs(30);
 /// In so many seconds at least it must have been heard, so that it is not one datagram that came late. It repeats
 /// what we acknowledge in vain five times a second ([`PTO_MAX`]).
-pub const ONE_WAY_HEARD_MIN: u32 = 10;
+pub const ONE_WAY_HEARD_MIN: u8 = 10;
 /// After so much silence a peer that owes bytes, a grant or an answer, and no acknowledgement, is asked for one.
 pub const SILENCE_CHECK: Duration = Duration::from_secs(1);
 /// Longest probe timeout, after backing off.
