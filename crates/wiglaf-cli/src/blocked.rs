@@ -56,21 +56,18 @@ fn blocked(cluster: &Cluster, members: &[Member]) -> Option<Error> {
     let plan = Plan { samples: 3, pings: 20, ..Plan::nothing(check::ports(cluster)) };
     // Each with the next: a firewall of one host's is between it and any other. One pair after the other, so that the
     // job hardly notices.
-    for (index, first) in ends.iter().enumerate() {
-        let second = &ends[(index + 1) % ends.len()];
-        if index > 0 && ends.len() == 2 {
-            break;
-        }
+    let count = if ends.len() == 2 { 1 } else { ends.len() };
+    let neighbours = ends.iter().zip(ends.iter().cycle().skip(1));
+    for (first, second) in neighbours.take(count) {
         let pairs = check::measure_pairs(&[*first, *second], &plan, true);
         if pairs.iter().any(is_silent) {
             let pair = [first.0.clone(), second.0.clone()];
             let checked = check::judge(cluster, &pair, pairs)?;
-            let is_it = |code: &str| code == "ports";
-            let found = checked.findings.into_iter();
-            let found = found
-                .filter(|finding| is_it(&finding.code))
-                .find(|finding| finding.severity == Severity::Fatal);
-            if let Some(finding) = found {
+            let fatal = checked
+                .findings
+                .into_iter()
+                .find(|finding| finding.code == "ports" && finding.severity == Severity::Fatal);
+            if let Some(finding) = fatal {
                 return Some(Error::new(format!(
                     "{}, so the job was ended: no message arrives there; {}; then `wiglaf check`",
                     finding.sentence, finding.fix

@@ -175,7 +175,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let answers = at_once(&chosen, |spec| {
         wiglaf_power::switch(spec, &hosts.network, wanted, limits, args.force)
     });
-    for (names, text) in folded(&chosen, &answers) {
+    for (names, text, _) in folded(&chosen, &answers) {
         // It has been done: a full disk does not change that.
         let _ = wiglaf_power::note(&format!("power {}: {names}: {text}", args.action.name()));
     }
@@ -220,10 +220,11 @@ fn at_once<T: Send>(
     std::thread::scope(|scope| {
         for _ in 0..chosen.len().min(AT_ONCE) {
             scope.spawn(|| {
-                while let Some(spec) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(spec) = chosen.get(index) else { break };
                     let answer = ask(spec);
-                    let index = chosen.iter().position(|other| std::ptr::eq(*other, *spec));
-                    if let (Some(index), Ok(mut answers)) = (index, answers.lock()) {
+                    if let Ok(mut answers) = answers.lock() {
                         answers[index] = Some(answer);
                     }
                 }
@@ -234,8 +235,8 @@ fn at_once<T: Send>(
     answers.into_iter().map(|a| a.unwrap_or_else(|| Err(Error::new("a thread panicked")))).collect()
 }
 
-/// What is said of hosts, once for all of which it is true.
-fn folded(chosen: &[&HostSpec], answers: &[Result<Done>]) -> Vec<(HostList, String)> {
+/// What is said of hosts, once for all of which it is true, and whether it is an error.
+fn folded(chosen: &[&HostSpec], answers: &[Result<Done>]) -> Vec<(HostList, String, bool)> {
     let mut groups: BTreeMap<(bool, String), Vec<&str>> = BTreeMap::new();
     for (spec, answer) in chosen.iter().zip(answers) {
         let text = match answer {
@@ -245,7 +246,9 @@ fn folded(chosen: &[&HostSpec], answers: &[Result<Done>]) -> Vec<(HostList, Stri
         };
         groups.entry((answer.is_err(), text)).or_default().push(&spec.name);
     }
-    groups.into_iter().map(|((_, text), names)| (names.into_iter().collect(), text)).collect()
+    let finish =
+        |((is_error, text), names): (_, Vec<&str>)| (names.into_iter().collect(), text, is_error);
+    groups.into_iter().map(finish).collect()
 }
 
 fn show(args: &Args, chosen: &[&HostSpec], answers: &[Result<Done>]) -> Result<ExitCode> {
@@ -263,11 +266,8 @@ fn show(args: &Args, chosen: &[&HostSpec], answers: &[Result<Done>]) -> Result<E
         });
         output::print_json(&rows.collect::<Vec<_>>())?;
     } else {
-        let is_error = |text: &String| {
-            answers.iter().any(|a| a.as_ref().is_err_and(|error| error.to_string() == *text))
-        };
-        for (names, text) in folded(chosen, answers) {
-            match is_error(&text) {
+        for (names, text, is_error) in folded(chosen, answers) {
+            match is_error {
                 true => eprintln!("wiglaf: {names}: {text}"),
                 false => output::print(&format!("{names}: {text}\n"))?,
             }

@@ -60,6 +60,16 @@ fn frames(host: &Host, card: &Card) -> u32 {
     within(host, || Ethtool::open().unwrap().coalesce(card)).unwrap().rx_frames.unwrap()
 }
 
+/// Hosts of which the second is in the cluster.
+fn joined_hosts() -> Option<Hosts> {
+    let hosts = hosts()?;
+    hosts[1].install(&hosts.install_tree().unwrap()).unwrap();
+    let joined =
+        "sed -i 's/\"pc1\"/\"pc[1-2]\"/' .config/wiglaf/cluster.toml; wiglaf exec -- hostname";
+    assert!(hosts[0].as_user("ann").run(joined).ok().contains("pc2"));
+    Some(hosts)
+}
+
 fn wait(mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         std::thread::sleep(Duration::from_millis(20));
@@ -68,12 +78,8 @@ fn wait(mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn user_tunes_a_host_sees_it_and_has_everything_back() {
-    let Some(hosts) = hosts() else { return };
-    hosts[1].install(&hosts.install_tree().unwrap()).unwrap();
+    let Some(hosts) = joined_hosts() else { return };
     let ann = hosts[0].as_user("ann");
-    let joined =
-        "sed -i 's/\"pc1\"/\"pc[1-2]\"/' .config/wiglaf/cluster.toml; wiglaf exec -- hostname";
-    assert!(ann.run(joined).ok().contains("pc2"));
     let (card, helper) = give_card(&hosts[1]);
 
     let dry = ann.run("wiglaf tune -w pc2 --dry-run");
@@ -119,12 +125,8 @@ fn user_tunes_a_host_sees_it_and_has_everything_back() {
 
 #[test]
 fn job_is_tuned_while_it_runs_however_it_ends() {
-    let Some(hosts) = hosts() else { return };
-    hosts[1].install(&hosts.install_tree().unwrap()).unwrap();
+    let Some(hosts) = joined_hosts() else { return };
     let ann = hosts[0].as_user("ann");
-    let joined =
-        "sed -i 's/\"pc1\"/\"pc[1-2]\"/' .config/wiglaf/cluster.toml; wiglaf exec -- hostname";
-    assert!(ann.run(joined).ok().contains("pc2"));
     let (card, helper) = give_card(&hosts[1]);
     let seen = || frames(&hosts[1], &card);
 

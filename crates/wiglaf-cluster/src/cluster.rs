@@ -145,6 +145,13 @@ pub fn ask_all<T: Send>(
     })
 }
 
+/// Those that are not this host.
+#[must_use]
+pub fn elsewhere(members: &[Member]) -> Vec<Member> {
+    let is_here = |member: &&Member| member.node.target().is_some_and(|target| target.is_here);
+    members.iter().filter(|member| !is_here(member)).cloned().collect()
+}
+
 /// One error of all that there are, or all answers. One host's is told as it is; of several, the first
 /// and the names of the others.
 ///

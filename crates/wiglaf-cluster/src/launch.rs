@@ -233,14 +233,17 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
         on_hosts,
     };
     launch.share_folders(mpi.as_ref())?;
+    let names = match &mpi {
+        // That user could write in neither folder; and other hosts need what is in it.
+        Some(mpi) if job.user.is_some() || launch.on_hosts.is_some() => {
+            mpi.make_names(&launch.name_dirs)?
+        }
+        _ => None,
+    };
     if let Some(user) = &job.user {
-        // That user could write in neither folder.
-        mpi.as_ref().map_or(Ok(None), |mpi| mpi.make_names(&launch.name_dirs))?;
         user.become_it()?;
     }
-    if let (Some(mpi), Some(_)) = (&mpi, &launch.on_hosts)
-        && let Some(folder) = mpi.make_names(&launch.name_dirs)?
-    {
+    if let (Some(folder), Some(_)) = (names, &launch.on_hosts) {
         names::make_on(&launch.members, &folder)?;
     }
     let (streams, mut passing) = launch.guarded(streams)?;

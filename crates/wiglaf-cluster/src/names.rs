@@ -24,11 +24,7 @@ done"#;
 /// # Errors
 /// When the folder cannot be read here, or not be made there.
 pub fn make_on(members: &[Member], folder: &Path) -> Result<()> {
-    let others: Vec<Member> = members
-        .iter()
-        .filter(|member| !member.node.target().is_some_and(|target| target.is_here))
-        .cloned()
-        .collect();
+    let others = cluster::elsewhere(members);
     let read = || {
         let entries = fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
         let link =

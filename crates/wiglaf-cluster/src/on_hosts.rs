@@ -242,11 +242,7 @@ fn check_files(name: &OsStr, members: &[Member], needed: &Needed<'_>) -> Result<
     wanted.extend(preload.map(|folder| (Purpose::Ours, folder)));
     let paths: Vec<PathBuf> = wanted.iter().map(|(_, path)| path.clone()).collect();
     let here: Vec<Option<Seen>> = paths.iter().map(|path| look(path)).collect();
-    let others: Vec<Member> = members
-        .iter()
-        .filter(|member| !member.node.target().is_some_and(|target| target.is_here))
-        .cloned()
-        .collect();
+    let others = cluster::elsewhere(members);
     let seen = cluster::ask_all(&others, |member| {
         let there = member.node.look(&paths)?;
         for (((purpose, path), here), there) in wanted.iter().zip(&here).zip(&there) {

@@ -34,12 +34,7 @@ const LOOKED_AT_LEN_MAX: u64 = 16 << 20;
 /// # Errors
 /// When it cannot be meant; the sentence names the family.
 pub fn check(program: &Path, mpi: &Installation) -> Result<()> {
-    let mut bytes = Vec::new();
-    let read = fs::File::open(program)
-        .and_then(|file| file.take(LOOKED_AT_LEN_MAX).read_to_end(&mut bytes));
-    if read.is_err() || !bytes.starts_with(b"\x7fELF") {
-        return Ok(());
-    }
+    let Some(bytes) = beginning(program) else { return Ok(()) };
     let built_with = match (names_any(&bytes, &[OPEN_MPI]), names_any(&bytes, &C)) {
         (true, false) => Family::OpenMpi,
         (false, true) => Family::Mpich,
@@ -60,10 +55,15 @@ pub fn check(program: &Path, mpi: &Installation) -> Result<()> {
 /// later, is not.
 #[must_use]
 pub fn is_linked(program: &Path) -> bool {
+    beginning(program).is_some_and(|bytes| names_any(&bytes, &[OPEN_MPI, C[0], C[1]]))
+}
+
+/// The beginning of an ELF file; of anything else nothing.
+fn beginning(program: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = fs::File::open(program)
-        .and_then(|file| file.take(LOOKED_AT_LEN_MAX).read_to_end(&mut bytes));
-    read.is_ok() && bytes.starts_with(b"\x7fELF") && names_any(&bytes, &[OPEN_MPI, C[0], C[1]])
+    let file = fs::File::open(program).ok()?;
+    file.take(LOOKED_AT_LEN_MAX).read_to_end(&mut bytes).ok()?;
+    bytes.starts_with(b"\x7fELF").then_some(bytes)
 }
 
 /// Whether one of these is a string of its own among the bytes.

@@ -210,14 +210,13 @@ fn versions(hosts: &[Known<'_>], findings: &mut Vec<Finding>) {
         };
         system.look(hosts, |facts| some(&facts.versions.system), findings);
     } else {
-        for (code, what) in [("libfabric", "libfabric"), ("kernel", "the kernel")] {
-            let differing = Differing { code, severity: Severity::Note, what, fix: &upgrade };
-            let version = |facts: &Facts| match code {
-                "kernel" => some(&facts.versions.kernel),
-                _ => facts.versions.libfabric.get().cloned(),
-            };
-            differing.look(hosts, version, findings);
-        }
+        let note = |code, what| Differing { code, severity: Severity::Note, what, fix: &upgrade };
+        note("libfabric", "libfabric").look(
+            hosts,
+            |facts| facts.versions.libfabric.get().cloned(),
+            findings,
+        );
+        note("kernel", "the kernel").look(hosts, |facts| some(&facts.versions.kernel), findings);
     }
 
     // The C library's versions are compatible upwards only.
@@ -254,9 +253,7 @@ fn mpis(hosts: &[Known<'_>], findings: &mut Vec<Finding>) {
         .collect();
     for family in families {
         let versions = |facts: &Facts| -> Option<String> {
-            let of_family = facts.versions.mpis.iter().filter(|mpi| mpi.family == family);
-            let versions: BTreeSet<&str> = of_family.map(|mpi| &mpi.version[..]).collect();
-            let mut versions: Vec<&str> = versions.into_iter().collect();
+            let mut versions: Vec<&str> = versions_of(facts, family).into_iter().collect();
             versions.sort_by_key(|version| order(version));
             (!versions.is_empty()).then(|| versions.join(" and "))
         };
@@ -294,12 +291,15 @@ fn mpis(hosts: &[Known<'_>], findings: &mut Vec<Finding>) {
     }
 }
 
+/// Which versions of the family a host has.
+fn versions_of<'a>(facts: &'a Facts, family: &str) -> BTreeSet<&'a str> {
+    let of_family = facts.versions.mpis.iter().filter(|mpi| mpi.family == family);
+    of_family.map(|mpi| &mpi.version[..]).collect()
+}
+
 /// The newest version that all hosts have which have any of the family.
 fn common_version<'a>(hosts: &[Known<'a>], family: &str) -> Option<&'a str> {
-    let of_family = hosts.iter().map(|(_, facts)| {
-        let mpis = facts.versions.mpis.iter().filter(|mpi| mpi.family == family);
-        mpis.map(|mpi| &mpi.version[..]).collect::<BTreeSet<&str>>()
-    });
+    let of_family = hosts.iter().map(|(_, facts)| versions_of(facts, family));
     let common = of_family
         .filter(|versions| !versions.is_empty())
         .reduce(|common, versions| common.intersection(&versions).copied().collect())?;
@@ -308,19 +308,11 @@ fn common_version<'a>(hosts: &[Known<'a>], family: &str) -> Option<&'a str> {
 
 /// Says which versions not all have, beside one that all have: whichever comes first in a PATH need not be that.
 fn only_some_have(hosts: &[Known<'_>], family: &str, common: &str, findings: &mut Vec<Finding>) {
-    let having: Vec<_> = hosts
-        .iter()
-        .filter(|(_, facts)| facts.versions.mpis.iter().any(|mpi| mpi.family == family))
-        .collect();
+    let mut having: Vec<&str> = Vec::new();
     let mut others: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (host, facts) in &having {
-        let versions: BTreeSet<&str> = facts
-            .versions
-            .mpis
-            .iter()
-            .filter(|mpi| mpi.family == family)
-            .map(|mpi| &mpi.version[..])
-            .collect();
+    for (host, facts) in hosts {
+        let versions = versions_of(facts, family);
+        having.extend((!versions.is_empty()).then_some(&host.name[..]));
         for version in versions {
             others.entry(version).or_default().push(&host.name);
         }
@@ -333,12 +325,11 @@ fn only_some_have(hosts: &[Known<'_>], family: &str, common: &str, findings: &mu
         .iter()
         .map(|(version, there)| format!("{version} only on {}", listed(there.iter().copied())))
         .collect();
-    let all = having.iter().map(|(host, _)| &host.name[..]);
     findings.push(Finding::between(
         "mpi",
         Severity::Slows,
         others.into_values().flatten().collect::<BTreeSet<_>>(),
-        format!("{family} {common} is on {}, {}", listed(all), parts.join(", ")),
+        format!("{family} {common} is on {}, {}", listed(having), parts.join(", ")),
         format!("wiglaf run --mpi {family}@{common}"),
     ));
 }
