@@ -122,7 +122,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-join", &["wiglaf-base", "wiglaf-cluster", "wiglaf-node"]),
     ("wiglaf-batch", &["wiglaf-base", "wiglaf-cluster", "wiglaf-node"]),
     ("wiglaf-bench", &[]),
-    ("wiglaf-compare", &[]),
+    ("wiglaf-compare", &["wiglaf-base"]),
     (
         "wiglaf-check",
         &["wiglaf-endpoint", "wiglaf-helper", "wiglaf-link-udp", "wiglaf-links", "wiglaf-netlink"],

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use wiglaf_base::columns::lay_out;
 use wiglaf_base::{Error, Result};
 
 /// Writes text to standard output. A reader that has seen enough is no error.
@@ -43,16 +44,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
 
 /// Lays rows out in columns, the first row being the heading.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|c| width(c).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        text += cells.collect::<Vec<_>>().join("  ").trim_end();
-        text.push('\n');
-    }
-    text
+    lay_out(rows, |_, cell, width| format!("{cell:width$}"))
 }
 
 #[cfg(test)]

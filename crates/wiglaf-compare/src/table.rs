@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use wiglaf_base::columns;
+
 use crate::fit::COUNTS_MIN;
 use crate::report::{Place, Report, nodes};
 
@@ -160,19 +162,10 @@ fn close(report: &Report, place: usize) -> Vec<String> {
 
 /// Columns: names to the left, figures to the right.
 pub(crate) fn lay_out(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|c| width(c).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths).enumerate().map(|(place, (cell, width))| match place {
-            0 => format!("  {cell:width$}"),
-            _ => format!("{cell:>width$}"),
-        });
-        text += cells.collect::<Vec<_>>().join("  ").trim_end();
-        text.push('\n');
-    }
-    text
+    columns::lay_out(rows, |column, cell, width| match column {
+        0 => format!("  {cell:width$}"),
+        _ => format!("{cell:>width$}"),
+    })
 }
 
 #[cfg(test)]
