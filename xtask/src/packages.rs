@@ -21,7 +21,8 @@ pub(crate) enum Purpose {
 }
 
 /// Compiler, MPI, network tools, a font for pictures, what examples/transformation is built with and
-/// compared to, rivals in moving files, programs that work on a mount, and tools held against programs.
+/// compared to, rivals in moving files, programs that work on a mount, tools held against programs, and a
+/// login shell that is not of sh's kind.
 const TEST: &[&str] = &[
     "gcc",
     "gfortran",
@@ -70,6 +71,7 @@ const TEST: &[&str] = &[
     "ipmitool",
     "curl",
     "openssl",
+    "fish",
 ];
 /// Packages whose daemons would run from now on, though only the tests' own nodes need them.
 const DAEMONS: &[(&str, &str)] =

@@ -100,7 +100,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("wiglaf-base", &[]),
-    ("wiglaf-node", &["wiglaf-base", "wiglaf-door"]),
+    ("wiglaf-node", &["wiglaf-base", "wiglaf-door", "wiglaf-netlink"]),
     (
         "wiglaf-power",
         &[

@@ -147,6 +147,46 @@ fn host_without_power_ends_the_job_everywhere_and_is_named() {
     }
 }
 
+/// Passes a token round until there is a file `now` in rank 0's home; then its last rank calls `MPI_Abort`.
+const ABORTS: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int rank, size, now = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (rank == 0) { printf("begun\n"); fflush(stdout); }
+    while (!now) {
+        if (rank == 0) now = access("now", F_OK) == 0;
+        MPI_Bcast(&now, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+    if (rank == size - 1) MPI_Abort(MPI_COMM_WORLD, 5);
+    MPI_Finalize();
+}
+"#;
+
+#[test]
+fn launcher_whose_own_network_is_dead_ends_with_its_job_and_the_network_is_named() {
+    let Some(hosts) = cluster(&Plan::new(3)) else { return };
+    put_program(&hosts, ABORTS);
+    let ann = hosts[0].as_user("ann");
+    let mut job = ann.start("wiglaf run -n 3 --link udp -- ./hello");
+    assert!(job.has_printed("begun"));
+    // ssh and the ranks use the other network, so all hosts are still there.
+    hosts[2].set_cable(Network::Admin, Cable::Out);
+    let _ = ann.run("touch now").ok();
+    let output = job.wait();
+    assert!(!output.status.success());
+    let said = output.complaint();
+    assert!(said.contains("has not answered") && said.contains("10.9.0."), "{output}");
+    for host in hosts.iter() {
+        let left = host.as_user("ann").run("pgrep -x 'hello|orted|mpirun' || echo none");
+        assert_eq!(left.ok(), "none\n", "on {}", host.name());
+    }
+}
+
 /// MPIs of the Python index, as `cargo xtask packages test` brings them, and the compiler of their programs.
 const WHEELS: [(&str, &str, &str); 2] = [
     ("mpich@5.0.2", "mpich-5.0.2", "mpicc.mpich"),
@@ -243,9 +283,13 @@ fn short_cable_pull_ends_nothing() {
     let ann = hosts[0].as_user("ann");
     let mut job = ann.start("wiglaf run -n 2 --link udp -- ./hello");
     assert!(job.has_printed("round 1"));
-    hosts[1].set_cable(Network::Data, Cable::Out);
+    for network in Network::ALL {
+        hosts[1].set_cable(network, Cable::Out);
+    }
     std::thread::sleep(std::time::Duration::from_secs(4));
-    hosts[1].set_cable(Network::Data, Cable::Whole);
+    for network in Network::ALL {
+        hosts[1].set_cable(network, Cable::Whole);
+    }
     let [before, _] = job.so_far();
     let next = format!("round {}\n", before.lines().count() + 3);
     assert!(job.has_printed(&next));

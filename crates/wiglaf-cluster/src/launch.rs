@@ -250,8 +250,9 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
     // Without an MPI there is no launcher that would send it along; but between hosts it is no variable.
     let is_kept = launch.provider.is_some() || launch.on_hosts.is_some();
     let key = is_kept.then_some(launch.key.as_str());
+    let limit = if job.is_patient { None } else { ssh::host_limit()? };
     let leases = cluster::ask_all(&launch.leased(), |member| {
-        let lease = member.node.lease(&launch.id, key)?;
+        let lease = member.node.lease(&launch.id, key, limit)?;
         if job.is_patient {
             lease.endure(None);
         }

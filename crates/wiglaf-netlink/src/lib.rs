@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod ethtool;
+mod sockets;
 
 pub use ethtool::{Card, Coalesce, Command, Eee, Ethtool, Rings};
+pub use sockets::Connection;
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -19,7 +19,8 @@ use crate::faults::{PortFaults, PortReport};
 use crate::inherited::Inherited;
 use crate::keyboard;
 use crate::proto::{
-    self, End, FDS_MAX, Hello, NODE_VAR, Remains, Reply, Request, Seen, Spawn, StuckDaemon, VERSION,
+    self, End, FDS_MAX, Hello, NODE_VAR, Remains, Reply, Request, Seen, Spawn, StuckDaemon,
+    Unanswered, VERSION,
 };
 use crate::ssh::{self, Target};
 use crate::trees::clone_tree;
@@ -461,12 +462,13 @@ impl Node {
     }
 
     /// Watches over a job until the lease is released or this process ends, and keeps its secret, if it
-    /// has one, for its ranks.
+    /// has one, for its ranks. On a real host, a network that owes the job's launcher or daemons an
+    /// answer for longer than `limit` is told to [`Lease::watch`].
     ///
     /// # Errors
     /// When the node is not up.
-    pub fn lease(&self, job: &str, key: Option<&str>) -> Result<Lease> {
-        let request = Request::Lease { job: job.to_owned(), key: key.map(str::to_owned) };
+    pub fn lease(&self, job: &str, key: Option<&str>, limit: Option<Duration>) -> Result<Lease> {
+        let request = Request::Lease { job: job.to_owned(), key: key.map(str::to_owned), limit };
         let (stream, reply) = self.ask(&request, &[])?;
         done(&self.name, reply)?;
         Ok(Lease { stream, node: self.name.clone(), is_host: self.is_host() })
@@ -611,11 +613,11 @@ impl Lease {
         Ok(Self { stream, node: self.node.clone(), is_host: self.is_host })
     }
 
-    /// Waits until the node is lost, or until `is_released` says that it no longer matters. That is to be
-    /// said before [`Self::release`] is called.
+    /// Waits until the node is lost, or a network that the job's launcher needs, or until `is_released` says
+    /// that it no longer matters. That is to be said before [`Self::release`] is called.
     ///
     /// # Errors
-    /// When the node is lost, and why.
+    /// When one of them is lost, and why.
     pub fn watch(&self, is_released: &AtomicBool) -> Result<()> {
         let mut fds = [PollFd::new(&self.stream, PollFlags::IN)];
         let pause = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -630,6 +632,7 @@ impl Lease {
             }
         }
         match proto::recv::<Reply>(&self.stream) {
+            Ok((Reply::Unanswered(what), _)) => Err(unanswered(&self.node, &what)),
             Ok((other, _)) => Err(unexpected(&self.node, other)),
             Err(error) => Err(lost(&self.node, &error)),
         }
@@ -641,13 +644,27 @@ impl Lease {
     /// # Errors
     /// When the node has gone down, and the processes with it.
     pub fn release(self) -> Result<Vec<StuckDaemon>> {
-        let reply = proto::send(&self.stream, &Request::Release, &[])
-            .and_then(|()| proto::recv(&self.stream));
-        match reply.map_err(|error| lost(&self.node, &error))?.0 {
-            Reply::Released(stuck) => Ok(stuck),
-            other => Err(unexpected(&self.node, other)),
+        let sent = proto::send(&self.stream, &Request::Release, &[]);
+        sent.map_err(|error| lost(&self.node, &error))?;
+        loop {
+            match proto::recv(&self.stream).map_err(|error| lost(&self.node, &error))?.0 {
+                Reply::Released(stuck) => return Ok(stuck),
+                // It was on its way when the job ended.
+                Reply::Unanswered(_) => {}
+                other => return Err(unexpected(&self.node, other)),
+            }
         }
     }
+}
+
+/// What to say of a network that a launcher needs and that carries nothing.
+fn unanswered(node: &str, what: &Unanswered) -> Error {
+    let Unanswered { program, local, remote, since } = what;
+    Error::new(format!(
+        "{remote} has not answered {program} on {node} ({local}) for {:.1} s, so the job cannot be led any \
+         more and was ended: a cable or a switch of that network is out; see `ping {remote}` on {node}",
+        since.as_secs_f64()
+    ))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -33,7 +34,7 @@ const SHORT_LEN_MAX: usize = 4096;
 const PIECE_LEN: usize = 64 << 10;
 
 /// Version of these messages, and of the record of a cluster.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// What a client asks for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,6 +53,8 @@ pub enum Request {
         job: String,
         /// Its secret, in hexadecimal digits, which its ranks read from a file ([`crate::agent`]).
         key: Option<String>,
+        /// How long a network may owe the MPI's launcher and daemons an answer, on a real host; none: for ever.
+        limit: Option<Duration>,
     },
     /// End the leased job's processes now.
     Release,
@@ -109,6 +112,8 @@ pub enum Reply {
     /// The answer to [`Request::Release`]: the job has no processes left, and
     /// these had to be ended before.
     Released(Vec<StuckDaemon>),
+    /// Nobody asked: the leased job's launcher or a daemon waits in vain for an answer, and from whom.
+    Unanswered(Unanswered),
     /// The answer to [`Request::Faults`].
     Faults(Vec<PortReport>),
     /// The answer to [`Request::Look`]: nothing for a path where nothing is.
@@ -198,6 +203,19 @@ pub struct StuckDaemon {
     pub pid: i32,
     /// Its name.
     pub name: String,
+}
+
+/// A connection of an MPI's launcher or daemon whose other side acknowledges nothing any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unanswered {
+    /// The name of the program that waits.
+    pub program: String,
+    /// Its own address.
+    pub local: Ipv4Addr,
+    /// Whose answer does not come.
+    pub remote: Ipv4Addr,
+    /// For how long.
+    pub since: Duration,
 }
 
 /// Sends one message.

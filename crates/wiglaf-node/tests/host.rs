@@ -103,7 +103,7 @@ fn a_host_runs_commands_and_ends_what_has_the_mark_of_a_job_and_nothing_else() {
         command.spawn().unwrap().id()
     };
     let key = Some("00112233445566778899aabbccddeeff".to_owned());
-    let lease = Request::Lease { job: "1a".to_owned(), key };
+    let lease = Request::Lease { job: "1a".to_owned(), key, limit: None };
     let (lease, reply) = ask(&server, &lease, &[]);
     assert!(matches!(reply, Reply::Done), "{reply:?}");
     assert!(keys.join("1a").exists());

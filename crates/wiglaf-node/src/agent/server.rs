@@ -299,7 +299,9 @@ impl Node {
             },
             Request::Spawn(spawn) => self.spawn(stream, caller, spawn, fds, room),
             Request::Share(paths) => reply(stream, self.share(caller, &paths, &fds)),
-            Request::Lease { job, key } => self.lease(stream, caller, (&job, key), &room),
+            Request::Lease { job, key, limit } => {
+                self.lease(stream, caller, (&job, key, limit), &room)
+            }
             Request::SetFaults(ports, hold) => reply(stream, self.set_faults(caller, &ports, hold)),
             Request::Faults(ports) => {
                 match self.emulated().and_then(|emulated| emulated.faults(&ports)) {
@@ -536,7 +538,7 @@ impl Node {
         &self,
         stream: &UnixStream,
         caller: &Caller,
-        (job, key): (&str, Option<String>),
+        (job, key, limit): (&str, Option<String>, Option<Duration>),
         room: &Room<'_>,
     ) -> io::Result<()> {
         if job.len() > JOB_LEN_MAX {
@@ -574,8 +576,11 @@ impl Node {
         }
         let mut outcome = reply(stream, Ok(()));
         let mut ended = Vec::new();
+        // An emulated node's wire is the user's to fault.
+        let limit = limit.filter(|_| self.emulated.is_none());
+        let mut unanswered = stuck::Unheard::new(limit);
         let released = loop {
-            ended.extend(stuck::watch(stream, job, caller.uid));
+            ended.extend(stuck::watch(stream, job, caller.uid, &mut unanswered));
             match proto::recv_short::<Request>(stream) {
                 Ok((Request::Patience(_), _)) => {}
                 Ok((Request::Release, _)) => break true,
