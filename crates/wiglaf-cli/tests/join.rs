@@ -280,3 +280,40 @@ fn discover_lists_neighbours_with_ssh() {
     let json = ann.run("wiglaf discover --json --network 10.9.0.0/24");
     assert!(json.ok().contains("\"network\": \"10.9.0.0/24\""), "{json}");
 }
+
+/// Debian's Avahi as a tree of files: installed, its daemon would speak on this machine's networks.
+fn avahi() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "apt-get download -q avahi-daemon avahi-utils libavahi-core7 libdaemon0 \
+                libavahi-common3 libavahi-client3 && \
+                for deb in *.deb; do dpkg -x $deb tree || exit 1; done";
+    let done = std::process::Command::new("sh").args(["-c", line]).current_dir(&folder).output();
+    let done = done.unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    folder
+}
+
+#[test]
+fn discover_has_the_names_of_nameless_neighbours_from_avahi() {
+    let Some(hosts) = cluster(&Plan::new(3)) else { return };
+    let avahi = avahi();
+    for host in &hosts[..2] {
+        host.install(&avahi.path().join("tree")).unwrap();
+        let start = "ldconfig && useradd --system avahi && mkdir -p /run/dbus && \
+                     rm -f /run/dbus/pid && dbus-daemon --system --fork && \
+                     avahi-daemon --daemonize --no-drop-root --no-chroot --no-rlimits";
+        let _ = host.as_root().run(start).ok();
+    }
+    let forget = "sed -i '/pc[23]/d' /etc/hosts && rm -f /etc/ssh/ssh_known_hosts /home/ann/.ssh/known_hosts";
+    let _ = hosts[0].as_root().run(forget).ok();
+    let ann = hosts[0].as_user("ann");
+    let meet = "ping -c 1 192.168.77.2 && ping -c 1 192.168.77.3";
+    let _ = ann.run(meet).ok();
+    let found = ann.run("wiglaf discover");
+    let has = |words: &[&str]| {
+        let mut lines = found.ok().lines();
+        lines.any(|line| words.iter().all(|word| line.split_whitespace().any(|one| one == *word)))
+    };
+    assert!(has(&["pc2.local", "192.168.77.2", "yes", "avahi"]), "{found}");
+    assert!(has(&["-", "192.168.77.3", "yes", "neighbour"]), "it has no Avahi: {found}");
+}

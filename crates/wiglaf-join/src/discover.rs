@@ -70,7 +70,7 @@ pub fn discover(network: Option<Cidr>, hosts: Option<&Hosts>) -> Result<Discover
             known.add(address, name, "known_hosts");
         }
     }
-    for (address, name) in avahi() {
+    for (address, name) in announced() {
         known.add(address, Some(name), "avahi");
     }
     let own = network::addresses();
@@ -78,6 +78,14 @@ pub fn discover(network: Option<Cidr>, hosts: Option<&Hosts>) -> Result<Discover
     found.retain(|one| {
         network.contains(one.address) && own.iter().all(|own| own.address != one.address)
     });
+    let nameless: Vec<Ipv4Addr> =
+        found.iter().filter(|one| one.name.is_none()).map(|one| one.address).collect();
+    for (address, name) in named(&nameless) {
+        if let Some(one) = found.iter_mut().find(|one| one.address == address) {
+            one.name = Some(name);
+            one.by.push("avahi".to_owned());
+        }
+    }
     for one in &mut found {
         let spec = hosts.into_iter().flat_map(|hosts| &hosts.nodes).find(|spec| {
             spec.address
@@ -147,20 +155,36 @@ fn of_known_hosts(text: &str) -> Vec<(Ipv4Addr, Option<String>)> {
     entries.collect()
 }
 
-/// What Avahi knows, where it runs.
-fn avahi() -> Vec<(Ipv4Addr, String)> {
-    let Some(browse) = program::find_program("avahi-browse") else { return Vec::new() };
+/// Whose ssh is announced to Avahi, where that runs. Debian's announces none by itself (Fedora's does).
+fn announced() -> Vec<(Ipv4Addr, String)> {
+    of_browse(&ask_avahi("avahi-browse", &["-rpt".to_owned(), "_ssh._tcp".to_owned()]))
+}
+
+/// What the hosts with these addresses call themselves, as far as Avahi runs here and there.
+fn named(addresses: &[Ipv4Addr]) -> Vec<(Ipv4Addr, String)> {
+    let mut all = Vec::new();
+    for some in addresses.chunks(AT_ONCE) {
+        let words: Vec<String> =
+            ["-a".to_owned()].into_iter().chain(some.iter().map(ToString::to_string)).collect();
+        all.extend(of_resolve(&ask_avahi("avahi-resolve", &words)));
+    }
+    all
+}
+
+/// What a program of avahi-utils says within 5 s; nothing where it is missing, or Avahi does not run.
+fn ask_avahi(name: &str, words: &[String]) -> String {
+    let Some(program) = program::find_program(name) else { return String::new() };
     let said = Command::new("timeout")
         .arg("5")
-        .arg(browse)
-        .args(["-rpt", "_ssh._tcp"])
+        .arg(program)
+        .args(words)
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output();
-    said.map(|said| of_avahi(&String::from_utf8_lossy(&said.stdout))).unwrap_or_default()
+    said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default()
 }
 
-fn of_avahi(said: &str) -> Vec<(Ipv4Addr, String)> {
+fn of_browse(said: &str) -> Vec<(Ipv4Addr, String)> {
     let lines = said.lines().filter(|line| line.starts_with('='));
     let entries = lines.filter_map(|line| {
         let parts: Vec<&str> = line.split(';').collect();
@@ -168,6 +192,14 @@ fn of_avahi(said: &str) -> Vec<(Ipv4Addr, String)> {
         Some((address.parse().ok()?, (*host).to_owned()))
     });
     entries.collect()
+}
+
+fn of_resolve(said: &str) -> Vec<(Ipv4Addr, String)> {
+    let entries = said.lines().filter_map(|line| {
+        let (address, name) = line.split_once('\t')?;
+        Some((address.parse().ok()?, name.trim().to_owned()))
+    });
+    entries.filter(|(_, name)| !name.is_empty()).collect()
 }
 
 fn speaks_ssh(address: Ipv4Addr) -> bool {
@@ -199,7 +231,9 @@ mod tests {
         assert_eq!(of_known_hosts(text), [(PC2, Some("pc2".to_owned())), (PC2, None)]);
         let said = "+;eth0;IPv4;pc2;_ssh._tcp;local\n\
                     =;eth0;IPv4;pc2;_ssh._tcp;local;pc2.local;192.168.77.2;22;\n=;x\n";
-        assert_eq!(of_avahi(said), [(PC2, "pc2.local".to_owned())]);
+        assert_eq!(of_browse(said), [(PC2, "pc2.local".to_owned())]);
+        let said = "192.168.77.2\tpc2.local\nx\ty\n192.168.77.3\n192.168.77.4\t\n";
+        assert_eq!(of_resolve(said), [(PC2, "pc2.local".to_owned())]);
     }
 
     #[test]

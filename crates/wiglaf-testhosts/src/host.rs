@@ -352,7 +352,8 @@ impl Host {
             .args(["--owner=0", "--group=0", "-c", "."])
             .output();
         let archive = archive.map_err(|why| format!("tar cannot be started: {why}"))?;
-        let line = "tar -C / --no-overwrite-dir -x";
+        // A /lib of the tree is the /usr/lib of the host.
+        let line = "tar -C / --no-overwrite-dir --keep-directory-symlink -x";
         let done = self.as_root().input(archive.stdout).try_start(line)?.wait();
         if done.status.success() { Ok(()) } else { Err(done.to_string()) }
     }
