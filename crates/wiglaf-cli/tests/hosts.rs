@@ -319,6 +319,85 @@ fn reset_ends_what_bears_a_jobs_mark_and_no_bystander() {
     let _ = marked.wait();
 }
 
+/// A control group of this machine's that a host's processes are moved to, for a systemd of ann's there.
+struct Delegated(std::path::PathBuf);
+
+impl Delegated {
+    /// With a reason, none.
+    fn or_skip(host: &wiglaf_testhosts::Host) -> Option<Self> {
+        let root = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(Path::new);
+        let root = root.into_iter().find(|root| root.join("cgroup.procs").exists());
+        let Some(root) = root.filter(|_| Path::new("/usr/bin/systemd-run").exists()) else {
+            eprintln!("skipped: no control groups of version 2, or no systemd here");
+            return None;
+        };
+        let name = format!("wiglaf-test-{}", std::process::id());
+        let made = Self(root.join(&name));
+        let start = format!(
+            "mkdir -p /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup && cd /sys/fs/cgroup && \
+             mkdir {name} && chown -R ann {name} && \
+             for process in /proc/[0-9]*; do echo ${{process#/proc/}} > {name}/cgroup.procs; done 2>/dev/null; \
+             uid=$(id -u ann); mkdir -p /run/systemd/system /run/user/$uid && chmod 700 /run/user/$uid && \
+             chown ann: /run/user/$uid && \
+             (setsid runuser -u ann -- env XDG_RUNTIME_DIR=/run/user/$uid HOME=/home/ann \
+              /lib/systemd/systemd --user >/dev/null 2>&1 </dev/null &) && \
+             for i in $(seq 100); do test -e /run/user/$uid/systemd/private && break; sleep 0.1; done && \
+             runuser -u ann -- env XDG_RUNTIME_DIR=/run/user/$uid systemd-run --user --scope --quiet true"
+        );
+        let outcome = host.as_root().run(&start);
+        assert!(outcome.status.success(), "{outcome}");
+        Some(made)
+    }
+}
+
+impl Drop for Delegated {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.0.join("cgroup.kill"), "1");
+        // The dead keep it for a moment.
+        for _ in 0..100 {
+            let line = "find \"$0\" -depth -type d -exec rmdir {} + 2>/dev/null";
+            let _ = std::process::Command::new("sh").args(["-c", line]).arg(&self.0).status();
+            if !self.0.exists() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
+}
+
+#[test]
+fn where_the_user_has_a_systemd_no_process_escapes_a_job_by_dropping_its_mark() {
+    let Some(hosts) = cluster(&Plan::new(3)) else { return };
+    let Some(_delegated) = Delegated::or_skip(&hosts[1]) else { return };
+    let ann = hosts[0].as_user("ann");
+    let sleeps = |host: usize, seconds: u32| {
+        let line = format!("pgrep -x -f 'sleep {seconds}' | wc -l");
+        hosts[host].as_user("ann").run(&line).ok().trim().parse::<u32>().unwrap()
+    };
+    let mut bystander = hosts[1].as_user("ann").start("sleep 1111");
+    let job = "wiglaf run --mpi none -n 2 -w pc[2-3] -- sh -c 'env -i setsid sleep 4444 & echo runs $HOME'";
+    let output = ann.run(job);
+    assert_eq!(output.ok(), "runs /home/ann\nruns /home/ann\n");
+    assert_eq!(sleeps(1, 4444), 0, "pc2 has a systemd of ann's");
+    assert_eq!(sleeps(2, 4444), 1, "pc3 has none, and the mark is gone");
+    let _ = hosts[2].as_user("ann").run("pkill -x -f 'sleep 4444'").ok();
+
+    // An agent that is killed ends nothing; reset does.
+    let mut running = ann.start(
+        "wiglaf run --mpi none -n 1 -w pc2 -- sh -c 'env -i setsid sleep 5555 & echo runs; exec sleep 6666'",
+    );
+    assert!(running.has_printed("runs"));
+    assert_eq!(ann.run("wiglaf reset -w pc2").ok().contains("sleep"), false, "it runs");
+    let _ = hosts[1].as_root().run("pkill -KILL -f 'host-agen[t]'").ok();
+    assert!(!running.wait().status.success());
+    assert_eq!(sleeps(1, 5555), 1);
+    let reset = ann.run("wiglaf reset -w pc2");
+    assert!(reset.ok().contains("sleep 5555"), "{reset}");
+    assert_eq!((sleeps(1, 5555), sleeps(1, 6666)), (0, 0));
+    assert!(bystander.is_running());
+    drop(bystander);
+}
+
 #[test]
 fn suspended_job_stands_still_on_every_host_and_goes_on() {
     let Some(hosts) = cluster(&Plan::new(2)) else { return };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::hash::{DefaultHasher, Hasher};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -13,10 +13,12 @@ use std::path::{Path, PathBuf};
 
 use wiglaf_base::error::{Context, Result};
 use wiglaf_base::paths::EXE;
+use wiglaf_base::program::is_executable;
 use wiglaf_base::{machine, network};
 
 use super::environment::JOB_LEN_MAX;
 use super::server::{About, Server};
+use super::slice::Slice;
 use crate::proto::{HostHello, JOB_VAR, Seen, VERSION};
 use crate::{ssh, tunnel};
 
@@ -126,11 +128,30 @@ pub(super) fn key_of(env: &[(OsString, OsString)], keys: &Path) -> Option<String
     file.is_file().then(|| format!("@{}", file.display()))
 }
 
+/// The slice that a command of a job is to run in, where the job has one here.
+pub(super) fn slice_of(env: &[(OsString, OsString)], keys: &Path) -> Option<Slice> {
+    let (_, job) = env.iter().find(|(name, _)| name == JOB_VAR)?;
+    let job = job.to_str()?;
+    let noted = fs::read_to_string(file_of(&keys.join(JOBS), job)?).ok()?;
+    Slice::from_text(job, &noted)
+}
+
+/// Whether a command of that name would start there; what a shell cannot find is not for systemd-run to say.
+pub(super) fn would_start(program: &Path, cwd: &Path, path: Option<&OsStr>) -> bool {
+    let is_there = |at: &Path| is_executable(at);
+    if program.components().count() > 1 || program.is_absolute() {
+        return is_there(&cwd.join(program));
+    }
+    let own = std::env::var_os("PATH");
+    let path = path.or(own.as_deref()).unwrap_or_default();
+    std::env::split_paths(path).any(|folder| is_there(&cwd.join(folder).join(program)))
+}
+
 /// A job that somebody watches over, as other agents of this user see it.
 #[derive(Debug)]
 pub(super) struct RunningJob {
     path: PathBuf,
-    _locked: File,
+    noted: File,
 }
 
 impl RunningJob {
@@ -145,10 +166,15 @@ impl RunningJob {
         let file =
             File::options().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { path, _locked: file }),
+            Ok(()) => Ok(Self { path, noted: file }),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::AlreadyExists.into()),
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+
+    /// Tells other agents which slice the job's commands run in.
+    pub(super) fn keep_in(&mut self, slice: &Slice) -> io::Result<()> {
+        self.noted.write_all(slice.to_text().as_bytes())
     }
 }
 
@@ -196,6 +222,16 @@ mod tests {
         drop(noted);
         assert!(running_jobs(dir.path()).is_empty());
         assert!(fs::read_dir(dir.path().join("jobs")).unwrap().next().is_none());
+    }
+
+    #[test]
+    fn what_would_not_start_is_told_from_what_would() {
+        let here = Path::new("/usr");
+        let would = |name: &str, path: Option<&str>| {
+            would_start(Path::new(name), here, path.map(OsStr::new))
+        };
+        assert!(would("/bin/sh", None) && would("bin/env", None) && would("sh", Some("/no:/bin")));
+        assert!(!would("bin/no-such", None) && !would("sh", Some("/no")) && !would("/usr", None));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod keys;
 mod remains;
 mod room;
 mod server;
+mod slice;
 mod stuck;
 
 pub use caller::leave_keys;

@@ -15,6 +15,7 @@ use super::environment::{Patience, is_anothers, job_of};
 use super::jobs::{
     PASS_PAUSE, PASSES_MAX, SHM, Stat, is_closed, is_gone, is_of_ranks, pids, shm_files_that,
 };
+use super::slice;
 use crate::mounts;
 use crate::proto::{RemainingProcess, Remains};
 
@@ -42,6 +43,15 @@ pub(super) fn remove(
     uid: u32,
 ) -> io::Result<Remains> {
     let mut remains = Remains::default();
+    if whose == Whose::Marked {
+        for (folder, pids) in slice::left(|job| running.contains(job)) {
+            let told = pids
+                .into_iter()
+                .map(|pid| RemainingProcess { pid, command: command_of(&format!("/proc/{pid}")) });
+            remains.processes.extend(told);
+            slice::end(&folder);
+        }
+    }
     let mut patience = Patience::default();
     let mut outcome = Ok(false);
     for _ in 0..PASSES_MAX {
@@ -116,13 +126,18 @@ fn pass(
         let pid_number = pid.as_raw_nonzero().get();
         // The killed take a while to end.
         if !remains.processes.iter().any(|known| known.pid == pid_number) {
-            let command = beginning(&format!("{}/cmdline", stat.folder)).unwrap_or_default();
-            let command = String::from_utf8_lossy(&command).replace('\0', " ").trim().to_owned();
+            let command = command_of(&stat.folder);
             remains.processes.push(RemainingProcess { pid: pid_number, command });
         }
         let _ = kill_process(pid, Signal::KILL);
     }
     Ok(is_clean)
+}
+
+/// The command line of a process below /proc.
+fn command_of(folder: &str) -> String {
+    let command = beginning(&format!("{folder}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&command).replace('\0', " ").trim().to_owned()
 }
 
 fn is_of(process: &str, uid: u32) -> bool {

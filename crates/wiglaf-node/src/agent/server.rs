@@ -27,6 +27,7 @@ use super::jobs::{self, Jobs};
 use super::keys::KeyFile;
 use super::remains::{self, Whose};
 use super::room::{Room, Rooms};
+use super::slice::Slice;
 use super::stuck;
 use crate::faults::{PortFaults, PortReport};
 use crate::proto::{
@@ -451,8 +452,18 @@ impl Node {
             Some(_) => PathBuf::from(program),
             None => host::program(program)?,
         };
-        let mut command = Command::new(program);
-        command.args(arguments).env_clear();
+        let slice = match self.emulated {
+            Some(_) => None,
+            None => host::slice_of(&spawn.env, &self.about.keys).filter(|_| {
+                let path = spawn.env.iter().find(|(name, _)| name == "PATH");
+                let folder = host::folder(&spawn.cwd);
+                host::would_start(&program, &folder, path.map(|(_, path)| path.as_os_str()))
+            }),
+        };
+        let mut words = slice.map(|slice| slice.before()).unwrap_or_default();
+        words.push(program.into_os_string());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).args(arguments).env_clear();
         if self.emulated.is_some() {
             command
                 .envs(spawn.env.iter().map(|(k, v)| (k, v)))
@@ -554,7 +565,7 @@ impl Node {
                 return reply(stream, Err(Error::new(sentence)));
             }
         };
-        let _running = match self.emulated {
+        let mut running = match self.emulated {
             Some(_) => None,
             None => match host::RunningJob::note(&self.about.keys, job) {
                 Ok(running) => Some(running),
@@ -576,6 +587,11 @@ impl Node {
         }
         let mut outcome = reply(stream, Ok(()));
         let mut ended = Vec::new();
+        // A job without one is found by its mark.
+        let slice = running.as_mut().and_then(|running| {
+            let slice = Slice::make(job)?;
+            running.keep_in(&slice).ok().map(|()| slice)
+        });
         // An emulated node's wire is the user's to fault.
         let limit = limit.filter(|_| self.emulated.is_none());
         let mut unanswered = stuck::Unheard::new(limit);
@@ -587,6 +603,9 @@ impl Node {
                 _ => break false,
             }
         };
+        if let Some(slice) = slice {
+            slice.end();
+        }
         self.jobs.end(job, caller.uid, self.helper());
         if released {
             outcome = outcome.and(proto::send(stream, &Reply::Released(ended), &[]));

@@ -1,0 +1,208 @@
+//! A control group for a job's processes on a real host, where the user has a systemd of their own
+//! (`systemd --user`): a slice below the user's, and in it a scope for each command. Unlike the mark in their
+//! environment, processes cannot leave it, and it is ended at once (`cgroup.kill`, cgroups(7)).
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use wiglaf_base::program::find_tool;
+
+use super::environment::JOB_LEN_MAX;
+
+/// Where control groups are mounted.
+const ROOT: &str = "/sys/fs/cgroup";
+/// Its systemd may be busy, or stopped; a job starts all the same.
+const PATIENCE_S: &str = "2";
+/// The slice above those of all jobs, and how theirs begin.
+const ALL: &str = "wiglaf.slice";
+const PREFIX: &str = "wiglaf-";
+const SUFFIX: &str = ".slice";
+/// Nothing of a command line is expanded; releases before 254 never do, and do not know the word.
+const LITERAL: &str = "--expand-environment=no";
+
+/// The slice of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Slice {
+    job: String,
+    folder: PathBuf,
+    is_literal: bool,
+}
+
+impl Slice {
+    /// Has the user's systemd make one; nothing where there is none, or it does not answer.
+    pub(super) fn make(job: &str) -> Option<Self> {
+        if !is_plain(job) || !has_systemd() {
+            return None;
+        }
+        [true, false].into_iter().find_map(|is_literal| {
+            let mut argv = words(job, is_literal).into_iter();
+            let said = Command::new("timeout")
+                .arg(PATIENCE_S)
+                .arg(argv.next()?)
+                .args(argv)
+                .args(["cat", "/proc/self/cgroup"])
+                .stdin(Stdio::null())
+                .stderr(Stdio::null())
+                .output();
+            let said = said.ok().filter(|said| said.status.success())?;
+            let folder = folder_of(&String::from_utf8_lossy(&said.stdout), job)?;
+            Some(Self { job: job.to_owned(), folder, is_literal })
+        })
+    }
+
+    /// What other agents of this user need to know of it.
+    pub(super) fn to_text(&self) -> String {
+        format!("{}\n{}\n", self.folder.display(), self.is_literal)
+    }
+
+    /// What one has noted of a job's; nothing where it has none.
+    pub(super) fn from_text(job: &str, text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let folder = PathBuf::from(lines.next()?);
+        let is_literal = lines.next()?.parse().ok()?;
+        let is_ours = is_plain(job)
+            && folder.starts_with(ROOT)
+            && folder.file_name() == Some(OsStr::new(&name(job)));
+        is_ours.then(|| Self { job: job.to_owned(), folder, is_literal })
+    }
+
+    /// What goes before a command line that is to run in it.
+    pub(super) fn before(&self) -> Vec<OsString> {
+        words(&self.job, self.is_literal)
+    }
+
+    /// Ends all processes in it.
+    pub(super) fn end(&self) {
+        end(&self.folder);
+    }
+}
+
+/// The processes in slices of jobs that are not running, of this user.
+pub(super) fn left(is_running: impl Fn(&str) -> bool) -> Vec<(PathBuf, Vec<i32>)> {
+    let Some(systemctl) = find_tool("systemctl").filter(|_| has_systemd()) else {
+        return Vec::new();
+    };
+    let said = Command::new("timeout")
+        .arg(PATIENCE_S)
+        .arg("env")
+        .arg(run_var())
+        .arg(systemctl)
+        .args(["--user", "show", "--property", "ControlGroup", "--value", ALL])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output();
+    let said = said.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned());
+    let Some(all) = said.ok().filter(|path| path.ends_with(ALL)) else { return Vec::new() };
+    let folders = fs::read_dir(Path::new(ROOT).join(all.trim_start_matches('/')));
+    let folders = folders.into_iter().flatten().flatten().map(|entry| entry.path());
+    let of_ended = folders.filter(|folder| {
+        let name = folder.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let job = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
+        job.is_some_and(|job| is_plain(job) && !is_running(job))
+    });
+    of_ended
+        .map(|folder| {
+            let mut pids = Vec::new();
+            processes(&folder, &mut pids);
+            (folder, pids)
+        })
+        .filter(|(_, pids)| !pids.is_empty())
+        .collect()
+}
+
+/// Ends all processes of a slice. Kernels before 5.14 cannot; the mark finds most.
+pub(super) fn end(folder: &Path) {
+    let _ = fs::write(folder.join("cgroup.kill"), "1");
+}
+
+fn processes(folder: &Path, pids: &mut Vec<i32>) {
+    let listed = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    pids.extend(listed.lines().filter_map(|line| line.parse::<i32>().ok()));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            processes(&entry.path(), pids);
+        }
+    }
+}
+
+/// Whether the user's systemd runs: it listens there.
+fn has_systemd() -> bool {
+    run().join("systemd/private").exists() && find_tool("systemd-run").is_some()
+}
+
+/// Where logind keeps the user's sockets. The variable of that name may come from another host.
+fn run() -> PathBuf {
+    PathBuf::from(format!("/run/user/{}", rustix::process::geteuid().as_raw()))
+}
+
+fn run_var() -> OsString {
+    let mut var = OsString::from("XDG_RUNTIME_DIR=");
+    var.push(run());
+    var
+}
+
+fn words(job: &str, is_literal: bool) -> Vec<OsString> {
+    let systemd_run = find_tool("systemd-run").unwrap_or_else(|| PathBuf::from("systemd-run"));
+    let slice = format!("--slice={}", name(job));
+    let options = ["--user", "--scope", "--quiet", "--collect", &slice];
+    let literal = is_literal.then_some(LITERAL);
+    let options = options.into_iter().chain(literal).chain(["--"]).map(OsString::from);
+    [OsString::from("env"), run_var(), systemd_run.into_os_string()]
+        .into_iter()
+        .chain(options)
+        .collect()
+}
+
+fn name(job: &str) -> String {
+    format!("{PREFIX}{job}{SUFFIX}")
+}
+
+/// A dash would name a slice below another one.
+fn is_plain(job: &str) -> bool {
+    (1..=JOB_LEN_MAX).contains(&job.len()) && job.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The folder of the job's slice, as a process in it shows its control groups.
+fn folder_of(shown: &str, job: &str) -> Option<PathBuf> {
+    let path = shown.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let folder = Path::new(ROOT).join(path);
+    let slice =
+        folder.ancestors().find(|above| above.file_name() == Some(OsStr::new(&name(job))))?;
+    // It goes with its last process, and comes back with the next.
+    Path::new(ROOT).join("cgroup.controllers").exists().then(|| slice.to_path_buf())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_read_back_and_one_of_another_job_is_none() {
+        let folder = Path::new(ROOT).join("user.slice/wiglaf.slice/wiglaf-00ff.slice");
+        let slice = Slice { job: "00ff".to_owned(), folder, is_literal: true };
+        assert_eq!(Slice::from_text("00ff", &slice.to_text()), Some(slice.clone()));
+        for (job, text) in
+            [("00aa", slice.to_text()), ("00ff", String::new()), ("..", "x\ntrue\n".to_owned())]
+        {
+            assert_eq!(Slice::from_text(job, &text), None, "{job} {text}");
+        }
+        let words = slice.before();
+        assert_eq!(words.last().and_then(|word| word.to_str()), Some("--"));
+        assert!(words.contains(&OsString::from("--slice=wiglaf-00ff.slice")));
+    }
+
+    #[test]
+    fn processes_of_groups_below_count() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("run-1.scope")).unwrap();
+        fs::write(dir.path().join("cgroup.procs"), "").unwrap();
+        fs::write(dir.path().join("run-1.scope/cgroup.procs"), "12\n13\n").unwrap();
+        let mut pids = Vec::new();
+        processes(dir.path(), &mut pids);
+        assert_eq!(pids, [12, 13]);
+        assert_eq!(folder_of("1:cpu:/x\n", "00ff"), None);
+        assert_eq!(folder_of("0::/wiglaf.slice/wiglaf-00aa.slice/run-1.scope\n", "00ff"), None);
+    }
+}
