@@ -1,5 +1,5 @@
-//! examples/staggered on two emulated nodes, under Open MPI and MPICH: its own checks, and whether these see a
-//! program that is wrong.
+//! examples/staggered and examples/relativity on two emulated nodes, under Open MPI and MPICH: their own checks,
+//! and whether these see a program that is wrong.
 
 mod common;
 
@@ -18,8 +18,7 @@ struct Mpi {
 }
 
 const OPENMPI: Mpi = Mpi { name: "openmpi", compiler: "mpicc.openmpi", wheel: None };
-const MPICH: Mpi =
-    Mpi { name: "mpich@5.0.2", compiler: "mpicc.mpich", wheel: Some("mpich-5.0.2") };
+const MPICH: Mpi = Mpi { name: "mpich@5.0.2", compiler: "mpicc.mpich", wheel: Some("mpich-5.0.2") };
 
 impl Mpi {
     /// Whether it is here; says what is missing.
@@ -84,6 +83,15 @@ fn number(said: &Said, name: &str) -> f64 {
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
+/// A check that names this found something.
+#[track_caller]
+fn assert_wrong(said: &Said, sentence: &str) {
+    assert_eq!(said.status, Some(1), "{said:?}");
+    let is_wrong = |line: &str| line.starts_with("WRONG: ") && line.contains(sentence);
+    let found = said.stdout.lines().any(is_wrong);
+    assert!(found && said.stdout.ends_with("some checks failed\n"), "{sentence}: {said:?}");
+}
+
 #[test]
 fn staggered_quarks_are_right_and_equal_on_any_number_of_ranks() {
     let Some(site) = Site::up(&[]) else { return };
@@ -119,24 +127,23 @@ fn staggered_quarks_that_are_wrong_fail_their_checks() {
     let Some(site) = Site::up(&[]) else { return };
     for (wrong, sentence) in [
         (["fields.c", "        sum += at[e];", "        sum += 1;"], "free quark"),
-        (["fields.c", "product(&u, &there, 1);", "product(&u, &here, 1);"], "in another gauge"),
+        (["fields.c", "product(&u, &there, 1);", "product(&u, &there, 0);"], "in another gauge"),
         (
             ["solve.c", "effort.seconds += MPI_Wtime();", "x[0].c[0].re += 1e-9;"],
             "residual of the solution",
         ),
         (
-            ["lattice.c", "s->send_low[k] = from[s->low[from_parity][k]];", "s->send_low[k] = from[0];"],
+            [
+                "lattice.c",
+                "s->send_low[k] = from[s->low[from_parity][k]];",
+                "s->send_low[k] = from[0];",
+            ],
             "solution of 2 ranks",
         ),
     ] {
         build_wrong(&site, "staggered", wrong);
         let check = ["./staggered", "--check", "--lattice", "4x4x4x8", "--mass", "0.5"];
-        let said = OPENMPI.run(&site, 2, &check);
-        assert_eq!(said.status, Some(1), "{wrong:?}: {said:?}");
-        let found = said.stdout.lines().any(|line| {
-            line.starts_with("WRONG: ") && line.contains(sentence)
-        });
-        assert!(found && said.stdout.ends_with("some checks failed\n"), "{wrong:?}: {said:?}");
+        assert_wrong(&OPENMPI.run(&site, 2, &check), sentence);
     }
 }
 
@@ -156,6 +163,66 @@ fn options_that_staggered_does_not_have_are_refused() {
     ] {
         let ranks = if args[1..] == ["2x2x2x2"] { 2 } else { 1 };
         let said = OPENMPI.run(&site, ranks, &[&["./staggered"][..], args].concat());
+        assert!(said.status == Some(2) && said.stderr.contains(sentence), "{args:?}: {said:?}");
+    }
+}
+
+#[test]
+fn evolution_is_right_and_equal_on_any_number_of_ranks() {
+    let Some(site) = Site::up(&[]) else { return };
+    for mpi in [&MPICH, &OPENMPI] {
+        if !mpi.is_here() {
+            continue;
+        }
+        build(&site, "relativity", mpi, &[]);
+        let said = mpi.run(&site, 4, &["./relativity", "--check"]).expect_success();
+        let right = said.stdout.lines().filter(|line| line.starts_with("right: ")).count();
+        assert!(right == 9 && said.stdout.ends_with("all checks passed\n"), "{said:?}");
+
+        let wave = ["--grid", "10x10x20", "--wave", "1,-1,1", "--steps", "5"];
+        let states = [1, 2, 3, 8].map(|ranks| {
+            let said = mpi.run(&site, ranks, &[&["./relativity"][..], &wave].concat());
+            let said = said.expect_success();
+            assert!(said.stdout.contains(&format!(", {ranks} ranks (")), "{said:?}");
+            said.stdout.lines().find(|line| line.starts_with("all bits ")).unwrap().to_owned()
+        });
+        assert!(states.iter().all(|state| *state == states[0]), "{states:?}");
+    }
+    assert_eq!(site.strays(), 0);
+}
+
+#[test]
+fn evolution_that_is_wrong_fails_its_checks() {
+    if !OPENMPI.is_here() {
+        return;
+    }
+    let Some(site) = Site::up(&[]) else { return };
+    for (wrong, sentence) in [
+        (["equations.c", "2 * u[VECTOR + i]", "u[VECTOR + i]"], "equations of ADM"),
+        (["equations.c", "-alpha * alpha * g.trace", "-alpha * g.trace"], "gauge wave"),
+        (["checks.c", "evolve(g, g->spacing / 4);", "evolve(g, g->spacing * 2);"], "noise on 100"),
+        (["grid.c", "copy_face(g, u, d, 0, g->send", "copy_face(g, u, d, 1, g->send"], "all bits"),
+    ] {
+        build_wrong(&site, "relativity", wrong);
+        assert_wrong(&OPENMPI.run(&site, 2, &["./relativity", "--check"]), sentence);
+    }
+}
+
+#[test]
+fn options_that_relativity_does_not_have_are_refused() {
+    if !OPENMPI.is_here() {
+        return;
+    }
+    let Some(site) = Site::up(&[]) else { return };
+    build(&site, "relativity", &OPENMPI, &[]);
+    for (args, sentence) in [
+        (&["--grid", "50x3"][..], "--grid takes three numbers of points"),
+        (&["--grid", "50x3x3", "--wave", "0,1,0"], "the grid is no whole number of waves"),
+        (&["--grid", "1x1x1"], "there are more ranks than this grid can be cut for"),
+        (&["--amplitude", "1"], "--amplitude takes a number between 0 and 1"),
+        (&["--speed"], "this is no option"),
+    ] {
+        let said = OPENMPI.run(&site, 2, &[&["./relativity"][..], args].concat());
         assert!(said.status == Some(2) && said.stderr.contains(sentence), "{args:?}: {said:?}");
     }
 }

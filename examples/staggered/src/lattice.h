@@ -7,6 +7,7 @@
 #define LATTICE_H
 
 #include <mpi.h>
+#include <stddef.h>
 
 #include "su3.h"
 
