@@ -38,7 +38,8 @@ impl Mpi {
 
     fn run(&self, site: &Site, ranks: usize, program: &[&str]) -> Said {
         let ranks = ranks.to_string();
-        let args = ["run", "--mpi", self.name, "-n", &ranks, "--"];
+        let threads = "OMP_NUM_THREADS=2";
+        let args = ["run", "--mpi", self.name, "-n", &ranks, "-x", threads, "--"];
         let mut command = site.command(&[&args[..], program].concat());
         command.env("WIGLAF_MPI_PATH", wheel_prefixes());
         command.output().unwrap().into()
@@ -109,7 +110,10 @@ fn staggered_quarks_are_right_and_equal_on_any_number_of_ranks() {
         let solve = ["./staggered", "--lattice", "4x4x4x8", "--mass", "0.5", "--residual", "1e-15"];
         let norms = [1, 2, 4, 8].map(|ranks| {
             let said = mpi.run(&site, ranks, &solve).expect_success();
-            assert!(said.stdout.contains(&format!(", {ranks} ranks (")), "{said:?}");
+            let threads = if options.is_empty() { 1 } else { 2 };
+            for part in [format!(", {ranks} ranks ("), format!("{threads} threads each")] {
+                assert!(said.stdout.contains(&part), "{part}: {said:?}");
+            }
             number(&said, "norm of the solutions ")
         });
         for norm in norms {
