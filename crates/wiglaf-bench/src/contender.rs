@@ -23,7 +23,6 @@ pub const SAME_NODE: [Transport; 3] = [Transport::Wiglaf, Transport::Vader, Tran
 /// is not measured.
 pub fn talkative(transport: Transport) -> Settings {
     let pairs: &[(&str, &str)] = match transport {
-        Transport::Serial => &[],
         Transport::Tcp | Transport::Vader => &[("OMPI_MCA_btl_base_verbose", "20")],
         Transport::Ucx | Transport::UcxShm => &[("UCX_LOG_LEVEL", "info")],
         Transport::Wiglaf
@@ -40,7 +39,6 @@ pub fn talkative(transport: Transport) -> Settings {
 /// The line of a talkative run that says what carried the messages.
 pub fn evidence(transport: Transport, said: &str) -> Option<String> {
     let (sign, wanted) = match transport {
-        Transport::Serial => return None,
         Transport::Tcp => ("btl: tcp: Using interface:", ""),
         Transport::Ucx => ("ep_cfg[", "tag(tcp/"),
         Transport::Vader => ("mca: bml: Using vader btl for send to", ""),

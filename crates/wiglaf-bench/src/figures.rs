@@ -1,7 +1,5 @@
-//! The figures that are wanted of the curves and of whole programs; cases
-//! bring their own.
+//! The figures that are wanted of the curves; cases bring their own.
 
-use crate::applications::{self, ApplicationId};
 use crate::bandwidth::{self, Ways};
 use crate::launch::Transport;
 use crate::outcome::{Figure, Wanted};
@@ -83,22 +81,5 @@ pub fn of_bandwidth(report: &bandwidth::Report, place: &str) -> Vec<Figure> {
         figure("message rate 8 B, window 64", 8, Ways::One, 3.0),
         figure("bandwidth 1 MiB, one way", 1 << 20, Ways::One, 1.7),
         figure("bandwidth 1 MiB, both ways at once", 1 << 20, Ways::Both, 1.5),
-    ]
-}
-
-/// Of whole programs on two nodes.
-pub fn of_applications(report: &applications::Report) -> Vec<Figure> {
-    let most = |name: &str, id: ApplicationId, of: fn(&applications::Run) -> f64| {
-        let application = report.applications.iter().find(|a| a.id == id);
-        let found = application.and_then(|a| a.against_the_best(of));
-        let rival = found.map_or("the best over TCP", |(_, best)| best.transport.label());
-        let reached = found.map(|(ours, best)| of(ours) / of(best));
-        Figure::ratio(name, Wanted::AtMost(0.5), reached, format!("of that over {rival}"))
-    };
-    vec![
-        most("NWChem SCF, 2 nodes, wall", ApplicationId::Nwchem, |run| run.wall_s),
-        most("Quantum ESPRESSO, 2 nodes, wall - CPU", ApplicationId::Espresso, |run| {
-            run.wall_s - run.cpu_s
-        }),
     ]
 }

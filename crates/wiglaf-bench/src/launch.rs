@@ -18,8 +18,6 @@ use crate::floor::FloorCommand;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// One rank: nothing is carried.
-    Serial,
     /// Open MPI over Wiglaf's libfabric provider.
     Wiglaf,
     /// The same, over its udp link.
@@ -53,7 +51,6 @@ impl Transport {
     /// The word that users write, as in `--transport tcp`.
     pub fn word(self) -> &'static str {
         match self {
-            Self::Serial => "serial",
             Self::Wiglaf => "wiglaf",
             Self::WiglafUdp => "wiglaf-udp",
             Self::WiglafPacket => "wiglaf-packet",
@@ -71,7 +68,6 @@ impl Transport {
     /// Its name in tables and pictures.
     pub fn label(self) -> &'static str {
         match self {
-            Self::Serial => "serial",
             Self::Wiglaf => "Wiglaf",
             Self::WiglafUdp => "Wiglaf udp",
             Self::WiglafPacket => "Wiglaf packet",
@@ -195,10 +191,7 @@ fn failure(job: &Job<'_>, detail: String) -> BenchError {
 fn describe(job: &Job<'_>) -> String {
     let program = job.program.file_name().unwrap_or(job.program.as_os_str());
     let program = program.to_string_lossy();
-    match job.transport {
-        Transport::Serial => format!("{program} on one rank"),
-        carried => format!("{program} over {}", carried.label()),
-    }
+    format!("{program} over {}", job.transport.label())
 }
 
 /// The most telling line of a failed run: the last that says "error" or the

@@ -1,5 +1,5 @@
-//! Measures message passing and whole applications over Wiglaf beside its
-//! rivals, and turns the measurements into JSON, tables and pictures.
+//! Measures message passing over Wiglaf beside its rivals, and turns the measurements into JSON, tables
+//! and pictures.
 //!
 //! A comparison is only worth reading when nothing but the transport differs.
 //! So one [`Launcher`] starts every contender with the same program on the
@@ -17,7 +17,6 @@
 #![forbid(unsafe_code)]
 
 pub mod active;
-pub mod applications;
 pub mod backlog;
 pub mod bandwidth;
 pub mod compile;

@@ -74,7 +74,6 @@ impl Launcher for LocalMpirun {
 /// InfiniBand and libfabric's `tcp` to nobody; each variable undoes that.
 fn loopback(transport: Transport) -> Option<&'static [(&'static str, &'static str)]> {
     Some(match transport {
-        Transport::Serial => &[("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "self,vader")],
         Transport::Tcp => &[
             ("OMPI_MCA_pml", "ob1"),
             ("OMPI_MCA_btl", "self,tcp"),

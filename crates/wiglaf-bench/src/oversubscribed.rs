@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::Progress;
-use crate::applications::{self, ApplicationId};
 use crate::compile::MeasuringProgram;
 use crate::contender::CONTENDERS;
 use crate::error::{BenchError, Result};
@@ -60,20 +59,25 @@ struct Line {
 /// Who else wants the cores.
 const COMPANY: [&str; 2] = ["alone", "beside strangers"];
 
-/// Runs the plan with as many ranks as each launcher is for; `strangers` keeps
-/// every core busy for as long as its guard lives.
+/// A whole program with so many ranks, in so many rounds over each transport: the wall time of every round, and who
+/// could not take part.
+pub type Program<'a> = &'a dyn Fn(usize, usize, &[Transport]) -> Result<(Vec<Entry>, Vec<Missing>)>;
+
+/// Runs the plan with as many ranks as each launcher is for, and Quantum ESPRESSO by `program`; `strangers`
+/// keeps every core busy for as long as its guard lives.
 ///
 /// # Errors
 /// When nobody can take part.
 pub fn measure(
     jobs: &[(usize, &dyn Launcher)],
     strangers: Around<'_>,
+    program: Program<'_>,
     plan: &Plan,
     progress: Progress<'_>,
 ) -> Result<Outcome> {
     let first = jobs.first().ok_or_else(|| BenchError::NoContender("no ranks".to_owned()))?.1;
     let mut turns = Turns::gather(first, &plan.contestants, plan.rounds, &plan.cache, progress)?;
-    let program = MeasuringProgram::Ring.build(&plan.cache)?;
+    let ring = MeasuringProgram::Ring.build(&plan.cache)?;
     let budget_ms = u64::try_from(plan.budget.as_millis()).unwrap_or(u64::MAX);
     let mut tasks = Vec::new();
     for company in COMPANY {
@@ -82,7 +86,7 @@ pub fn measure(
                 let name = format!("{what}, {ranks} ranks, {company}");
                 let args = vec![budget_ms, LEN, to_all as u64];
                 let around = (company != COMPANY[0]).then_some(strangers);
-                let two = Task::of_two(name, launcher, &program, args, RUN_TIME_MAX);
+                let two = Task::of_two(name, launcher, &ring, args, RUN_TIME_MAX);
                 tasks.push(Task { ranks, around, ..two });
             }
         }
@@ -109,7 +113,7 @@ pub fn measure(
     let mut transports: Vec<Transport> = plan.contestants.iter().map(|c| c.transport).collect();
     let mut espresso = |(ranks, launcher), rounds, company, transports: &[Transport]| {
         let case = Espresso { launcher, ranks, rounds, company };
-        case.run(plan, transports, &mut outcome, progress)
+        case.run(plan, program, transports, &mut outcome)
     };
     let best = espresso(jobs[0], plan.rounds, COMPANY[0], &transports);
     for job in &jobs[1..] {
@@ -162,43 +166,26 @@ impl Espresso<'_> {
     fn run(
         &self,
         plan: &Plan,
+        program: Program<'_>,
         transports: &[Transport],
         outcome: &mut Outcome,
-        progress: Progress<'_>,
     ) -> Option<Transport> {
         let name = format!("Quantum ESPRESSO, {} ranks, {}", self.ranks, self.company);
         if plan.application_rounds == 0 || self.rounds == 0 || self.launcher.is_interrupted() {
             return None;
         }
-        let of_application = applications::Plan {
-            applications: vec![ApplicationId::Espresso],
-            transports: transports.to_vec(),
-            ranks: self.ranks,
-            rounds: self.rounds,
-            work: plan.cache.clone(),
-        };
-        let measured = applications::measure(self.launcher, &of_application, progress);
-        let report = measured.map_err(|error| {
+        let measured = program(self.ranks, self.rounds, transports).map_err(|error| {
             let (who, reason) = ("everybody".to_owned(), error.to_string());
             outcome.absent.push(Missing { who, case: Some(name.clone()), reason });
         });
-        let report = report.ok()?;
+        let (entries, missing) = measured.ok()?;
         let mut case = Case::new(&name, "wall time", "s", Better::Less);
-        let runs = report.applications.into_iter().flat_map(|application| application.runs);
-        case.entries = runs
-            .map(|run| Entry {
-                settings: run.settings,
-                ..Entry::of_rounds(&run.label, Some(run.transport), run.round_wall_s)
-            })
-            .collect();
+        case.entries = entries;
         let best = case.best_rival().and_then(|rival| rival.transport);
         outcome.figures.push(espresso_figure(&case, best, self.rounds, transports));
         outcome.cases.push(case);
-        outcome.absent.extend(report.absent.iter().map(|one| Missing {
-            who: one.transport.label().to_owned(),
-            case: Some(name.clone()),
-            reason: one.reason.clone(),
-        }));
+        let of_case = missing.into_iter().map(|one| Missing { case: Some(name.clone()), ..one });
+        outcome.absent.extend(of_case);
         best
     }
 }

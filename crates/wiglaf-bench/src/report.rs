@@ -27,8 +27,7 @@ use plot::{Bars, Cases, Draw, Picture, Ranks, SpeedUp, draw_png, draw_svg};
 pub use plot::{RankBar, SpeedUpCurve, SpeedUpWords};
 pub use soak::{draw_soak, soak_table};
 pub use table::{
-    applications_table, bandwidth_markdown, bandwidth_table, length, pingpong_markdown,
-    pingpong_table, ring_table,
+    bandwidth_markdown, bandwidth_table, length, pingpong_markdown, pingpong_table, ring_table,
 };
 pub use transformation::{transformation_markdown, transformation_table};
 

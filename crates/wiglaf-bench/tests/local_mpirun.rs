@@ -6,7 +6,6 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use wiglaf_bench::applications::{self, ApplicationId};
 use wiglaf_bench::local::LocalMpirun;
 use wiglaf_bench::outcome::Outcome;
 use wiglaf_bench::turns::Guard;
@@ -228,37 +227,6 @@ fn more_ranks_than_cores_go_round() {
     assert_eq!((found.ranks, found.nodes), (4, 1));
     assert!(found.contenders[0].step.samples >= 200);
     assert!(found.contenders[0].step_us() > 0.0);
-}
-
-fn application(id: ApplicationId) -> Option<applications::Report> {
-    let dir = tempfile::tempdir().unwrap();
-    let launcher = or_skip(LocalMpirun::new())?;
-    let plan = applications::Plan {
-        applications: vec![id],
-        transports: vec![Transport::Serial, Transport::Tcp],
-        ..applications::Plan::new(dir.path().to_owned())
-    };
-    let found = or_skip(applications::measure(&launcher, &plan, &mut |_| ()))?;
-    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
-    assert!(left.is_empty(), "left behind: {left:?}");
-    Some(found)
-}
-
-#[test]
-fn espresso_finds_the_serial_energy_over_tcp() {
-    let Some(found) = application(ApplicationId::Espresso) else { return };
-    let runs = &found.applications[0].runs;
-    assert_eq!((runs[0].ranks, runs[1].ranks), (1, 2));
-    assert!((runs[0].energies[0] - runs[1].energies[0]).abs() <= 1e-6);
-    assert!(runs.iter().all(|r| r.wall_s > 0.0 && r.cpu_s > 0.0));
-}
-
-#[test]
-fn nwchem_finds_the_known_energy_over_tcp() {
-    let Some(found) = application(ApplicationId::Nwchem) else { return };
-    for run in &found.applications[0].runs {
-        assert!((run.energies[0] + 167.597_717_8).abs() <= 1e-6, "{run:?}");
-    }
 }
 
 #[test]

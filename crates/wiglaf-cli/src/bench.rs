@@ -14,22 +14,28 @@ mod transformation;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wiglaf_base::error::Context;
 use wiglaf_base::{Error, Result, machine};
-use wiglaf_bench::contender::{CONTENDERS, SAME_NODE};
-use wiglaf_bench::outcome::Outcome;
-use wiglaf_bench::{BenchError, Launcher, applications, bandwidth, pingpong, report, ring};
+use wiglaf_bench::contender::{Absent, CONTENDERS, SAME_NODE};
+use wiglaf_bench::facts::Facts;
+use wiglaf_bench::outcome::{Figure, Outcome, Wanted};
+use wiglaf_bench::{BenchError, Launcher, bandwidth, pingpong, report, ring};
 use wiglaf_cluster::hosts::Hosts;
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::Wire;
+use wiglaf_compare::Point;
+use wiglaf_compare::programs::Program;
 use wiglaf_emulation::wire::SingleFrames;
 use wiglaf_mpi::{self as mpi, Choice, Family, Link, Transport};
 
 use crate::args::Global;
+use crate::compare::Nodes;
+use crate::compare::known::{Plan, check_needed, compare};
 use crate::output;
 use launcher::Emulated;
 use nodes::{Cluster, Wish};
@@ -58,7 +64,7 @@ Examples:
   wiglaf bench backlog                   messages to a receiver that was away
   wiglaf bench hostile                   a stream under a stranger's flood
   wiglaf bench all --minutes 20          everything, and a table of all figures
-  wiglaf bench applications              whole programs, serial, TCP, Wiglaf
+  wiglaf bench applications              whole programs on one node and two
   wiglaf bench files --quick             remote files: Wiglaf, sshfs, NFS
   wiglaf bench transformation            what they are worth to a program
 
@@ -473,22 +479,73 @@ fn run_ring(args: &RingArgs, global: &Global) -> Result<()> {
     common.show(&report, &table, &files)
 }
 
+/// What `applications` writes down.
+#[derive(Serialize, Deserialize)]
+struct Programs {
+    schema: String,
+    facts: Facts,
+    /// Transports that are not to be had, and why.
+    absent: Vec<Absent>,
+    /// Each program's name and report; the last of its nodes are those asked for.
+    programs: Vec<(String, wiglaf_compare::Report)>,
+}
+
+impl Programs {
+    fn of(launcher: &Emulated<'_>) -> Self {
+        let absent = CONTENDERS.into_iter().filter_map(|transport| {
+            let reason = launcher.settings(transport).err()?;
+            Some(Absent { transport, reason })
+        });
+        Self {
+            schema: "wiglaf-bench/applications/2".to_owned(),
+            facts: Facts::gather(launcher.facts()),
+            absent: absent.collect(),
+            programs: Vec::new(),
+        }
+    }
+
+    /// The figures that are wanted.
+    fn figures(&self) -> Vec<Figure> {
+        let most = |name: &str, word: &str, of: fn(&Point) -> f64| {
+            let report = self.programs.iter().find(|(of, _)| of == word).map(|(_, report)| report);
+            let last = |report: &wiglaf_compare::Report| report.places.len().saturating_sub(1);
+            let found = report.and_then(|report| report.against_the_best(last(report), of));
+            let rival = found.map_or("the best over TCP", |(_, rival)| rival);
+            let detail = format!("of that over {rival}");
+            Figure::ratio(name, Wanted::AtMost(0.5), found.map(|(ratio, _)| ratio), detail)
+        };
+        vec![
+            most("NWChem SCF, 2 nodes, wall", "nwchem", |point| point.wall_s),
+            most("Quantum ESPRESSO, 2 nodes, wall - CPU", "espresso", |point| point.idle_s),
+        ]
+    }
+}
+
 fn run_applications(args: &ApplicationsArgs, global: &Global) -> Result<()> {
     let common = &args.common;
     let work = common.prepare()?;
-    let cluster = Cluster::find_or_start(global, &common.wish(args.ranks.max(2)))?;
+    let cluster = Rc::new(Cluster::find_or_start(global, &common.wish(args.ranks.max(2)))?);
     let launcher = Emulated::new(&cluster, args.ranks, args.ranks, common.link.into(), &work)?;
-    let mut plan = applications::Plan::new(work.clone());
-    plan.transports.truncate(1); // the serial run
-    plan.transports.extend(CONTENDERS);
-    plan.ranks = args.ranks;
-    plan.rounds = common.rounds(plan.rounds, 1);
-    let measured = applications::measure(&launcher, &plan, &mut progress);
-    interrupt::check()?;
-    let report = measured.map_err(plain)?;
-    let table = report::applications_table(&report);
+    let plan = Plan {
+        nodes: &[1, args.ranks],
+        repeats: common.rounds(1, 1),
+        transports: &[],
+        link: common.link.into(),
+        work: &work,
+        settings: launcher.settings(wiglaf_bench::Transport::Wiglaf).map_err(Error::new)?,
+    };
+    let (mut report, mut table, mut failure) = (Programs::of(&launcher), String::new(), None);
+    for program in &Program::ALL {
+        check_needed(program.needs, program.title)?;
+        let compared = compare(program, &plan, &Nodes::Emulated(cluster.clone()))?;
+        table.push_str(&format!("{}\n", compared.text));
+        let (of_program, verdict) = compared.verdict();
+        failure = failure.or(verdict.err());
+        report.programs.push((program.word.to_owned(), of_program));
+    }
     let files = common.write("applications", &report, &table)?;
-    common.show(&report, &table, &files)
+    common.show(&report, &table, &files)?;
+    failure.map_or(Ok(()), Err)
 }
 
 /// Before a cluster is started for nothing.

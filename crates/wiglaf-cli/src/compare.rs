@@ -1,10 +1,12 @@
 //! `wiglaf compare`: a user's program over every transport, in interleaved rounds.
 
+pub(crate) mod known;
 mod runs;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use clap::ValueEnum;
 use wiglaf_base::{Error, Result, machine, program};
@@ -142,9 +144,9 @@ fn word(transport: TransportArg) -> String {
 }
 
 /// Where the program runs.
-enum Nodes {
-    Emulated(Cluster),
-    Hosts(wiglaf_cluster::hosts::Hosts, Vec<usize>),
+pub(crate) enum Nodes {
+    Emulated(Rc<Cluster>),
+    Hosts(Box<wiglaf_cluster::hosts::Hosts>, Vec<usize>),
 }
 
 impl Nodes {
@@ -168,12 +170,12 @@ impl Nodes {
                 let hellos = all_or_error(&members, asked)?;
                 let cores =
                     hellos.iter().map(|hello| hello.host.as_ref().map_or(1, |host| host.cores));
-                Ok(Self::Hosts(hosts, cores.collect()))
+                Ok(Self::Hosts(Box::new(hosts), cores.collect()))
             }
             Meant::Emulated(_) => {
                 wiglaf_cluster::launch::check_working_folder()?;
                 let wish = Wish { nodes: most.unwrap_or(2), ..Wish::default() };
-                Cluster::find_or_start(global, &wish).map(Self::Emulated)
+                Cluster::find_or_start(global, &wish).map(Rc::new).map(Self::Emulated)
             }
         }
     }
@@ -220,13 +222,11 @@ impl Nodes {
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let name = &args.argv[0];
-    let found = program::find_program(name).ok_or_else(|| program::no_program(name))?;
+    program::find_program(name).ok_or_else(|| program::no_program(name))?;
     if args.argv.iter().any(|word| word == ":") {
         return Err(Error::new("`:` would start a second program; compare takes one at a time"));
     }
-    let mut counts = args.nodes.clone();
-    counts.sort_unstable();
-    counts.dedup();
+    let counts = counts(args);
     if args.plot.is_some() && counts.len() < 2 {
         return Err(Error::new(
             "--plot draws the speed-up against nodes: give several numbers, as in --nodes 1,2,4",
@@ -241,8 +241,36 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     }
     let transports = transports(args)?;
     let nodes = Nodes::find(args, global)?;
+    let (report, went) = measure(args, &transports, &nodes, None)?;
+    drop(nodes);
+    if !report.runs.is_empty() {
+        publish(args, &report)?;
+    }
+    went?;
+    interrupt::check()?;
+    verdict(args, &report)
+}
+
+/// The numbers of nodes that were asked for, fewest first.
+fn counts(args: &Args) -> Vec<usize> {
+    let mut counts = args.nodes.clone();
+    counts.sort_unstable();
+    counts.dedup();
+    counts
+}
+
+/// All runs, in that folder or in this one; and what ended them early.
+fn measure(
+    args: &Args,
+    transports: &[(TransportArg, Option<String>)],
+    nodes: &Nodes,
+    folder: Option<&Path>,
+) -> Result<(Report, Result<()>)> {
+    let name = &args.argv[0];
+    let found = program::find_program(name).ok_or_else(|| program::no_program(name))?;
+    let mut counts = counts(args);
     if counts.is_empty() {
-        counts = vec![match &nodes {
+        counts = vec![match nodes {
             Nodes::Emulated(_) => args.ranks.unwrap_or(2).min(2),
             Nodes::Hosts(hosts, _) => args.ranks.unwrap_or(usize::MAX).min(hosts.nodes.len()),
         }];
@@ -284,15 +312,10 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         options: nodes.options(),
         names: nodes.names(),
         is_linked: mpi::is_linked(&found),
+        folder: folder.map(Path::to_owned),
     };
     let went = runner.all(&mut report);
-    drop(nodes);
-    if !report.runs.is_empty() {
-        publish(args, &report)?;
-    }
-    went?;
-    interrupt::check()?;
-    verdict(args, &report)
+    Ok((report, went))
 }
 
 /// The transports, and why one is not to be had. One that nobody has asked for is left out then.
@@ -321,11 +344,16 @@ fn transports(args: &Args) -> Result<Vec<(TransportArg, Option<String>)>> {
     }
 }
 
-/// Prints the tables and what they cannot tell; writes the files.
-fn publish(args: &Args, report: &Report) -> Result<()> {
+/// The tables and what they cannot tell.
+fn text(report: &Report) -> String {
     let said = notes(report);
     let said: String = said.iter().map(|note| format!("note: {note}\n")).collect();
-    output::print(&format!("\n{}{said}", tables(report)))?;
+    format!("{}{said}", tables(report))
+}
+
+/// Prints the tables and what they cannot tell; writes the files.
+fn publish(args: &Args, report: &Report) -> Result<()> {
+    output::print(&format!("\n{}", text(report)))?;
     if let Some(file) = &args.json {
         report::write(report, file).map_err(plain)?;
         eprintln!("wiglaf: written {}", file.display());
@@ -374,35 +402,43 @@ fn transport_of(word: &str) -> wiglaf_bench::Transport {
 
 /// Success where all ran and no number differs.
 fn verdict(args: &Args, report: &Report) -> Result<ExitCode> {
-    if let Some(check) = &args.check {
-        let checked: Vec<_> =
-            report.runs.iter().filter_map(|run| Some((run, run.value?))).collect();
-        let values: Vec<f64> = checked.iter().map(|(_, value)| *value).collect();
-        if let Some(difference) = check.difference(&values) {
-            let [one, other] = difference.runs.map(|at| checked[at]);
-            return Err(Error::new(format!(
-                "the number behind `{}` differs by more than {}: {} in {}, {} in {}",
-                check.pattern(),
-                check.tolerance(),
-                one.1,
-                report.name(one.0),
-                other.1,
-                report.name(other.0)
-            )));
-        }
-        if let Some(value) = values.first() {
-            output::print(&format!(
-                "check: `{}` gives {value} in all {} runs, within {}
-",
-                check.pattern(),
-                values.len(),
-                check.tolerance()
-            ))?;
-        }
+    output::print(&checked(args, report)?)?;
+    complete(report)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line that says what all runs found, if that was to be checked; an error where they differ.
+fn checked(args: &Args, report: &Report) -> Result<String> {
+    let Some(check) = &args.check else { return Ok(String::new()) };
+    let checked: Vec<_> = report.runs.iter().filter_map(|run| Some((run, run.value?))).collect();
+    let values: Vec<f64> = checked.iter().map(|(_, value)| *value).collect();
+    if let Some(difference) = check.difference(&values) {
+        let [one, other] = difference.runs.map(|at| checked[at]);
+        return Err(Error::new(format!(
+            "the number behind `{}` differs by more than {}: {} in {}, {} in {}",
+            check.pattern(),
+            check.tolerance(),
+            one.1,
+            report.name(one.0),
+            other.1,
+            report.name(other.0)
+        )));
     }
+    Ok(values.first().map_or(String::new(), |value| {
+        format!(
+            "check: `{}` gives {value} in all {} runs, within {}\n",
+            check.pattern(),
+            values.len(),
+            check.tolerance()
+        )
+    }))
+}
+
+/// An error unless every run came to its end.
+fn complete(report: &Report) -> Result<()> {
     let (worked, failed) = (report.runs.len(), report.failures.len());
     match failed {
-        0 => Ok(ExitCode::SUCCESS),
+        0 => Ok(()),
         _ if worked == 0 => Err(Error::new("no run came to its end, as said above")),
         _ => Err(Error::new(format!(
             "not all is in the tables: {worked} runs came to their end, and {failed} did not, as said above"

@@ -2,30 +2,29 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::Duration;
 
 use serde::Serialize;
-use wiglaf_base::{Error, Result, program};
-use wiglaf_bench::applications::{self, Application, ApplicationId};
-use wiglaf_bench::{BenchError, Transport, pingpong};
+use wiglaf_base::{Error, Result};
+use wiglaf_bench::{Launcher as _, Transport, pingpong};
+use wiglaf_compare::Report;
+use wiglaf_compare::programs::Program;
 use wiglaf_mpi::{Link, provider};
 
 use crate::args::Global;
 use crate::bench::launcher::Emulated;
 use crate::bench::nodes::{Cluster, Wish};
 use crate::bench::{interrupt, plain, progress, work_folder};
+use crate::compare::Nodes;
+use crate::compare::known::{Plan, check_needed, compare};
 use crate::output;
+use crate::run::TransportArg;
 use crate::up::this_exe;
 
-/// What must be installed: a program or file, and the package that brings it.
-const NEEDED: [(&str, &str); 6] = [
-    ("pw.x", "quantum-espresso"),
-    ("/usr/share/espresso/pseudo/Si.pz-vbc.UPF", "quantum-espresso-data"),
-    ("nwchem.openmpi", "nwchem-openmpi"),
-    ("mpirun", "openmpi-bin"),
-    ("mpicc", "libopenmpi-dev"),
-    ("ip", "iproute2"),
-];
+/// What must be installed besides the programs, and the package that brings it.
+const NEEDED: [(&str, &str); 3] =
+    [("mpirun", "openmpi-bin"), ("mpicc", "libopenmpi-dev"), ("ip", "iproute2")];
 const PINGPONG_LENS: [u64; 3] = [8, 1 << 10, 1 << 20];
 
 /// Show what Wiglaf does: two real programs, over TCP and over Wiglaf
@@ -40,16 +39,16 @@ pub(crate) struct Args {
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     repeats: u16,
 
-    /// Print JSON in place of the last table
+    /// Print JSON in place of the tables
     #[arg(long)]
     json: bool,
 }
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Outcome<'a> {
-    programs: &'a [Row],
-    messages: &'a [Message],
+struct Outcome {
+    programs: Vec<Report>,
+    messages: Vec<Message>,
 }
 
 /// Half a round trip of one message length.
@@ -61,127 +60,45 @@ struct Message {
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    check_needed()?;
+    let needs: Vec<_> =
+        Program::ALL.iter().flat_map(|one| one.needs).chain(&NEEDED).copied().collect();
+    check_needed(&needs, "the demo")?;
     provider::find(&this_exe()?)?;
     let work = work_folder(Path::new("."))?;
     let wish = Wish { nodes: 2, ..Wish::default() };
-    let cluster = Cluster::find_or_start(global, &wish)?;
+    let cluster = Rc::new(Cluster::find_or_start(global, &wish)?);
     let launcher = Emulated::new(&cluster, 2, 2, Link::Auto, &work)?;
+    let plan = Plan {
+        nodes: &[2],
+        repeats: usize::from(args.repeats),
+        transports: &[TransportArg::Tcp, TransportArg::Wiglaf],
+        link: Link::Auto,
+        work: &work,
+        settings: launcher.settings(Transport::Wiglaf).map_err(Error::new)?,
+    };
 
-    let mut rows = Vec::new();
-    for id in ApplicationId::ALL {
-        rows.push(Row::of(id, run_application(&launcher, id, usize::from(args.repeats), &work)));
+    let (mut programs, mut failure) = (Vec::new(), None);
+    for program in &Program::ALL {
+        let compared = compare(program, &plan, &Nodes::Emulated(cluster.clone()));
         interrupt::check()?;
+        let compared = compared?;
+        if !args.json {
+            output::print(&format!("\n{}", compared.text))?;
+        }
+        let (report, verdict) = compared.verdict();
+        failure = failure.or(verdict.err());
+        programs.push(report);
     }
     progress("messages back and forth between the two nodes");
     let messages = ping(&launcher, &work);
     interrupt::check()?;
-    drop(cluster);
-
     let messages = messages?;
     if args.json {
-        output::print_json(&Outcome { programs: &rows, messages: &messages })?;
+        output::print_json(&Outcome { programs, messages })?;
     } else {
-        let messages: String = messages.iter().map(sentence).collect();
-        output::print(&format!("\n{messages}\n{}", output::table(&table(&rows))))?;
+        output::print(&messages.iter().map(sentence).collect::<String>())?;
     }
-    match rows.into_iter().find_map(|row| row.failure) {
-        None => Ok(ExitCode::SUCCESS),
-        Some(error) => Err(error),
-    }
-}
-
-/// Says all that is missing, each with its mend.
-fn check_needed() -> Result<()> {
-    let is_there = |what: &str| Path::new(what).is_absolute() && Path::new(what).exists();
-    let missing: Vec<_> = NEEDED
-        .iter()
-        .filter(|(what, _)| !is_there(what) && program::find_program(what).is_none())
-        .collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    for (what, package) in &missing {
-        eprintln!("wiglaf: {what} is missing: apt-get install {package}");
-    }
-    let packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
-    Err(Error::not_found(format!(
-        "the demo needs more programs; run `apt-get install {}`",
-        packages.join(" ")
-    )))
-}
-
-fn run_application(
-    launcher: &Emulated<'_>,
-    id: ApplicationId,
-    rounds: usize,
-    work: &Path,
-) -> wiglaf_bench::Result<Application> {
-    let plan = applications::Plan {
-        applications: vec![id],
-        rounds,
-        ..applications::Plan::new(work.to_owned())
-    };
-    let mut report = applications::measure(launcher, &plan, &mut progress)?;
-    match (report.applications.pop(), report.absent.pop()) {
-        (Some(application), None) => Ok(application),
-        (_, absent) => Err(BenchError::NoContender(
-            absent.map_or_else(|| "no application ran".to_owned(), |absent| absent.reason),
-        )),
-    }
-}
-
-/// A line of the last table.
-#[derive(Serialize)]
-struct Row {
-    program: &'static str,
-    energies: &'static str,
-    tcp_s: Option<f64>,
-    wiglaf_s: Option<f64>,
-    #[serde(skip)]
-    failure: Option<Error>,
-}
-
-impl Row {
-    fn of(id: ApplicationId, outcome: wiglaf_bench::Result<Application>) -> Self {
-        let program = match id {
-            ApplicationId::Espresso => "Quantum ESPRESSO",
-            ApplicationId::Nwchem => "NWChem",
-        };
-        match outcome {
-            Ok(application) => {
-                let wall = |transport| {
-                    let run = application.runs.iter().find(|run| run.transport == transport);
-                    run.map(|run| run.wall_s)
-                };
-                let (tcp_s, wiglaf_s) = (wall(Transport::Tcp), wall(Transport::Wiglaf));
-                Self { program, energies: "yes", tcp_s, wiglaf_s, failure: None }
-            }
-            Err(error) => {
-                let differ = matches!(error, BenchError::EnergiesDiffer { .. });
-                let energies = if differ { "NO" } else { "failed" };
-                let failure = Some(plain(error));
-                Self { program, energies, tcp_s: None, wiglaf_s: None, failure }
-            }
-        }
-    }
-}
-
-fn table(rows: &[Row]) -> Vec<Vec<String>> {
-    let heading = ["program", "energy equal?", "over TCP", "over Wiglaf", "time ratio"];
-    let seconds = |s: Option<f64>| s.map_or("-".to_owned(), |s| format!("{s:.2} s"));
-    let line = |row: &Row| {
-        let ratio = row.wiglaf_s.zip(row.tcp_s).map(|(ours, tcp)| format!("{:.2}", ours / tcp));
-        vec![
-            row.program.to_owned(),
-            row.energies.to_owned(),
-            seconds(row.tcp_s),
-            seconds(row.wiglaf_s),
-            ratio.unwrap_or_else(|| "-".to_owned()),
-        ]
-    };
-    let heading = heading.map(str::to_owned).to_vec();
-    std::iter::once(heading).chain(rows.iter().map(line)).collect()
+    failure.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 fn sentence(message: &Message) -> String {

@@ -296,11 +296,19 @@ fn the_demo_finds_equal_energies() {
     let site = Site::new();
     let said = site.wiglaf(&["demo", "--repeats", "1"]).expect_success();
     for program in ["Quantum ESPRESSO", "NWChem"] {
-        let row = said.stdout.lines().find(|line| line.starts_with(program)).unwrap();
-        let cells: Vec<&str> = row[program.len()..].split_whitespace().collect();
-        assert_eq!(cells[0], "yes", "{said:?}");
-        let seconds = |cell: &str| cell.parse::<f64>().unwrap();
-        assert!(seconds(cells[1]) > 0.0 && seconds(cells[3]) > 0.0, "{said:?}");
+        let at = said.stdout.find(&format!("\n{program}")).unwrap();
+        for transport in ["TCP", "Wiglaf"] {
+            let name = format!("{transport}  ");
+            let row = said.stdout[at..].lines().find_map(|line| line.trim().strip_prefix(&name));
+            let cells: Vec<&str> = row.unwrap().split_whitespace().collect();
+            let seconds = |cell: &str| cell.parse::<f64>().unwrap();
+            assert!(seconds(cells[0]) > 0.0 && seconds(cells[1]) > 0.0, "{said:?}");
+        }
+    }
+    for energy in ["total energy", "gives -167.5977178"] {
+        let is_it = |line: &&str| line.starts_with("check: ") && line.contains(energy);
+        let line = said.stdout.lines().find(is_it);
+        assert!(line.is_some_and(|line| line.contains("in all 2 runs")), "{said:?}");
     }
 }
 

@@ -8,6 +8,7 @@
 mod check;
 mod fit;
 pub mod profile;
+pub mod programs;
 mod report;
 mod table;
 

@@ -1,11 +1,11 @@
 //! All runs of a comparison, and what follows from them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::fit::{Amdahl, amdahl};
 
 /// A way in which messages travel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Way {
     /// As users write it.
     pub word: String,
@@ -14,7 +14,7 @@ pub struct Way {
 }
 
 /// Nodes, and the ranks on them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Nodes.
     pub nodes: usize,
@@ -25,7 +25,7 @@ pub struct Place {
 }
 
 /// One run that came to its end.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Its way, by its place in the list.
     pub way: usize,
@@ -46,7 +46,7 @@ pub struct Run {
 }
 
 /// A run that did not, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Its way.
     pub way: usize,
@@ -59,7 +59,7 @@ pub struct Failure {
 }
 
 /// All of them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// What of the file's form.
     pub schema: String,
@@ -133,6 +133,21 @@ impl Report {
         let speed_up = first.wall_s / here.wall_s;
         let times = self.places[place].nodes as f64 / self.places[0].nodes as f64;
         Some((speed_up, speed_up / times))
+    }
+
+    /// Wiglaf's figure over that of the other way whose figure is the least, and that way's name.
+    #[must_use]
+    pub fn against_the_best(
+        &self,
+        place: usize,
+        of: impl Fn(&Point) -> f64,
+    ) -> Option<(f64, &str)> {
+        let at = |way| self.point(way, place).map(|point| of(&point));
+        let ours = self.ways.iter().position(|way| way.word == "wiglaf").and_then(at)?;
+        let rivals = (0..self.ways.len()).filter(|&way| self.ways[way].word != "wiglaf");
+        let rivals = rivals.filter_map(|way| Some((at(way)?, self.ways[way].label.as_str())));
+        let (best, name) = rivals.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some((ours / best, name))
     }
 
     /// Amdahl's law through all runs of a way.
@@ -225,6 +240,15 @@ pub(crate) mod tests {
         report.places[0].nodes = 2;
         report.places[1].nodes = 3;
         assert!((report.speed_up(1, 2).unwrap().1 - speed_up / 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_best_rival_is_the_one_to_beat() {
+        let mut report = sample();
+        let (ratio, name) = report.against_the_best(2, |point| point.wall_s).unwrap();
+        assert!((ratio - 32.65 / 42.4).abs() < 1e-9 && name == "TCP", "{ratio} {name}");
+        report.ways[0].word = "wiglaf".into();
+        assert_eq!(report.against_the_best(2, |point| point.wall_s), None);
     }
 
     #[test]

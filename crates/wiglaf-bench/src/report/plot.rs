@@ -121,7 +121,6 @@ fn look(transport: Transport) -> Look {
         Transport::Ucx | Transport::UcxShm => (RGBColor(0, 158, 115), Marker::Triangle, 2),
         Transport::OfiTcp => (RGBColor(204, 121, 167), Marker::Diamond, 2),
         Transport::OfiRxd => (RGBColor(230, 159, 0), Marker::OpenTriangle, 2),
-        Transport::Serial => (RGBColor(86, 180, 233), Marker::Ring, 2),
     };
     Look { color, marker, width }
 }

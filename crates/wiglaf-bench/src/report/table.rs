@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use crate::active::{self, ActiveMessages};
-use crate::applications;
 use crate::bandwidth::{self, Ways};
 use crate::contender::Absent;
 use crate::facts::Facts;
@@ -368,40 +367,6 @@ pub fn ring_table(report: &ring::Report) -> String {
             figure(contender.step.p50_us),
             or_dash(contender.step.p99_us),
         );
-    }
-    push_absent(&mut text, &report.absent);
-    text
-}
-
-/// The applications in the form of the 2004 report's Table 1: what a program
-/// loses while it waits is wall time that is not CPU time.
-pub fn applications_table(report: &applications::Report) -> String {
-    let mut text = String::new();
-    for application in &report.applications {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{}", application.title);
-        let _ = writeln!(
-            text,
-            "  {:<22} {:>8} {:>8} {:>9} {:>9}",
-            "seconds", "wall", "CPU", "wall-CPU", "wall/CPU"
-        );
-        for run in &application.runs {
-            let ranks = if run.ranks == 1 { "1 rank" } else { &format!("{} ranks", run.ranks) };
-            let name = format!("{}, {ranks}", run.label);
-            let _ = writeln!(
-                text,
-                "  {name:<22} {:>8.2} {:>8.2} {:>9.2} {:>9.2}",
-                run.wall_s,
-                run.cpu_s,
-                run.wall_s - run.cpu_s,
-                run.wall_s / run.cpu_s,
-            );
-        }
-        let _ = writeln!(text, "  {}", application.verdict());
-        for line in application.in_words() {
-            let _ = writeln!(text, "  {line}");
-        }
-        text.push('\n');
     }
     push_absent(&mut text, &report.absent);
     text

@@ -11,10 +11,10 @@ use wiglaf_base::error::Context;
 use wiglaf_base::{End, Error, Result};
 use wiglaf_bench::facts::Facts;
 use wiglaf_bench::outcome::{Figure, Outcome, Wanted};
-use wiglaf_bench::{applications, bandwidth, figures, pingpong, report};
+use wiglaf_bench::{bandwidth, figures, pingpong, report};
 use wiglaf_sim::Star;
 
-use super::{make_folder, need_openmpi, plain, progress};
+use super::{Programs, make_folder, need_openmpi, plain, progress};
 use crate::args::Global;
 use crate::output;
 use crate::up::this_exe;
@@ -164,8 +164,8 @@ const STEPS: [Step; 13] = [
         round_s: 10.0,
         rounds: 5,
         found: |dir| {
-            let report: applications::Report = read(dir, "applications")?;
-            Ok(Found::new(figures::of_applications(&report), &report.facts, &report.absent))
+            let report: Programs = read(dir, "applications")?;
+            Ok(Found::new(report.figures(), &report.facts, &report.absent))
         },
     },
 ];

@@ -106,9 +106,8 @@ fn of_cluster(transport: Transport) -> mpi::Transport {
         | Transport::WiglafPacket
         | Transport::WiglafXdp
         | Transport::WiglafXdpNative => mpi::Transport::Wiglaf,
-        // A single rank sends nothing; Open MPI's own TCP brings least along,
-        // and takes vader within a node.
-        Transport::Tcp | Transport::Vader | Transport::Serial => mpi::Transport::Tcp,
+        // Open MPI's own TCP takes vader within a node.
+        Transport::Tcp | Transport::Vader => mpi::Transport::Tcp,
         Transport::Ucx | Transport::UcxShm => mpi::Transport::Ucx,
         Transport::OfiTcp => mpi::Transport::OfiTcp,
         Transport::OfiRxd => mpi::Transport::OfiRxd,
@@ -165,9 +164,9 @@ pub(super) fn settings_of(
 
 impl Launcher for Emulated<'_> {
     fn settings(&self, transport: Transport) -> std::result::Result<Settings, String> {
-        let oversubscribed = transport != Transport::Serial && self.oversubscribed();
         let link = link_of(transport, self.link);
-        settings_of(&self.exe, transport, link, Some(INTERFACE.to_owned()), oversubscribed)
+        let interface = Some(INTERFACE.to_owned());
+        settings_of(&self.exe, transport, link, interface, self.oversubscribed())
     }
 
     fn command(&self, job: &Job<'_>) -> wiglaf_bench::Result<Command> {

@@ -2,25 +2,32 @@
 //! shared cores, silence, memory.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use wiglaf_base::{Error, Result};
-use wiglaf_bench::outcome::Outcome;
+use wiglaf_bench::outcome::{Entry, Missing, Outcome};
 use wiglaf_bench::turns::Guard;
 use wiglaf_bench::{
-    BenchError, Launcher, flow_control, idle, incast, loss, memory, oversubscribed, shaped,
+    BenchError, Launcher, Settings, Transport, flow_control, idle, incast, loss, memory,
+    oversubscribed, shaped,
 };
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::Wire;
 use wiglaf_cluster::{Record, StateDir};
+use wiglaf_compare::programs::ESPRESSO;
 use wiglaf_emulation::fault::{self, Faults, HOLD_DEFAULT, PortFaults, Probability};
 use wiglaf_sim::{Incast, Star};
 
-use super::launcher::Emulated;
+use super::launcher::{Emulated, word};
 use super::nodes::{Cluster, Wish};
 use super::strangers::Strangers;
 use super::{Common, WireArg, interrupt, make_folder, need_openmpi, plain, progress, work_folder};
 use crate::args::Global;
+use crate::compare::Nodes;
+use crate::compare::known::{Compared, Plan, compare};
+use crate::run::TransportArg;
 
 /// What ports are shaped to unless the user says otherwise.
 const RATE: &str = "1gbit";
@@ -277,13 +284,58 @@ pub(super) fn oversubscribed(args: &OversubscribedArgs, global: &Global) -> Resu
     // One takes a minute for each contender.
     plan.application_rounds = plan.rounds.div_ceil(5);
     let most = args.ranks.iter().copied().max().unwrap_or(2);
-    let cluster = Cluster::find_or_start(global, &common.wish(most))?;
+    let cluster = Rc::new(Cluster::find_or_start(global, &common.wish(most))?);
     let of = |ranks: &usize| Emulated::new(&cluster, *ranks, *ranks, common.link.into(), &work);
+    let failed = |error: Error| BenchError::NoContender(error.to_string());
+    let espresso = |ranks: usize, repeats, transports: &[Transport]| {
+        let launcher = of(&ranks).map_err(failed)?;
+        let plan = Plan {
+            nodes: &[ranks],
+            repeats,
+            transports: &transports.iter().filter_map(|one| argument(*one)).collect::<Vec<_>>(),
+            link: common.link.into(),
+            work: &work,
+            settings: Settings::new(),
+        };
+        let found = compare(&ESPRESSO, &plan, &Nodes::Emulated(cluster.clone()));
+        entries(&found.map_err(failed)?, &launcher, transports)
+    };
     let launchers = args.ranks.iter().map(of).collect::<Result<Vec<_>>>()?;
     let jobs: Vec<(usize, &dyn Launcher)> =
         args.ranks.iter().zip(&launchers).map(|(ranks, one)| (*ranks, one as _)).collect();
     let strangers = || Ok(Box::new(Strangers::begin()) as Guard);
-    common.finish(oversubscribed::measure(&jobs, &strangers, &plan, &mut progress))
+    common.finish(oversubscribed::measure(&jobs, &strangers, &espresso, &plan, &mut progress))
+}
+
+/// As users write it.
+fn argument(transport: Transport) -> Option<TransportArg> {
+    TransportArg::from_str(word(transport), false).ok()
+}
+
+/// The wall times of each transport's rounds, and who has none.
+fn entries(
+    found: &Compared,
+    launcher: &Emulated<'_>,
+    transports: &[Transport],
+) -> wiglaf_bench::Result<(Vec<Entry>, Vec<Missing>)> {
+    if let Err(error) = &found.energies {
+        return Err(BenchError::NoContender(error.to_string()));
+    }
+    let (mut entries, mut missing) = (Vec::new(), Vec::new());
+    for &transport in transports {
+        let is_it = |way: usize| found.report.ways[way].word == word(transport);
+        let runs = found.report.runs.iter().filter(|run| is_it(run.way));
+        let walls: Vec<f64> = runs.map(|run| run.wall_s).collect();
+        let who = transport.label();
+        if let Some(failure) = found.report.failures.iter().find(|failure| is_it(failure.way)) {
+            let reason = failure.reason.clone();
+            missing.push(Missing { who: who.to_owned(), case: None, reason });
+        } else {
+            let settings = launcher.settings(transport).unwrap_or_default();
+            entries.push(Entry { settings, ..Entry::of_rounds(who, Some(transport), walls) });
+        }
+    }
+    Ok((entries, missing))
 }
 
 const IDLE_HELP: &str = "\

@@ -26,6 +26,8 @@ pub(super) struct Runner<'a> {
     pub(super) names: Vec<String>,
     /// Whether the program is linked with an MPI; else it may load one.
     pub(super) is_linked: bool,
+    /// Where the program runs, if not here.
+    pub(super) folder: Option<PathBuf>,
 }
 
 /// Why a run is not in the tables.
@@ -160,6 +162,9 @@ impl Runner<'_> {
             command.arg("--input").arg(file);
         }
         command.arg("--").args(&args.argv);
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
         command
     }
 }

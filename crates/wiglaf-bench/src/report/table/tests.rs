@@ -1,5 +1,4 @@
 use super::*;
-use crate::applications::{Application, ApplicationId, Run};
 use crate::facts::Facts;
 use crate::floor::FloorLatency;
 use crate::launch::Settings;
@@ -84,31 +83,6 @@ pub(in crate::report) fn sample_facts() -> Facts {
     }
 }
 
-pub(super) fn sample_application() -> Application {
-    let run = |transport: Transport, ranks, wall_s, cpu_s| Run {
-        transport,
-        label: transport.label().to_owned(),
-        ranks,
-        settings: Settings::new(),
-        energies: vec![-167.597_717_86],
-        wall_s,
-        cpu_s,
-        round_wall_s: vec![wall_s],
-        round_cpu_s: vec![cpu_s],
-    };
-    Application {
-        id: ApplicationId::Nwchem,
-        title: "A program: some input".to_owned(),
-        energy_unit: "hartree".to_owned(),
-        expected_energy: Some(-167.597_717_8),
-        runs: vec![
-            run(Transport::Serial, 1, 10.0, 9.5),
-            run(Transport::Tcp, 2, 9.0, 4.5),
-            run(Transport::Wiglaf, 2, 5.4, 5.2),
-        ],
-    }
-}
-
 /// Compares with a committed file; `WIGLAF_BLESS=1` writes it anew.
 pub(in crate::report) fn assert_golden(name: &str, text: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
@@ -182,23 +156,6 @@ fn without_wiglaf_the_rivals_are_still_shown() {
 fn the_figure_of_a_short_message_says_what_a_bare_frame_takes() {
     let figures = crate::figures::of_pingpong(&sample_report(), false);
     assert_eq!(figures[0].detail, "of UCX TCP; a bare frame over packet is 0.33 of it");
-}
-
-#[test]
-fn applications_for_a_terminal() {
-    let report = applications::Report {
-        schema: applications::SCHEMA.to_owned(),
-        facts: sample_facts(),
-        rounds: 1,
-        applications: vec![sample_application()],
-        absent: vec![Absent {
-            transport: Transport::Ucx,
-            reason: "it is not installed".to_owned(),
-        }],
-    };
-    let text = applications_table(&report);
-    assert_narrow(&text);
-    assert_golden("applications.txt", &text);
 }
 
 #[test]
