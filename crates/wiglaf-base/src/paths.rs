@@ -35,6 +35,19 @@ pub fn key(job: &str) -> PathBuf {
     Path::new(KEYS).join(job)
 }
 
+/// The mark of a job: what nobody guesses, and behind it the number that a batch system gave it.
+#[must_use]
+pub fn mark(random: u64, batch: Option<u32>) -> String {
+    batch.map_or_else(|| format!("{random:016x}"), |job| format!("{random:016x}{job:08x}"))
+}
+
+/// The number that a batch system gave the job of a [`mark`].
+#[must_use]
+pub fn batch_job(mark: &str) -> Option<u32> {
+    let number = mark.get(16..).filter(|_| mark.len() == 24)?;
+    u32::from_str_radix(number, 16).ok()
+}
+
 /// How to call a command of `wiglaf` for that cluster; for the default one where none is named.
 #[must_use]
 pub fn command(command: &str, cluster: Option<&str>) -> String {

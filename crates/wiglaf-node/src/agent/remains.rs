@@ -116,8 +116,7 @@ fn pass(
         let pid_number = pid.as_raw_nonzero().get();
         // The killed take a while to end.
         if !remains.processes.iter().any(|known| known.pid == pid_number) {
-            let command = beginning(&format!("{}/cmdline", stat.folder)).unwrap_or_default();
-            let command = String::from_utf8_lossy(&command).replace('\0', " ").trim().to_owned();
+            let command = command_of(&stat.folder);
             remains.processes.push(RemainingProcess { pid: pid_number, command });
         }
         let _ = kill_process(pid, Signal::KILL);
@@ -125,12 +124,18 @@ fn pass(
     Ok(is_clean)
 }
 
-fn is_of(process: &str, uid: u32) -> bool {
+/// The command line of a process below /proc, or what it begins with.
+pub(super) fn command_of(folder: &str) -> String {
+    let command = beginning(&format!("{folder}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&command).replace('\0', " ").trim().to_owned()
+}
+
+pub(super) fn is_of(process: &str, uid: u32) -> bool {
     fs::metadata(process).is_ok_and(|meta| meta.uid() == uid)
 }
 
 /// Whether a process counts pids as this one does.
-fn is_of_this_namespace(process: &str) -> bool {
+pub(super) fn is_of_this_namespace(process: &str) -> bool {
     let own = fs::read_link("/proc/self/ns/pid");
     matches!((fs::read_link(format!("{process}/ns/pid")), own), (Ok(a), Ok(b)) if a == b)
 }
