@@ -133,7 +133,11 @@ impl Plan {
         conf.remark("Small jobs start before their turn where they delay nobody.");
         conf.set("SchedulerType", "sched/backfill");
         conf.remark("Unless told, a job waits for 3 s on an empty cluster. The interval is in microseconds.");
-        conf.set("SchedulerParameters", "batch_sched_delay=0,sched_min_interval=100000");
+        conf.remark("A job whose node fails before it goes back to the queue, and is not held.");
+        conf.set(
+            "SchedulerParameters",
+            "batch_sched_delay=0,sched_min_interval=100000,nohold_on_prolog_fail",
+        );
         conf.remark(
             "In order of submission: age and share need slurmdbd, without which they are ignored.",
         );

@@ -1,8 +1,9 @@
 //! What runs on a host before and after each job: the hidden command `wiglaf host-batch`, which Slurm's prolog and
 //! epilog call as root.
 //!
-//! The prolog only notes what the epilog needs, because every job waits for it. The epilog ends what is left of the
-//! job, and has the node looked at: one that fails takes no further jobs, with a sentence as the reason.
+//! Both look at the node: one that fails takes no further jobs, with a sentence as the reason. The prolog asks nobody
+//! else, because every job waits for it; the epilog ends what is left of the job first, and compares the clock with
+//! the head's.
 
 use std::fs;
 use std::io::Write;
@@ -21,8 +22,10 @@ pub const SETTINGS: &str = "/etc/wiglaf/batch/node.json";
 pub const REASON: &str = "wiglaf: ";
 /// What epilogs have found.
 const LOG: &str = "/var/log/slurm/wiglaf-epilog.log";
-/// What the prolog notes: the clock against that of the head, in seconds.
-const CLOCK: &str = "/run/wiglaf-batch-clock";
+/// Its age says when the clock was compared with the head's.
+const COMPARED: &str = "/run/wiglaf-batch-clock";
+/// The head is not asked at the end of each of many short jobs.
+const COMPARED_S: u64 = 600;
 /// munge takes nothing that is older than 300 s; below this nobody is hurt.
 pub(crate) const CLOCK_S: u64 = 60;
 /// Folders that a job needs, and how many MiB must be left there.
@@ -58,7 +61,7 @@ pub fn run(when: When) -> Result<Vec<String>> {
     let settings: Settings = serde_json::from_str(&text)
         .map_err(|error| Error::new(format!("{SETTINGS} is damaged ({error})")))?;
     match when {
-        When::Prolog => prolog(),
+        When::Prolog => prolog(&settings),
         When::Epilog => epilog(&settings),
     }
 }
@@ -68,13 +71,12 @@ fn variable<T: std::str::FromStr>(name: &str) -> Result<T> {
     value.ok_or_else(|| Error::new(format!("{name} is not set; this command is called by Slurm")))
 }
 
-fn prolog() -> Result<Vec<String>> {
-    // When the head gave the nodes away, by its clock. Some releases do not say so.
-    if let Ok(begun) = variable::<i64>("SLURM_JOB_START_TIME") {
-        let ahead = now()?.saturating_sub(begun);
-        fs::write(CLOCK, format!("{ahead}\n")).cannot(|| format!("write {CLOCK}"))?;
-    }
-    Ok(Vec::new())
+fn prolog(settings: &Settings) -> Result<Vec<String>> {
+    let Some(why) = test_quickly(settings) else { return Ok(Vec::new()) };
+    drain(settings, &why)?;
+    log(&[format!("before job {}: {why}", variable::<u32>("SLURM_JOB_ID")?)]);
+    // The job goes to another node.
+    Err(Error::new(why))
 }
 
 fn now() -> Result<i64> {
@@ -95,7 +97,7 @@ fn epilog(settings: &Settings) -> Result<Vec<String>> {
         Ok(remains) => told(&job, remains),
         Err(error) => vec![format!("job {}: what is left of it cannot be seen: {error}", job.id)],
     };
-    if let Some(why) = test(settings) {
+    if let Some(why) = test_quickly(settings).or_else(clock) {
         said.push(why.clone());
         drain(settings, &why)?;
     }
@@ -126,8 +128,8 @@ fn log(said: &[String]) {
 }
 
 /// What keeps this node from taking jobs: a sentence with the fix, of the first that is found.
-fn test(settings: &Settings) -> Option<String> {
-    memory(settings).or_else(room).or_else(clock).or_else(|| helper(settings))
+fn test_quickly(settings: &Settings) -> Option<String> {
+    memory(settings).or_else(room).or_else(|| helper(settings))
 }
 
 fn memory(settings: &Settings) -> Option<String> {
@@ -165,8 +167,23 @@ fn room() -> Option<String> {
 }
 
 fn clock() -> Option<String> {
-    let ahead: i64 = fs::read_to_string(CLOCK).ok()?.trim().parse().ok()?;
+    let age = fs::metadata(COMPARED).and_then(|about| about.modified()).ok();
+    let age = age.and_then(|then| SystemTime::now().duration_since(then).ok());
+    if age.is_some_and(|age| age.as_secs() < COMPARED_S) {
+        return None;
+    }
+    let mut ask = Command::new("timeout");
+    ask.args(["5", "scontrol", "show", "config"]).env("SLURM_TIME_FORMAT", "%s");
+    // A head that does not answer is told by others.
+    let said = ask.output().ok()?;
+    let ahead = now().ok()?.saturating_sub(time_in(&String::from_utf8_lossy(&said.stdout))?);
+    let _ = fs::write(COMPARED, "");
     clock_off(ahead)
+}
+
+/// The head's time, in the first line of what `scontrol show config` prints.
+fn time_in(config: &str) -> Option<i64> {
+    config.lines().next()?.split_whitespace().last()?.parse().ok()
 }
 
 fn clock_off(ahead: i64) -> Option<String> {
@@ -242,6 +259,11 @@ mod tests {
         assert_eq!((clock_off(0), clock_off(60), clock_off(-60)), (None, None, None));
         let why = clock_off(-3600).unwrap();
         assert!(why.starts_with("its clock is 3600 s behind that of the head; run "), "{why}");
+        let said = "Configuration data as of 1732000000\nAccountingStorageBackupHost = (null)\n";
+        assert_eq!(
+            (time_in(said), time_in(""), time_in("a b\n")),
+            (Some(1_732_000_000), None, None)
+        );
         let why = clock_off(i64::MIN).unwrap();
         assert!(why.contains("behind"), "{why}");
     }
