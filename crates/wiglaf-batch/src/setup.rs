@@ -759,6 +759,7 @@ impl Site {
         say("jobs and daemons");
         let mut all = self.on_all(&others, &|host| host.joined.undo());
         all.extend(self.on_all(&head, &|host| host.joined.undo()));
+        all.sort_by_key(|(host, _)| self.hosts.iter().position(|own| own.name() == host.name()));
         let outcome = |(host, done): (&Host, Result<Vec<String>>)| {
             let (error, kept) = match done {
                 Ok(kept) => (None, kept),

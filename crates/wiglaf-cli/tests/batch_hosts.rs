@@ -41,9 +41,9 @@ fn plan(count: usize) -> Plan {
 }
 
 /// What is compared before batch jobs are set up on a host and after they were taken back.
-const LISTING: &str = "find / -xdev \\( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp \
-    -o -path /var/log -o -path /var/lib/sudo \\) -prune -o -printf '%p %y %m %u %l\\n' 2>/dev/null | \
-    LC_ALL=C sort; find /etc /var/lib/wiglaf /usr/local -xdev -type f | LC_ALL=C sort | xargs -d '\\n' sha256sum";
+const LISTING: &str = "find /etc /var/lib /var/spool /usr/sbin /usr/bin /usr/local -xdev -path /var/lib/sudo -prune -o \
+    -printf '%p %y %m %u %l\\n' 2>/dev/null | LC_ALL=C sort; \
+    find /etc /var/lib/wiglaf /var/lib/dpkg/status -xdev -type f | LC_ALL=C sort | xargs -d '\\n' sha256sum";
 
 fn listing(host: &Host) -> String {
     host.as_root().run(LISTING).ok().to_owned()
@@ -186,7 +186,11 @@ fn what_stands_in_the_way_of_batch_jobs_is_a_sentence_and_nothing_is_touched() {
     // A release that does not talk to the head's: dpkg says so, and so does apt.
     let edit = "sed -i '/^Package: slurmd$/,/^$/s/^Version: 22.05.8-/Version: 24.11.5-/' /var/lib/dpkg/status";
     let _ = pc2.run(&format!("cp -p /var/lib/dpkg/status /root/status && {edit}")).ok();
-    assert_refused(&hosts, "pc2 has Slurm 24.11 and the head pc1 has 22.05", "one release of Debian");
+    assert_refused(
+        &hosts,
+        "pc2 has Slurm 24.11 and the head pc1 has 22.05",
+        "one release of Debian",
+    );
     let _ = pc2.run("cp -p /root/status /var/lib/dpkg/status && rm /root/status").ok();
     // A clock that is an hour ahead.
     let clock = "#!/bin/sh\n[ \"$*\" = +%s ] && exec expr \"$(/bin/date +%s)\" + 3600\nexec /bin/date \"$@\"\n";
@@ -200,7 +204,11 @@ fn what_stands_in_the_way_of_batch_jobs_is_a_sentence_and_nothing_is_touched() {
         hosts[0].write("/home/ann/.config/wiglaf/cluster.toml", text, "ann", 0o644);
     };
     write("memory_reserve = \"900TiB\"");
-    assert_refused(&hosts, "MiB of memory, of which memory_reserve", "lower memory_reserve in [batch]");
+    assert_refused(
+        &hosts,
+        "MiB of memory, of which memory_reserve",
+        "lower memory_reserve in [batch]",
+    );
     write("head = \"pc9\"");
     assert_refused(&hosts, "the head pc9 is no node of the cluster", "pc[1-2]");
     hosts[0].write("/home/ann/.config/wiglaf/cluster.toml", file, "ann", 0o644);
@@ -245,13 +253,19 @@ fn hosts_that_fail_are_as_they_were_and_a_changed_file_is_told() {
     assert_eq!(told.status.code(), Some(3), "{told}");
     assert!(told.stdout.contains("pc2 has another /etc/munge/munge.key than was set up"), "{told}");
     let refused = ann.run("wiglaf batch setup --yes");
-    assert!(sentence(&refused).contains("that somebody has changed since it was set up"), "{refused}");
+    assert!(
+        sentence(&refused).contains("that somebody has changed since it was set up"),
+        "{refused}"
+    );
     let fix = told.stdout.lines().find_map(|line| line.strip_prefix("  type: ")).unwrap();
     let _ = ann.run(&fix.replace("setup", "setup --yes")).ok();
     let sed = "sed -i s/SlurmdTimeout=60/SlurmdTimeout=61/ /etc/slurm/slurm.conf";
     let _ = hosts[0].as_root().run(sed).ok();
     let told = status(&hosts);
-    assert!(told.stdout.contains("pc1 has another /etc/slurm/slurm.conf than was set up"), "{told}");
+    assert!(
+        told.stdout.contains("pc1 has another /etc/slurm/slurm.conf than was set up"),
+        "{told}"
+    );
     let fix = told.stdout.lines().find_map(|line| line.strip_prefix("  type: ")).unwrap();
     let _ = ann.run(&fix.replace("setup", "setup --yes")).ok();
     eventually("all is well", || status(&hosts).status.code() == Some(0));
@@ -287,11 +301,18 @@ fn epilog_ends_what_is_left_of_the_job_and_nothing_of_anybody_else() {
     is_over(&hosts, &id);
     let sleepers = || {
         let said = hosts[0].as_root().run("ps -eo args= | grep -x 'sleep 4000[0-9]' | sort");
-        said.stdout.split_whitespace().filter(|w| *w != "sleep").map(str::to_owned).collect::<Vec<_>>()
+        said.stdout
+            .split_whitespace()
+            .filter(|w| *w != "sleep")
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     eventually("the epilog is over", || sleepers() == ["40001", "40002", "40003"]);
     let log = hosts[0].as_root().run("cat /var/log/slurm/wiglaf-epilog.log");
-    assert!(log.ok().contains("job 1: ended process") && log.stdout.contains("sleep 40004"), "{log}");
+    assert!(
+        log.ok().contains("job 1: ended process") && log.stdout.contains("sleep 40004"),
+        "{log}"
+    );
     eventually("shared memory is gone", || {
         let shm = hosts[0].as_root().run("ls /dev/shm");
         shm.stdout.split_whitespace().collect::<Vec<_>>() == ["anns-own", "wiglaf-bobs"]
@@ -325,7 +346,12 @@ fn node_that_fails_its_look_takes_no_jobs_and_says_why_and_what_helps() {
     ];
     for (name, [breaks, repairs, says]) in [("clock", clock), ("memory", memory), ("shm", shm)] {
         // In mid-job, so that the epilog finds it.
-        let id = submit(&hosts, name, "while [ ! -e /home/shared/go ]; do sleep 0.1; done", "-w pc2 -N 1 -n 1");
+        let id = submit(
+            &hosts,
+            name,
+            "while [ ! -e /home/shared/go ]; do sleep 0.1; done",
+            "-w pc2 -N 1 -n 1",
+        );
         eventually("the job runs", || {
             let said = hosts[0].as_user("ann").run(&format!("squeue -h -o %T -j {id}"));
             said.stdout.trim() == "RUNNING"
@@ -346,10 +372,19 @@ fn node_that_fails_its_look_takes_no_jobs_and_says_why_and_what_helps() {
         let _ = hosts[0].as_user("ann").run(&format!("rm /home/shared/go; {fix}")).ok();
         eventually("the node is well", || status(&hosts).status.code() == Some(0));
     }
-    // Before a job: it goes to another node, and is not held.
+    // Before a job: it does not start there, waits, and is not held.
     let _ = pc2.run(shm[0]).ok();
-    let id = submit(&hosts, "moves", "hostname", "-N 1 -n 1 -x pc1 --no-requeue; true");
-    let _ = hosts[0].as_user("ann").run(&format!("scancel {id}")).ok();
-    let said = job(&hosts, "other", "hostname", "-N 1 -n 1");
-    assert_eq!(said.trim(), "pc1", "{said}");
+    let id = submit(&hosts, "waits", "hostname", "-N 2 -n 2");
+    eventually("the node is drained", || {
+        status(&hosts).stdout.contains(&format!("pc2 takes no jobs: {}", shm[2]))
+    });
+    let _ = pc2.run(shm[1]).ok();
+    let resume = "sudo scontrol update NodeName=pc2 State=RESUME";
+    let _ = hosts[0].as_user("ann").run(resume).ok();
+    // After two minutes it would start by itself.
+    let now = hosts[0].as_root().run(&format!("scontrol update JobId={id} StartTime=now"));
+    let waited = hosts[0].as_user("ann").run(&format!("squeue -h -o '%T %r' -j {id}"));
+    assert!(!waited.stdout.to_lowercase().contains("held"), "{now} {waited}");
+    is_over(&hosts, &id);
+    assert_eq!(hosts[0].read("/home/shared/waits.out").trim(), "pc1");
 }
