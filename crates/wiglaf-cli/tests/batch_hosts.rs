@@ -388,3 +388,50 @@ fn node_that_fails_its_look_takes_no_jobs_and_says_why_and_what_helps() {
     is_over(&hosts, &id);
     assert_eq!(hosts[0].read("/home/shared/waits.out").trim(), "pc1");
 }
+
+/// Packs installed packages again, as an archive of apt's below /srv/debs, and removes them from the host.
+const REPACK: &str = r#"
+set -e
+mkdir -p /srv/debs && cd /srv/debs
+for p in slurmd slurm-client munge; do
+    rm -rf /srv/p && mkdir -p /srv/p/DEBIAN
+    dpkg-query -L $p | sed 's,^/lib,/usr/lib,' | sort -u | while read -r f; do
+        if [ -d "$f" ] && [ ! -L "$f" ]; then mkdir -p "/srv/p$f"
+        elif [ -e "$f" ] || [ -L "$f" ]; then mkdir -p "/srv/p${f%/*}"; cp -a "$f" "/srv/p$f"; fi
+    done
+    dpkg-query -s $p | sed '/^Status:/d;/^Conffiles:/,/^[^ ]/{/^Conffiles:/d;/^ \//d}' >/srv/p/DEBIAN/control
+    for s in preinst postinst prerm postrm conffiles; do
+        [ ! -e /var/lib/dpkg/info/$p.$s ] || cp /var/lib/dpkg/info/$p.$s /srv/p/DEBIAN/
+    done
+    dpkg-deb -Znone --root-owner-group -b /srv/p $p.deb
+    { dpkg-deb -f $p.deb; echo "Filename: ./$p.deb"; echo "Size: $(stat -c %s $p.deb)"
+      echo "SHA256: $(sha256sum $p.deb | cut -d' ' -f1)"; echo; } >>Packages
+done
+dpkg --purge --force-depends slurmctld slurmd slurm-client munge
+rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*
+echo 'deb [trusted=yes] file:/srv/debs ./' >/etc/apt/sources.list
+"#;
+
+#[test]
+fn packages_that_a_host_lacks_come_by_apt_and_go_again() {
+    let Some(hosts) = joined(&plan(2)) else { return };
+    let (ann, pc2) = (hosts[0].as_user("ann"), hosts[1].as_root());
+    let _ = pc2.run(REPACK).ok();
+    // apt has not read its lists yet.
+    let _ = pc2.run("rm -rf /var/lib/apt/lists/*").ok();
+    assert_refused(&hosts, "pc2 knows no package", "`ssh pc2 sudo apt-get update`");
+    let _ = ann.run("ssh pc2 sudo apt-get update").ok();
+    let dry = ann.run("wiglaf batch setup --dry-run");
+    let line = "pc2: install munge, slurmd, slurm-client by apt (Slurm ";
+    assert!(dry.ok().contains(line), "{dry}");
+    set_up(&hosts);
+    let said = job(&hosts, "two", "srun hostname", "-N 2");
+    assert!(said.contains("pc1") && said.contains("pc2"), "{said}");
+    let removed = ann.run("wiglaf batch remove --yes");
+    assert!(removed.ok().contains("take back 4 files and 3 packages"), "{removed}");
+    assert_eq!(removed.stderr, "wiglaf: jobs and daemons\n");
+    let left =
+        pc2.run("dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' slurmd slurm-client munge");
+    assert!(!left.stdout.contains("i "), "{left}");
+    assert_eq!(pc2.run("ls /usr/sbin/slurmd /etc/munge/munge.key /var/lib/wiglaf").stdout, "");
+}

@@ -7,7 +7,9 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufRead, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{
+    DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, symlink,
+};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -355,7 +357,8 @@ impl Changes {
         self.folder_of(&copy)?;
         self.saved.push(copy.clone());
         fs::copy(path, &copy)
-            .and_then(|_| fs::set_permissions(&copy, fs::Permissions::from_mode(0o600)))
+            .and_then(|_| own_as(&copy, path))
+            .and_then(|()| fs::set_permissions(&copy, fs::Permissions::from_mode(0o600)))
             .cannot(|| format!("keep a copy of {}", path.display()))
     }
 
@@ -463,6 +466,15 @@ fn beside(path: &Path, what: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Gives a file to the owner of another one.
+fn own_as(path: &Path, other: &Path) -> io::Result<()> {
+    let (now, wanted) = (fs::metadata(path)?, fs::metadata(other)?);
+    match (now.uid(), now.gid()) == (wanted.uid(), wanted.gid()) {
+        true => Ok(()),
+        false => chown(path, Some(wanted.uid()), Some(wanted.gid())),
+    }
+}
+
 fn saved(manifest: &Path, sha256: &str) -> PathBuf {
     manifest.with_file_name(SAVED).join(sha256)
 }
@@ -521,7 +533,7 @@ fn undo(path: &Path) -> Result<Answer> {
         let _ = run("ldconfig", &[]);
     }
     if let Err(error) = packages::purge(&manifest.packages) {
-        answer.kept.push(format!("the packages {} stay: {error}", manifest.packages.join(", ")));
+        answer.kept.push(error.to_string());
     }
     fs::remove_file(path).cannot(|| format!("remove {}", path.display()))?;
     let _ = fs::remove_dir(path.with_file_name(SAVED));
@@ -567,6 +579,7 @@ fn undo_path(
         Seen::File { mode, .. } => {
             let copy = copy.unwrap_or_default();
             fs::copy(&copy, &new)?;
+            own_as(&new, &copy)?;
             fs::set_permissions(&new, fs::Permissions::from_mode(*mode))?;
             fs::rename(&new, path)?;
             fs::remove_file(&copy)?;

@@ -45,7 +45,17 @@ pub(crate) fn purge(packages: &[String]) -> Result<()> {
         packages.iter().filter(|package| has.contains(*package)).map(String::as_str).collect();
     match there.is_empty() {
         true => Ok(()),
-        false => finish(Command::new("dpkg").arg("--purge").args(there), "dpkg --purge"),
+        false => {
+            let done = finish(Command::new("dpkg").arg("--purge").args(&there), "dpkg --purge");
+            let Err(error) = done else { return Ok(()) };
+            let has = installed()?;
+            let left: Vec<&str> = there.into_iter().filter(|one| has.contains(*one)).collect();
+            let left = left.join(" ");
+            Err(Error::new(format!(
+                "the packages {left} stay, because others need them or {error}; `sudo apt-get purge {left}` removes \
+                 them and those"
+            )))
+        }
     }
 }
 
@@ -54,7 +64,10 @@ fn installed() -> Result<BTreeSet<String>> {
     ask.args(["-W", "-f", "${db:Status-Abbrev} ${Package}\\n"]);
     let said = ask.output().cannot(|| "start dpkg-query, which Debian has".to_owned())?;
     let said = String::from_utf8_lossy(&said.stdout);
-    Ok(said.lines().filter_map(|line| Some(line.strip_prefix("ii ")?.trim().to_owned())).collect())
+    Ok(said
+        .lines()
+        .filter_map(|line| Some(line.get(1..)?.strip_prefix("i ")?.trim().to_owned()))
+        .collect())
 }
 
 fn apt(words: &[&str]) -> Result<()> {
@@ -70,9 +83,6 @@ fn finish(command: &mut Command, what: &str) -> Result<()> {
     let last = said.lines().rfind(told).or_else(|| said.lines().last()).unwrap_or_default();
     match output.status.success() {
         true => Ok(()),
-        false => Err(Error::new(format!(
-            "`{what}` failed ({}); see that it works there, then try again",
-            last.trim()
-        ))),
+        false => Err(Error::new(format!("`{what}` failed there ({})", last.trim()))),
     }
 }
