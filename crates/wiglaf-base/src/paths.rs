@@ -48,6 +48,24 @@ pub fn batch_job(mark: &str) -> Option<u32> {
     u32::from_str_radix(number, 16).ok()
 }
 
+/// What Slurm sets in a job besides `SLURM...`, from 24.11 on (seen there; 22.05 does not).
+const OF_SLURM: [&str; 6] = [
+    "HYDRA_BOOTSTRAP",
+    "HYDRA_LAUNCHER_EXTRA_ARGS",
+    "I_MPI_HYDRA_BOOTSTRAP",
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+    "OMPI_MCA_plm_slurm_args",
+    "PRTE_MCA_plm_slurm_args",
+];
+
+/// Whether a variable is Slurm's in the job that this process is in: launchers take it for an order, and leave the
+/// nodes that they are told.
+#[must_use]
+pub fn is_slurms(name: &str) -> bool {
+    name.starts_with("SLURM")
+        || OF_SLURM.contains(&name) && std::env::var_os("SLURM_JOB_ID").is_some()
+}
+
 /// How to call a command of `wiglaf` for that cluster; for the default one where none is named.
 #[must_use]
 pub fn command(command: &str, cluster: Option<&str>) -> String {

@@ -401,7 +401,7 @@ for p in slurmd slurm-client munge; do
     done
     dpkg-query -s $p | sed '/^Status:/d;/^Conffiles:/,/^[^ ]/{/^Conffiles:/d;/^ \//d}' >/srv/p/DEBIAN/control
     for s in preinst postinst prerm postrm conffiles; do
-        [ ! -e /var/lib/dpkg/info/$p.$s ] || cp /var/lib/dpkg/info/$p.$s /srv/p/DEBIAN/
+        [ ! -e /var/lib/dpkg/info/$p.$s ] || cp /var/lib/dpkg/info/$p.$s /srv/p/DEBIAN/$s
     done
     dpkg-deb -Znone --root-owner-group -b /srv/p $p.deb
     { dpkg-deb -f $p.deb; echo "Filename: ./$p.deb"; echo "Size: $(stat -c %s $p.deb)"

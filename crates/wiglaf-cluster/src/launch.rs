@@ -507,7 +507,7 @@ impl Launch<'_> {
         argv.extend(self.job.wrapper.iter().cloned());
         argv.extend(self.job.argv.iter().cloned());
         // Launchers that find themselves in a job of Slurm's leave the nodes that they are told for those.
-        let command = self.command(argv).retain_env(|name| !name.starts_with("SLURM"));
+        let command = self.command(argv).retain_env(|name| !paths::is_slurms(name));
         self.launcher_node().spawn(&command.envs(vars), streams)
     }
 
