@@ -433,5 +433,8 @@ fn packages_that_a_host_lacks_come_by_apt_and_go_again() {
     let left =
         pc2.run("dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' slurmd slurm-client munge");
     assert!(!left.stdout.contains("i "), "{left}");
-    assert_eq!(pc2.run("ls /usr/sbin/slurmd /etc/munge/munge.key /var/lib/wiglaf").stdout, "");
+    assert_eq!(
+        pc2.run("ls /usr/sbin/slurmd /etc/munge/munge.key /var/lib/wiglaf/batch").stdout,
+        ""
+    );
 }
