@@ -365,7 +365,7 @@ fn node_that_fails_its_look_takes_no_jobs_and_says_why_and_what_helps() {
             told.stdout.contains("pc2 takes no jobs")
         });
         assert_eq!(told.status.code(), Some(3), "{told}");
-        assert!(told.stdout.contains(&format!("pc2 takes no jobs: {}", says)), "{told}");
+        assert!(told.stdout.contains(&format!("pc2 takes no jobs: {says}")), "{told}");
         let fix = told.stdout.lines().find_map(|line| line.strip_prefix("  type: ")).unwrap();
         assert_eq!(fix, "sudo scontrol update NodeName=pc2 State=RESUME");
         let _ = pc2.run(&format!("{repairs}; true")).ok();
