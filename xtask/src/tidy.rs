@@ -120,7 +120,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("wiglaf-doctor", &["wiglaf-base", "wiglaf-bpf", "wiglaf-mpi"]),
     ("wiglaf-join", &["wiglaf-base", "wiglaf-cluster", "wiglaf-node"]),
-    ("wiglaf-batch", &["wiglaf-base", "wiglaf-cluster", "wiglaf-node"]),
+    (
+        "wiglaf-batch",
+        &["wiglaf-base", "wiglaf-cluster", "wiglaf-helper", "wiglaf-join", "wiglaf-node"],
+    ),
     ("wiglaf-bench", &[]),
     ("wiglaf-compare", &["wiglaf-base"]),
     (

@@ -35,6 +35,37 @@ pub fn key(job: &str) -> PathBuf {
     Path::new(KEYS).join(job)
 }
 
+/// The mark of a job: what nobody guesses, and behind it the number that a batch system gave it.
+#[must_use]
+pub fn mark(random: u64, batch: Option<u32>) -> String {
+    batch.map_or_else(|| format!("{random:016x}"), |job| format!("{random:016x}{job:08x}"))
+}
+
+/// The number that a batch system gave the job of a [`mark`].
+#[must_use]
+pub fn batch_job(mark: &str) -> Option<u32> {
+    let number = mark.get(16..).filter(|_| mark.len() == 24)?;
+    u32::from_str_radix(number, 16).ok()
+}
+
+/// What Slurm sets in a job besides `SLURM...`, from 24.11 on (seen there; 22.05 does not).
+const OF_SLURM: [&str; 6] = [
+    "HYDRA_BOOTSTRAP",
+    "HYDRA_LAUNCHER_EXTRA_ARGS",
+    "I_MPI_HYDRA_BOOTSTRAP",
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+    "OMPI_MCA_plm_slurm_args",
+    "PRTE_MCA_plm_slurm_args",
+];
+
+/// Whether a variable is Slurm's in the job that this process is in: launchers take it for an order, and leave the
+/// nodes that they are told.
+#[must_use]
+pub fn is_slurms(name: &str) -> bool {
+    name.starts_with("SLURM")
+        || OF_SLURM.contains(&name) && std::env::var_os("SLURM_JOB_ID").is_some()
+}
+
 /// How to call a command of `wiglaf` for that cluster; for the default one where none is named.
 #[must_use]
 pub fn command(command: &str, cluster: Option<&str>) -> String {

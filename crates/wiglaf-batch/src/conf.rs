@@ -14,7 +14,7 @@ use wiglaf_base::error::{Error, Result};
 use wiglaf_cluster::batch::{Batch, Memory};
 
 /// The partition that jobs go to where none is named.
-pub const MAIN: &str = "main";
+pub const MAIN: &str = "batch";
 /// The partition of short jobs.
 pub const SHORT: &str = "short";
 /// Where slurmctld listens: Slurm's own default.
@@ -67,6 +67,10 @@ pub struct Places {
     pub node_log: PathBuf,
     /// A program whose output sets variables of each task.
     pub task_prolog: Option<PathBuf>,
+    /// A program that root runs on each node before a job.
+    pub prolog: Option<PathBuf>,
+    /// One that root runs there after it.
+    pub epilog: Option<PathBuf>,
 }
 
 /// Everything that Slurm's files depend on.
@@ -84,6 +88,8 @@ pub struct Plan {
     pub places: Places,
     /// For how many seconds a node may be silent before its job is given up.
     pub silence_seconds: u32,
+    /// What the head calls itself, where that is not what the cluster calls it: slurmctld looks for itself by that.
+    pub head_name: Option<String>,
 }
 
 impl Plan {
@@ -113,7 +119,8 @@ impl Plan {
         conf.remark("Every line is one that Slurm 22.05, 24.11 and 26.05 know.");
         conf.set("ClusterName", &self.cluster);
         conf.remark("A number, because the head's own name is 127.0.1.1 on many a Debian.");
-        conf.set("SlurmctldHost", format!("{}({})", head.name, head.address));
+        let head_name = self.head_name.as_ref().unwrap_or(&head.name);
+        conf.set("SlurmctldHost", format!("{head_name}({})", head.address));
         conf.set("SlurmctldPort", CONTROLLER_PORT);
         conf.remark("Nodes fetch this file from the head, so there is one of it.");
         conf.set("SlurmctldParameters", "enable_configless");
@@ -126,7 +133,11 @@ impl Plan {
         conf.remark("Small jobs start before their turn where they delay nobody.");
         conf.set("SchedulerType", "sched/backfill");
         conf.remark("Unless told, a job waits for 3 s on an empty cluster. The interval is in microseconds.");
-        conf.set("SchedulerParameters", "batch_sched_delay=0,sched_min_interval=100000");
+        conf.remark("A job whose node fails before it goes back to the queue, and is not held.");
+        conf.set(
+            "SchedulerParameters",
+            "batch_sched_delay=0,sched_min_interval=100000,nohold_on_prolog_fail",
+        );
         conf.remark(
             "In order of submission: age and share need slurmdbd, without which they are ignored.",
         );
@@ -184,6 +195,16 @@ impl Plan {
         if let Some(prolog) = &places.task_prolog {
             conf.remark("Tells each task which node it is on.");
             conf.set("TaskProlog", prolog.display());
+        }
+        if let (Some(prolog), Some(epilog)) = (&places.prolog, &places.epilog) {
+            conf.remark("Root's, on each of a job's nodes: before it, and when it is over.");
+            conf.set("Prolog", prolog.display());
+            conf.set("Epilog", epilog.display());
+            conf.remark(
+                "Before the job's first step, as the job's ranks come to other nodes by ssh.",
+            );
+            conf.set("PrologFlags", "Alloc");
+            conf.set("PrologEpilogTimeout", 60);
         }
     }
 
@@ -289,8 +310,11 @@ mod tests {
                 controller_log: "/var/log/slurm/slurmctld.log".into(),
                 node_log: "/var/log/slurm/slurmd.log".into(),
                 task_prolog: None,
+                prolog: Some("/etc/wiglaf/batch/prolog".into()),
+                epilog: Some("/etc/wiglaf/batch/epilog".into()),
             },
             silence_seconds: 60,
+            head_name: None,
         }
     }
 
@@ -313,7 +337,7 @@ mod tests {
         );
         let [main, short] = values(&conf, "PartitionName")[..] else { panic!("{conf}") };
         assert!(
-            main.starts_with("main Nodes=pc[1-4] Default=YES") && main.contains("PriorityTier=1")
+            main.starts_with("batch Nodes=pc[1-4] Default=YES") && main.contains("PriorityTier=1")
         );
         assert!(
             short.starts_with("short Nodes=pc[3-4] MaxTime=15") && short.contains("PriorityTier=2")

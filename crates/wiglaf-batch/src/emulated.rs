@@ -17,6 +17,7 @@ use wiglaf_node::fanout::{self, Keep, NodeOutput};
 use wiglaf_node::{Node, NodeCommand};
 
 use crate::conf::{CONTROLLER_PORT, NodeFacts, Places, Plan, Tracking};
+use crate::daemons::{self, Place};
 use crate::look::{self, Commands, JobState, NodeState};
 
 /// What must be installed, and which package has it.
@@ -32,40 +33,6 @@ const SILENCE_SECONDS: u32 = 10;
 /// Only bounds how long a broken start is waited for.
 const PATIENCE: Duration = Duration::from_secs(120);
 const POLL_PAUSE: Duration = Duration::from_millis(100);
-
-/// Starts what a node lacks of munged, slurmctld and slurmd: `$1` is the folder, `$2` the node, `$3` the
-/// head's address and port, `$4` what is wanted.
-const START: &str = r#"
-PATH=/usr/sbin:/usr/bin:/sbin:/bin
-export PATH
-umask 022
-folder=$1 node=$2 head=$3
-runs() {
-    read -r pid 2>/dev/null <"$1" && read -r name 2>/dev/null <"/proc/$pid/comm" && [ "$name" = "$2" ]
-}
-case $4 in
-munged)
-    runs /run/munge/munged.pid munged && exit 0
-    mkdir -p /run/munge && rm -f /run/munge/munge.socket.2 /run/munge/munge.socket.2.lock
-    exec munged --key-file="$folder/munge.key" --socket=/run/munge/munge.socket.2 \
-        --pid-file=/run/munge/munged.pid --seed-file=/run/munge/seed --log-file="$folder/log/munged-$node"
-    ;;
-slurmctld)
-    runs /run/slurmctld.pid slurmctld || slurmctld -f "$folder/slurm.conf" || exit 1
-    for i in $(seq 300); do
-        SLURM_CONF="$folder/slurm.conf" scontrol ping 2>/dev/null | grep -q 'is UP' && exit 0
-        sleep 0.1
-    done
-    echo 'it does not answer' >&2
-    exit 1
-    ;;
-slurmd)
-    runs /run/slurmd.pid slurmd && exit 0
-    mkdir -p "$folder/spool/$node"
-    exec slurmd --conf-server "$head" -N "$node"
-    ;;
-esac
-"#;
 
 /// What tells each task of a job which node it is on: the rest of its environment was the submitter's.
 const TASK_PROLOG: &str = "#!/bin/sh
@@ -213,17 +180,18 @@ impl<'a> Emulated<'a> {
             let started: Vec<_> = nodes
                 .iter()
                 .map(|node| {
-                    let address = format!("{}:{CONTROLLER_PORT}", head.address);
-                    let command = NodeCommand::new([
-                        "sh",
-                        "-c",
-                        START,
-                        "wiglaf-batch",
-                        &folder.to_string_lossy(),
-                        node.name(),
-                        &address,
-                        daemon,
-                    ]);
+                    let place = Place {
+                        conf: folder.join("slurm.conf"),
+                        key: folder.join("munge.key"),
+                        log: folder.join(format!("log/munged-{}", node.name())),
+                        spool: folder.join("spool").join(node.name()),
+                        node: node.name().to_owned(),
+                        head: format!("{}:{CONTROLLER_PORT}", head.address),
+                        user: String::new(),
+                    };
+                    let start = daemons::script();
+                    let words = ["sh", "-c", &start, "wiglaf-batch"].map(str::to_owned);
+                    let command = NodeCommand::new(words.into_iter().chain(place.words(daemon)));
                     let command =
                         command.cwd("/").retain_env(|name| ["LANG", "TZ"].contains(&name));
                     scope.spawn(move || quietly(std::slice::from_ref(node), &command))
@@ -378,7 +346,10 @@ fn plan(state: &StateDir, record: &Record, batch: Batch) -> Result<Plan> {
             controller_log: folder.join("log/slurmctld"),
             node_log: folder.join("log/slurmd-%n"),
             task_prolog: Some(folder.join("task-prolog")),
+            prolog: None,
+            epilog: None,
         },
+        head_name: None,
         silence_seconds: SILENCE_SECONDS,
     })
 }

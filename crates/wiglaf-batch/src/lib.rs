@@ -1,13 +1,18 @@
 //! Batch jobs, run by Slurm from the distribution's packages, which is configured here and never replaced.
 //!
-//! `conf` makes its files from what is known of a cluster, `emulated` brings it up on emulated nodes, `look`
-//! says in plain words what it says, and `allocation` is what a job may use.
+//! `conf` makes its files from what is known of a cluster, `daemons` starts what reads them,
+//! `emulated` brings all up on emulated nodes and `setup` on hosts, `node` is what runs there before and after each
+//! job, `look` says in plain words what Slurm says, and `allocation` is what a job may use.
 
 #![forbid(unsafe_code)]
 
 pub mod allocation;
 pub mod conf;
+pub mod daemons;
 pub mod emulated;
+mod facts;
 pub mod look;
+pub mod node;
+pub mod setup;
 
 pub use allocation::Allocation;

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::node::REASON;
+
 /// What sinfo is asked to print. The reason comes last, because it holds anything.
 pub const NODES_FORMAT: &str = "%N|%T|%c|%m|%E";
 /// What squeue is asked to print. The job's name comes last.
@@ -120,6 +122,9 @@ fn of_node(
             "does not answer: it is off, its cable is out, or its slurmd has ended".to_owned(),
             commands.renew.clone(),
         )
+    } else if let Some(why) = reason.and_then(|reason| reason.strip_prefix(REASON)) {
+        let how = if state == "draining" { "takes no further jobs" } else { "takes no jobs" };
+        (format!("{how}: {why}"), resume())
     } else if has("unexpectedly rebooted") {
         ("was started anew while Slurm counted on it; its job is lost".to_owned(), resume())
     } else if has("Low RealMemory") {
@@ -217,6 +222,11 @@ mod tests {
             (
                 "pc1|drained|4|900|fan | broken",
                 "somebody said: fan | broken",
+                "NodeName=pc1 State=RESUME",
+            ),
+            (
+                "pc1|drained|4|900|wiglaf: /tmp has 3 MiB left of the 64 that it takes; make room there",
+                "pc1 takes no jobs: /tmp has 3 MiB left",
                 "NodeName=pc1 State=RESUME",
             ),
             ("pc1|draining|4|900|fan", "no further jobs", "State=RESUME"),

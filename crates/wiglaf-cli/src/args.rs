@@ -197,6 +197,8 @@ pub(crate) enum Command {
     #[command(hide = true)]
     HostTune,
     #[command(hide = true)]
+    HostBatch(batch::HostArgs),
+    #[command(hide = true)]
     NodeInit(NodeInitArgs),
 }
 

@@ -2,13 +2,18 @@
 
 use std::process::ExitCode;
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
-use wiglaf_base::{Error, Result};
+use wiglaf_base::{Error, HostList, Result};
 use wiglaf_batch::emulated::{self, Emulated};
 use wiglaf_batch::look::{JobState, NodeState};
+use wiglaf_batch::node::{self, When};
+use wiglaf_batch::setup::{self, Outcome, Site};
+use wiglaf_cluster::StateDir;
+use wiglaf_cluster::hosts::Hosts;
 
 use crate::args::Global;
+use crate::join::{all_but_last, is_wanted, success_unless};
 use crate::output;
 use crate::which::Meant;
 
@@ -17,15 +22,30 @@ const STATUS_NOT_WELL: u8 = 3;
 
 const HELP: &str = "\
 Examples:
-  wiglaf up --nodes 4 --batch                 emulated nodes with Slurm on them
+  wiglaf batch setup --dry-run                say what would be changed on hosts
+  wiglaf batch setup                          Slurm on all hosts that have joined
+  sbatch -N 2 job.sh                          submit a job, on any of them
   wiglaf batch status                         nodes and jobs in plain words
-  wiglaf exec -w node1 -- sbatch -N 2 job.sh  submit a job
-  wiglaf exec -w node1 -- scancel 1           end it
+  wiglaf batch remove                         take all of it back
+
+  wiglaf up --nodes 4 --batch                 emulated nodes with Slurm on them
+  wiglaf exec -w node1 -- sbatch -N 2 job.sh  submit a job there
 
 In a job, `wiglaf run -- ./prog` takes the job's nodes and slots. See
 docs/batch.md.";
 
-/// Batch jobs, run by Slurm on emulated nodes
+const SETUP_HELP: &str = "\
+Examples:
+  wiglaf batch setup --dry-run    say what would be changed, and end
+  wiglaf batch setup              ask, and do it
+  wiglaf batch setup --yes        ask nothing
+
+It takes hosts that have joined with sudo, and Debian on them, of one release.
+The section [batch] of the cluster file says which host decides, and which nodes
+are for short jobs. Called again, it changes what has changed since, and starts
+daemons that have ended. A host on which something fails is left as it was.";
+
+/// Batch jobs, run by Slurm on hosts or on emulated nodes
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -35,7 +55,34 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum BatchCommand {
+    Setup(SetupArgs),
     Status(StatusArgs),
+    Remove(RemoveArgs),
+}
+
+/// Set Slurm up on all hosts of the cluster file
+#[derive(Debug, clap::Args)]
+#[command(after_help = SETUP_HELP)]
+struct SetupArgs {
+    /// Say what would be changed, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// Take back what `setup` has changed on the hosts; jobs end
+#[derive(Debug, clap::Args)]
+struct RemoveArgs {
+    /// Say what would be taken back, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
 }
 
 /// Show nodes and jobs as Slurm sees them, and what to type where it is not well
@@ -48,6 +95,29 @@ struct StatusArgs {
     json: bool,
 }
 
+/// What runs before and after each job of Slurm's on a host; called by its prolog and epilog
+#[derive(Debug, clap::Args)]
+pub(crate) struct HostArgs {
+    #[arg(value_enum)]
+    when: WhenArg,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum WhenArg {
+    Prolog,
+    Epilog,
+}
+
+pub(crate) fn host(args: &HostArgs) -> Result<()> {
+    let when = match args.when {
+        WhenArg::Prolog => When::Prolog,
+        WhenArg::Epilog => When::Epilog,
+    };
+    let said = node::run(when)?;
+    said.iter().for_each(|line| eprintln!("wiglaf: {}", output::visible(line)));
+    Ok(())
+}
+
 #[derive(Debug, Serialize)]
 struct Status {
     cluster: String,
@@ -58,40 +128,125 @@ struct Status {
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let BatchCommand::Status(args) = &args.command;
-    let state = match global.meant()? {
-        Meant::Emulated(state) => state,
-        Meant::Hosts(hosts) => {
-            return Err(Error::new(format!(
-                "{} describes real hosts, on which Wiglaf does not set Slurm up yet; use sinfo and squeue \
-                 of the Slurm that you have, or name an emulated cluster with --name",
-                hosts.file.display()
-            )));
+    match &args.command {
+        BatchCommand::Setup(args) => setup(args, &hosts(global, "setup")?),
+        BatchCommand::Remove(args) => remove(args, &hosts(global, "remove")?),
+        BatchCommand::Status(args) => {
+            let status = match global.meant()? {
+                Meant::Emulated(state) => of_emulated(&state)?,
+                Meant::Hosts(hosts) => of_hosts(&hosts)?,
+            };
+            if args.json {
+                output::print_json(&status)?;
+            } else {
+                output::print(&show(&status))?;
+            }
+            Ok(ExitCode::from(if status.well { 0 } else { STATUS_NOT_WELL }))
         }
-    };
+    }
+}
+
+/// The hosts that are meant.
+fn hosts(global: &Global, command: &str) -> Result<Hosts> {
+    match global.meant()? {
+        Meant::Hosts(hosts) => Ok(hosts),
+        Meant::Emulated(state) => Err(Error::new(format!(
+            "`wiglaf batch {command}` is for real hosts, and there is no cluster file of any; write one with \
+             `wiglaf init`, or try Slurm on emulated nodes with `{} --batch`",
+            state.command("up")
+        ))),
+    }
+}
+
+fn setup(args: &SetupArgs, hosts: &Hosts) -> Result<ExitCode> {
+    let site = setup::look(hosts).map_err(all_but_last)?;
+    let plans = site.plan()?;
+    site.notes().iter().for_each(|note| eprintln!("wiglaf: {note}"));
+    let lines = plans
+        .iter()
+        .flat_map(|plan| plan.changes.iter().map(|change| format!("{}: {change}\n", plan.name)));
+    output::print(&lines.collect::<String>())?;
+    if plans.is_empty() {
+        output::print("all of it is set up already; see `wiglaf batch status`\n")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.dry_run || !is_wanted(args.yes)? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let outcomes = site.carry_out(&|line| eprintln!("wiglaf: {line}"))?;
+    let (ready, errors) = sorted(outcomes, "it takes no jobs, and is as it was");
+    if !ready.names().is_empty() {
+        output::print(&format!(
+            "{ready}: ready for jobs; `sbatch` on any of them, and see `wiglaf batch status`\n"
+        ))?;
+    }
+    success_unless(errors)
+}
+
+fn remove(args: &RemoveArgs, hosts: &Hosts) -> Result<ExitCode> {
+    let site = Site::new(hosts).map_err(all_but_last)?;
+    let lines = site.removal()?;
+    output::print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+    if args.dry_run || !is_wanted(args.yes)? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let outcomes = site.remove(&|line| eprintln!("wiglaf: {line}"));
+    let (left, errors) = sorted(outcomes, "what was set up there stays");
+    if !left.names().is_empty() {
+        output::print(&format!("{left}: no more batch jobs\n"))?;
+    }
+    success_unless(errors)
+}
+
+/// Hosts on which it went well, and a sentence for all else.
+fn sorted(outcomes: Vec<Outcome>, then: &str) -> (HostList, Vec<Error>) {
+    let (mut well, mut errors) = (Vec::new(), Vec::new());
+    for outcome in outcomes {
+        match outcome.error {
+            Some(why) => errors.push(Error::new(format!("{why}; {then}"))),
+            None => well.push(outcome.name),
+        }
+        errors.extend(outcome.kept.into_iter().map(Error::new));
+    }
+    (well.into_iter().collect(), errors)
+}
+
+fn of_hosts(hosts: &Hosts) -> Result<Status> {
+    let site = Site::new(hosts).map_err(all_but_last)?;
+    if !site.is_set_up() {
+        return Err(Error::new(format!(
+            "Slurm is not set up on the hosts of {}; run `wiglaf batch setup`",
+            hosts.file.display()
+        )));
+    }
+    let nodes = site.node_states()?;
+    Ok(Status {
+        cluster: hosts.name.clone(),
+        head: site.head_name().to_owned(),
+        well: nodes.iter().all(|node| node.says.is_none()),
+        jobs: site.job_states()?,
+        nodes,
+    })
+}
+
+fn of_emulated(state: &StateDir) -> Result<Status> {
     let record = state.running()?;
-    if !emulated::is_set_up(&state) {
+    if !emulated::is_set_up(state) {
         return Err(Error::new(format!(
             "Slurm is not set up on the cluster {}; run `{} --batch`",
             record.shape.name,
             state.command("up")
         )));
     }
-    let slurm = Emulated::new(&state, &record, None)?;
+    let slurm = Emulated::new(state, &record, None)?;
     let nodes = slurm.node_states()?;
-    let status = Status {
+    Ok(Status {
         cluster: record.shape.name.clone(),
         head: slurm.head()?.to_owned(),
         well: nodes.iter().all(|node| node.says.is_none()),
         jobs: slurm.job_states()?,
         nodes,
-    };
-    if args.json {
-        output::print_json(&status)?;
-    } else {
-        output::print(&show(&status))?;
-    }
-    Ok(ExitCode::from(if status.well { 0 } else { STATUS_NOT_WELL }))
+    })
 }
 
 fn show(status: &Status) -> String {

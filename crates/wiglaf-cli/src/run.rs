@@ -362,6 +362,7 @@ fn run_job(args: &Args, global: &Global, profile: Option<&Path>) -> Result<ExitC
         env,
         argv,
         wrapper,
+        batch: allocation.as_ref().and_then(|allocation| allocation.job.parse().ok()),
         is_profiled: profile.is_some(),
         nodes: match &allocation {
             Some(allocation) => allocation.nodes(),

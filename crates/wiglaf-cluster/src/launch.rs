@@ -89,6 +89,8 @@ pub struct Job {
     pub launcher_args: Vec<OsString>,
     /// What runs as the parent of each rank; nothing unless given.
     pub wrapper: Vec<OsString>,
+    /// The number that a batch system gave it, which is part of its mark then.
+    pub batch: Option<u32>,
     /// Whether each rank loads the profiler.
     pub is_profiled: bool,
     /// Whether real hosts may be silent for ever: a suspended laptop is not dead then.
@@ -225,7 +227,7 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
         members,
         ranks,
         interface: job.interface.as_deref().unwrap_or(INTERFACE),
-        id: format!("{:016x}", random::nonzero()?),
+        id: paths::mark(random::nonzero()?, job.batch),
         key: random::key()?,
         provider,
         preload,
@@ -506,7 +508,7 @@ impl Launch<'_> {
         argv.extend(self.job.wrapper.iter().cloned());
         argv.extend(self.job.argv.iter().cloned());
         // Launchers that find themselves in a job of Slurm's leave the nodes that they are told for those.
-        let command = self.command(argv).retain_env(|name| !name.starts_with("SLURM"));
+        let command = self.command(argv).retain_env(|name| !paths::is_slurms(name));
         self.launcher_node().spawn(&command.envs(vars), streams)
     }
 

@@ -8,7 +8,7 @@ use wiglaf_base::error::{Error, Result};
 use wiglaf_base::network::Cidr;
 use wiglaf_base::shell::quoted;
 
-use crate::manifest::{Manifest, ROOTS, USERS};
+use crate::manifest::{BATCH, Manifest, ROOTS, USERS};
 use crate::remote::Remote;
 
 /// Prints a line for each fact: its name, a space, its value.
@@ -38,6 +38,7 @@ done
 say which "$(PATH="$PATH:$HOME/.local/bin"; command -v wiglaf)"
 [ -r "$HOME/.local/share/wiglaf/manifest.json" ] && say manifest "$(one "$HOME/.local/share/wiglaf/manifest.json")"
 [ -r /var/lib/wiglaf/manifest.json ] && say rootmanifest "$(one /var/lib/wiglaf/manifest.json)"
+[ -r /var/lib/wiglaf/batch/manifest.json ] && say batchmanifest "$(one /var/lib/wiglaf/batch/manifest.json)"
 file="$HOME/.config/wiglaf/cluster.toml"
 [ -f "$file" ] && say clusterfile "$(sha256sum < "$file" | cut -c1-64)"
 if [ -f /etc/wiglaf/helper.toml ]; then
@@ -89,6 +90,8 @@ pub(crate) struct Facts {
     pub(crate) which: Option<PathBuf>,
     pub(crate) manifest: Option<Manifest>,
     pub(crate) root_manifest: Option<Manifest>,
+    /// What batch jobs took there.
+    pub(crate) batch_manifest: Option<Manifest>,
     pub(crate) cluster_file: Option<String>,
     pub(crate) has_policy: bool,
     pub(crate) is_admitted: bool,
@@ -145,6 +148,9 @@ impl Facts {
                 "manifest" => facts.manifest = Some(Manifest::parse(value, Path::new(USERS))?),
                 "rootmanifest" => {
                     facts.root_manifest = Some(Manifest::parse(value, Path::new(ROOTS))?);
+                }
+                "batchmanifest" => {
+                    facts.batch_manifest = Some(Manifest::parse(value, Path::new(BATCH))?);
                 }
                 "clusterfile" => facts.cluster_file = Some(text()),
                 "policy" => facts.has_policy = true,

@@ -7,14 +7,17 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufRead, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{
+    DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, symlink,
+};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 use wiglaf_base::error::{Context, Error, Result};
 
-use crate::manifest::{Entry, Manifest, SAVED, Seen, sha256};
+use crate::manifest::{Entry, Manifest, SAVED, Seen, Started, sha256};
+use crate::packages;
 
 /// Longest request, in bytes, without the files' contents.
 const REQUEST_LEN_MAX: usize = 16 << 20;
@@ -48,6 +51,21 @@ pub(crate) struct Apply {
     pub(crate) units: bool,
     /// Whether shared libraries come in folders that the loader's cache covers.
     pub(crate) ldconfig: bool,
+    /// Debian packages that are to be there, installed first.
+    pub(crate) packages: Vec<String>,
+    /// What is to run, started last and in this order.
+    pub(crate) services: Vec<Service>,
+}
+
+/// Something that runs from now on: scripts of sh that start it, where it does not run, and that end it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Service {
+    /// What it is called.
+    pub name: String,
+    /// Starts it, and fails with a last line that says why. It may run already.
+    pub start: String,
+    /// Ends it.
+    pub stop: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -148,6 +166,10 @@ struct Changes {
     /// Copies for the manifest.
     saved: Vec<PathBuf>,
     has_enabled: bool,
+    /// Packages that were not there before.
+    packages: Vec<String>,
+    /// What is ended again: it did not run before.
+    started: Vec<Started>,
 }
 
 impl Changes {
@@ -162,6 +184,8 @@ impl Changes {
         let absent = apply.may_make.iter().filter(|folder| !folder.exists());
         let absent: Vec<PathBuf> =
             absent.filter(|folder| !manifest.folders.contains(folder)).cloned().collect();
+        self.packages = packages::install(&apply.packages)?;
+        manifest.packages.extend(self.packages.iter().cloned());
         self.folder_of(path)?;
         for step in &apply.steps {
             match step {
@@ -193,6 +217,12 @@ impl Changes {
         }
         let wants_units = apply.units && !manifest.has_units && !are_enabled();
         manifest.has_units |= wants_units;
+        let known: Vec<String> =
+            manifest.services.iter().map(|started| started.name.clone()).collect();
+        manifest.services.retain(|started| apply.services.iter().all(|s| s.name != started.name));
+        let started =
+            |service: &Service| Started { name: service.name.clone(), stop: service.stop.clone() };
+        manifest.services.extend(apply.services.iter().map(started));
         let text = manifest.text()?;
         self.stage(path, 0o644, &mut text.as_bytes())?;
         self.replace()?;
@@ -206,6 +236,13 @@ impl Changes {
                 true => run("systemctl", &[&["enable", "--now"], &UNITS[..]].concat())?,
                 false => run("systemctl", &[&["try-restart"], &UNITS[..]].concat())?,
             }
+        }
+        for service in &apply.services {
+            if !known.contains(&service.name) {
+                self.started.push(started(service));
+            }
+            run("sh", &["-c", &service.start])
+                .map_err(|error| Error::new(format!("{} does not start: {error}", service.name)))?;
         }
         self.forget();
         Ok(())
@@ -320,7 +357,8 @@ impl Changes {
         self.folder_of(&copy)?;
         self.saved.push(copy.clone());
         fs::copy(path, &copy)
-            .and_then(|_| fs::set_permissions(&copy, fs::Permissions::from_mode(0o600)))
+            .and_then(|_| own_as(&copy, path))
+            .and_then(|()| fs::set_permissions(&copy, fs::Permissions::from_mode(0o600)))
             .cannot(|| format!("keep a copy of {}", path.display()))
     }
 
@@ -388,6 +426,9 @@ impl Changes {
     }
 
     fn revert(&mut self) {
+        for started in self.started.drain(..).rev() {
+            let _ = run("sh", &["-c", &started.stop]);
+        }
         if self.has_enabled {
             let _ = run("systemctl", &[&["disable", "--now"], &UNITS[..]].concat());
         }
@@ -406,6 +447,7 @@ impl Changes {
         for folder in self.folders.drain(..).rev() {
             let _ = fs::remove_dir(folder);
         }
+        let _ = packages::purge(&std::mem::take(&mut self.packages));
     }
 }
 
@@ -424,6 +466,15 @@ fn beside(path: &Path, what: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Gives a file to the owner of another one.
+fn own_as(path: &Path, other: &Path) -> io::Result<()> {
+    let (now, wanted) = (fs::metadata(path)?, fs::metadata(other)?);
+    match (now.uid(), now.gid()) == (wanted.uid(), wanted.gid()) {
+        true => Ok(()),
+        false => chown(path, Some(wanted.uid()), Some(wanted.gid())),
+    }
+}
+
 fn saved(manifest: &Path, sha256: &str) -> PathBuf {
     manifest.with_file_name(SAVED).join(sha256)
 }
@@ -433,12 +484,14 @@ fn are_enabled() -> bool {
     ask.is_ok_and(|status| status.success())
 }
 
-fn run(program: &str, args: &[&str]) -> Result<()> {
+pub(crate) fn run(program: &str, args: &[&str]) -> Result<()> {
     let output = Command::new(program).args(args).output().cannot(|| format!("start {program}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     match output.status.success() {
         true => Ok(()),
+        // A script says by itself what failed.
+        false if program == "sh" => Err(Error::new(last)),
         false => Err(Error::new(format!("`{program} {}` failed: {last}", args.join(" ")))),
     }
 }
@@ -447,6 +500,11 @@ fn run(program: &str, args: &[&str]) -> Result<()> {
 fn undo(path: &Path) -> Result<Answer> {
     let mut answer = Answer::default();
     let Some(manifest) = Manifest::load(path)? else { return Ok(answer) };
+    for started in manifest.services.iter().rev() {
+        if let Err(error) = run("sh", &["-c", &started.stop]) {
+            answer.kept.push(format!("{} still runs: {error}", started.name));
+        }
+    }
     if manifest.has_units
         && let Err(error) = run("systemctl", &[&["disable", "--now"], &UNITS[..]].concat())
     {
@@ -473,6 +531,9 @@ fn undo(path: &Path) -> Result<Answer> {
     let is_library = |entry: &Entry| entry.path().ends_with("lib/libwiglaf.so");
     if wiglaf_base::machine::is_root() && manifest.entries.iter().any(is_library) {
         let _ = run("ldconfig", &[]);
+    }
+    if let Err(error) = packages::purge(&manifest.packages) {
+        answer.kept.push(error.to_string());
     }
     fs::remove_file(path).cannot(|| format!("remove {}", path.display()))?;
     let _ = fs::remove_dir(path.with_file_name(SAVED));
@@ -518,6 +579,7 @@ fn undo_path(
         Seen::File { mode, .. } => {
             let copy = copy.unwrap_or_default();
             fs::copy(&copy, &new)?;
+            own_as(&new, &copy)?;
             fs::set_permissions(&new, fs::Permissions::from_mode(*mode))?;
             fs::rename(&new, path)?;
             fs::remove_file(&copy)?;

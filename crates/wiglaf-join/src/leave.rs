@@ -14,7 +14,7 @@ use crate::edit::File;
 use crate::facts::{Facts, Privilege};
 use crate::host::{Action, Request};
 use crate::join::{Outcome, look_all};
-use crate::manifest::{Entry, Manifest, ROOTS, USERS};
+use crate::manifest::{BATCH, Entry, Manifest, ROOTS, USERS};
 use crate::remote::Remote;
 use crate::sync::{self, Cluster, Member, Probe};
 use crate::tree::Tree;
@@ -34,6 +34,8 @@ pub struct Plan {
     manifest: Option<Manifest>,
 }
 
+/// What runs on one host for all others: it cannot leave before that.
+const CONTROLLER: &str = "slurmctld";
 /// What `wiglaf host-tune` is asked, to set back what `wiglaf tune` has changed.
 const UNTUNE: &[u8] = b"{\"what\":\"Undo\"}\n";
 
@@ -141,6 +143,8 @@ impl Plan {
         let own = self.manifest.as_ref().map(|manifest| &manifest.cluster);
         // What another user's cluster has installed there is that user's.
         facts.root_manifest = facts.root_manifest.filter(|manifest| Some(&manifest.cluster) == own);
+        facts.batch_manifest =
+            facts.batch_manifest.filter(|manifest| Some(&manifest.cluster) == own);
         if let Some(other) = facts.manifest.as_ref().filter(|known| Some(&known.cluster) != own) {
             return Err(Error::new(format!(
                 "{name} is in another cluster ({}, joined by {}); to take it out of {} alone, run `wiglaf \
@@ -150,13 +154,23 @@ impl Plan {
                 self.hosts.file.display()
             )));
         }
-        if facts.root_manifest.is_some() && facts.privilege == Privilege::None {
+        let is_head = |manifest: &Manifest| {
+            manifest.services.iter().any(|started| started.name == CONTROLLER)
+        };
+        if facts.batch_manifest.as_ref().is_some_and(is_head) {
+            return Err(Error::new(format!(
+                "{name} decides for all hosts which job runs where; run `wiglaf batch remove` first, and after \
+                 it has left `wiglaf batch setup`"
+            )));
+        }
+        let takes_root = facts.root_manifest.is_some() || facts.batch_manifest.is_some();
+        if takes_root && facts.privilege == Privilege::None {
             return Err(Error::new(format!(
                 "{name}: Wiglaf was installed there with sudo, which now takes a password or refuses you; have \
                  it allowed, or run `wiglaf leave --dead {name}`"
             )));
         }
-        let manifests = [&facts.manifest, &facts.root_manifest];
+        let manifests = [&facts.manifest, &facts.root_manifest, &facts.batch_manifest];
         let count: usize = manifests.into_iter().flatten().map(|m| m.entries.len()).sum();
         self.lines.push(match count {
             0 => format!("{name}: take it out of {}", self.hosts.file.display()),
@@ -182,6 +196,11 @@ impl Plan {
             };
             if error.is_none() {
                 self.file.remove(&name)?;
+                if member.facts.batch_manifest.is_some() {
+                    say(
+                        "Slurm still counts on it; run `wiglaf batch setup`, and it counts no more",
+                    );
+                }
             }
             all.push(Left { outcome: Outcome { name, error }, kept });
         }
@@ -208,6 +227,10 @@ impl Plan {
             kept.extend(answer.kept.into_iter().map(|why| format!("{}: {why}", remote.name)));
             Ok(())
         };
+        if facts.batch_manifest.is_some() {
+            let sudo = facts.privilege == Privilege::Sudo;
+            undo(sudo, program.as_deref(), PathBuf::from(BATCH))?;
+        }
         if let Some(manifest) = &facts.manifest {
             undo(false, program.as_deref(), facts.home.join(USERS))?;
             // It may just have removed itself.

@@ -2,7 +2,8 @@
 //!
 //! `init` writes the cluster file from one host, `discover` lists PCs that could join. `join` looks at hosts
 //! by their ssh (`facts`), says what it would change, and has a copy of this `wiglaf` change it there (`host`),
-//! with a `manifest` of what was there before. `leave` undoes from that manifest.
+//! with a `manifest` of what was there before. `leave` undoes from that manifest. `joined` is for what changes
+//! hosts further, and is undone in the same way.
 
 #![forbid(unsafe_code)]
 
@@ -13,9 +14,11 @@ mod facts;
 pub mod host;
 pub mod init;
 pub mod join;
+pub mod joined;
 pub mod leave;
 mod manifest;
 mod names;
+mod packages;
 mod remote;
 mod sync;
 mod tree;

@@ -14,6 +14,8 @@ use wiglaf_base::error::{Context, Error, Result};
 pub(crate) const USERS: &str = ".local/share/wiglaf/manifest.json";
 /// The manifest of what takes root.
 pub(crate) const ROOTS: &str = "/var/lib/wiglaf/manifest.json";
+/// The manifest of batch jobs on a host, which takes root.
+pub(crate) const BATCH: &str = "/var/lib/wiglaf/batch/manifest.json";
 /// Next to a manifest: what was overwritten, by its digest.
 pub(crate) const SAVED: &str = "saved";
 /// The form that this program reads and writes.
@@ -40,6 +42,21 @@ pub(crate) struct Manifest {
     pub(crate) caches: Vec<PathBuf>,
     /// Whether systemd's units were enabled that were not before.
     pub(crate) has_units: bool,
+    /// Debian packages that were installed and were not there before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) packages: Vec<String>,
+    /// What was started, in that order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) services: Vec<Started>,
+}
+
+/// Something that was started, and how it is ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Started {
+    pub(crate) name: String,
+    /// A script of sh.
+    pub(crate) stop: String,
 }
 
 /// One change.
@@ -121,6 +138,8 @@ impl Manifest {
             folders: Vec::new(),
             caches: Vec::new(),
             has_units: false,
+            packages: Vec::new(),
+            services: Vec::new(),
         }
     }
 

@@ -48,6 +48,8 @@ impl Cluster {
             caches: Vec::new(),
             units: false,
             ldconfig: false,
+            packages: Vec::new(),
+            services: Vec::new(),
         }
     }
 }

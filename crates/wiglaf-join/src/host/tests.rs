@@ -61,7 +61,36 @@ fn apply(cluster: &str, steps: Vec<Step>) -> Action {
         caches: Vec::new(),
         units: false,
         ldconfig: false,
+        packages: Vec::new(),
+        services: Vec::new(),
     })
+}
+
+#[test]
+fn what_was_started_ends_with_the_first_that_does_not_start_and_with_undo() {
+    let disk = Disk::new();
+    let log = disk.path("log");
+    fs::write(&log, "").unwrap();
+    let service = |name: &str, start: &str| Service {
+        name: name.to_owned(),
+        start: format!("{start} && echo start {name} >>{}", log.display()),
+        stop: format!("echo stop {name} >>{}", log.display()),
+    };
+    let ask = |services: Vec<Service>| {
+        let Action::Apply(mut changes) = apply("1", vec![disk.file("a", 1)]) else { panic!() };
+        changes.services = services;
+        disk.ask(Action::Apply(changes), "1")
+    };
+    let said = || fs::read_to_string(&log).unwrap().replace('\n', " ");
+    let broken = service("broken", "{ echo 'no such card' >&2; false; }");
+    let answer = ask(vec![service("one", "true"), broken]);
+    assert_eq!(answer.error.as_deref(), Some("broken does not start: no such card"));
+    assert_eq!(said(), "start one stop broken stop one ");
+    assert!(!disk.path("a").exists() && !disk.path("state").exists());
+    fs::write(&log, "").unwrap();
+    assert_eq!(ask(vec![service("one", "true"), service("two", "true")]).error, None);
+    assert_eq!(disk.ask(Action::Undo, "").kept, [""; 0]);
+    assert_eq!(said(), "start one start two stop two stop one ");
 }
 
 #[test]

@@ -31,25 +31,49 @@ pub(super) fn job_of(folder: &str) -> io::Result<Option<String>> {
     }
 }
 
+/// The values of these variables of a process below /proc; each is none where it is not set.
+pub(super) fn variables_of<const N: usize>(
+    folder: &str,
+    names: [&str; N],
+) -> io::Result<[Option<String>; N]> {
+    match File::open(format!("{folder}/environ")).and_then(|file| variables_in(file, names)) {
+        Err(error) if is_gone(&error) => Ok([const { None }; N]),
+        outcome => outcome,
+    }
+}
+
 fn job_in(environment: impl Read) -> io::Result<Option<String>> {
+    variables_in(environment, [JOB_VAR]).map(|[job]| job)
+}
+
+fn variables_in<const N: usize>(
+    environment: impl Read,
+    names: [&str; N],
+) -> io::Result<[Option<String>; N]> {
+    let mut found = [const { None }; N];
     let mut left = BufReader::new(environment.take(LEN_MAX));
-    let longest = (JOB_VAR.len() + 1 + JOB_LEN_MAX + 1) as u64;
+    let longest = names.iter().map(|name| name.len()).max().unwrap_or(0);
+    let longest = (longest + 1 + JOB_LEN_MAX + 1) as u64;
     let mut variable = Vec::new();
-    loop {
+    while found.iter().any(Option::is_none) {
         variable.clear();
         if left.by_ref().take(longest).read_until(0, &mut variable)? == 0 {
-            return Ok(None);
+            break;
         }
         let is_whole = variable.pop_if(|last| *last == 0).is_some();
         if !is_whole {
             left.skip_until(0)?;
         }
-        let job = std::str::from_utf8(&variable).ok();
-        let job = job.and_then(|text| text.strip_prefix(JOB_VAR)?.strip_prefix('='));
-        if let Some(job) = job.filter(|job| job.len() <= JOB_LEN_MAX) {
-            return Ok(Some(job.to_owned()));
+        let text = std::str::from_utf8(&variable).ok();
+        let Some((name, value)) = text.and_then(|text| text.split_once('=')) else { continue };
+        // The first counts, as for getenv().
+        for (known, found) in names.iter().zip(&mut found) {
+            if *known == name && found.is_none() && value.len() <= JOB_LEN_MAX {
+                *found = Some(value.to_owned());
+            }
         }
     }
+    Ok(found)
 }
 
 /// Whether the process is another user's than `uid`: by its real uid, as a process can have its folder
@@ -123,6 +147,10 @@ mod tests {
         assert_eq!(job(b"A=1\0WIGLAF_JOB=00ff\0B=2\0").as_deref(), Some("00ff"));
         assert_eq!(job(b"WIGLAF_JOB=00ff").as_deref(), Some("00ff"), "without its end");
         assert_eq!(job(b"A=1\0WIGLAF_JOBS=00ff\0"), None);
+        let both = |text: &[u8]| variables_in(text, ["SLURM_JOB_ID", "NODE"]).unwrap();
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(both(b"NODE=pc1\0A=1\0SLURM_JOB_ID=7\0"), [some("7"), some("pc1")]);
+        assert_eq!(both(b"SLURM_JOB_ID=7\0SLURM_JOB_ID=8\0X_NODE=pc1\0"), [some("7"), None]);
         assert_eq!(job(b""), None);
         let long = |len| [b"A=".repeat(len), b"\0WIGLAF_JOB=1\0".to_vec()].concat();
         assert_eq!(job(&long(1 << 20)).as_deref(), Some("1"));

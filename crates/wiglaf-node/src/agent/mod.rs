@@ -2,6 +2,7 @@
 //! over jobs. An emulated node's init is one, with what it adds as [`Emulated`]; a process of a user on
 //! a real host can be one without.
 
+mod batch;
 mod caller;
 mod children;
 mod environment;
@@ -14,6 +15,7 @@ mod server;
 mod slice;
 mod stuck;
 
+pub use batch::{BatchJob, end_batch_job};
 pub use caller::leave_keys;
 pub use host::{look, main as host_main};
 pub use server::{About, Emulated, Server, listen};

@@ -134,18 +134,18 @@ fn pass(
     Ok(is_clean)
 }
 
-/// The command line of a process below /proc.
-fn command_of(folder: &str) -> String {
+/// The command line of a process below /proc, or what it begins with.
+pub(super) fn command_of(folder: &str) -> String {
     let command = beginning(&format!("{folder}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&command).replace('\0', " ").trim().to_owned()
 }
 
-fn is_of(process: &str, uid: u32) -> bool {
+pub(super) fn is_of(process: &str, uid: u32) -> bool {
     fs::metadata(process).is_ok_and(|meta| meta.uid() == uid)
 }
 
 /// Whether a process counts pids as this one does.
-fn is_of_this_namespace(process: &str) -> bool {
+pub(super) fn is_of_this_namespace(process: &str) -> bool {
     let own = fs::read_link("/proc/self/ns/pid");
     matches!((fs::read_link(format!("{process}/ns/pid")), own), (Ok(a), Ok(b)) if a == b)
 }

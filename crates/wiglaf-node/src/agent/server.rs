@@ -469,8 +469,11 @@ impl Node {
                 .envs(spawn.env.iter().map(|(k, v)| (k, v)))
                 .env(proto::NODE_VAR, &self.about.name);
         } else {
-            // As after a login, with what the caller adds, and the job's secret where it is here.
-            command.envs(std::env::vars_os()).envs(spawn.env.iter().map(|(k, v)| (k, v)));
+            // As after a login, with what the caller adds, and the job's secret where it is here. On the host of
+            // a job's script Slurm's variables are there besides, which launchers take for an order.
+            let own = std::env::vars_os()
+                .filter(|(name, _)| !name.to_str().is_some_and(wiglaf_base::paths::is_slurms));
+            command.envs(own).envs(spawn.env.iter().map(|(k, v)| (k, v)));
             if let Some(key) = host::key_of(&spawn.env, &self.about.keys) {
                 command.env(KEY_VAR, key);
             }

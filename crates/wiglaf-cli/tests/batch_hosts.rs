@@ -1,0 +1,440 @@
+//! Batch jobs on hosts: stand-ins with root, users, munge and Slurm of their own, set up by `wiglaf batch setup`.
+
+mod common;
+
+use std::path::Path;
+
+use common::hosts::{HELLO, put_program};
+use common::{eventually, has_openmpi};
+use wiglaf_testhosts::{Host, Hosts, Output, Plan};
+
+/// Hosts that have joined, with sudo; nobody has used munge on them. None where Slurm is not installed here.
+fn joined(plan: &Plan) -> Option<Hosts> {
+    for program in
+        ["/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged", "/usr/bin/sbatch"]
+    {
+        if !Path::new(program).exists() {
+            eprintln!("skipped: {program} is not installed (`cargo xtask packages test`)");
+            return None;
+        }
+    }
+    if !has_openmpi() {
+        return None;
+    }
+    let hosts = Hosts::or_skip(plan)?;
+    let tree = hosts.install_tree().expect("a release build");
+    hosts[0].install(&tree).expect("room on pc1");
+    for host in hosts.iter() {
+        let _ = host.as_root().run("rm -f /etc/munge/munge.key").ok();
+    }
+    let ann = hosts[0].as_user("ann");
+    let _ = ann.run("wiglaf init --network 192.168.77.0/24 --name lab").ok();
+    let names: Vec<&str> = hosts.iter().skip(1).map(Host::name).collect();
+    let _ = ann.run(&format!("wiglaf join --yes {}", names.join(" "))).ok();
+    Some(hosts)
+}
+
+fn plan(count: usize) -> Plan {
+    let mut plan = Plan::new(count).with_sudo();
+    plan.shared.push("/home/shared".into());
+    plan
+}
+
+/// What is compared before batch jobs are set up on a host and after they were taken back.
+const LISTING: &str = "find /etc /var/lib /var/spool /usr/sbin /usr/bin /usr/local -xdev -path /var/lib/sudo -prune -o \
+    -printf '%p %y %m %u %l\\n' 2>/dev/null | LC_ALL=C sort; \
+    find /etc /var/lib/wiglaf /var/lib/dpkg/status -xdev -type f | LC_ALL=C sort | xargs -d '\\n' sha256sum";
+
+fn listing(host: &Host) -> String {
+    host.as_root().run(LISTING).ok().to_owned()
+}
+
+#[track_caller]
+fn assert_same(before: &str, after: &str, host: &str) {
+    let lines =
+        |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
+    let (before, after) = (lines(before), lines(after));
+    let more: Vec<_> = after.difference(&before).take(20).collect();
+    let less: Vec<_> = before.difference(&after).take(20).collect();
+    assert!(more.is_empty() && less.is_empty(), "{host} has more {more:#?}, less {less:#?}");
+}
+
+/// The last sentence of a command that failed.
+#[track_caller]
+fn sentence(output: &Output) -> &str {
+    output.complaint().lines().last().unwrap_or_default()
+}
+
+/// Daemons of Slurm's and munge's on a host.
+fn daemons(host: &Host) -> String {
+    let said = host.as_root().run("ps -eo comm= | grep -xE 'munged|slurmctld|slurmd' | sort");
+    said.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn set_up(hosts: &Hosts) {
+    let done = hosts[0].as_user("ann").run("wiglaf batch setup --yes");
+    assert!(done.ok().contains("ready for jobs"), "{done}");
+}
+
+/// Submits a script of ann's from a folder that all hosts see, and says which job it is.
+fn submit(hosts: &Hosts, name: &str, script: &str, options: &str) -> String {
+    let file = format!("/home/shared/{name}");
+    hosts[0].write(&file, format!("#!/bin/sh\n{script}\n"), "ann", 0o755);
+    let line = format!("cd /home/shared && sbatch --parsable -o {name}.out {options} {name}");
+    hosts[0].as_user("ann").run(&line).ok().trim().to_owned()
+}
+
+/// What a job prints, when it is over.
+fn job(hosts: &Hosts, name: &str, script: &str, options: &str) -> String {
+    let id = submit(hosts, name, script, options);
+    is_over(hosts, &id);
+    hosts[0].read(&format!("/home/shared/{name}.out"))
+}
+
+fn is_over(hosts: &Hosts, id: &str) {
+    eventually("the job is over", || {
+        let said = hosts[0].as_user("ann").run(&format!("squeue -h -o %T -j {id}"));
+        said.stdout.trim().is_empty()
+    });
+}
+
+fn status(hosts: &Hosts) -> Output {
+    hosts[0].as_user("ann").run("wiglaf batch status")
+}
+
+#[test]
+fn hosts_get_from_nothing_to_a_job_over_wiglaf_and_remove_takes_it_back() {
+    let Some(hosts) = joined(&plan(3)) else { return };
+    put_program(&hosts, HELLO);
+    let before: Vec<String> = hosts.iter().map(listing).collect();
+    let ann = hosts[0].as_user("ann");
+    let early = status(&hosts);
+    assert!(sentence(&early).contains("run `wiglaf batch setup`"), "{early}");
+    let dry = ann.run("wiglaf batch setup --dry-run");
+    for line in [
+        "pc1: write /etc/munge/munge.key, the secret of this cluster's daemons",
+        "pc1: write /etc/slurm/slurm.conf and /etc/slurm/cgroup.conf, which all hosts fetch",
+        "pc1: start munged, slurmctld, slurmd",
+        "pc3: start munged, slurmd",
+    ] {
+        assert!(dry.ok().contains(line), "{dry}");
+    }
+    for (host, before) in hosts.iter().zip(&before) {
+        assert_same(before, &listing(host), host.name());
+        assert_eq!(daemons(host), "");
+    }
+    let unsaid = ann.run("wiglaf batch setup");
+    assert!(sentence(&unsaid).contains("--yes"), "{unsaid}");
+    set_up(&hosts);
+    assert_eq!(daemons(&hosts[0]), "munged slurmctld slurmd");
+    assert_eq!(daemons(&hosts[2]), "munged slurmd");
+    assert_eq!(status(&hosts).status.code(), Some(0), "{}", status(&hosts));
+    let again = ann.run("wiglaf batch setup --yes");
+    assert_eq!(again.ok(), "all of it is set up already; see `wiglaf batch status`\n", "{again}");
+    // The secret is one, root's and munge's alone.
+    let keys: Vec<String> = hosts
+        .iter()
+        .map(|host| {
+            let look = "cd /etc/munge && sha256sum munge.key && stat -c '%U %a' munge.key";
+            host.as_root().run(look).ok().to_owned()
+        })
+        .collect();
+    assert!(keys.iter().all(|key| *key == keys[0]) && keys[0].ends_with("munge 400\n"), "{keys:?}");
+
+    let said = job(&hosts, "hello", "wiglaf run -- /home/ann/hello", "-N 3 -n 3");
+    for (rank, host) in ["pc1", "pc2", "pc3"].iter().enumerate() {
+        assert!(said.contains(&format!("rank {rank} of 3 on {host}: 3")), "{said}");
+    }
+    let said = job(&hosts, "part", "wiglaf run -- /home/ann/hello", "-w pc[2-3] -N 2 -n 3");
+    assert!(said.contains("rank 2 of 3 on pc2: 3") && !said.contains("on pc1"), "{said}");
+
+    let removed = ann.run("wiglaf batch remove --yes");
+    assert!(removed.ok().contains("pc[1-3]: no more batch jobs"), "{removed}");
+    for (host, before) in hosts.iter().zip(&before) {
+        assert_eq!(daemons(host), "", "{}", host.name());
+        assert_same(before, &listing(host), host.name());
+    }
+    let twice = ann.run("wiglaf batch remove --yes");
+    assert!(sentence(&twice).contains("nothing of batch jobs was set up"), "{twice}");
+}
+
+/// Nothing of these was touched.
+#[track_caller]
+fn assert_refused(hosts: &Hosts, part: &str, fix: &str) {
+    let before: Vec<String> = hosts.iter().map(listing).collect();
+    let said = hosts[0].as_user("ann").run("wiglaf batch setup --yes");
+    assert!(!said.status.success(), "{said}");
+    let all = said.complaint();
+    assert!(all.contains(part) && all.contains(fix), "{part}: {said}");
+    for (host, before) in hosts.iter().zip(&before) {
+        assert_same(before, &listing(host), host.name());
+    }
+}
+
+#[test]
+fn what_stands_in_the_way_of_batch_jobs_is_a_sentence_and_nothing_is_touched() {
+    let Some(hosts) = joined(&plan(2)) else { return };
+    let (ann, pc2) = (hosts[0].as_user("ann"), hosts[1].as_root());
+    // Somebody else's munge and Slurm.
+    hosts[1].write("/etc/munge/munge.key", "x".repeat(1024), "root", 0o400);
+    let fix = "`ssh pc2 sudo mv /etc/munge/munge.key /etc/munge/munge.key.before`";
+    assert_refused(&hosts, "pc2 has a /etc/munge/munge.key of somebody else's", fix);
+    let _ = pc2.run("rm /etc/munge/munge.key").ok();
+    hosts[1].write("/etc/slurm/slurm.conf", "ClusterName=theirs\n", "root", 0o644);
+    assert_refused(&hosts, "pc2 has a /etc/slurm/slurm.conf of somebody else's", "try again");
+    let _ = pc2.run("rm /etc/slurm/slurm.conf").ok();
+    // A release that does not talk to the head's: dpkg says so, and so does apt.
+    let edit = "sed -i '/^Package: slurmd$/,/^$/s/^Version: 22.05.8-/Version: 24.11.5-/' /var/lib/dpkg/status";
+    let _ = pc2.run(&format!("cp -p /var/lib/dpkg/status /root/status && {edit}")).ok();
+    assert_refused(
+        &hosts,
+        "pc2 has Slurm 24.11 and the head pc1 has 22.05",
+        "one release of Debian",
+    );
+    let _ = pc2.run("cp -p /root/status /var/lib/dpkg/status && rm /root/status").ok();
+    // A clock that is an hour ahead.
+    let clock = "#!/bin/sh\n[ \"$*\" = +%s ] && exec expr \"$(/bin/date +%s)\" + 3600\nexec /bin/date \"$@\"\n";
+    hosts[1].write("/usr/local/bin/date", clock, "root", 0o755);
+    assert_refused(&hosts, "s ahead of this host's", "timedatectl set-ntp true");
+    let _ = pc2.run("rm /usr/local/bin/date").ok();
+    // A node without memory for jobs, and a head that is nowhere.
+    let file = hosts[0].read("/home/ann/.config/wiglaf/cluster.toml");
+    let write = |section: &str| {
+        let text = format!("{file}\n[batch]\n{section}\n");
+        hosts[0].write("/home/ann/.config/wiglaf/cluster.toml", text, "ann", 0o644);
+    };
+    write("memory_reserve = \"900TiB\"");
+    assert_refused(
+        &hosts,
+        "MiB of memory, of which memory_reserve",
+        "lower memory_reserve in [batch]",
+    );
+    write("head = \"pc9\"");
+    assert_refused(&hosts, "the head pc9 is no node of the cluster", "pc[1-2]");
+    hosts[0].write("/home/ann/.config/wiglaf/cluster.toml", file, "ann", 0o644);
+    // Neither sudo nor Wiglaf.
+    let _ = pc2.run("mv /etc/sudoers.d/ann /root/ann").ok();
+    assert_refused(&hosts, "pc2: sudo takes a password there", "as for `wiglaf join`");
+    let _ = pc2.run("mv /root/ann /etc/sudoers.d/ann && mv /usr/local/bin/wiglaf /root/").ok();
+    assert_refused(&hosts, "pc2 has not joined", "run `wiglaf join pc2` first");
+    let _ = pc2.run("mv /root/wiglaf /usr/local/bin/").ok();
+    // With all that away it works.
+    let dry = ann.run("wiglaf batch setup --dry-run");
+    assert!(dry.ok().contains("pc2: start munged, slurmd"), "{dry}");
+}
+
+#[test]
+fn hosts_that_fail_are_as_they_were_and_a_changed_file_is_told() {
+    let Some(hosts) = joined(&plan(3)) else { return };
+    let ann = hosts[0].as_user("ann");
+    // What a look does not see.
+    let broken = "#!/bin/sh\n[ \"$1\" = -C ] && exec /usr/sbin/slurmd.real -C\necho 'no such card' >&2\nexit 1\n";
+    let _ = hosts[2].as_root().run("mv /usr/sbin/slurmd /usr/sbin/slurmd.real").ok();
+    hosts[2].write("/usr/sbin/slurmd", broken, "root", 0o755);
+    let before = listing(&hosts[2]);
+    let done = ann.run("wiglaf batch setup --yes");
+    assert!(done.stdout.contains("pc[1-2]: ready for jobs"), "{done}");
+    assert!(sentence(&done).contains("pc3: slurmd does not start: no such card"), "{done}");
+    assert!(sentence(&done).contains("is as it was"), "{done}");
+    assert_eq!((daemons(&hosts[2]).as_str(), daemons(&hosts[1]).as_str()), ("", "munged slurmd"));
+    assert_same(&before, &listing(&hosts[2]), "pc3");
+    let conf = hosts[0].read("/etc/slurm/slurm.conf");
+    assert!(conf.contains("Nodes=pc[1-2]") && !conf.contains("pc3"), "{conf}");
+    let said = job(&hosts, "two", "srun hostname", "-N 2");
+    assert!(said.contains("pc1") && said.contains("pc2"), "{said}");
+    // Repaired, it comes in with the same command.
+    let _ = hosts[2].as_root().run("mv /usr/sbin/slurmd.real /usr/sbin/slurmd").ok();
+    set_up(&hosts);
+    assert_eq!(status(&hosts).status.code(), Some(0), "{}", status(&hosts));
+
+    // Somebody changes what was set up: status says so, and what it says to type helps.
+    hosts[1].write("/etc/munge/munge.key", "x".repeat(1024), "munge", 0o400);
+    let told = status(&hosts);
+    assert_eq!(told.status.code(), Some(3), "{told}");
+    assert!(told.stdout.contains("pc2 has another /etc/munge/munge.key than was set up"), "{told}");
+    let refused = ann.run("wiglaf batch setup --yes");
+    assert!(
+        sentence(&refused).contains("that somebody has changed since it was set up"),
+        "{refused}"
+    );
+    let fix = told.stdout.lines().find_map(|line| line.strip_prefix("  type: ")).unwrap();
+    let _ = ann.run(&fix.replace("setup", "setup --yes")).ok();
+    let sed = "sed -i s/SlurmdTimeout=60/SlurmdTimeout=61/ /etc/slurm/slurm.conf";
+    let _ = hosts[0].as_root().run(sed).ok();
+    let told = status(&hosts);
+    assert!(
+        told.stdout.contains("pc1 has another /etc/slurm/slurm.conf than was set up"),
+        "{told}"
+    );
+    let fix = told.stdout.lines().find_map(|line| line.strip_prefix("  type: ")).unwrap();
+    let _ = ann.run(&fix.replace("setup", "setup --yes")).ok();
+    eventually("all is well", || status(&hosts).status.code() == Some(0));
+    // A daemon that died is started by the same command.
+    let _ = hosts[2].as_root().run("kill -KILL $(cat /run/slurmd.pid)").ok();
+    let again = ann.run("wiglaf batch setup --yes");
+    assert!(again.ok().contains("pc3: start slurmd"), "{again}");
+    // Who leaves the cluster takes no more jobs, and the head stays while others do.
+    let left = ann.run("wiglaf leave pc3 --yes");
+    assert!(left.ok().contains("pc3: left") && daemons(&hosts[2]).is_empty(), "{left}");
+    let without = ann.run("wiglaf batch setup --yes");
+    assert!(without.ok().contains("pc[1-2]: ready"), "{without}");
+}
+
+#[test]
+fn epilog_ends_what_is_left_of_the_job_and_nothing_of_anybody_else() {
+    let mut plan = plan(2);
+    plan.users.push(wiglaf_testhosts::User::new("bob", 2002));
+    let Some(hosts) = joined(&plan) else { return };
+    set_up(&hosts);
+    // On pc1, where all jobs of this test run: ann's own, as a desktop's owner, one of hers with the job's number
+    // alone as salloc gives it, and bob's with the whole mark.
+    let (ann, bob) = (hosts[0].as_user("ann"), hosts[0].as_user("bob"));
+    let mark = "SLURM_JOB_ID=1 SLURMD_NODENAME=pc1 WIGLAF_JOB=00000000000000ab00000001";
+    let own = ann.start("exec sleep 40001");
+    let shell = ann.start("SLURM_JOB_ID=1 exec sleep 40002");
+    let bobs = bob.start(&format!("touch /dev/shm/wiglaf-bobs && exec env {mark} sleep 40003"));
+    let script = "setsid sh -c 'sleep 40004 & sleep 0.2' </dev/null >/dev/null 2>&1 &\n\
+                  WIGLAF_JOB=00000000000000ab00000001 setsid -f sleep 40005 </dev/null >/dev/null 2>&1\n\
+                  touch /dev/shm/vader_segment.left /dev/shm/anns-own\nsleep 1";
+    let id = submit(&hosts, "left", script, "-w pc1 -N 1 -n 1");
+    assert_eq!(id, "1");
+    is_over(&hosts, &id);
+    let sleepers = || {
+        let said = hosts[0].as_root().run("ps -eo args= | grep -x 'sleep 4000[0-9]' | sort");
+        said.stdout
+            .split_whitespace()
+            .filter(|w| *w != "sleep")
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    eventually("the epilog is over", || sleepers() == ["40001", "40002", "40003"]);
+    let log = hosts[0].as_root().run("cat /var/log/slurm/wiglaf-epilog.log");
+    assert!(
+        log.ok().contains("job 1: ended process") && log.stdout.contains("sleep 40004"),
+        "{log}"
+    );
+    eventually("shared memory is gone", || {
+        let shm = hosts[0].as_root().run("ls /dev/shm");
+        shm.stdout.split_whitespace().collect::<Vec<_>>() == ["anns-own", "wiglaf-bobs"]
+    });
+    drop((own, shell, bobs));
+    eventually("the node is well", || status(&hosts).status.code() == Some(0));
+}
+
+#[test]
+fn node_that_fails_its_look_takes_no_jobs_and_says_why_and_what_helps() {
+    let Some(hosts) = joined(&plan(2)) else { return };
+    set_up(&hosts);
+    let pc2 = hosts[1].as_root();
+    // The head's clock is an hour behind, as pc2 sees it; then a memory module gone; then a full /dev/shm.
+    let shifted = "#!/bin/sh\n[ \"$2\" = config ] || exec /usr/bin/scontrol.real \"$@\"\n\
+                   echo \"Configuration data as of $(($(date +%s) - 3600))\"\n";
+    let clock = [
+        "mv /usr/bin/scontrol /usr/bin/scontrol.real; install -m 755 /dev/stdin /usr/bin/scontrol",
+        "mv /usr/bin/scontrol.real /usr/bin/scontrol; rm -f /run/wiglaf-batch-clock",
+        "its clock is 3600 s ahead of that of the head; run sudo timedatectl set-ntp true there",
+    ];
+    let memory = [
+        "sed 's/^MemTotal: .*/MemTotal: 1048576 kB/' /proc/meminfo >/tmp/m; mount --bind /tmp/m /proc/meminfo",
+        "umount /proc/meminfo",
+        "it has 1024 MiB of memory and slurm.conf says",
+    ];
+    let shm = [
+        "mount -o remount,size=1m /dev/shm",
+        "mount -o remount,size=64m /dev/shm",
+        "/dev/shm has 1 MiB left of the 16 that it takes; make room there",
+    ];
+    for (name, [breaks, repairs, says]) in [("clock", clock), ("memory", memory), ("shm", shm)] {
+        // In mid-job, so that the epilog finds it.
+        let id = submit(
+            &hosts,
+            name,
+            "while [ ! -e /home/shared/go ]; do sleep 0.1; done",
+            "-w pc2 -N 1 -n 1",
+        );
+        eventually("the job runs", || {
+            let said = hosts[0].as_user("ann").run(&format!("squeue -h -o %T -j {id}"));
+            said.stdout.trim() == "RUNNING"
+        });
+        let _ = pc2.clone().input(shifted).run(breaks).ok();
+        hosts[0].write("/home/shared/go", "", "ann", 0o644);
+        is_over(&hosts, &id);
+        let mut told = status(&hosts);
+        eventually("the node is drained", || {
+            told = status(&hosts);
+            told.stdout.contains("pc2 takes no jobs")
+        });
+        assert_eq!(told.status.code(), Some(3), "{told}");
+        assert!(told.stdout.contains(&format!("pc2 takes no jobs: {says}")), "{told}");
+        let fix = told.stdout.lines().find_map(|line| line.strip_prefix("  type: ")).unwrap();
+        assert_eq!(fix, "sudo scontrol update NodeName=pc2 State=RESUME");
+        let _ = pc2.run(&format!("{repairs}; true")).ok();
+        let _ = hosts[0].as_user("ann").run(&format!("rm /home/shared/go; {fix}")).ok();
+        eventually("the node is well", || status(&hosts).status.code() == Some(0));
+    }
+    // Before a job: it does not start there, waits, and is not held.
+    let _ = pc2.run(shm[0]).ok();
+    let id = submit(&hosts, "waits", "hostname", "-N 2 -n 2");
+    eventually("the node is drained", || {
+        status(&hosts).stdout.contains(&format!("pc2 takes no jobs: {}", shm[2]))
+    });
+    let _ = pc2.run(shm[1]).ok();
+    let resume = "sudo scontrol update NodeName=pc2 State=RESUME";
+    let _ = hosts[0].as_user("ann").run(resume).ok();
+    // After two minutes it would start by itself.
+    let now = hosts[0].as_root().run(&format!("scontrol update JobId={id} StartTime=now"));
+    let waited = hosts[0].as_user("ann").run(&format!("squeue -h -o '%T %r' -j {id}"));
+    assert!(!waited.stdout.to_lowercase().contains("held"), "{now} {waited}");
+    is_over(&hosts, &id);
+    assert_eq!(hosts[0].read("/home/shared/waits.out").trim(), "pc1");
+}
+
+/// Packs installed packages again, as an archive of apt's below /srv/debs, and removes them from the host.
+const REPACK: &str = r#"
+set -e
+mkdir -p /srv/debs && cd /srv/debs
+for p in slurmd slurm-client munge; do
+    rm -rf /srv/p && mkdir -p /srv/p/DEBIAN
+    dpkg-query -L $p | sed 's,^/lib,/usr/lib,' | sort -u | while read -r f; do
+        if [ -d "$f" ] && [ ! -L "$f" ]; then mkdir -p "/srv/p$f"
+        elif [ -e "$f" ] || [ -L "$f" ]; then mkdir -p "/srv/p${f%/*}"; cp -a "$f" "/srv/p$f"; fi
+    done
+    dpkg-query -s $p | sed '/^Status:/d;/^Conffiles:/,/^[^ ]/{/^Conffiles:/d;/^ \//d}' >/srv/p/DEBIAN/control
+    for s in preinst postinst prerm postrm conffiles; do
+        [ ! -e /var/lib/dpkg/info/$p.$s ] || cp /var/lib/dpkg/info/$p.$s /srv/p/DEBIAN/$s
+    done
+    dpkg-deb -Znone --root-owner-group -b /srv/p $p.deb
+    { dpkg-deb -f $p.deb; echo "Filename: ./$p.deb"; echo "Size: $(stat -c %s $p.deb)"
+      echo "SHA256: $(sha256sum $p.deb | cut -d' ' -f1)"; echo; } >>Packages
+done
+dpkg --purge --force-depends slurmctld slurmd slurm-client munge
+rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*
+echo 'deb [trusted=yes] file:/srv/debs ./' >/etc/apt/sources.list
+"#;
+
+#[test]
+fn packages_that_a_host_lacks_come_by_apt_and_go_again() {
+    let Some(hosts) = joined(&plan(2)) else { return };
+    let (ann, pc2) = (hosts[0].as_user("ann"), hosts[1].as_root());
+    let _ = pc2.run(REPACK).ok();
+    // apt has not read its lists yet.
+    let _ = pc2.run("rm -rf /var/lib/apt/lists/*").ok();
+    assert_refused(&hosts, "pc2 knows no package", "`ssh pc2 sudo apt-get update`");
+    let _ = ann.run("ssh pc2 sudo apt-get update").ok();
+    let dry = ann.run("wiglaf batch setup --dry-run");
+    let line = "pc2: install munge, slurmd, slurm-client by apt (Slurm ";
+    assert!(dry.ok().contains(line), "{dry}");
+    set_up(&hosts);
+    let said = job(&hosts, "two", "srun hostname", "-N 2");
+    assert!(said.contains("pc1") && said.contains("pc2"), "{said}");
+    let removed = ann.run("wiglaf batch remove --yes");
+    assert!(removed.ok().contains("take back 4 files and 3 packages"), "{removed}");
+    assert_eq!(removed.stderr, "wiglaf: jobs and daemons\n");
+    let left =
+        pc2.run("dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' slurmd slurm-client munge");
+    assert!(!left.stdout.contains("i "), "{left}");
+    assert_eq!(
+        pc2.run("ls /usr/sbin/slurmd /etc/munge/munge.key /var/lib/wiglaf/batch").stdout,
+        ""
+    );
+}
