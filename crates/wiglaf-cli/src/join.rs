@@ -82,13 +82,13 @@ fn file(global: &Global) -> Result<(Hosts, String)> {
 }
 
 /// Tells all errors but the last, which the command's end tells.
-fn all_but_last(mut errors: Vec<Error>) -> Error {
+pub(crate) fn all_but_last(mut errors: Vec<Error>) -> Error {
     let last = errors.pop().unwrap_or_else(|| Error::new("nothing was done"));
     errors.iter().for_each(|error| eprintln!("wiglaf: {error}"));
     last
 }
 
-fn success_unless(errors: Vec<Error>) -> Result<ExitCode> {
+pub(crate) fn success_unless(errors: Vec<Error>) -> Result<ExitCode> {
     match errors.is_empty() {
         true => Ok(ExitCode::SUCCESS),
         false => Err(all_but_last(errors)),
@@ -96,7 +96,7 @@ fn success_unless(errors: Vec<Error>) -> Result<ExitCode> {
 }
 
 /// Whether the user wants it.
-fn is_wanted(yes: bool) -> Result<bool> {
+pub(crate) fn is_wanted(yes: bool) -> Result<bool> {
     if yes {
         return Ok(true);
     }

@@ -46,6 +46,12 @@ pub(crate) struct Apply {
     pub(crate) caches: Vec<PathBuf>,
     /// Whether the helper's units are to run.
     pub(crate) units: bool,
+    /// Debian's packages that are to be there, installed after the files: what they start finds its settings.
+    #[serde(default)]
+    pub(crate) packages: Vec<String>,
+    /// Services that are to run from now on.
+    #[serde(default)]
+    pub(crate) services: Vec<String>,
     /// Whether shared libraries come in folders that the loader's cache covers.
     pub(crate) ldconfig: bool,
 }
@@ -148,6 +154,9 @@ struct Changes {
     /// Copies for the manifest.
     saved: Vec<PathBuf>,
     has_enabled: bool,
+    /// Packages and services that are new here.
+    packages: Vec<String>,
+    services: Vec<String>,
 }
 
 impl Changes {
@@ -193,6 +202,12 @@ impl Changes {
         }
         let wants_units = apply.units && !manifest.has_units && !are_enabled();
         manifest.has_units |= wants_units;
+        let missing = apply.packages.iter().filter(|name| !is_installed(name));
+        let missing: Vec<String> = missing.cloned().collect();
+        manifest.packages.extend(missing.clone());
+        let new = apply.services.iter().filter(|name| !manifest.services.contains(name));
+        let new: Vec<String> = new.cloned().collect();
+        manifest.services.extend(new.clone());
         let text = manifest.text()?;
         self.stage(path, 0o644, &mut text.as_bytes())?;
         self.replace()?;
@@ -207,7 +222,31 @@ impl Changes {
                 false => run("systemctl", &[&["try-restart"], &UNITS[..]].concat())?,
             }
         }
+        self.install(missing)?;
+        self.start(&apply.services, new)?;
         self.forget();
+        Ok(())
+    }
+
+    fn install(&mut self, missing: Vec<String>) -> Result<()> {
+        if missing.is_empty() {
+            return Ok(());
+        }
+        // Also where it fails half-way.
+        self.packages.clone_from(&missing);
+        apt(&["install", "--no-install-recommends"], &missing)
+    }
+
+    fn start(&mut self, services: &[String], new: Vec<String>) -> Result<()> {
+        if services.is_empty() {
+            return Ok(());
+        }
+        self.services = new;
+        run("systemctl", &["daemon-reload"])?;
+        for service in services {
+            run("systemctl", &["enable", service])?;
+            run("systemctl", &["restart", service])?;
+        }
         Ok(())
     }
 
@@ -391,6 +430,12 @@ impl Changes {
         if self.has_enabled {
             let _ = run("systemctl", &[&["disable", "--now"], &UNITS[..]].concat());
         }
+        for service in self.services.drain(..) {
+            let _ = run("systemctl", &["disable", "--now", &service]);
+        }
+        if !self.packages.is_empty() {
+            let _ = apt(&["purge"], &self.packages);
+        }
         for (path, old) in self.replaced.drain(..).rev() {
             let _ = match old {
                 Some(old) => fs::rename(old, path),
@@ -428,6 +473,31 @@ fn saved(manifest: &Path, sha256: &str) -> PathBuf {
     manifest.with_file_name(SAVED).join(sha256)
 }
 
+fn is_installed(package: &str) -> bool {
+    let shown = Command::new("dpkg-query").args(["-W", "-f", "${Status}", package]).output();
+    shown.is_ok_and(|shown| shown.stdout.ends_with(b"ok installed"))
+}
+
+/// Runs apt-get, which asks nothing.
+fn apt(words: &[&str], packages: &[String]) -> Result<()> {
+    let mut command = Command::new("apt-get");
+    command.env("DEBIAN_FRONTEND", "noninteractive").args(["-y", "-qq"]);
+    // What somebody has written into their configuration stays.
+    command.args(["-o", "Dpkg::Options::=--force-confold"]).args(words).args(packages);
+    let output = command.output().cannot(|| "start apt-get".to_owned())?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().rfind(|line| line.starts_with("E: "));
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Error::new(format!(
+            "`apt-get {} {}` failed: {}",
+            words[0],
+            packages.join(" "),
+            last.or_else(|| said.lines().last()).unwrap_or_default()
+        ))),
+    }
+}
+
 fn are_enabled() -> bool {
     let ask = Command::new("systemctl").args(["is-enabled", "--quiet", UNITS[1]]).status();
     ask.is_ok_and(|status| status.success())
@@ -452,6 +522,22 @@ fn undo(path: &Path) -> Result<Answer> {
     {
         answer.kept.push(format!("the helper's units stay enabled: {error}"));
     }
+    for service in &manifest.services {
+        if let Err(error) = run("systemctl", &["disable", "--now", service]) {
+            answer.kept.push(format!("{service} may still run: {error}"));
+        }
+    }
+    if !manifest.packages.is_empty() {
+        // What they have collected is the user's.
+        match apt(&["remove"], &manifest.packages) {
+            Ok(()) => answer.kept.push(format!(
+                "what {0} have collected and their settings stay; `apt-get purge {1}` removes them",
+                manifest.packages.join(", "),
+                manifest.packages.join(" ")
+            )),
+            Err(error) => answer.kept.push(format!("packages stay: {error}")),
+        }
+    }
     for entry in manifest.entries.iter().rev() {
         let outcome = match entry {
             Entry::Path { path: at, before, after } => undo_path(path, at, before, after),
@@ -467,7 +553,7 @@ fn undo(path: &Path) -> Result<Answer> {
     for cache in &manifest.caches {
         let _ = fs::remove_dir_all(cache);
     }
-    if manifest.has_units {
+    if manifest.has_units || !manifest.services.is_empty() {
         let _ = run("systemctl", &["daemon-reload"]);
     }
     let is_library = |entry: &Entry| entry.path().ends_with("lib/libwiglaf.so");

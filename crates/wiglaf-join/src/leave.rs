@@ -14,7 +14,7 @@ use crate::edit::File;
 use crate::facts::{Facts, Privilege};
 use crate::host::{Action, Request};
 use crate::join::{Outcome, look_all};
-use crate::manifest::{Entry, Manifest, ROOTS, USERS};
+use crate::manifest::{EXTRA, Entry, Manifest, ROOTS, USERS};
 use crate::remote::Remote;
 use crate::sync::{self, Cluster, Member, Probe};
 use crate::tree::Tree;
@@ -208,6 +208,10 @@ impl Plan {
             kept.extend(answer.kept.into_iter().map(|why| format!("{}: {why}", remote.name)));
             Ok(())
         };
+        if facts.is_watched && facts.privilege != Privilege::None {
+            let sudo = facts.privilege == Privilege::Sudo;
+            undo(sudo, program.as_deref(), PathBuf::from(EXTRA))?;
+        }
         if let Some(manifest) = &facts.manifest {
             undo(false, program.as_deref(), facts.home.join(USERS))?;
             // It may just have removed itself.

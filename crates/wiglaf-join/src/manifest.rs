@@ -14,6 +14,8 @@ use wiglaf_base::error::{Context, Error, Result};
 pub(crate) const USERS: &str = ".local/share/wiglaf/manifest.json";
 /// The manifest of what takes root.
 pub(crate) const ROOTS: &str = "/var/lib/wiglaf/manifest.json";
+/// The manifest of what watching takes, which comes and goes by itself.
+pub(crate) const EXTRA: &str = "/var/lib/wiglaf/monitor.json";
 /// Next to a manifest: what was overwritten, by its digest.
 pub(crate) const SAVED: &str = "saved";
 /// The form that this program reads and writes.
@@ -40,6 +42,12 @@ pub(crate) struct Manifest {
     pub(crate) caches: Vec<PathBuf>,
     /// Whether systemd's units were enabled that were not before.
     pub(crate) has_units: bool,
+    /// Debian's packages that were not there before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) packages: Vec<String>,
+    /// Services that run for us: those that are not systemd's own business go with the packages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) services: Vec<String>,
 }
 
 /// One change.
@@ -121,6 +129,8 @@ impl Manifest {
             folders: Vec::new(),
             caches: Vec::new(),
             has_units: false,
+            packages: Vec::new(),
+            services: Vec::new(),
         }
     }
 

@@ -47,6 +47,8 @@ impl Cluster {
             may_make: Vec::new(),
             caches: Vec::new(),
             units: false,
+            packages: Vec::new(),
+            services: Vec::new(),
             ldconfig: false,
         }
     }
