@@ -15,7 +15,8 @@ verb=${args[0]}
 pid() { cat "/run/units/$1" 2>/dev/null; }
 stop() { [ -n "$(pid "$1")" ] && kill -KILL "$(pid "$1")" 2>/dev/null; rm -f "/run/units/$1"; }
 start() {
-    files=$(ls {/lib,/usr/lib,/etc}/systemd/system/$1.service /etc/systemd/system/$1.service.d/*.conf 2>/dev/null)
+    # The last one counts.
+    files=$(ls {/usr/lib,/etc}/systemd/system/$1.service 2>/dev/null; ls /etc/systemd/system/$1.service.d/*.conf 2>/dev/null)
     [ -n "$files" ] || { echo "Unit $1.service not found." >&2; exit 5; }
     line=$(cat $files | sed -n 's/^ExecStart=//p' | grep . | tail -n 1 | sed 's/\$\$/$/g')
     user=$(cat $files | sed -n 's/^User=//p' | tail -n 1)
@@ -31,7 +32,7 @@ for unit in "${args[@]:1}"; do
     start) start "$unit";; stop) stop "$unit";; restart) stop "$unit"; start "$unit";;
     enable) touch "/etc/enabled-$unit"; [ -z "$now" ] || start "$unit";;
     disable) rm -f "/etc/enabled-$unit"; [ -z "$now" ] || stop "$unit";;
-    is-active) p=$(pid "$unit"); [ -n "$p" ] && kill -0 "$p" 2>/dev/null; exit;;
+    is-active) p=$(pid "$unit"); [ -n "$p" ] && [ -d "/proc/$p" ]; exit;;
     is-enabled) [ -e "/etc/enabled-$unit" ]; exit;;
     esac
 done
