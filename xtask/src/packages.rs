@@ -115,9 +115,32 @@ const GUESTS: &[&str] = &[
     "debian-archive-keyring",
 ];
 
+/// Daemons that only the tests' own hosts install: downloaded into target/debs with what they need, and not installed.
+const DOWNLOADED: &[&str] = &["prometheus", "prometheus-node-exporter", "prometheus-alertmanager"];
+
+/// Downloads them. Without them the tests that need them are skipped.
+fn download() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    let folder = root.expect("xtask lies in the workspace").join("target/debs");
+    let made = std::fs::create_dir_all(folder.join("partial"));
+    let archives = format!("Dir::Cache::archives={}", folder.display());
+    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends", "--download-only"];
+    arguments.extend(["-o", &archives]);
+    arguments.extend(DOWNLOADED);
+    if let Err(why) = made.map_err(|why| why.to_string()).and_then(|()| apt(&arguments)) {
+        eprintln!(
+            "{} cannot be downloaded ({why}); their tests are skipped",
+            DOWNLOADED.join(", ")
+        );
+    }
+}
+
 /// Says what is missing and installs it.
 pub(crate) fn install(purpose: Purpose) -> Result<(), String> {
     install_programs(purpose)?;
+    if purpose == Purpose::Test {
+        download();
+    }
     wheels::install(purpose);
     Ok(())
 }

@@ -24,6 +24,7 @@ const SAFE: &[&str] = &[
     "wiglaf-cluster",
     "wiglaf-join",
     "wiglaf-batch",
+    "wiglaf-monitor",
     "wiglaf-netlink",
     "xtask",
 ];
@@ -112,6 +113,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "wiglaf-node",
         ],
     ),
+    ("wiglaf-monitor", &["wiglaf-base", "wiglaf-cluster", "wiglaf-counters", "wiglaf-join"]),
     ("wiglaf-mpi", &["wiglaf-base"]),
     ("wiglaf-cluster", &["wiglaf-base", "wiglaf-mpi", "wiglaf-node"]),
     (

@@ -1,5 +1,6 @@
 //! What Debian does not package as it is needed, as wheels from PyPI: MPIs, each in a folder of its
-//! own under `target/mpi`, and libcint, which came to Debian after release 12, in `target/libcint`.
+//! own under `target/mpi`; libcint, which came to Debian after release 12, in `target/libcint`; and sushy-tools
+//! in `target/sushy`.
 //!
 //! Versions are pinned: what was tried is what is installed. None of them touches the machine's
 //! Python environments.
@@ -21,12 +22,32 @@ const WHEELS: [(&str, &str, bool); 5] = [
 ];
 
 /// PySCF brings libcint along, with its headers; nothing else of it is kept.
-const PYSCF: (&str, &str) = ("pyscf", "2.14.0");
+const PYSCF: &str = "pyscf==2.14.0";
 
 fn target() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
     root.join("target")
 }
+
+/// An emulator of Redfish BMCs, with all that it needs.
+const SUSHY: [&str; 16] = [
+    "sushy-tools==2.2.0",
+    "bcrypt==5.0.0",
+    "blinker==1.9.0",
+    "certifi==2026.10.19.post1",
+    "charset-normalizer==3.5.3",
+    "click==8.5.1",
+    "Flask==3.1.3",
+    "idna==3.20",
+    "itsdangerous==2.2.0",
+    "Jinja2==3.1.6",
+    "MarkupSafe==3.0.4",
+    "requests==2.34.2",
+    "tenacity==9.2.1",
+    "urllib3==2.8.0",
+    "WebOb==1.8.11",
+    "Werkzeug==3.1.9",
+];
 
 /// Where the MPIs are installed, each below it.
 pub(crate) fn folder() -> PathBuf {
@@ -60,6 +81,11 @@ pub(crate) fn install(purpose: Purpose) {
     {
         eprintln!("libcint cannot be installed ({why}); the transformation's test is skipped");
     }
+    if purpose == Purpose::Test
+        && let Err(why) = sushy()
+    {
+        eprintln!("sushy-tools cannot be installed ({why}); the tests of Redfish are skipped");
+    }
 }
 
 fn one(name: &str, version: &str) -> Result<(), String> {
@@ -68,7 +94,7 @@ fn one(name: &str, version: &str) -> Result<(), String> {
         return Ok(());
     }
     let part = prefix.with_added_extension("part");
-    pip(name, version, "--prefix", &part)?;
+    pip(&[&format!("{name}=={version}")], "--prefix", &part)?;
     // Whole or not at all.
     fs::rename(&part, &prefix).map_err(|why| why.to_string())
 }
@@ -80,7 +106,7 @@ fn libcint() -> Result<(), String> {
         return Ok(());
     }
     let [all, part] = ["all", "part"].map(|ending| prefix.with_added_extension(ending));
-    pip(PYSCF.0, PYSCF.1, "--target", &all)?;
+    pip(&[PYSCF], "--target", &all)?;
     let moved = keep_libcint(&all.join("pyscf/lib"), &part);
     let _ = fs::remove_dir_all(&all);
     moved.and_then(|()| fs::rename(&part, &prefix)).map_err(|why| why.to_string())
@@ -101,16 +127,27 @@ fn keep_libcint(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Installs a wheel into a new folder, which is gone when it fails.
-fn pip(name: &str, version: &str, option: &str, folder: &Path) -> Result<(), String> {
-    eprintln!("installing the wheel {name} {version} into {}", folder.display());
+/// The emulator, in `target/sushy`.
+fn sushy() -> Result<(), String> {
+    let folder = target().join("sushy");
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let part = folder.with_added_extension("part");
+    pip(&SUSHY, "--target", &part)?;
+    fs::rename(&part, &folder).map_err(|why| why.to_string())
+}
+
+/// Installs wheels into a new folder, which is gone when it fails.
+fn pip(wheels: &[&str], option: &str, folder: &Path) -> Result<(), String> {
+    eprintln!("installing {} from PyPI into {}", wheels[0], folder.display());
     let _ = fs::remove_dir_all(folder);
     // Without what it depends on: impi-rt wants a libfabric that only Intel's own channel has.
     let status = Command::new("python3")
         .args(["-m", "pip", "install", "--quiet", "--no-deps", "--ignore-installed"])
         .args(["--no-warn-script-location", "--disable-pip-version-check", option])
         .arg(folder)
-        .arg(format!("{name}=={version}"))
+        .args(wheels)
         .stderr(Stdio::null())
         .status()
         .map_err(|why| format!("python3: {why}"))?;

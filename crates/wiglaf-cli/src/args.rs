@@ -11,8 +11,8 @@ use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
     agent, batch, bench, capture, check, compare, cp, demo, discover, doctor, down, env, exec,
-    fault, floor, hostile, init, join, links, manual, mount, power, profile, rank_usage, reset,
-    run, serve_files, soak, stats, status, tune, up,
+    fault, floor, hostile, init, join, links, manual, monitor, mount, power, profile, rank_usage,
+    reset, run, serve_files, soak, stats, status, top, tune, up,
 };
 
 const EXAMPLES: &str = "\
@@ -147,6 +147,8 @@ pub(crate) enum Command {
     Tune(tune::Args),
     Power(power::Args),
     Sensors(power::SensorsArgs),
+    Monitor(monitor::Args),
+    Top(top::Args),
     Run(run::Args),
     Compare(compare::Args),
     /// Count and time your program's calls of MPI: would a faster network help?

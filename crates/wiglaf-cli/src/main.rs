@@ -25,6 +25,7 @@ mod init;
 mod join;
 mod links;
 mod manual;
+mod monitor;
 mod mount;
 mod output;
 mod power;
@@ -37,6 +38,7 @@ mod soak;
 mod stats;
 mod status;
 mod toolchain;
+mod top;
 mod tune;
 mod up;
 mod which;
@@ -70,6 +72,8 @@ fn main() -> ExitCode {
         Command::HostProbe => check::host_probe(),
         Command::Power(args) => power::run(args, &cli.global),
         Command::Sensors(args) => power::sensors(args, &cli.global),
+        Command::Monitor(args) => monitor::run(args, &cli.global),
+        Command::Top(args) => top::run(args, &cli.global),
         Command::Exec(args) => exec::run(args, &cli.global),
         Command::Cp(args) => cp::run(args, &cli.global),
         Command::Mount(args) => mount::run(args, &cli.global),

@@ -182,7 +182,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     show(args, &chosen, &answers)
 }
 
-fn hosts(global: &Global) -> Result<Hosts> {
+pub(crate) fn hosts(global: &Global) -> Result<Hosts> {
     match global.meant()? {
         Meant::Hosts(hosts) => Ok(hosts),
         Meant::Emulated(_) => Err(Error::new(

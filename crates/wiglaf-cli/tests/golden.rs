@@ -61,6 +61,8 @@ fn help() {
         "tune",
         "power",
         "sensors",
+        "monitor",
+        "top",
         "compare",
         "profile",
         "exec",

@@ -39,6 +39,7 @@ say which "$(PATH="$PATH:$HOME/.local/bin"; command -v wiglaf)"
 [ -r "$HOME/.local/share/wiglaf/manifest.json" ] && say manifest "$(one "$HOME/.local/share/wiglaf/manifest.json")"
 [ -r /var/lib/wiglaf/manifest.json ] && say rootmanifest "$(one /var/lib/wiglaf/manifest.json)"
 [ -r /var/lib/wiglaf/batch/manifest.json ] && say batchmanifest "$(one /var/lib/wiglaf/batch/manifest.json)"
+[ -e /var/lib/wiglaf/monitor.json ] && say watched yes
 file="$HOME/.config/wiglaf/cluster.toml"
 [ -f "$file" ] && say clusterfile "$(sha256sum < "$file" | cut -c1-64)"
 if [ -f /etc/wiglaf/helper.toml ]; then
@@ -92,6 +93,8 @@ pub(crate) struct Facts {
     pub(crate) root_manifest: Option<Manifest>,
     /// What batch jobs took there.
     pub(crate) batch_manifest: Option<Manifest>,
+    /// Whether watching was set up there.
+    pub(crate) is_watched: bool,
     pub(crate) cluster_file: Option<String>,
     pub(crate) has_policy: bool,
     pub(crate) is_admitted: bool,
@@ -134,6 +137,7 @@ impl Facts {
                     facts.clock_ahead_s =
                         value.parse().map_or(0, |clock: i64| clock.saturating_sub(now));
                 }
+                "watched" => facts.is_watched = true,
                 "systemd" => facts.has_systemd = true,
                 "sudo" if value == "root" => facts.privilege = Privilege::Root,
                 "sudo" => facts.privilege = Privilege::Sudo,

@@ -49,6 +49,12 @@ pub(crate) struct Apply {
     pub(crate) caches: Vec<PathBuf>,
     /// Whether the helper's units are to run.
     pub(crate) units: bool,
+    /// Debian's packages that are to be there, installed after the files: what they start finds its settings.
+    #[serde(default)]
+    pub(crate) late_packages: Vec<String>,
+    /// Services that are to run from now on.
+    #[serde(default)]
+    pub(crate) systemd: Vec<String>,
     /// Whether shared libraries come in folders that the loader's cache covers.
     pub(crate) ldconfig: bool,
     /// Debian packages that are to be there, installed first.
@@ -170,6 +176,9 @@ struct Changes {
     packages: Vec<String>,
     /// What is ended again: it did not run before.
     started: Vec<Started>,
+    /// Packages and services that are new here.
+    late_packages: Vec<String>,
+    systemd: Vec<String>,
 }
 
 impl Changes {
@@ -223,6 +232,12 @@ impl Changes {
         let started =
             |service: &Service| Started { name: service.name.clone(), stop: service.stop.clone() };
         manifest.services.extend(apply.services.iter().map(started));
+        let missing = apply.late_packages.iter().filter(|name| !is_installed(name));
+        let missing: Vec<String> = missing.cloned().collect();
+        manifest.late_packages.extend(missing.clone());
+        let new = apply.systemd.iter().filter(|name| !manifest.systemd.contains(name));
+        let new: Vec<String> = new.cloned().collect();
+        manifest.systemd.extend(new.clone());
         let text = manifest.text()?;
         self.stage(path, 0o644, &mut text.as_bytes())?;
         self.replace()?;
@@ -244,7 +259,31 @@ impl Changes {
             run("sh", &["-c", &service.start])
                 .map_err(|error| Error::new(format!("{} does not start: {error}", service.name)))?;
         }
+        self.install(missing)?;
+        self.start(&apply.systemd, new)?;
         self.forget();
+        Ok(())
+    }
+
+    fn install(&mut self, missing: Vec<String>) -> Result<()> {
+        if missing.is_empty() {
+            return Ok(());
+        }
+        // Also where it fails half-way.
+        self.late_packages.clone_from(&missing);
+        apt(&["install", "--no-install-recommends"], &missing)
+    }
+
+    fn start(&mut self, services: &[String], new: Vec<String>) -> Result<()> {
+        if services.is_empty() {
+            return Ok(());
+        }
+        self.systemd = new;
+        run("systemctl", &["daemon-reload"])?;
+        for service in services {
+            run("systemctl", &["enable", service])?;
+            run("systemctl", &["restart", service])?;
+        }
         Ok(())
     }
 
@@ -432,6 +471,12 @@ impl Changes {
         if self.has_enabled {
             let _ = run("systemctl", &[&["disable", "--now"], &UNITS[..]].concat());
         }
+        for service in self.systemd.drain(..) {
+            let _ = run("systemctl", &["disable", "--now", &service]);
+        }
+        if !self.late_packages.is_empty() {
+            let _ = apt(&["purge"], &self.late_packages);
+        }
         for (path, old) in self.replaced.drain(..).rev() {
             let _ = match old {
                 Some(old) => fs::rename(old, path),
@@ -479,6 +524,31 @@ fn saved(manifest: &Path, sha256: &str) -> PathBuf {
     manifest.with_file_name(SAVED).join(sha256)
 }
 
+fn is_installed(package: &str) -> bool {
+    let shown = Command::new("dpkg-query").args(["-W", "-f", "${Status}", package]).output();
+    shown.is_ok_and(|shown| shown.stdout.ends_with(b"ok installed"))
+}
+
+/// Runs apt-get, which asks nothing.
+fn apt(words: &[&str], packages: &[String]) -> Result<()> {
+    let mut command = Command::new("apt-get");
+    command.env("DEBIAN_FRONTEND", "noninteractive").args(["-y", "-qq"]);
+    // What somebody has written into their configuration stays.
+    command.args(["-o", "Dpkg::Options::=--force-confold"]).args(words).args(packages);
+    let output = command.output().cannot(|| "start apt-get".to_owned())?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().rfind(|line| line.starts_with("E: "));
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Error::new(format!(
+            "`apt-get {} {}` failed: {}",
+            words[0],
+            packages.join(" "),
+            last.or_else(|| said.lines().last()).unwrap_or_default()
+        ))),
+    }
+}
+
 fn are_enabled() -> bool {
     let ask = Command::new("systemctl").args(["is-enabled", "--quiet", UNITS[1]]).status();
     ask.is_ok_and(|status| status.success())
@@ -510,6 +580,22 @@ fn undo(path: &Path) -> Result<Answer> {
     {
         answer.kept.push(format!("the helper's units stay enabled: {error}"));
     }
+    for service in &manifest.systemd {
+        if let Err(error) = run("systemctl", &["disable", "--now", service]) {
+            answer.kept.push(format!("{service} may still run: {error}"));
+        }
+    }
+    if !manifest.late_packages.is_empty() {
+        // What they have collected is the user's.
+        match apt(&["remove"], &manifest.late_packages) {
+            Ok(()) => answer.kept.push(format!(
+                "what {0} have collected and their settings stay; `apt-get purge {1}` removes them",
+                manifest.late_packages.join(", "),
+                manifest.late_packages.join(" ")
+            )),
+            Err(error) => answer.kept.push(format!("packages stay: {error}")),
+        }
+    }
     for entry in manifest.entries.iter().rev() {
         let outcome = match entry {
             Entry::Path { path: at, before, after } => undo_path(path, at, before, after),
@@ -525,7 +611,7 @@ fn undo(path: &Path) -> Result<Answer> {
     for cache in &manifest.caches {
         let _ = fs::remove_dir_all(cache);
     }
-    if manifest.has_units {
+    if manifest.has_units || !manifest.systemd.is_empty() {
         let _ = run("systemctl", &["daemon-reload"]);
     }
     let is_library = |entry: &Entry| entry.path().ends_with("lib/libwiglaf.so");

@@ -14,7 +14,7 @@ use crate::edit::File;
 use crate::facts::{Facts, Privilege};
 use crate::host::{Action, Request};
 use crate::join::{Outcome, look_all};
-use crate::manifest::{BATCH, Entry, Manifest, ROOTS, USERS};
+use crate::manifest::{BATCH, EXTRA, Entry, Manifest, ROOTS, USERS};
 use crate::remote::Remote;
 use crate::sync::{self, Cluster, Member, Probe};
 use crate::tree::Tree;
@@ -230,6 +230,10 @@ impl Plan {
         if facts.batch_manifest.is_some() {
             let sudo = facts.privilege == Privilege::Sudo;
             undo(sudo, program.as_deref(), PathBuf::from(BATCH))?;
+        }
+        if facts.is_watched && facts.privilege != Privilege::None {
+            let sudo = facts.privilege == Privilege::Sudo;
+            undo(sudo, program.as_deref(), PathBuf::from(EXTRA))?;
         }
         if let Some(manifest) = &facts.manifest {
             undo(false, program.as_deref(), facts.home.join(USERS))?;

@@ -4,12 +4,14 @@
 //! by their ssh (`facts`), says what it would change, and has a copy of this `wiglaf` change it there (`host`),
 //! with a `manifest` of what was there before. `leave` undoes from that manifest. `joined` is for what changes
 //! hosts further, and is undone in the same way.
+//! `extra` is the same for what watches hosts.
 
 #![forbid(unsafe_code)]
 
 mod ask;
 pub mod discover;
 mod edit;
+pub mod extra;
 mod facts;
 pub mod host;
 pub mod init;

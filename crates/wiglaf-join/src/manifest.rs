@@ -16,6 +16,8 @@ pub(crate) const USERS: &str = ".local/share/wiglaf/manifest.json";
 pub(crate) const ROOTS: &str = "/var/lib/wiglaf/manifest.json";
 /// The manifest of batch jobs on a host, which takes root.
 pub(crate) const BATCH: &str = "/var/lib/wiglaf/batch/manifest.json";
+/// The manifest of what watching takes, which comes and goes by itself.
+pub(crate) const EXTRA: &str = "/var/lib/wiglaf/monitor.json";
 /// Next to a manifest: what was overwritten, by its digest.
 pub(crate) const SAVED: &str = "saved";
 /// The form that this program reads and writes.
@@ -42,6 +44,12 @@ pub(crate) struct Manifest {
     pub(crate) caches: Vec<PathBuf>,
     /// Whether systemd's units were enabled that were not before.
     pub(crate) has_units: bool,
+    /// Debian's packages that were installed after the files and were not there before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) late_packages: Vec<String>,
+    /// Services that run for us: those that are not systemd's own business go with those packages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) systemd: Vec<String>,
     /// Debian packages that were installed and were not there before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) packages: Vec<String>,
@@ -138,6 +146,8 @@ impl Manifest {
             folders: Vec::new(),
             caches: Vec::new(),
             has_units: false,
+            late_packages: Vec::new(),
+            systemd: Vec::new(),
             packages: Vec::new(),
             services: Vec::new(),
         }

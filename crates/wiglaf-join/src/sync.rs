@@ -47,6 +47,8 @@ impl Cluster {
             may_make: Vec::new(),
             caches: Vec::new(),
             units: false,
+            late_packages: Vec::new(),
+            systemd: Vec::new(),
             ldconfig: false,
             packages: Vec::new(),
             services: Vec::new(),

@@ -1,6 +1,7 @@
 //! Redfish over HTTPS, carried by curl. Certificates of BMCs are self-signed: the key seen first is the key from
-//! then on.
+//! then on. A BMC takes up to a second to check a password, so that it is asked for a session, where it has any.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ const PORT: u16 = 443;
 const CONNECT_S: u32 = 2;
 const ANSWER_S: u32 = 15;
 const LIMIT: Duration = Duration::from_secs(20);
+/// What curl writes behind the answer.
+const MARKS: &str = "\n%{http_code}\n%header{x-auth-token}\n%header{location}";
 /// curl's exit status for a key that is not the pinned one, and for those of a host that is not there.
 const CURL_PINNED: i32 = 90;
 const CURL_ABSENT: [i32; 3] = [6, 7, 28];
@@ -30,6 +33,36 @@ pub(crate) struct Redfish {
     password: String,
     system: Option<String>,
     insecure: bool,
+    login: RefCell<Login>,
+}
+
+/// What a BMC is shown with each question.
+#[derive(Debug, Clone)]
+enum Login {
+    /// Not asked yet whether it has sessions.
+    Unknown,
+    /// It has none, or no free one.
+    Password,
+    /// A session: its token, and what is deleted at its end.
+    Session { token: String, path: Option<String> },
+}
+
+/// One question to a BMC.
+struct Question<'a> {
+    path: &'a str,
+    /// Makes it a POST.
+    body: Option<&'a Value>,
+    /// Lines of curl's configuration that nobody else may see.
+    secret: String,
+    delete: bool,
+}
+
+/// What it answers.
+struct Reply {
+    status: u16,
+    body: Value,
+    token: String,
+    location: String,
 }
 
 impl Redfish {
@@ -44,6 +77,7 @@ impl Redfish {
             password: secret::read(power.password_file.as_deref().ok_or_else(missing)?)?,
             system: power.system.clone(),
             insecure: power.insecure,
+            login: RefCell::new(Login::Unknown),
         })
     }
 
@@ -70,34 +104,91 @@ impl Redfish {
         }
     }
 
-    /// Asks; a body makes it a POST. Answers status and JSON.
-    fn ask(&self, path: &str, body: Option<&Value>) -> Result<(u16, Value)> {
+    /// One exchange with the BMC.
+    fn exchange(&self, question: &Question<'_>) -> Result<Reply> {
+        let path = question.path;
         let mut arguments = common();
         if !self.insecure {
             arguments.extend(["--pinnedpubkey".to_owned(), self.pinned()?.display().to_string()]);
         }
-        arguments.extend(["-K", "-", "-w", "\n%{http_code}"].map(str::to_owned));
-        if let Some(body) = body {
-            // -X would be kept on redirections of all kinds; --data is a POST again after 307 and 308 only.
-            arguments.extend(["-H", "Content-Type: application/json", "--data"].map(str::to_owned));
-            arguments.push(body.to_string());
+        arguments.extend(["-K", "-", "-w", MARKS].map(str::to_owned));
+        let mut config = question.secret.clone();
+        if let Some(body) = question.body {
+            // -X would be kept on redirections of all kinds; data is a POST again after 307 and 308 only. It is in
+            // the configuration because it may be a password.
+            arguments.extend(["-H", "Content-Type: application/json"].map(str::to_owned));
+            config += &format!("data = \"{}\"\n", quoted(&body.to_string()));
+        }
+        if question.delete {
+            arguments.extend(["-X", "DELETE"].map(str::to_owned));
         }
         // A path comes from the BMC, and is never another server's.
         if !path.starts_with('/') || path.bytes().any(|b| !b.is_ascii_graphic()) {
             return Err(Error::new(format!("its BMC names a path `{}`", path.escape_debug())));
         }
         arguments.push(format!("{}{path}", self.base));
-        let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
-        let config = format!("user = \"{}:{}\"\n", quoted(&self.user), quoted(&self.password));
         let said = curl(&arguments, &config)?;
-        let (text, status) = said.rsplit_once('\n').unwrap_or_default();
-        let status: u16 = status.trim().parse().cannot(|| "read what curl says".to_owned())?;
-        let value = serde_json::from_str(text).unwrap_or(Value::Null);
-        match status {
-            401 | 403 => Err(Error::new(format!(
-                "its BMC refuses user or password (HTTP {status}); correct `user` or the password file"
-            ))),
-            _ => Ok((status, value)),
+        let mut marks = said.rsplitn(4, '\n');
+        let mut next = || marks.next().unwrap_or_default().trim().to_owned();
+        let (location, token, status, text) = (next(), next(), next(), next());
+        let status: u16 = status.parse().cannot(|| "read what curl says".to_owned())?;
+        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Ok(Reply { status, body, token, location })
+    }
+
+    /// Opens a session, where the BMC has any. Its root says so without a password.
+    fn log_in(&self) -> Result<Login> {
+        let plain = |path| Question { path, body: None, secret: String::new(), delete: false };
+        let root = self.exchange(&plain("/redfish/v1/"))?;
+        let Some(sessions) = root.body["Links"]["Sessions"]["@odata.id"].as_str() else {
+            return Ok(Login::Password);
+        };
+        let body = json!({ "UserName": self.user, "Password": self.password });
+        let reply = self.exchange(&Question { body: Some(&body), ..plain(sessions) })?;
+        match reply.status {
+            400 | 401 | 403 => Err(refused(reply.status)),
+            // It goes into a header.
+            200..=204
+                if !reply.token.is_empty() && reply.token.bytes().all(|b| b.is_ascii_graphic()) =>
+            {
+                let path = reply.location.strip_prefix(&self.base).unwrap_or(&reply.location);
+                let path = Some(path.to_owned()).filter(|path| path.starts_with('/'));
+                Ok(Login::Session { token: reply.token, path })
+            }
+            // Not there, or all in use.
+            _ => Ok(Login::Password),
+        }
+    }
+
+    /// What a question carries.
+    fn secret(&self) -> Result<String> {
+        if matches!(*self.login.borrow(), Login::Unknown) {
+            let login = self.log_in()?;
+            self.login.replace(login);
+        }
+        Ok(match &*self.login.borrow() {
+            Login::Session { token, .. } => {
+                format!("header = \"X-Auth-Token: {}\"\n", quoted(token))
+            }
+            _ => {
+                format!("user = \"{}:{}\"\n", quoted(&self.user), quoted(&self.password))
+            }
+        })
+    }
+
+    /// Asks; a body makes it a POST. Answers status and JSON.
+    fn ask(&self, path: &str, body: Option<&Value>) -> Result<(u16, Value)> {
+        let once =
+            || self.exchange(&Question { path, body, secret: self.secret()?, delete: false });
+        let mut reply = once()?;
+        if reply.status == 401 && matches!(*self.login.borrow(), Login::Session { .. }) {
+            // A session that was ended by the BMC: one new one.
+            self.login.replace(Login::Unknown);
+            reply = once()?;
+        }
+        match reply.status {
+            401 | 403 => Err(refused(reply.status)),
+            status => Ok((status, reply.body)),
         }
     }
 
@@ -170,6 +261,27 @@ impl Redfish {
             false => Err(Error::new(format!("its BMC does not know {}", ways.join(" or ")))),
         }
     }
+}
+
+impl Drop for Redfish {
+    fn drop(&mut self) {
+        // BMCs have few sessions, and keep those that nobody ends for half an hour.
+        if let Login::Session { token, path: Some(path) } = self.login.replace(Login::Unknown) {
+            let secret = format!("header = \"X-Auth-Token: {}\"\n", quoted(&token));
+            let _ = self.exchange(&Question { path: &path, body: None, secret, delete: true });
+        }
+    }
+}
+
+fn refused(status: u16) -> Error {
+    Error::new(format!(
+        "its BMC refuses user or password (HTTP {status}); correct `user` or the password file"
+    ))
+}
+
+/// Within quotes of curl's configuration.
+fn quoted(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 /// Options of every call. No file of the user's, no proxy: BMCs are near.

@@ -53,6 +53,8 @@ impl Disk {
 
 fn apply(cluster: &str, steps: Vec<Step>) -> Action {
     Action::Apply(Apply {
+        late_packages: Vec::new(),
+        systemd: Vec::new(),
         cluster: cluster.to_owned(),
         name: "lab".to_owned(),
         by: "ann@pc1".to_owned(),

@@ -27,6 +27,11 @@ impl Drop for Sim {
 impl Sim {
     /// `lies`: it takes every command, and does nothing.
     pub(crate) fn start(folder: &Path, name: &str, lies: bool) -> Self {
+        Self::start_with(folder, name, lies, PASSWORD)
+    }
+
+    /// The same with another password. Its one sensor reads degrees from the file `NAME.temperature`.
+    pub(crate) fn start_with(folder: &Path, name: &str, lies: bool, password: &str) -> Self {
         let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let shown = folder.display();
         let on = if lies { ":" } else { "echo $2 > $file" };
@@ -46,11 +51,17 @@ impl Sim {
              allowed_auths_callback {auth}\nallowed_auths_user {auth}\nallowed_auths_operator {auth}\n\
              allowed_auths_admin {auth}\nguid a123456789abcdefa123456789abcdef\nendlan\n\
              chassis_control \"{} {name}\"\n\
-             user 2 true \"admin\" \"{PASSWORD}\" admin 10 {auth}\n",
+             user 2 true \"admin\" \"{password}\" admin 10 {auth}\n",
             hook_file.display()
         );
-        let commands = "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\n\
-                        sel_enable 0x20 1000 0x0a\nmc_enable 0x20\n";
+        fs::write(folder.join(format!("{name}.temperature")), "41\n").unwrap();
+        let commands = format!(
+            "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\n\
+             main_sdr_add 0x20 {}\n\
+             sensor_add 0x20 0 1 1 1 poll 1000 file \"{shown}/{name}.temperature\"\n\
+             sel_enable 0x20 1000 0x0a\nmc_enable 0x20\n",
+            sensor_record("CPU Temp")
+        );
         let [conf_file, command_file, state] =
             ["conf", "emu", "state"].map(|ending| folder.join(format!("{name}.{ending}")));
         fs::write(&conf_file, conf).unwrap();
@@ -69,6 +80,93 @@ impl Sim {
             .spawn()
             .unwrap();
         Self { child, port }
+    }
+}
+
+/// A full sensor record (IPMI 2.0, table 43-1): sensor 1 of the BMC, of a processor, in degrees as they are.
+fn sensor_record(name: &str) -> String {
+    const LEN: usize = 43;
+    let mut body = [0_u8; LEN];
+    // Owner, entity and instance; all is initialized and re-armed; a temperature with thresholds.
+    (body[0], body[2], body[3], body[4]) = (0x20, 1, 3, 1);
+    (body[5], body[6], body[7], body[8]) = (0x7f, 0x40, 1, 1);
+    // Degrees of Celsius; M is 1, and all else of the formula 0; the highest reading; the kind of the name.
+    (body[16], body[19], body[30]) = (1, 1, 0xff);
+    body[LEN - 1] = 0xc0 | u8::try_from(name.len()).unwrap();
+    let len = u8::try_from(LEN + name.len()).unwrap();
+    let bytes = [1, 0, 0x51, 1, len].into_iter().chain(body).chain(name.bytes());
+    bytes.map(|byte| format!("{byte:#04x}")).collect::<Vec<_>>().join(" ")
+}
+
+/// A Redfish BMC of the fake kind, whose requests are in the file `requests` of its folder.
+pub(crate) struct Redfish {
+    child: Child,
+    /// Where it listens, on the loopback.
+    pub(crate) port: u16,
+    folder: PathBuf,
+}
+
+impl Drop for Redfish {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Redfish {
+    /// `wants`: `sessions`, `lies`. Says why there is none.
+    pub(crate) fn start(folder: &Path, name: &str, wants: &[&str]) -> Option<Self> {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+        let sushy = workspace.join("target/sushy");
+        if !sushy.is_dir() {
+            eprintln!("skipped: sushy-tools is not there; run: cargo xtask packages test");
+            return None;
+        }
+        let folder = folder.join(name);
+        fs::create_dir(&folder).unwrap();
+        let made = Command::new("openssl")
+            .args([
+                "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=bmc",
+            ])
+            .args(["-keyout", "key.pem", "-out", "cert.pem"])
+            .current_dir(&folder)
+            .output();
+        assert!(made.is_ok_and(|out| out.status.success()), "openssl");
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let log = fs::File::create(folder.join("log")).unwrap();
+        let child = Command::new("python3")
+            .arg(workspace.join("crates/wiglaf-power/tests/simulator/bmc.py"))
+            .arg(&folder)
+            .args([&port.to_string(), PASSWORD])
+            .args(wants)
+            .env("PYTHONPATH", &sushy)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut bmc = Self { child, port, folder };
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let ended = bmc.child.try_wait().unwrap();
+            let log = || fs::read_to_string(bmc.folder.join("log")).unwrap();
+            assert!(ended.is_none(), "{}", log());
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        Some(bmc)
+    }
+
+    /// What it was asked since the last time.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        let file = self.folder.join("requests");
+        let lines = fs::read_to_string(&file).unwrap_or_default();
+        let _ = fs::remove_file(file);
+        lines.lines().map(|line| line.trim().to_owned()).collect()
+    }
+
+    /// It forgets all sessions with the next request.
+    pub(crate) fn forget_sessions(&self) {
+        fs::write(self.folder.join("forget"), "").unwrap();
     }
 }
 
