@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wiglaf_transport::{Gone, Path, WayNews};
-use wiglaf_wire::{Header, Kind, Record, Trial, lane};
+use wiglaf_wire::{Header, Kind, PART_STEP, Part, Record, Trial, lane};
 
 use crate::net::{FIRST, LONG, Net, PATH, address, got, header_of, records_of, transport_on};
 
@@ -242,4 +242,108 @@ fn a_probe_is_answered_if_it_has_the_length_that_it_states() {
         let fits = Record::Fits(Trial { lane: lane::BULK, len, frame_len_max: 1472 });
         assert!(records_of(&answers[0]).contains(&fits), "{:?}", records_of(&answers[0]));
     }
+}
+
+/// What `a` has under way and what it sends later arrives, whatever was made for the wider path.
+#[test]
+fn a_session_goes_on_where_its_path_narrows_under_way() {
+    for carries in [1472, 4000] {
+        let mut wire = Wire::new([JUMBO; 2], [8972; 2]);
+        wire.carries_a_long_message();
+        wire.run(SECOND, |_| false);
+        assert_eq!(wire.longest[0], 8972);
+        // Long messages on their way, eager ones and bodies that have no number yet.
+        wire.net.send(0, 7, LONG).unwrap();
+        for tag in 0..60 {
+            wire.net.send(0, 100 + tag, 8_000).unwrap();
+        }
+        wire.pass(0);
+        wire.carries = [carries; 2];
+        let before = wire.net.sides[1].app.pulled.len();
+        wire.run(20 * SECOND, |wire| wire.net.sides[0].app.sent.len() >= 62);
+        assert_eq!(wire.net.sides[0].app.gone, []);
+        let app = &mut wire.net.sides[1].app;
+        assert_eq!(app.pulled[before..], [true], "the long message");
+        assert_eq!(got(app), LONG);
+        app.segments.clear();
+        let tags: Vec<u64> = app.tags.iter().copied().filter(|tag| *tag >= 100).collect();
+        assert_eq!(tags, (100..160).collect::<Vec<u64>>(), "in order, each once");
+        wire.run(10 * SECOND, |_| false);
+        let news = wire.news(0);
+        let [WayNews::Narrow { frame_len, own_len_max: 8972, peer_len_max: 8972 }] = news[..]
+        else {
+            panic!("{news:?}")
+        };
+        assert!(frame_len <= carries && frame_len + 128 > carries, "{frame_len} of {carries}");
+        assert_eq!(wire.net.sides[0].transport.stats().paths_narrowed, 1);
+        wire.longest = [0; 2];
+        wire.carries_a_long_message();
+        assert_eq!(wire.longest[0], frame_len);
+        assert_eq!(wire.net.sides[1].transport.stats().drop_part, 0);
+    }
+}
+
+/// Puts part after part of packet `number` into control datagrams for `b`; what `b` refuses of each.
+fn parts(net: &mut Net, lane: u8, parts: &[(u64, u16, u16, usize)]) -> Vec<(u64, u64)> {
+    let destination = net.sides[1].epoch;
+    let mut refused = Vec::new();
+    for (number, total, offset, len) in parts {
+        let payload = vec![0; *len];
+        let part =
+            Part { lane, number: *number, total: *total, offset: *offset, payload: &payload };
+        let record = Record::Part(part);
+        let mut body = vec![0; record.len()];
+        record.emit(&mut body);
+        let sequence = net.sides[1].transport.stats().datagrams_received + 50;
+        let header = Header { kind: Kind::Control, destination, sequence, ..FIRST };
+        let datagram = net.forge(1, header, &body);
+        let before = *net.sides[1].transport.stats();
+        net.deliver(1, &[datagram]);
+        let after = net.sides[1].transport.stats();
+        refused.push((after.drop_part - before.drop_part, after.drop_field - before.drop_field));
+    }
+    refused
+}
+
+#[test]
+fn parts_that_no_sender_would_send_are_refused() {
+    for lane in [lane::ORDERED, lane::BULK] {
+        let mut net = Net::new();
+        net.send(0, 1, 8).unwrap();
+        net.settle();
+        let next = u64::from(lane == lane::ORDERED);
+        let step = PART_STEP as u16;
+        for (part, refused) in [
+            ((next + 1, 300, 0, 128), (1, 0)), // not the next
+            ((next, 1425, 0, 128), (1, 0)),    // longer than b receives
+            ((next, 300, 0, 128), (0, 0)),
+            ((next, 301, step, 128), (1, 0)), // of another length than before
+            ((next, 300, 1, 127), (0, 1)),
+            ((next, 300, 0, 127), (0, 1)),
+            ((next, 300, 0, 0), (0, 1)),
+            ((next, 300, 2 * step, 45), (0, 1)), // behind its end
+            ((next, 300, u16::MAX / step * step, 300), (0, 1)),
+            ((next, 300, 0, 128), (0, 0)), // again
+        ] {
+            assert_eq!(parts(&mut net, lane, &[part]), [refused], "{part:?} of {lane}");
+        }
+    }
+}
+
+#[test]
+fn a_packet_in_parts_is_taken_once_whatever_their_order() {
+    let mut net = Net::new();
+    net.send(0, 1, 8).unwrap();
+    net.settle();
+    let step = PART_STEP as u16;
+    // 300 bytes of PADDING or what zeros are: a record that is refused by its type, once.
+    let unknown = |net: &Net| net.sides[1].transport.stats().drop_unknown;
+    parts(&mut net, lane::ORDERED, &[(1, 300, 2 * step, 44), (1, 300, 0, 128), (1, 300, 0, 128)]);
+    assert_eq!(unknown(&net), 0);
+    parts(&mut net, lane::ORDERED, &[(1, 300, step, 128)]);
+    assert_eq!(unknown(&net), 1);
+    let before = net.sides[1].transport.stats().duplicates;
+    parts(&mut net, lane::ORDERED, &[(1, 300, step, 128), (1, 300, 0, 128)]);
+    let stats = net.sides[1].transport.stats();
+    assert_eq!((unknown(&net), stats.duplicates - before, stats.drop_part), (1, 2, 0));
 }
