@@ -19,6 +19,8 @@ use crate::{Sink, Source, Transmit};
 
 /// What a datagram has around the bytes of a part.
 const AROUND: usize = RECORD_PREFIX_LEN + PART_PREFIX_LEN;
+/// So often parts of a packet go in vain on a way that is good, a second apart, before the peer is given up.
+const IN_VAIN_MAX: u8 = 10;
 const STEPS_MAX: usize = (u16::MAX as usize).div_ceil(PART_STEP);
 const WORDS: usize = STEPS_MAX.div_ceil(64);
 
@@ -33,6 +35,9 @@ pub(crate) struct Outgrown {
     /// Its body, and how much of it has gone.
     body: Vec<u8>,
     gone: usize,
+    /// The packet, by lane and number, whose parts went in vain when the way was last found to be good, and how
+    /// often that was so.
+    in_vain: (u8, u64, u8),
 }
 
 /// A packet that comes in parts.
@@ -74,13 +79,38 @@ impl Session {
             self.bulk.lose_all();
             end[1] = self.bulk.next();
         }
-        Outgrown { end, lane: lane::ORDERED, number: 0, body: Vec::new(), gone: 0 }
+        Outgrown {
+            end,
+            lane: lane::ORDERED,
+            number: 0,
+            body: Vec::new(),
+            gone: 0,
+            in_vain: (0, 0, 0),
+        }
     }
 
     /// Whether all that was too long has arrived.
     fn has_left_outgrown(&self, outgrown: &Outgrown) -> bool {
         self.ordered.base() >= outgrown.end[0]
             && (!self.uses_bulk || self.bulk.base() >= outgrown.end[1])
+    }
+
+    /// The way carries what is sent, and a lane is stuck all the same: whether that has been so for long. The peer
+    /// does not know of parts then.
+    pub(crate) fn parts_are_in_vain(&mut self) -> bool {
+        let bases = self.bases();
+        let Some(outgrown) = self.trials.as_mut().and_then(|trials| trials.outgrown.as_mut())
+        else {
+            return false;
+        };
+        if bases[usize::from(outgrown.lane)] != outgrown.number {
+            return false;
+        }
+        let (lane, number, times) = outgrown.in_vain;
+        let is_same = (lane, number) == (outgrown.lane, outgrown.number);
+        let times = if is_same { times + 1 } else { 1 };
+        outgrown.in_vain = (outgrown.lane, outgrown.number, times);
+        times >= IN_VAIN_MAX
     }
 
     /// Gives back the memory of parts that are over.

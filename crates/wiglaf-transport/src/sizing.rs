@@ -36,6 +36,8 @@ const NARROW_TRIES: u8 = 12;
 const BLOCKED_TRIES: u8 = 30;
 /// After so many tries without any answer the peer is one that does not know of probes.
 const UNHEARD_MAX: u8 = 16;
+/// After so many in a row a peer that has answered some is away.
+const UNHEARD_CHECK_MAX: u8 = 4;
 /// The search ends when it is known so exactly, in bytes.
 const STEP_MIN: u16 = 128;
 /// A peer's probes that wait for their answer; more are dropped, as the network may.
@@ -227,7 +229,7 @@ impl Session {
         self.bulk.set_control(control);
     }
 
-    fn bases(&self) -> [u64; 2] {
+    pub(crate) fn bases(&self) -> [u64; 2] {
         [self.ordered.base(), if self.uses_bulk { self.bulk.base() } else { 0 }]
     }
 }
@@ -398,7 +400,7 @@ impl Transport {
     }
 
     /// Datagrams of the length that was tried arrive.
-    fn arrives(&mut self, index: u32, now: Instant, _: &mut dyn Sink) {
+    fn arrives(&mut self, index: u32, now: Instant, sink: &mut dyn Sink) {
         let flow_control = self.config.flow_control;
         let session = &mut self.sessions[index as usize];
         let bulk_works = !session.is_bulk_blocked;
@@ -406,7 +408,13 @@ impl Transport {
             return;
         };
         if tries.purpose != Purpose::Search {
-            return session.end_tries();
+            session.end_tries();
+            if session.parts_are_in_vain() {
+                //= docs/protocol.md#25-length
+                //# A sender MUST give up a peer that answers probes of the length of parts, 10 times a second apart, while it acknowledges no parts of one packet.
+                self.fail(index, Gone::Blocked, sink);
+            }
+            return;
         }
         tries.low = tries.tried;
         let (low, next) = (tries.low, tries.between());
@@ -524,7 +532,18 @@ impl Transport {
             return;
         };
         tries.unheard += 1;
-        if tries.purpose != Purpose::Search || tries.unheard == UNHEARD_MAX {
+        if tries.purpose != Purpose::Search {
+            // On a network that loses most of all datagrams, no way would ever be judged otherwise.
+            if tries.unheard == UNHEARD_CHECK_MAX || tries.count == 0 {
+                return session.end_tries();
+            }
+            let bulk_works = !session.is_bulk_blocked;
+            if let Some(tries) = session.trials.as_mut().and_then(|trials| trials.tries.as_mut()) {
+                tries.send(now, bulk_works);
+            }
+            return self.wake(index);
+        }
+        if tries.unheard == UNHEARD_MAX {
             return session.end_tries();
         }
         (tries.due_at, tries.not_before) = (None, now + ANSWER_WAIT);

@@ -19,6 +19,8 @@ struct Wire {
     carries: [usize; 2],
     /// FITS do not arrive, as if nobody knew of probes.
     is_old: bool,
+    /// Parts do not arrive, as if nobody knew of them.
+    has_no_parts: bool,
     /// `b` stands still.
     is_stopped: bool,
     /// Longest datagram of each side that was no probe.
@@ -36,8 +38,9 @@ impl Wire {
             side.transport = transport_on(path, 10 + me as u64, 60 * SECOND, false);
             side.peer = side.transport.connect(address(1 - me), side_epoch(1 - me), 0);
         }
-        let (is_old, is_stopped, by_bulk) = (false, false, 0);
-        Self { net, carries, is_old, is_stopped, longest: [0; 2], probes: [0; 2], by_bulk }
+        let (is_old, has_no_parts, is_stopped) = (false, false, false);
+        let (longest, probes, by_bulk) = ([0; 2], [0; 2], 0);
+        Self { net, carries, is_old, has_no_parts, is_stopped, longest, probes, by_bulk }
     }
 
     fn pass(&mut self, from: usize) -> bool {
@@ -55,7 +58,8 @@ impl Wire {
                 } else {
                     self.longest[from] = self.longest[from].max(datagram.len());
                 }
-                let is_dropped = self.is_old && has_fits(datagram);
+                let is_dropped =
+                    self.is_old && has_fits(datagram) || self.has_no_parts && has_part(datagram);
                 if datagram.len() <= carries && !is_dropped {
                     arrived.push(datagram.to_vec());
                 }
@@ -109,6 +113,11 @@ fn side_epoch(side: usize) -> wiglaf_wire::Epoch {
 fn has_fits(datagram: &[u8]) -> bool {
     header_of(datagram).kind == Kind::Control
         && records_of(datagram).iter().any(|record| matches!(record, Record::Fits(_)))
+}
+
+fn has_part(datagram: &[u8]) -> bool {
+    header_of(datagram).kind == Kind::Control
+        && records_of(datagram).iter().any(|record| matches!(record, Record::Part(_)))
 }
 
 #[test]
@@ -346,4 +355,33 @@ fn a_packet_in_parts_is_taken_once_whatever_their_order() {
     parts(&mut net, lane::ORDERED, &[(1, 300, step, 128), (1, 300, 0, 128)]);
     let stats = net.sides[1].transport.stats();
     assert_eq!((unknown(&net), stats.duplicates - before, stats.drop_part), (1, 2, 0));
+}
+
+#[test]
+fn a_peer_that_takes_no_parts_is_given_up() {
+    let mut wire = Wire::new([JUMBO; 2], [8972; 2]);
+    wire.carries_a_long_message();
+    wire.run(SECOND, |_| false);
+    (wire.carries, wire.has_no_parts) = ([1472; 2], true);
+    wire.net.sides[0].app.sent.clear();
+    wire.net.send(0, 2, 8000).unwrap();
+    wire.run(60 * SECOND, |wire| !wire.net.sides[0].app.gone.is_empty());
+    assert_eq!(wire.net.sides[0].app.gone, [Gone::Blocked]);
+    assert_eq!(wire.net.sides[0].app.sent, [(2, false)]);
+}
+
+#[test]
+fn a_peer_that_stands_still_is_sent_parts_when_it_comes_back() {
+    let mut wire = Wire::new([JUMBO; 2], [8972; 2]);
+    wire.carries_a_long_message();
+    wire.run(SECOND, |_| false);
+    wire.carries = [1472; 2];
+    wire.is_stopped = true;
+    wire.net.send(0, 2, 8000).unwrap();
+    wire.run(40 * SECOND, |_| false);
+    assert_eq!(wire.net.sides[0].transport.stats().paths_narrowed, 0, "nobody has answered");
+    wire.is_stopped = false;
+    wire.run(10 * SECOND, |wire| wire.net.sides[1].app.tags.contains(&2));
+    assert_eq!(wire.net.sides[0].app.gone, []);
+    assert_eq!(wire.net.sides[1].app.tags.iter().filter(|tag| **tag == 2).count(), 1);
 }
