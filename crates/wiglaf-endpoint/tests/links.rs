@@ -412,6 +412,7 @@ fn messages_arrive_when_an_mtu_is_lowered_under_way() {
         (xdp, true),
         (xdp, false),
     ] {
+        eprintln!("case {here}");
         let Some(pair) = Pair::or_skip(9000) else { return };
         let (mut a, mut b) = (open(&pair.a), open(&pair.b));
         let to_b = a.insert(b.name());
@@ -437,6 +438,7 @@ fn messages_arrive_when_an_mtu_is_lowered_under_way() {
         let node = if here { &pair.a } else { &pair.b };
         node.ip(&["link", "set", INTERFACE, "mtu", "1500"]).expect("it is there");
         for len in [3000, 100, 60_000, 200_000, 8_000] {
+            eprintln!("len {len} {:?}", a.stats());
             exchange(&mut a, &mut b, len);
         }
         assert!(a.take_failure().is_none());
