@@ -190,6 +190,11 @@ impl Transport {
         let session = &mut self.sessions[index as usize];
         let room = session.frame_len as usize - HEADER_LEN;
         let is_long = |body: &Body| body.len > room;
+        // Behind one that is too long it would wait for ever, as that does for it.
+        session.ordered.let_oldest_go_first();
+        if session.uses_bulk {
+            session.bulk.let_oldest_go_first();
+        }
         if session.ordered.has_lost_oldest()
             && let Some((number, body)) = session.ordered.resend_lost(now, &session.rtt, is_long)
         {

@@ -19,6 +19,15 @@ impl<T> SendLane<T> {
         self.has_lost() && self.lost.front() == Some(&self.base)
     }
 
+    /// Lets the oldest packet go before all others that are lost.
+    pub(crate) fn let_oldest_go_first(&mut self) {
+        let is_lost = self.packets.front().is_some_and(|packet| packet.state == State::Lost);
+        if is_lost && self.lost.front() != Some(&self.base) {
+            self.lost.retain(|number| *number != self.base);
+            self.lost.push_front(self.base);
+        }
+    }
+
     /// Takes all that is not acknowledged for lost, from the oldest on: it was too long for the path, which is
     /// no congestion.
     pub(crate) fn lose_all(&mut self) {
