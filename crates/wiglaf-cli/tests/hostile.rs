@@ -41,7 +41,7 @@ const OF_LOSS: [&str; 7] = [
     "unasked_dropped",
 ];
 /// These count behind the proof only: a stranger does not get so far.
-const BEHIND_THE_PROOF: [&str; 3] = ["drop_remote_", "drop_near_", "drop_protocol"];
+const BEHIND_THE_PROOF: [&str; 4] = ["drop_remote_", "drop_near_", "drop_protocol", "drop_part"];
 
 /// The sum of each counter over both ranks, and what they have received.
 fn seen(site: &Site) -> (BTreeMap<String, u64>, u64, Vec<Value>) {

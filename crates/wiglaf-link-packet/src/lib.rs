@@ -341,9 +341,6 @@ impl PacketLink {
             Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::ENXIO | libc::ENODEV) => {
                 Err(error)
             }
-            // The interface's MTU was lowered: what was sent before goes again and again as it is, and
-            // whatever is shorter would hide that it never arrives.
-            Some(libc::EMSGSIZE) => Err(error),
             _ => {
                 self.lost += total as u64;
                 Ok(Sent::All)

@@ -30,6 +30,8 @@ pub struct Faults {
     /// Longer datagrams vanish, and endpoints know only of 700 bytes that they do not; `None`: all get through,
     /// as endpoints know.
     pub carries: Option<usize>,
+    /// Until then it carries all: the path narrows under sessions.
+    pub carries_all_for: Duration,
 }
 
 impl Faults {
@@ -44,6 +46,7 @@ impl Faults {
         latency: Duration::from_micros(5),
         jitter: Duration::from_micros(100),
         carries: None,
+        carries_all_for: Duration::ZERO,
     };
 }
 
@@ -164,7 +167,9 @@ impl Network {
         bytes: &[u8],
         random: &mut Random,
     ) {
-        let is_too_long = self.faults.carries.is_some_and(|carries| bytes.len() > carries);
+        let is_narrow = now.since(Instant::ZERO) >= self.faults.carries_all_for;
+        let is_too_long =
+            is_narrow && self.faults.carries.is_some_and(|carries| bytes.len() > carries);
         if is_too_long || self.loses(now, from, to, random) {
             return;
         }

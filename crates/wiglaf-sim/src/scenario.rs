@@ -126,6 +126,7 @@ impl Scenario {
             latency: Duration::from_nanos(1000 + up_to(50_000.0) as u64),
             jitter: Duration::from_nanos(1 + up_to(2_000_000.0) as u64),
             carries: None,
+            carries_all_for: Duration::ZERO,
         };
         if random.chance(0.5) {
             faults.burst = 0.0;
@@ -152,6 +153,10 @@ impl Scenario {
         }
         if random.chance(0.25) {
             faults.carries = Some(700 + random.below(773) as usize);
+            if random.chance(0.5) {
+                let after = random.below(50_000_000);
+                faults.carries_all_for = Duration::from_nanos(after);
+            }
         }
         Self {
             seed,

@@ -70,6 +70,28 @@ fn a_network_that_does_not_carry_the_longest_datagrams_loses_no_message() {
     }
 }
 
+/// What was made for the wider network goes in parts.
+#[test]
+fn a_network_that_narrows_under_way_loses_no_message() {
+    for (seed, carries) in (60..).zip([700, 900, 1300, 1471]) {
+        let faults = Faults {
+            drop: 0.1,
+            duplicate: 0.05,
+            reorder: 0.1,
+            carries: Some(carries),
+            carries_all_for: Duration::from_millis(10),
+            ..Faults::NONE
+        };
+        let load = Load { messages_per_pair: 2000, len_max: 100_000 };
+        let plain = Scenario::plain(seed, 3, faults, load);
+        for encrypt in [false, true] {
+            let scenario = Scenario { encrypt, ..plain.clone() };
+            let report = scenario.run().unwrap_or_else(|why| panic!("{carries} bytes: {why}"));
+            assert!(report.stats.paths_narrowed > 0, "{carries}: {:?}", report.stats);
+        }
+    }
+}
+
 /// Each damaged bit is noticed by the tag alone, and a packet that is sent again is encrypted anew.
 #[test]
 fn encrypted_datagrams_get_through_the_same() {

@@ -307,7 +307,12 @@ impl Transport {
     ///
     /// What was recorded and is sent again must not be believed: neither its acknowledgements and
     /// credit, which 32 bits no longer tell from later ones, nor that its sender is alive.
-    fn take_number(&mut self, index: u32, header: &Header, now: Instant) -> Option<(u64, Arrival)> {
+    pub(crate) fn take_number(
+        &mut self,
+        index: u32,
+        header: &Header,
+        now: Instant,
+    ) -> Option<(u64, Arrival)> {
         let session = &mut self.sessions[index as usize];
         let (window, debt, reach, every) = match header.kind {
             Kind::Control => {
@@ -354,7 +359,7 @@ impl Transport {
         matches!(arrival, Arrival::InOrder | Arrival::Ahead).then_some((number, arrival))
     }
 
-    fn take_ordered(
+    pub(crate) fn take_ordered(
         &mut self,
         index: u32,
         (number, arrival): (u64, Arrival),
@@ -415,7 +420,7 @@ impl Transport {
                 //= docs/protocol.md#3-records
                 //# A receiver MUST take nothing from PADDING.
                 Ok(Record::Padding(_)) => {}
-                Ok(Record::Ack(_) | Record::Probe(_) | Record::Fits(_)) => {
+                Ok(Record::Ack(_) | Record::Probe(_) | Record::Fits(_) | Record::Part(_)) => {
                     self.stats.drop_protocol += 1;
                 }
                 Err(why) => self.stats.refuse(why),
@@ -446,7 +451,7 @@ impl Transport {
         self.wake(index);
     }
 
-    fn take_bulk(
+    pub(crate) fn take_bulk(
         &mut self,
         index: u32,
         (number, _): (u64, Arrival),

@@ -22,6 +22,7 @@ mod late_ack;
 pub mod limits;
 mod one_way;
 mod outgoing;
+mod outgrown;
 mod overrun;
 mod preference;
 mod receive_window;

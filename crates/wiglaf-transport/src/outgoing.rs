@@ -118,9 +118,12 @@ impl Transport {
             State::Closed => return self.transmit_control(index, now, out),
             State::Gone => return None,
         }
-        if self.has_trials(index) {
-            return self.transmit_trial(index, now, out);
+        if session.trials.is_some()
+            && let Some(transmit) = self.transmit_trial_or_part(index, now, source, out)
+        {
+            return Some(transmit);
         }
+        let session = &self.sessions[index as usize];
         let was_drained = session.is_drained_of_flight();
         let mut transmit = None;
         if !self.leads_train(index) {
@@ -342,7 +345,9 @@ impl Transport {
     fn next_piece(&mut self, index: u32, now: Instant, path: &Path) -> Option<(u64, Piece)> {
         let session = &mut self.sessions[index as usize];
         if session.bulk.has_lost() {
-            let (number, piece) = session.bulk.resend_lost(now, &session.rtt, |_| true)?;
+            // What is too long goes in parts.
+            let fits = |piece: &Piece| piece.len as usize <= path.segment_len_max();
+            let (number, piece) = session.bulk.resend_lost(now, &session.rtt, fits)?;
             let piece = *piece;
             self.stats.bulk_retransmitted += 1;
             session.traffic.retransmitted += 1;

@@ -307,6 +307,7 @@ impl Session {
         release(&mut self.queue);
         release(&mut self.jobs);
         self.uses_bulk = self.has_bulk();
+        self.rest_parts();
     }
 
     /// Whether the bulk lane has anything to send or to acknowledge.

@@ -13,10 +13,11 @@ use wiglaf_wire::{HEADER_LEN, Header, Kind, RECORD_PREFIX_LEN, Record, Records, 
 
 use crate::congestion::Control;
 use crate::limits::{FRAME_LEN_MIN, SILENCE_CHECK};
+use crate::outgrown::{Coming, Outgrown};
 use crate::session::{Session, State};
 use crate::time::Instant;
 use crate::transport::{Config, Path, PeerId, Transport};
-use crate::{Gone, Sink, Transmit};
+use crate::{Gone, Sink, Source, Transmit};
 
 /// So long after a try its answers are there, if its short probe was answered: a peer that polls answers
 /// within a millisecond, and one that is away for longer answers none of them.
@@ -27,11 +28,16 @@ const TRIES_MAX: u8 = 5;
 /// The same before a port counts as closed: once in ten thousand times on such a network, of the few in which a lane
 /// has probed in vain before.
 const CLOSED_TRIES: u8 = 12;
+/// The same before a path that carried longer datagrams counts as narrowed. An error does no harm: the search that
+/// follows finds that they arrive.
+const NARROW_TRIES: u8 = 12;
 /// The same before a peer counts as out of reach: 3 s, as a switch's queue that is full to some hundred bytes lets
 /// short datagrams pass and no long ones, though hardly for so long.
 const BLOCKED_TRIES: u8 = 30;
 /// After so many tries without any answer the peer is one that does not know of probes.
 const UNHEARD_MAX: u8 = 16;
+/// After so many in a row a peer that has answered some is away.
+const UNHEARD_CHECK_MAX: u8 = 4;
 /// The search ends when it is known so exactly, in bytes.
 const STEP_MIN: u16 = 128;
 /// A peer's probes that wait for their answer; more are dropped, as the network may.
@@ -111,16 +117,16 @@ struct Tries {
 pub(crate) struct Trials {
     tries: Option<Tries>,
     owed: Vec<Trial>,
+    /// Packets that the path carries no longer.
+    pub(crate) outgrown: Option<Outgrown>,
+    /// A packet of each lane that comes in parts.
+    pub(crate) coming: [Option<Coming>; 2],
 }
 
 impl Trials {
     /// When there is something to do without an answer.
     pub(crate) fn due_at(&self) -> Option<Instant> {
         self.tries.as_ref()?.due_at
-    }
-
-    fn has_to_send(&self) -> bool {
-        !self.owed.is_empty() || self.tries.as_ref().is_some_and(|tries| tries.to_send != 0)
     }
 
     /// The next probe or answer, and which of both.
@@ -223,7 +229,7 @@ impl Session {
         self.bulk.set_control(control);
     }
 
-    fn bases(&self) -> [u64; 2] {
+    pub(crate) fn bases(&self) -> [u64; 2] {
         [self.ordered.base(), if self.uses_bulk { self.bulk.base() } else { 0 }]
     }
 }
@@ -279,21 +285,21 @@ impl Transport {
         self.wake(index);
     }
 
-    /// Whether the session has a probe or an answer to send.
-    #[inline]
-    pub(crate) fn has_trials(&self, index: u32) -> bool {
-        let trials = &self.sessions[index as usize].trials;
-        trials.as_ref().is_some_and(|trials| trials.has_to_send())
-    }
-
-    /// Writes the next probe, or answer to one.
+    /// Writes the next probe, answer to one, or part of a packet, if there is any.
     #[cold]
-    pub(crate) fn transmit_trial(
+    pub(crate) fn transmit_trial_or_part(
         &mut self,
         index: u32,
         now: Instant,
+        source: &dyn Source,
         out: &mut [u8],
     ) -> Option<Transmit> {
+        let trial = self.transmit_trial(index, now, out);
+        trial.or_else(|| self.transmit_part(index, now, source, out))
+    }
+
+    /// Writes the next probe, or answer to one.
+    fn transmit_trial(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {
         let session = &mut self.sessions[index as usize];
         let (bit, answer) = session.trials.as_mut()?.next()?;
         let tried = session.trials.as_ref()?.tries.as_ref().map_or(0, |tries| tries.tried);
@@ -358,6 +364,7 @@ impl Transport {
                     self.wake(index);
                 }
                 Ok(Record::Fits(trial)) => self.take_fits(index, &trial, now, sink),
+                Ok(Record::Part(part)) => return self.take_part(index, &part, now, sink),
                 Ok(Record::Padding(_)) => {}
                 Ok(_) => self.stats.drop_protocol += 1,
                 Err(why) => self.stats.refuse(why),
@@ -393,7 +400,7 @@ impl Transport {
     }
 
     /// Datagrams of the length that was tried arrive.
-    fn arrives(&mut self, index: u32, now: Instant, _: &mut dyn Sink) {
+    fn arrives(&mut self, index: u32, now: Instant, sink: &mut dyn Sink) {
         let flow_control = self.config.flow_control;
         let session = &mut self.sessions[index as usize];
         let bulk_works = !session.is_bulk_blocked;
@@ -401,7 +408,13 @@ impl Transport {
             return;
         };
         if tries.purpose != Purpose::Search {
-            return session.end_tries();
+            session.end_tries();
+            if session.parts_are_in_vain() {
+                //= docs/protocol.md#25-length
+                //# A sender MUST give up a peer that answers probes of the length of parts, 10 times a second apart, while it acknowledges no parts of one packet.
+                self.fail(index, Gone::Blocked, sink);
+            }
+            return;
         }
         tries.low = tries.tried;
         let (low, next) = (tries.low, tries.between());
@@ -436,7 +449,9 @@ impl Transport {
     pub(crate) fn judge_try(&mut self, index: u32, now: Instant, sink: &mut dyn Sink) {
         let session = &mut self.sessions[index as usize];
         let bulk_works = !session.is_bulk_blocked;
-        let bases = session.bases();
+        let (bases, stuck) = (session.bases(), session.stuck_lanes());
+        let sure = self.config.paths[session.path].frame_len_sure;
+        let is_longer_than_sure = session.frame_len as usize > sure;
         let Some(tries) = session.trials.as_mut().and_then(|trials| trials.tries.as_mut()) else {
             return;
         };
@@ -444,7 +459,7 @@ impl Transport {
             return;
         }
         if let Purpose::Check { bases: before } = tries.purpose
-            && before != bases
+            && !(0..2).any(|lane| stuck[lane] && before[lane] == bases[lane])
         {
             return session.end_tries(); // it goes on
         }
@@ -454,8 +469,10 @@ impl Transport {
         tries.count += 1;
         let is_closed = bulk_works && tries.answered & SHORT_BULK == 0;
         let is_check = tries.purpose != Purpose::Search;
+        let is_narrow = is_check && is_longer_than_sure && tries.answered & LONG == 0;
         let limit = match () {
             () if is_closed => CLOSED_TRIES,
+            () if is_narrow => NARROW_TRIES,
             () if is_check => BLOCKED_TRIES,
             () => TRIES_MAX,
         };
@@ -466,6 +483,9 @@ impl Transport {
         let is_by_bulk_only = is_check && bulk_works && tries.answered & LONG != 0;
         if is_closed || is_by_bulk_only {
             return self.block_bulk(index, now, sink);
+        }
+        if is_narrow {
+            return self.narrow(index, now);
         }
         if is_check {
             //= docs/protocol.md#8-ending
@@ -483,6 +503,28 @@ impl Transport {
         }
     }
 
+    /// The path carries no longer what it carried: what goes from now on is as long as every path carries, until
+    /// it is known what this one does.
+    //= docs/protocol.md#25-length
+    //# A sender MUST go on with what every path carries, and search again, once 12 probes as long as its datagrams were not answered while short ones beside them were.
+    fn narrow(&mut self, index: u32, now: Instant) {
+        let flow_control = self.config.flow_control;
+        let session = &mut self.sessions[index as usize];
+        let sure = self.config.paths[session.path].frame_len_sure as u16;
+        let (before, bulk_works) = (session.frame_len as u16, !session.is_bulk_blocked);
+        session.set_frame_len(sure, flow_control);
+        let outgrown = session.outgrow();
+        let trials = session.trials.get_or_insert_default();
+        trials.outgrown = Some(outgrown);
+        let peer_len_max = trials.tries.as_ref().map_or(u16::MAX, |tries| tries.peer_len_max);
+        let mut tries = Tries::begin(Purpose::Search, sure, before);
+        tries.peer_len_max = peer_len_max;
+        tries.send(now, bulk_works);
+        trials.tries = Some(tries);
+        self.stats.paths_narrowed += 1;
+        self.wake(index);
+    }
+
     /// Nobody has answered a try: the peer is away, or does not know of probes.
     fn was_unheard(&mut self, index: u32, now: Instant) {
         let session = &mut self.sessions[index as usize];
@@ -490,7 +532,18 @@ impl Transport {
             return;
         };
         tries.unheard += 1;
-        if tries.purpose != Purpose::Search || tries.unheard == UNHEARD_MAX {
+        if tries.purpose != Purpose::Search {
+            // On a network that loses most of all datagrams, no way would ever be judged otherwise.
+            if tries.unheard == UNHEARD_CHECK_MAX || tries.count == 0 {
+                return session.end_tries();
+            }
+            let bulk_works = !session.is_bulk_blocked;
+            if let Some(tries) = session.trials.as_mut().and_then(|trials| trials.tries.as_mut()) {
+                tries.send(now, bulk_works);
+            }
+            return self.wake(index);
+        }
+        if tries.unheard == UNHEARD_MAX {
             return session.end_tries();
         }
         (tries.due_at, tries.not_before) = (None, now + ANSWER_WAIT);
@@ -526,8 +579,11 @@ impl Session {
     }
 
     /// Gives the memory back of what is over.
-    fn leave_trials(&mut self) {
-        let is_over = |trials: &Trials| trials.tries.is_none() && trials.owed.is_empty();
+    pub(crate) fn leave_trials(&mut self) {
+        let is_over = |trials: &Trials| {
+            let has_parts = trials.outgrown.is_some() || trials.coming.iter().any(Option::is_some);
+            trials.tries.is_none() && trials.owed.is_empty() && !has_parts
+        };
         if self.trials.as_deref().is_some_and(is_over) {
             self.trials = None;
         }
@@ -540,8 +596,11 @@ impl Session {
 
     /// Whether a lane has probed in vain for long.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.state == State::Open
-            && (self.ordered.is_stuck() || self.uses_bulk && self.bulk.is_stuck())
+        self.state == State::Open && self.stuck_lanes() != [false; 2]
+    }
+
+    fn stuck_lanes(&self) -> [bool; 2] {
+        [self.ordered.is_stuck(), self.uses_bulk && self.bulk.is_stuck()]
     }
 }
 

@@ -34,6 +34,8 @@ counters! {
         ordered_retransmitted,
         /// Packets of the bulk lane sent again.
         bulk_retransmitted,
+        /// Paths that were found to have narrowed under a session.
+        paths_narrowed,
         /// Probe timeouts.
         probes,
         /// Packets that had arrived before.
@@ -72,6 +74,8 @@ counters! {
         drop_peer_gone,
         /// Refused: a report that nobody listens at a peer's port, without a sign that it is true.
         drop_report,
+        /// Refused: a part of a packet that is not the next one of its lane, or has another length than before.
+        drop_part,
         /// Refused: a record that breaks the rules of its lane.
         drop_protocol,
     }

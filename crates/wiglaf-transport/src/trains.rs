@@ -33,9 +33,9 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Whether what is so long may be there. Nothing before the first says how long it is to be.
+    /// Whether what is so long may be there; what is too long even for the first goes in parts.
     pub(crate) fn has_room(self, len: usize) -> bool {
-        self.is_first || len <= self.len_max
+        len <= self.len_max
     }
 
     /// Makes what is a little shorter as long as those before it, so that more can follow.

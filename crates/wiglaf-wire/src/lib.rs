@@ -24,8 +24,8 @@ pub use header::{
 };
 pub use key::JobKey;
 pub use record::{
-    Ack, BITMAP_WORDS_MAX, Class, ENVELOPE_LEN, Envelope, Pull, RECORD_PREFIX_LEN, Record, Records,
-    SEGMENT_PREFIX_LEN, Segment, Transfer, Trial, lane,
+    Ack, BITMAP_WORDS_MAX, Class, ENVELOPE_LEN, Envelope, PART_PREFIX_LEN, PART_STEP, Part, Pull,
+    RECORD_PREFIX_LEN, Record, Records, SEGMENT_PREFIX_LEN, Segment, Transfer, Trial, lane,
 };
 pub use train::{Batch, open_train};
 pub use wiglaf_crc::Crc32c;

@@ -33,6 +33,7 @@ const T_PADDING: u8 = 0x07;
 const T_ACK: u8 = 0x10;
 const T_PROBE: u8 = 0x11;
 const T_FITS: u8 = 0x12;
+const T_PART: u8 = 0x13;
 
 const F_DATA: u8 = 0x01;
 const F_HELD: u8 = 0x02;
@@ -209,6 +210,26 @@ pub struct Trial {
     pub frame_len_max: u16,
 }
 
+/// Offsets and lengths of parts are multiples of this, in bytes, but for the length of the last part.
+pub const PART_STEP: usize = 128;
+/// What a PART record has before its bytes, without the record's prefix, in bytes.
+pub const PART_PREFIX_LEN: usize = 12;
+
+/// A part of the body of a packet that is longer than the path carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The packet's lane: [`lane::ORDERED`] or [`lane::BULK`].
+    pub lane: u8,
+    /// Low [`NUMBER_BITS`](crate::NUMBER_BITS) bits of the packet's number in its lane.
+    pub number: u64,
+    /// Length of the packet's body in bytes.
+    pub total: u16,
+    /// Where in the body the bytes belong.
+    pub offset: u16,
+    /// The bytes.
+    pub payload: &'a [u8],
+}
+
 /// One record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record<'a> {
@@ -248,13 +269,15 @@ pub enum Record<'a> {
     Probe(Trial),
     /// That one has arrived.
     Fits(Trial),
+    /// A part of a packet that goes again and is too long now.
+    Part(Part<'a>),
 }
 
 impl Record<'_> {
     /// Whether the record belongs to the numbered, ordered stream.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
-        !matches!(self, Self::Ack(_) | Self::Probe(_) | Self::Fits(_))
+        !matches!(self, Self::Ack(_) | Self::Probe(_) | Self::Fits(_) | Self::Part(_))
     }
 
     /// How many bytes [`Record::emit`] writes.
@@ -270,6 +293,7 @@ impl Record<'_> {
                 Self::Close => 0,
                 Self::Ack(ack) => 12 + ack.bitmap.len(),
                 Self::Probe(_) | Self::Fits(_) => 8,
+                Self::Part(part) => PART_PREFIX_LEN + part.payload.len(),
             }
     }
 
@@ -307,6 +331,7 @@ impl Record<'_> {
             Self::Ack(_) => (T_ACK, 0),
             Self::Probe(_) => (T_PROBE, 0),
             Self::Fits(_) => (T_FITS, 0),
+            Self::Part(_) => (T_PART, 0),
         };
         w.u8(code).u8(flags).u16(body_len as u16);
         match self {
@@ -339,6 +364,10 @@ impl Record<'_> {
             }
             Self::Probe(trial) | Self::Fits(trial) => {
                 w.u8(trial.lane).u8(0).u16(trial.len).u16(trial.frame_len_max).u16(0);
+            }
+            Self::Part(part) => {
+                w.u8(part.lane).u8((part.number >> 32) as u8).u16(part.total);
+                w.u32(part.number as u32).u16(part.offset).u16(0).put(part.payload);
             }
         }
         w.written()
@@ -399,6 +428,7 @@ impl<'a> Records<'a> {
             T_ACK => Record::Ack(parse_ack(&mut r)?),
             T_PROBE => Record::Probe(parse_trial(&mut r)?),
             T_FITS => Record::Fits(parse_trial(&mut r)?),
+            T_PART => Record::Part(parse_part(&mut r)?),
             other => return Err(WireError::RecordType(other)),
         };
         //= docs/protocol.md#3-records
@@ -432,6 +462,28 @@ fn parse_trial(r: &mut Reader<'_>) -> Result<Trial, WireError> {
     let (len, frame_len_max) = (r.u16()?, r.u16()?);
     let _reserved = r.u16()?;
     Ok(Trial { lane, len, frame_len_max })
+}
+
+//= docs/protocol.md#25-length
+//# A receiver MUST refuse a PART that is empty, ends behind its packet, or does not begin and end at multiples of 128 bytes or the packet's end.
+fn parse_part<'a>(r: &mut Reader<'a>) -> Result<Part<'a>, WireError> {
+    let lane = r.u8()?;
+    if lane > lane::BULK {
+        return Err(WireError::Field("lane"));
+    }
+    let number_high = u64::from(r.u8()?);
+    let total = r.u16()?;
+    let number = number_high << 32 | u64::from(r.u32()?);
+    let offset = r.u16()?;
+    let _reserved = r.u16()?;
+    let payload = std::mem::take(&mut r.0);
+    let end = usize::from(offset) + payload.len();
+    let is_whole = end == usize::from(total) || end.is_multiple_of(PART_STEP);
+    let is_in_steps = usize::from(offset).is_multiple_of(PART_STEP) && is_whole;
+    if payload.is_empty() || end > usize::from(total) || !is_in_steps {
+        return Err(WireError::Field("part"));
+    }
+    Ok(Part { lane, number, total, offset, payload })
 }
 
 impl<'a> Iterator for Records<'a> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wiglaf_transport::{Gone, Path, WayNews};
-use wiglaf_wire::{Header, Kind, Record, Trial, lane};
+use wiglaf_wire::{Header, Kind, PART_STEP, Part, Record, Trial, lane};
 
 use crate::net::{FIRST, LONG, Net, PATH, address, got, header_of, records_of, transport_on};
 
@@ -19,6 +19,8 @@ struct Wire {
     carries: [usize; 2],
     /// FITS do not arrive, as if nobody knew of probes.
     is_old: bool,
+    /// Parts do not arrive, as if nobody knew of them.
+    has_no_parts: bool,
     /// `b` stands still.
     is_stopped: bool,
     /// Longest datagram of each side that was no probe.
@@ -36,8 +38,9 @@ impl Wire {
             side.transport = transport_on(path, 10 + me as u64, 60 * SECOND, false);
             side.peer = side.transport.connect(address(1 - me), side_epoch(1 - me), 0);
         }
-        let (is_old, is_stopped, by_bulk) = (false, false, 0);
-        Self { net, carries, is_old, is_stopped, longest: [0; 2], probes: [0; 2], by_bulk }
+        let (is_old, has_no_parts, is_stopped) = (false, false, false);
+        let (longest, probes, by_bulk) = ([0; 2], [0; 2], 0);
+        Self { net, carries, is_old, has_no_parts, is_stopped, longest, probes, by_bulk }
     }
 
     fn pass(&mut self, from: usize) -> bool {
@@ -55,7 +58,8 @@ impl Wire {
                 } else {
                     self.longest[from] = self.longest[from].max(datagram.len());
                 }
-                let is_dropped = self.is_old && has_fits(datagram);
+                let is_dropped =
+                    self.is_old && has_fits(datagram) || self.has_no_parts && has_part(datagram);
                 if datagram.len() <= carries && !is_dropped {
                     arrived.push(datagram.to_vec());
                 }
@@ -109,6 +113,11 @@ fn side_epoch(side: usize) -> wiglaf_wire::Epoch {
 fn has_fits(datagram: &[u8]) -> bool {
     header_of(datagram).kind == Kind::Control
         && records_of(datagram).iter().any(|record| matches!(record, Record::Fits(_)))
+}
+
+fn has_part(datagram: &[u8]) -> bool {
+    header_of(datagram).kind == Kind::Control
+        && records_of(datagram).iter().any(|record| matches!(record, Record::Part(_)))
 }
 
 #[test]
@@ -242,4 +251,137 @@ fn a_probe_is_answered_if_it_has_the_length_that_it_states() {
         let fits = Record::Fits(Trial { lane: lane::BULK, len, frame_len_max: 1472 });
         assert!(records_of(&answers[0]).contains(&fits), "{:?}", records_of(&answers[0]));
     }
+}
+
+/// What `a` has under way and what it sends later arrives, whatever was made for the wider path.
+#[test]
+fn a_session_goes_on_where_its_path_narrows_under_way() {
+    for carries in [1472, 4000] {
+        let mut wire = Wire::new([JUMBO; 2], [8972; 2]);
+        wire.carries_a_long_message();
+        wire.run(SECOND, |_| false);
+        assert_eq!(wire.longest[0], 8972);
+        // Long messages on their way, eager ones and bodies that have no number yet.
+        wire.net.send(0, 7, LONG).unwrap();
+        for tag in 0..60 {
+            wire.net.send(0, 100 + tag, 8_000).unwrap();
+        }
+        wire.pass(0);
+        wire.carries = [carries; 2];
+        let before = wire.net.sides[1].app.pulled.len();
+        wire.run(20 * SECOND, |wire| wire.net.sides[0].app.sent.len() >= 62);
+        assert_eq!(wire.net.sides[0].app.gone, []);
+        let app = &mut wire.net.sides[1].app;
+        assert_eq!(app.pulled[before..], [true], "the long message");
+        assert_eq!(got(app), LONG);
+        app.segments.clear();
+        let tags: Vec<u64> = app.tags.iter().copied().filter(|tag| *tag >= 100).collect();
+        assert_eq!(tags, (100..160).collect::<Vec<u64>>(), "in order, each once");
+        wire.run(10 * SECOND, |_| false);
+        let news = wire.news(0);
+        let [WayNews::Narrow { frame_len, own_len_max: 8972, peer_len_max: 8972 }] = news[..]
+        else {
+            panic!("{news:?}")
+        };
+        assert!(frame_len <= carries && frame_len + 128 > carries, "{frame_len} of {carries}");
+        assert_eq!(wire.net.sides[0].transport.stats().paths_narrowed, 1);
+        wire.longest = [0; 2];
+        wire.carries_a_long_message();
+        assert_eq!(wire.longest[0], frame_len);
+        assert_eq!(wire.net.sides[1].transport.stats().drop_part, 0);
+    }
+}
+
+/// Puts part after part of packet `number` into control datagrams for `b`; what `b` refuses of each.
+fn parts(net: &mut Net, lane: u8, parts: &[(u64, u16, u16, usize)]) -> Vec<(u64, u64)> {
+    let destination = net.sides[1].epoch;
+    let mut refused = Vec::new();
+    for (number, total, offset, len) in parts {
+        let payload = vec![0; *len];
+        let part =
+            Part { lane, number: *number, total: *total, offset: *offset, payload: &payload };
+        let record = Record::Part(part);
+        let mut body = vec![0; record.len()];
+        record.emit(&mut body);
+        let sequence = net.sides[1].transport.stats().datagrams_received + 50;
+        let header = Header { kind: Kind::Control, destination, sequence, ..FIRST };
+        let datagram = net.forge(1, header, &body);
+        let before = *net.sides[1].transport.stats();
+        net.deliver(1, &[datagram]);
+        let after = net.sides[1].transport.stats();
+        refused.push((after.drop_part - before.drop_part, after.drop_field - before.drop_field));
+    }
+    refused
+}
+
+#[test]
+fn parts_that_no_sender_would_send_are_refused() {
+    for lane in [lane::ORDERED, lane::BULK] {
+        let mut net = Net::new();
+        net.send(0, 1, 8).unwrap();
+        net.settle();
+        let next = u64::from(lane == lane::ORDERED);
+        let step = PART_STEP as u16;
+        for (part, refused) in [
+            ((next + 1, 300, 0, 128), (1, 0)), // not the next
+            ((next, 1425, 0, 128), (1, 0)),    // longer than b receives
+            ((next, 300, 0, 128), (0, 0)),
+            ((next, 301, step, 128), (1, 0)), // of another length than before
+            ((next, 300, 1, 127), (0, 1)),
+            ((next, 300, 0, 127), (0, 1)),
+            ((next, 300, 0, 0), (0, 1)),
+            ((next, 300, 2 * step, 45), (0, 1)), // behind its end
+            ((next, 300, u16::MAX / step * step, 300), (0, 1)),
+            ((next, 300, 0, 128), (0, 0)), // again
+        ] {
+            assert_eq!(parts(&mut net, lane, &[part]), [refused], "{part:?} of {lane}");
+        }
+    }
+}
+
+#[test]
+fn a_packet_in_parts_is_taken_once_whatever_their_order() {
+    let mut net = Net::new();
+    net.send(0, 1, 8).unwrap();
+    net.settle();
+    let step = PART_STEP as u16;
+    // 300 bytes of PADDING or what zeros are: a record that is refused by its type, once.
+    let unknown = |net: &Net| net.sides[1].transport.stats().drop_unknown;
+    parts(&mut net, lane::ORDERED, &[(1, 300, 2 * step, 44), (1, 300, 0, 128), (1, 300, 0, 128)]);
+    assert_eq!(unknown(&net), 0);
+    parts(&mut net, lane::ORDERED, &[(1, 300, step, 128)]);
+    assert_eq!(unknown(&net), 1);
+    let before = net.sides[1].transport.stats().duplicates;
+    parts(&mut net, lane::ORDERED, &[(1, 300, step, 128), (1, 300, 0, 128)]);
+    let stats = net.sides[1].transport.stats();
+    assert_eq!((unknown(&net), stats.duplicates - before, stats.drop_part), (1, 2, 0));
+}
+
+#[test]
+fn a_peer_that_takes_no_parts_is_given_up() {
+    let mut wire = Wire::new([JUMBO; 2], [8972; 2]);
+    wire.carries_a_long_message();
+    wire.run(SECOND, |_| false);
+    (wire.carries, wire.has_no_parts) = ([1472; 2], true);
+    wire.net.sides[0].app.sent.clear();
+    wire.net.send(0, 2, 8000).unwrap();
+    wire.run(60 * SECOND, |wire| !wire.net.sides[0].app.gone.is_empty());
+    assert_eq!(wire.net.sides[0].app.gone, [Gone::Blocked]);
+    assert_eq!(wire.net.sides[0].app.sent, [(2, false)]);
+}
+
+#[test]
+fn a_peer_that_stands_still_is_sent_parts_when_it_comes_back() {
+    let mut wire = Wire::new([JUMBO; 2], [8972; 2]);
+    wire.carries_a_long_message();
+    wire.run(SECOND, |_| false);
+    wire.carries = [1472; 2];
+    wire.is_stopped = true;
+    wire.net.send(0, 2, 8000).unwrap();
+    wire.run(40 * SECOND, |_| false);
+    assert_eq!(wire.net.sides[0].transport.stats().paths_narrowed, 0, "nobody has answered");
+    wire.is_stopped = false;
+    wire.run(10 * SECOND, |wire| wire.net.sides[1].app.tags.contains(&2));
+    assert_eq!(wire.net.sides[0].app.gone, []);
+    assert_eq!(wire.net.sides[1].app.tags.iter().filter(|tag| **tag == 2).count(), 1);
 }

@@ -50,6 +50,16 @@ proptest! {
     }
 
     #[test]
+    fn parts_come_back(
+        lane in 0u8..2, number in 0..1u64 << crate::NUMBER_BITS, step in 0u16..500, payload in bytes(),
+    ) {
+        prop_assume!(!payload.is_empty());
+        let offset = PART_STEP as u16 * step;
+        let total = offset + payload.len() as u16;
+        comes_back(Record::Part(Part { lane, number, total, offset, payload: &payload }));
+    }
+
+    #[test]
     fn acks_come_back(
         lane in 0u8..2, delay_us: u16, is_exact: bool, cumulative: u32,
         words in proptest::collection::vec(any::<u64>(), 0..BITMAP_WORDS_MAX),
