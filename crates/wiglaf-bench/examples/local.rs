@@ -2,7 +2,7 @@
 //! a look at the rivals, and a try-out of the reports, without any node.
 //!
 //! ```text
-//! cargo run -p wiglaf-bench --release --example local -- pingpong|ring|applications FOLDER
+//! cargo run -p wiglaf-bench --release --example local -- pingpong|ring FOLDER
 //! cargo run -p wiglaf-bench --release --example local -- redraw FOLDER
 //! ```
 //!
@@ -12,12 +12,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use wiglaf_bench::local::LocalMpirun;
-use wiglaf_bench::{Result, applications, pingpong, report, ring};
+use wiglaf_bench::{Result, pingpong, report, ring};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [what, folder] = args.as_slice() else {
-        eprintln!("usage: local pingpong|ring|applications|redraw FOLDER");
+        eprintln!("usage: local pingpong|ring|redraw FOLDER");
         return ExitCode::FAILURE;
     };
     match run(what, Path::new(folder)) {
@@ -42,12 +42,6 @@ fn run(what: &str, folder: &Path) -> Result<String> {
             let report = ring::measure(&launcher, &ring::Plan::new(4, cache), &mut progress)?;
             report::write(&report, &json)?;
             Ok(report::ring_table(&report))
-        }
-        "applications" => {
-            let plan = applications::Plan { rounds: 3, ..applications::Plan::new(cache) };
-            let report = applications::measure(&launcher, &plan, &mut progress)?;
-            report::write(&report, &json)?;
-            Ok(report::applications_table(&report))
         }
         "redraw" => {
             let report = report::read(&folder.join("pingpong.json"))?;

@@ -387,7 +387,7 @@ fn where_the_user_has_a_systemd_no_process_escapes_a_job_by_dropping_its_mark() 
         "wiglaf run --mpi none -n 1 -w pc2 -- sh -c 'env -i setsid sleep 5555 & echo runs; exec sleep 6666'",
     );
     assert!(running.has_printed("runs"));
-    assert_eq!(ann.run("wiglaf reset -w pc2").ok().contains("sleep"), false, "it runs");
+    assert!(!ann.run("wiglaf reset -w pc2").ok().contains("sleep"), "it runs");
     let _ = hosts[1].as_root().run("pkill -KILL -f 'host-agen[t]'").ok();
     assert!(!running.wait().status.success());
     assert_eq!(sleeps(1, 5555), 1);

@@ -1,5 +1,7 @@
 //! `wiglaf power` and real simulators of BMCs.
 
+#[path = "../../wiglaf-power/tests/simulator/redfish.rs"]
+mod redfish;
 #[path = "../../wiglaf-power/tests/simulator/mod.rs"]
 mod simulator;
 
@@ -8,7 +10,8 @@ use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
-use simulator::{PASSWORD, Redfish, Sim, cluster_file, folder_or_skip, password};
+use redfish::Redfish;
+use simulator::{PASSWORD, Sim, cluster_file, folder_or_skip, password};
 
 #[test]
 fn hosts_of_one_state_are_one_line_and_what_is_wrong_is_a_sentence() {

@@ -120,7 +120,8 @@ pub fn apply(hosts: &Hosts, seen: &Seen, wanted: &Wanted) -> Result<()> {
     apply.systemd.clone_from(&wanted.services);
     let contents: Vec<Bytes> =
         wanted.files.iter().map(|file| Bytes::Text(file.text.clone().into_bytes())).collect();
-    let request = Request { manifest: PathBuf::from(EXTRA), action: Action::Apply(apply) };
+    let request =
+        Request { manifest: PathBuf::from(EXTRA), action: Action::Apply(Box::new(apply)) };
     ask(&seen.remote, seen.sudo, same_program(seen)?.as_deref(), &request, &contents).map(drop)
 }
 

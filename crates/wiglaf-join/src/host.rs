@@ -33,7 +33,7 @@ pub(crate) struct Request {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Action {
-    Apply(Apply),
+    Apply(Box<Apply>),
     Undo,
 }
 
@@ -259,19 +259,19 @@ impl Changes {
             run("sh", &["-c", &service.start])
                 .map_err(|error| Error::new(format!("{} does not start: {error}", service.name)))?;
         }
-        self.install(missing)?;
+        self.install(&missing)?;
         self.start(&apply.systemd, new)?;
         self.forget();
         Ok(())
     }
 
-    fn install(&mut self, missing: Vec<String>) -> Result<()> {
+    fn install(&mut self, missing: &[String]) -> Result<()> {
         if missing.is_empty() {
             return Ok(());
         }
         // Also where it fails half-way.
-        self.late_packages.clone_from(&missing);
-        apt(&["install", "--no-install-recommends"], &missing)
+        self.late_packages = missing.to_vec();
+        apt(&["install", "--no-install-recommends"], missing)
     }
 
     fn start(&mut self, services: &[String], new: Vec<String>) -> Result<()> {

@@ -542,7 +542,7 @@ impl Plan {
             true => PathBuf::from(ROOTS),
             false => member.facts.home.join(USERS),
         };
-        let request = Request { manifest, action: Action::Apply(apply) };
+        let request = Request { manifest, action: Action::Apply(Box::new(apply)) };
         let needs_sudo = *as_root && member.facts.privilege == Privilege::Sudo;
         ask(&member.remote, needs_sudo, None, &request, &contents).map(drop)
     }

@@ -237,7 +237,7 @@ impl Joined {
         apply.caches.clone_from(&change.caches);
         let contents: Vec<Bytes> =
             change.files.iter().map(|file| Bytes::Text(file.bytes.clone())).collect();
-        let request = Request { manifest: BATCH.into(), action: Action::Apply(apply) };
+        let request = Request { manifest: BATCH.into(), action: Action::Apply(Box::new(apply)) };
         let program = self.program.as_deref();
         ask(&self.member.remote, self.as_root(), program, &request, &contents).map(drop)
     }

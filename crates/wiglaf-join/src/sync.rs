@@ -92,7 +92,8 @@ impl Member {
             caches: vec![home.join(".cache/wiglaf")],
             ..cluster.apply(steps)
         };
-        let request = Request { manifest: home.join(USERS), action: Action::Apply(apply) };
+        let request =
+            Request { manifest: home.join(USERS), action: Action::Apply(Box::new(apply)) };
         ask(&self.remote, false, program, &request, &contents).map(drop)
     }
 }

@@ -52,7 +52,7 @@ impl Disk {
 }
 
 fn apply(cluster: &str, steps: Vec<Step>) -> Action {
-    Action::Apply(Apply {
+    Action::Apply(Box::new(Apply {
         late_packages: Vec::new(),
         systemd: Vec::new(),
         cluster: cluster.to_owned(),
@@ -65,7 +65,7 @@ fn apply(cluster: &str, steps: Vec<Step>) -> Action {
         ldconfig: false,
         packages: Vec::new(),
         services: Vec::new(),
-    })
+    }))
 }
 
 #[test]
