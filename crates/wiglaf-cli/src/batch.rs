@@ -23,7 +23,7 @@ const STATUS_NOT_WELL: u8 = 3;
 const HELP: &str = "\
 Examples:
   wiglaf batch setup --dry-run                say what would be changed on hosts
-  wiglaf batch setup                          Slurm on all hosts that have joined
+  wiglaf batch setup                          Slurm on all hosts that joined
   sbatch -N 2 job.sh                          submit a job, on any of them
   wiglaf batch status                         nodes and jobs in plain words
   wiglaf batch remove                         take all of it back

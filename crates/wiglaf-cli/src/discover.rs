@@ -18,7 +18,8 @@ Examples:
 
 It reads what this host knows: the kernel's neighbours, /etc/hosts, known_hosts.
 It sends one connection to port 22 of each neighbour and, where Avahi runs, asks
-it who announces ssh, and for names of those that have none. A PC that is not listed may join all the same: `wiglaf join NAME`.";
+it who announces ssh, and for names of those that have none. A PC that is not
+listed may join all the same: `wiglaf join NAME`.";
 
 /// List PCs of the data network that have ssh
 #[derive(Debug, clap::Args)]
