@@ -588,13 +588,13 @@ impl Node {
             }
             Err(error) => return reply(stream, Err(self.blind(&error))),
         }
-        let mut outcome = reply(stream, Ok(()));
-        let mut ended = Vec::new();
-        // A job without one is found by its mark.
+        // Before its first command comes. A job without one is found by its mark.
         let slice = running.as_mut().and_then(|running| {
             let slice = Slice::make(job)?;
             running.keep_in(&slice).ok().map(|()| slice)
         });
+        let mut outcome = reply(stream, Ok(()));
+        let mut ended = Vec::new();
         // An emulated node's wire is the user's to fault.
         let limit = limit.filter(|_| self.emulated.is_none());
         let mut unanswered = stuck::Unheard::new(limit);
