@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 
-use common::hosts::{HELLO, put_program};
+use common::hosts::{HELLO, assert_same, put_program, sentence};
 use common::{eventually, has_openmpi};
 use wiglaf_testhosts::{Host, Hosts, Output, Plan};
 
@@ -47,22 +47,6 @@ const LISTING: &str = "find /etc /var/lib /var/spool /usr/sbin /usr/bin /usr/loc
 
 fn listing(host: &Host) -> String {
     host.as_root().run(LISTING).ok().to_owned()
-}
-
-#[track_caller]
-fn assert_same(before: &str, after: &str, host: &str) {
-    let lines =
-        |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
-    let (before, after) = (lines(before), lines(after));
-    let more: Vec<_> = after.difference(&before).take(20).collect();
-    let less: Vec<_> = before.difference(&after).take(20).collect();
-    assert!(more.is_empty() && less.is_empty(), "{host} has more {more:#?}, less {less:#?}");
-}
-
-/// The last sentence of a command that failed.
-#[track_caller]
-fn sentence(output: &Output) -> &str {
-    output.complaint().lines().last().unwrap_or_default()
 }
 
 /// Daemons of Slurm's and munge's on a host.

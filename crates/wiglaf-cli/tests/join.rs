@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::hosts::{HELLO, put_program};
+use common::hosts::{HELLO, assert_same, put_program, sentence};
 use wiglaf_testhosts::{Host, Hosts, Output, Plan};
 
 /// What is compared before a host joins and after it has left. What logs grow by is none of it.
@@ -29,23 +29,6 @@ fn cluster(plan: &Plan) -> Option<Hosts> {
 
 fn listing(host: &Host) -> String {
     host.as_root().run(LISTING).ok().to_owned()
-}
-
-/// What of a listing is different, for a message.
-#[track_caller]
-fn assert_same(before: &str, after: &str, host: &str) {
-    let lines =
-        |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
-    let (before, after) = (lines(before), lines(after));
-    let more: Vec<_> = after.difference(&before).take(20).collect();
-    let less: Vec<_> = before.difference(&after).take(20).collect();
-    assert!(more.is_empty() && less.is_empty(), "{host} has more {more:#?}, less {less:#?}");
-}
-
-/// The last sentence of a command that failed.
-#[track_caller]
-fn sentence(output: &Output) -> &str {
-    output.complaint().lines().last().unwrap_or_default()
 }
 
 #[track_caller]

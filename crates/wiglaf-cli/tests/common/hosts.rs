@@ -1,6 +1,6 @@
 //! Programs for stand-in hosts.
 
-use wiglaf_testhosts::Host;
+use wiglaf_testhosts::{Host, Output};
 
 /// Where [`put_program`] puts them.
 const PROGRAM: &str = "/home/ann/hello";
@@ -37,4 +37,21 @@ pub(crate) fn put_program_of(hosts: &[Host], compiler: &str, source: &str) {
     for host in hosts {
         host.copy(&built, PROGRAM, 0o755);
     }
+}
+
+/// Two listings of a host are the same; what is different is in the message.
+#[track_caller]
+pub(crate) fn assert_same(before: &str, after: &str, host: &str) {
+    let lines =
+        |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
+    let (before, after) = (lines(before), lines(after));
+    let more: Vec<_> = after.difference(&before).take(20).collect();
+    let less: Vec<_> = before.difference(&after).take(20).collect();
+    assert!(more.is_empty() && less.is_empty(), "{host} has more {more:#?}, less {less:#?}");
+}
+
+/// The last sentence of a command that failed.
+#[track_caller]
+pub(crate) fn sentence(output: &Output) -> &str {
+    output.complaint().lines().last().unwrap_or_default()
 }
