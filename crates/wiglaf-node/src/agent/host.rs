@@ -16,9 +16,8 @@ use wiglaf_base::paths::EXE;
 use wiglaf_base::program::is_executable;
 use wiglaf_base::{machine, network};
 
-use super::environment::JOB_LEN_MAX;
 use super::server::{About, Server};
-use super::slice::Slice;
+use super::slice::{Slice, is_plain};
 use crate::proto::{HostHello, JOB_VAR, Seen, VERSION};
 use crate::{ssh, tunnel};
 
@@ -116,9 +115,7 @@ pub(super) fn folder(wanted: &Path) -> PathBuf {
 
 /// The job's name if it may be a file's.
 fn file_of(keys: &Path, job: &str) -> Option<PathBuf> {
-    let is_plain =
-        (1..=JOB_LEN_MAX).contains(&job.len()) && job.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_plain.then(|| keys.join(job))
+    is_plain(job).then(|| keys.join(job))
 }
 
 /// What `WIGLAF_KEY` is to be for a command of a job whose secret is kept here.

@@ -159,8 +159,8 @@ fn name(job: &str) -> String {
     format!("{PREFIX}{job}{SUFFIX}")
 }
 
-/// A dash would name a slice below another one.
-fn is_plain(job: &str) -> bool {
+/// Whether it may be a file's name, or a slice's, where a dash would name one below another.
+pub(super) fn is_plain(job: &str) -> bool {
     (1..=JOB_LEN_MAX).contains(&job.len()) && job.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
