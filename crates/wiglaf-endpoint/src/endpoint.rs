@@ -7,6 +7,7 @@ mod collective;
 mod copied;
 mod one_sided;
 mod receiving;
+mod stalled;
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,10 +17,11 @@ use wiglaf_link::{Link, Sent, Unreachable};
 use wiglaf_transport::limits::may_go_either_way;
 use wiglaf_transport::{
     Config as TransportConfig, Gone, Instant as Tick, Path, PeerId, PeerView, Posted as Taken,
-    SendError, Stats, Transmit, Transport,
+    SendError, Stats, Transport,
 };
 use wiglaf_wire::{Class, Envelope, Epoch};
 
+use self::stalled::Stalled;
 use crate::books::{Books, Sending, Whose};
 use crate::content::Content;
 use crate::lending::Lending;
@@ -29,7 +31,7 @@ use crate::paces::Paces;
 use crate::seen::Watch;
 use crate::setup::{Setup, path_of};
 use crate::sleep::Sleepers;
-use crate::trains::{Trains, as_train, may_be_lent};
+use crate::trains::{Trains, may_be_lent};
 use crate::waiting::Waiting;
 use crate::{ACTIVE_LEN_MAX, Address, CompleteWhen, Completion, Outcome, PostError, SendOp, Side};
 
@@ -57,7 +59,7 @@ pub struct Endpoint {
     /// Bytes of all trains that have gone.
     sent_len: u64,
     /// Trains that their links had no room for, one for a peer at most.
-    stalled: VecDeque<(Transmit, Vec<u8>)>,
+    stalled: VecDeque<Stalled>,
     /// Empty polls in a row.
     pub(crate) quiet_polls: u32,
     /// Links that have failed and are not used any further, by bits.
@@ -411,7 +413,7 @@ impl Endpoint {
             true => self.lending.begin(now),
             false => self.lending.pause(),
         }
-        let mut sent = self.offer_stalled();
+        let mut sent = self.offer_stalled(now);
         for _ in 0..TRAINS_PER_PROGRESS {
             if self.stalled.len() == STALLED_MAX {
                 break;
@@ -436,7 +438,8 @@ impl Endpoint {
                     self.lending.pause();
                     // One peer's full ring is not to hold up the others.
                     self.transport.hold(transmit.peer);
-                    self.stalled.push_back((transmit, self.trains[..transmit.len].to_vec()));
+                    let bytes = self.trains[..transmit.len].to_vec();
+                    self.stalled.push_back(Stalled { transmit, bytes, since: now });
                 }
                 Err(why) => {
                     self.lending.pause();
@@ -451,32 +454,6 @@ impl Endpoint {
         sent
     }
 
-    /// Offers the trains again that had no room. True when any was sent.
-    fn offer_stalled(&mut self) -> bool {
-        let mut sent = false;
-        for _ in 0..self.stalled.len() {
-            let Some((transmit, bytes)) = self.stalled.pop_front() else { break };
-            if self.transport.is_gone(transmit.peer) {
-                self.transport.release(transmit.peer);
-                continue;
-            }
-            match self.links[transmit.path].send(&as_train(&transmit, &bytes)) {
-                Ok(Sent::All | Sent::Lent) => {
-                    self.transport.release(transmit.peer);
-                    sent = true;
-                }
-                Ok(Sent::Full) => self.stalled.push_back((transmit, bytes)),
-                Err(why) => self.break_link(transmit.path, why),
-            }
-        }
-        sent
-    }
-
-    /// Whether a train waits for room.
-    pub(crate) fn is_stalled(&self) -> bool {
-        !self.stalled.is_empty()
-    }
-
     /// A link has failed: so has what was to go over it. With the last one, everything has.
     fn break_link(&mut self, path: usize, why: io::Error) {
         if self.broken & 1 << path != 0 {
@@ -484,7 +461,7 @@ impl Endpoint {
         }
         self.broken |= 1 << path;
         self.failures.push_back((self.links[path].name(), why));
-        self.stalled.retain(|(transmit, _)| transmit.path != path);
+        self.stalled.retain(|stalled| stalled.transmit.path != path);
         self.leave_bed();
         self.transport.give_up_path(path, &mut self.books);
         if self.is_cut_off() {

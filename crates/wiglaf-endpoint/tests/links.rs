@@ -404,6 +404,16 @@ fn a_link_that_fails_ends_what_waits_for_it() {
 /// The kernel refuses frames that are too long, or cuts those of its own sockets.
 #[test]
 fn messages_arrive_when_the_senders_mtu_is_lowered_under_way() {
+    messages_arrive_when_an_mtu_is_lowered(|pair| &pair.a);
+}
+
+/// The other end of a veth refuses them: its kernel says that there is no room.
+#[test]
+fn messages_arrive_when_the_receivers_mtu_is_lowered_under_way() {
+    messages_arrive_when_an_mtu_is_lowered(|pair| &pair.b);
+}
+
+fn messages_arrive_when_an_mtu_is_lowered(whose: impl Fn(&Pair) -> &Node) {
     for open in [packet as fn(&Node) -> _, udp, xdp] {
         let Some(pair) = Pair::or_skip(9000) else { return };
         let (mut a, mut b) = (open(&pair.a), open(&pair.b));
@@ -427,7 +437,7 @@ fn messages_arrive_when_the_senders_mtu_is_lowered_under_way() {
             }
             assert!(began.elapsed() < PATIENCE, "frames stay short");
         }
-        pair.a.ip(&["link", "set", INTERFACE, "mtu", "1500"]).expect("it is there");
+        whose(&pair).ip(&["link", "set", INTERFACE, "mtu", "1500"]).expect("it is there");
         for len in [3000, 100, 60_000, 200_000, 8_000] {
             exchange(&mut a, &mut b, len);
         }
