@@ -24,6 +24,8 @@ pub enum MeasuringProgram {
     Pingpong,
     /// Any number of ranks in a circle.
     Ring,
+    /// Any number of ranks, collectives and exchanges by length.
+    Collectives,
     /// Everybody sends to rank 0, which is away meanwhile.
     Backlog,
     /// Two ranks, windows of messages.
@@ -48,6 +50,7 @@ impl MeasuringProgram {
             Self::Pingpong => "pingpong",
             Self::Ring => "ring",
             Self::Backlog => "backlog",
+            Self::Collectives => "collectives",
             Self::Stream => "stream",
             Self::Soak => "soak",
             Self::Flow => "flow",
@@ -63,6 +66,7 @@ impl MeasuringProgram {
             Self::Pingpong => include_str!("../mpi/pingpong.c"),
             Self::Ring => include_str!("../mpi/ring.c"),
             Self::Backlog => include_str!("../mpi/backlog.c"),
+            Self::Collectives => include_str!("../mpi/collectives.c"),
             Self::Stream => include_str!("../mpi/stream.c"),
             Self::Soak => include_str!("../mpi/soak.c"),
             Self::Flow => include_str!("../mpi/flow.c"),

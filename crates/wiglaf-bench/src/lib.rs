@@ -19,6 +19,7 @@
 pub mod active;
 pub mod backlog;
 pub mod bandwidth;
+pub mod collectives;
 pub mod compile;
 pub mod contender;
 mod course;

@@ -2,6 +2,7 @@
 
 mod backlog;
 mod board;
+mod collectives;
 mod files;
 mod json;
 mod plot;
@@ -21,9 +22,10 @@ use crate::{bandwidth, pingpong};
 
 pub use backlog::backlog_table;
 pub use board::{figures_markdown, figures_table, outcome_markdown, outcome_table};
+pub use collectives::{collectives_markdown, collectives_table};
 pub use files::{files_markdown, files_table};
 pub use json::{read, write};
-use plot::{Bars, Cases, Draw, Picture, Ranks, SpeedUp, draw_png, draw_svg};
+use plot::{Bars, Cases, Draw, Heat, Picture, Ranks, SpeedUp, draw_png, draw_svg};
 pub use plot::{RankBar, SpeedUpCurve, SpeedUpWords};
 pub use soak::{draw_soak, soak_table};
 pub use table::{
@@ -93,6 +95,14 @@ pub fn write_transformation(
 ) -> Result<Written> {
     let picture = SpeedUp::of(report);
     write_all(report, &transformation_markdown(report), &picture, folder, "transformation")
+}
+
+/// The same about collectives: `collectives.json`, `.md`, `.svg` and `.png`.
+///
+/// # Errors
+/// When the folder cannot be written to.
+pub fn write_collectives(report: &crate::collectives::Report, folder: &Path) -> Result<Written> {
+    write_all(report, &collectives_markdown(report), &Heat::of(report), folder, "collectives")
 }
 
 /// The same about cases: `NAME.json`, `.md`, `.svg` and `.png`.

@@ -2,6 +2,7 @@
 
 mod all;
 mod backlog;
+mod collectives;
 mod files;
 mod hostile;
 pub(crate) mod interrupt;
@@ -61,6 +62,9 @@ Examples:
   wiglaf bench idle                      what waiting for long costs
   wiglaf bench memory                    of peers, and of unexpected messages
   wiglaf bench ring --ranks 4 --nodes 4  ranks that share cores
+  wiglaf bench collectives --nodes 8 --rate 1gbit
+                                         barrier, bcast, allreduce, halo, ...
+  wiglaf bench collectives --operations allreduce,bcast --sizes 8,64K
   wiglaf bench backlog                   messages to a receiver that was away
   wiglaf bench hostile                   a stream under a stranger's flood
   wiglaf bench all --minutes 20          everything, and a table of all figures
@@ -107,6 +111,8 @@ enum What {
     Memory(set::MemoryArgs),
     /// Ranks in a circle: what becomes of a transport when ranks share cores
     Ring(RingArgs),
+    /// Collectives and exchanges, blocking or not, by operation and length
+    Collectives(collectives::Args),
     /// Thousands of messages to a receiver that was away while they were sent
     Backlog(backlog::Args),
     /// A stream while a stranger on the network floods its receiver
@@ -358,6 +364,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         What::Idle(args) => set::idle(args, global)?,
         What::Memory(args) => set::memory(args, global)?,
         What::Ring(args) => run_ring(args, global)?,
+        What::Collectives(args) => collectives::run(args, global)?,
         What::Backlog(args) => backlog::run(args, global)?,
         What::Hostile(args) => hostile::run(args, global)?,
         What::All(args) => all::run(args, global)?,

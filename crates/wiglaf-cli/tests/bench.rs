@@ -211,6 +211,33 @@ fn a_cluster_of_another_shape_is_left_alone() {
 }
 
 #[test]
+fn collectives_are_measured_beside_every_rival() {
+    if !has_openmpi() {
+        return;
+    }
+    let Some(site) = Site::up(&[]) else { return };
+    let args = ["bench", "collectives", "--quick", "--repeats", "1", "--output", "out"];
+    let what = ["--operations", "barrier,halo,iallreduce", "--sizes", "8,64K"];
+    let said = Said::from(site.command(&args).args(what).output().unwrap()).expect_success();
+    let rows: Vec<&str> = said.stdout.lines().filter(|l| l.starts_with("halo")).collect();
+    assert_eq!(rows.len(), 1, "{said:?}");
+    assert!(
+        said.stdout.contains("of 5\n") && said.stdout.contains("overlap of iallreduce, 64 KiB")
+    );
+    let written = report(&site, "collectives.json");
+    let contenders = written["contenders"].as_array().unwrap();
+    assert!(contenders.len() >= 2, "{written}");
+    for contender in contenders {
+        let cells = contender["cells"].as_array().unwrap();
+        // A barrier has no length.
+        assert_eq!(cells.len(), 5, "{contender}");
+        let is_timed = |cell: &Value| cell["mean_us"].as_f64().is_some_and(|us| us > 0.0);
+        assert!(cells.iter().all(is_timed), "{contender}");
+        assert!(cells[4]["overlap"].is_f64() && cells[0]["overlap"].is_null(), "{contender}");
+    }
+}
+
+#[test]
 fn a_wire_with_faults_is_not_measured() {
     if !has_openmpi() {
         return;

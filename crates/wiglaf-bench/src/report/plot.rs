@@ -7,6 +7,7 @@
 
 mod bars;
 mod cases;
+mod heat;
 mod ranks;
 mod speedup;
 
@@ -33,6 +34,7 @@ use crate::launch::Transport;
 use crate::pingpong::Report;
 pub(super) use bars::Bars;
 pub(super) use cases::Cases;
+pub(super) use heat::Heat;
 pub use ranks::RankBar;
 pub(super) use ranks::Ranks;
 pub(super) use speedup::SpeedUp;
