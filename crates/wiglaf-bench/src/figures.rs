@@ -1,6 +1,7 @@
 //! The figures that are wanted of the curves; cases bring their own.
 
 use crate::bandwidth::{self, Ways};
+use crate::collectives::{By, Report};
 use crate::launch::Transport;
 use crate::outcome::{Figure, Wanted};
 use crate::pingpong;
@@ -66,6 +67,35 @@ fn bare_frame(report: &pingpong::Report, short: &pingpong::Comparison) -> String
         }
         _ => String::new(),
     }
+}
+
+/// Of collectives: all operations and lengths together, and the worst of them.
+pub fn of_collectives(report: &Report, mean_most: f64, worst_most: f64) -> Vec<Figure> {
+    let place = format!("collectives, {} ranks on {} nodes", report.ranks, report.nodes);
+    let figures = [By::Mean, By::Median].map(|by| {
+        let (total, ratios) = (report.total(by), report.ratios(by));
+        let worst = ratios.iter().max_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        let slower =
+            total.map_or(String::new(), |t| format!(", {} of {} slower", t.slower, t.cells));
+        let at = worst.map_or(String::new(), |one| {
+            format!("of {}, in {} of {} bytes", one.who, one.ours.operation, one.ours.len)
+        });
+        [
+            Figure::ratio(
+                &format!("{place}, geometric mean by {}", by.label()),
+                Wanted::AtMost(mean_most),
+                total.map(|t| t.geometric_mean),
+                format!("of the best over TCP in each{slower}"),
+            ),
+            Figure::ratio(
+                &format!("{place}, the worst by {}", by.label()),
+                Wanted::AtMost(worst_most),
+                worst.map(|one| one.ratio),
+                at,
+            ),
+        ]
+    });
+    figures.into_iter().flatten().collect()
 }
 
 /// Of streams; `place` says what is particular about the nodes.

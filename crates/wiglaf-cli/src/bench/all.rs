@@ -11,7 +11,7 @@ use wiglaf_base::error::Context;
 use wiglaf_base::{End, Error, Result};
 use wiglaf_bench::facts::Facts;
 use wiglaf_bench::outcome::{Figure, Outcome, Wanted};
-use wiglaf_bench::{bandwidth, figures, pingpong, report};
+use wiglaf_bench::{bandwidth, collectives, figures, pingpong, report};
 use wiglaf_sim::Star;
 
 use super::{Programs, make_folder, need_openmpi, plain, progress};
@@ -81,7 +81,7 @@ impl Found {
 /// More say nothing new.
 const ROUNDS_MAX: u32 = 10;
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 16] = [
     Step {
         args: &["pingpong", "--wire", "bridge"],
         place: "",
@@ -168,7 +168,40 @@ const STEPS: [Step; 13] = [
             Ok(Found::new(report.figures(), &report.facts, &report.absent))
         },
     },
+    Step {
+        args: &["collectives", "--nodes", "2", "--sizes", COLLECTIVE_SIZES],
+        place: "collectives-2",
+        fixed_s: 5.0,
+        round_s: 30.0,
+        rounds: 5,
+        found: |dir| of_collectives(dir, 0.55, 1.0),
+    },
+    Step {
+        args: &["collectives", "--nodes", "4", "--sizes", COLLECTIVE_SIZES],
+        place: "collectives-4",
+        fixed_s: 5.0,
+        round_s: 35.0,
+        rounds: 3,
+        found: |dir| of_collectives(dir, 0.65, 1.1),
+    },
+    Step {
+        args: &["collectives", "--nodes", "8", "--rate", "1gbit", "--sizes", COLLECTIVE_SIZES],
+        place: "collectives-8",
+        fixed_s: 5.0,
+        round_s: 60.0,
+        rounds: 3,
+        found: |dir| of_collectives(dir, 0.6, 1.1),
+    },
 ];
+
+/// Fewer than the command measures by itself: `bench all` is to end.
+const COLLECTIVE_SIZES: &str = "8,1K,16K,256K,1M";
+
+fn of_collectives(dir: &Path, mean_most: f64, worst_most: f64) -> Result<Found> {
+    let report: collectives::Report = read(dir, "collectives")?;
+    let figures = figures::of_collectives(&report, mean_most, worst_most);
+    Ok(Found::new(figures, &report.facts, &report.absent))
+}
 
 /// The benchmarks with cases, in the order of their steps.
 const OUTCOMES: [&str; 7] =
