@@ -50,6 +50,9 @@ BUILT ?= target/release
 ARTIFACTS = wiglaf wiglaf-helper libwiglaf_fabric.so libwiglaf_logical.so libwiglaf_profile.so \
 	libwiglaf.so libwiglaf_files.so
 ROOT = $(DESTDIR)$(PREFIX)
+# What `build` leaves for debuggers is four fifths of it all, which `wiglaf join` would copy to each host;
+# `make install STRIP=:` keeps it.
+STRIP ?= strip --strip-debug
 UNIT = $(ROOT)/lib/systemd/system/wiglaf-helper.service
 SOCKET = $(ROOT)/lib/systemd/system/wiglaf-helper.socket
 BASH = $(ROOT)/share/bash-completion/completions/wiglaf
@@ -73,6 +76,8 @@ install:
 	install -D -m 644 crates/wiglaf-files/include/wiglaf_files.h $(ROOT)/include/wiglaf_files.h
 	install -D -m 644 crates/wiglaf-files/fortran/wiglaf_files.f90 $(ROOT)/include/wiglaf_files.f90
 	install -D -m 755 $(BUILT)/wiglaf-helper $(ROOT)/sbin/wiglaf-helper
+	$(STRIP) $(ROOT)/bin/wiglaf $(ROOT)/sbin/wiglaf-helper $(ROOT)/lib/wiglaf/*.so $(ROOT)/lib/libwiglaf.so \
+		$(ROOT)/lib/libwiglaf_files.so
 	install -D -m 644 share/systemd/wiglaf-helper.service $(UNIT)
 	sed -i 's|/usr/local/sbin|$(PREFIX)/sbin|' $(UNIT)
 	install -D -m 644 share/systemd/wiglaf-helper.socket $(SOCKET)

@@ -36,9 +36,13 @@ pub fn talkative(transport: Transport) -> Settings {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
+const TCP_BY_NETWORK: &str = "btl: tcp: Found match:";
+
 /// The line of a talkative run that says what carried the messages.
 pub fn evidence(transport: Transport, said: &str) -> Option<String> {
     let (sign, wanted) = match transport {
+        // Told an interface (emulated nodes) or a network (hosts), it says so in other words.
+        Transport::Tcp if said.contains(TCP_BY_NETWORK) => (TCP_BY_NETWORK, ""),
         Transport::Tcp => ("btl: tcp: Using interface:", ""),
         Transport::Ucx => ("ep_cfg[", "tag(tcp/"),
         Transport::Vader => ("mca: bml: Using vader btl for send to", ""),
@@ -136,6 +140,11 @@ mod tests {
         let found = evidence(Transport::OfiTcp, log);
         assert_eq!(found.as_deref(), Some("mtl:ofi:prov: tcp;ofi_rxm"));
         assert_eq!(evidence(Transport::Wiglaf, log), None);
+        for tcp in ["btl: tcp: Using interface: eth0", "btl: tcp: Found match: 192.168.77.1 (eno1)"]
+        {
+            let log = format!("[a:1] select: initializing btl component tcp\n[a:1] {tcp}\n");
+            assert_eq!(evidence(Transport::Tcp, &log).as_deref(), Some(tcp));
+        }
         let ucx = "UCX  INFO    ep_cfg[0]: tag(self/memory0 tcp/lo)\n\
                    UCX  INFO    ep_cfg[1]: tag(tcp/lo)\n";
         assert_eq!(evidence(Transport::Ucx, ucx).as_deref(), Some("ep_cfg[1]: tag(tcp/lo)"));

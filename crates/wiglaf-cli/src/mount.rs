@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -342,6 +342,12 @@ fn here(
         // Who does not listen may use it all the same.
         let _ = writeln!(out, "{} is mounted on {}", args.from, args.dir.display());
         let _ = out.flush();
+        if io::stdin().is_terminal() {
+            let dir = args.dir.display();
+            eprintln!(
+                "wiglaf: until Ctrl-C or `wiglaf umount {dir}`; --background gives the prompt back"
+            );
+        }
     };
     // It stays, dead. Only the process on the machine must know why.
     let end = if args.connected { LOST } else { 1 };

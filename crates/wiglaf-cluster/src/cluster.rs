@@ -169,7 +169,7 @@ pub fn all_or_error<T>(members: &[Member], answers: Vec<Result<T>>) -> Result<Ve
     match others.names().is_empty() {
         true => answers,
         false => answers.map_err(|error| {
-            Error::new(format!("{error} (and so, or otherwise not well: {others})"))
+            Error::new(format!("{error} (not well either: {others})"))
                 .with_status(error.exit_status())
         }),
     }
@@ -309,6 +309,6 @@ mod tests {
         let one = all_or_error(&members, vec![Ok(()), failed("pc2")]).unwrap_err();
         assert_eq!(one.to_string(), "pc2 is off");
         let both = all_or_error(&members, vec![failed("pc1"), failed("pc2")]).unwrap_err();
-        assert_eq!(both.to_string(), "pc1 is off (and so, or otherwise not well: pc2)");
+        assert_eq!(both.to_string(), "pc1 is off (not well either: pc2)");
     }
 }
