@@ -40,10 +40,11 @@ conformance: linker
 	cargo run --quiet --package xtask -- conformance $(if $(FABTESTS),--fabtests $(FABTESTS)) \
 		$(if $(filter all,$(CONFORMANCE)),--all)
 
-# What `install` copies. It takes no root.
+# What `install` copies, without the trials (soak, attacks) that are in every other build. It takes no root.
 release: linker
-	cargo build --release --package wiglaf-cli --package wiglaf-fabric --package wiglaf-logical \
-		--package wiglaf-am --package wiglaf-files --package wiglaf-helper --package wiglaf-profile
+	cargo build --release --no-default-features --package wiglaf-cli --package wiglaf-fabric \
+		--package wiglaf-logical --package wiglaf-am --package wiglaf-files --package wiglaf-helper \
+		--package wiglaf-profile
 
 # Where `release` leaves it, under which names, and where it goes.
 BUILT ?= target/release

@@ -24,7 +24,11 @@ pub(crate) fn ci(judgement: Judgement) -> Result<(), String> {
 pub(crate) fn lint() -> Result<(), String> {
     step("format", &["fmt", "--all", "--check"])?;
     tidy::run()?;
-    step("lint", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    step("lint", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    // As `make release` builds it.
+    let released =
+        ["clippy", "--package", "wiglaf-cli", "--no-default-features", "--", "-D", "warnings"];
+    step("lint of what is installed", &released)
 }
 
 /// The tests. End-to-end tests load the provider and the library from the

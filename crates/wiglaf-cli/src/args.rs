@@ -11,9 +11,11 @@ use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
     agent, batch, bench, capture, check, compare, cp, demo, discover, doctor, down, env, exec,
-    fault, floor, hostile, init, join, links, manual, monitor, mount, power, profile, rank_usage,
-    reset, run, serve_files, soak, stats, status, top, tune, up,
+    fault, floor, init, join, links, manual, monitor, mount, power, profile, rank_usage, reset,
+    run, serve_files, stats, status, top, tune, up,
 };
+#[cfg(feature = "trials")]
+use crate::{hostile, soak};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -163,6 +165,7 @@ pub(crate) enum Command {
     Stats(stats::Args),
     Capture(capture::Args),
     Bench(bench::Args),
+    #[cfg(feature = "trials")]
     Soak(soak::Args),
     Demo(demo::Args),
     Env(env::Args),
@@ -172,6 +175,7 @@ pub(crate) enum Command {
     Man(manual::ManArgs),
     #[command(hide = true)]
     Floor(floor::Args),
+    #[cfg(feature = "trials")]
     #[command(hide = true)]
     Hostile(hostile::Args),
     /// Open packet sockets for users without privilege; started by `wiglaf up`

@@ -4,6 +4,7 @@ mod all;
 mod backlog;
 mod collectives;
 mod files;
+#[cfg(feature = "trials")]
 mod hostile;
 pub(crate) mod interrupt;
 pub(crate) mod launcher;
@@ -66,7 +67,6 @@ Examples:
                                          barrier, bcast, allreduce, halo, ...
   wiglaf bench collectives --operations allreduce,bcast --sizes 8,64K
   wiglaf bench backlog                   messages to a receiver that was away
-  wiglaf bench hostile                   a stream under a stranger's flood
   wiglaf bench all --minutes 20          everything, and a table of all figures
   wiglaf bench applications              whole programs on one node and two
   wiglaf bench files --quick             remote files: Wiglaf, sshfs, NFS
@@ -115,6 +115,7 @@ enum What {
     Collectives(collectives::Args),
     /// Thousands of messages to a receiver that was away while they were sent
     Backlog(backlog::Args),
+    #[cfg(feature = "trials")]
     /// A stream while a stranger on the network floods its receiver
     Hostile(hostile::Args),
     /// The whole set, within a given time
@@ -366,6 +367,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         What::Ring(args) => run_ring(args, global)?,
         What::Collectives(args) => collectives::run(args, global)?,
         What::Backlog(args) => backlog::run(args, global)?,
+        #[cfg(feature = "trials")]
         What::Hostile(args) => hostile::run(args, global)?,
         What::All(args) => all::run(args, global)?,
         What::Applications(args) => run_applications(args, global)?,

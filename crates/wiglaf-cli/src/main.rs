@@ -20,6 +20,7 @@ mod env;
 mod exec;
 mod fault;
 mod floor;
+#[cfg(feature = "trials")]
 mod hostile;
 mod init;
 mod join;
@@ -34,6 +35,7 @@ mod rank_usage;
 mod reset;
 mod run;
 mod serve_files;
+#[cfg(feature = "trials")]
 mod soak;
 mod stats;
 mod status;
@@ -86,9 +88,11 @@ fn main() -> ExitCode {
         Command::Profile(args) => profile::run(args, &cli.global),
         Command::RankUsage(args) => rank_usage::run(args),
         Command::Bench(args) => bench::run(args, &cli.global),
+        #[cfg(feature = "trials")]
         Command::Soak(args) => soak::run(args, &cli.global),
         Command::Demo(args) => demo::run(args, &cli.global),
         Command::Floor(args) => floor::run(args),
+        #[cfg(feature = "trials")]
         Command::Hostile(args) => hostile::run(args),
         Command::Env(args) => env::run(args, &cli.global),
         Command::Doctor(args) => doctor::run(args, &cli.global),
