@@ -18,6 +18,7 @@ use crate::output;
 use crate::run::parse_hosts;
 use crate::toolchain;
 use crate::up::this_exe;
+use crate::which::Meant;
 
 const HELP: &str = "\
 ok       it is there and works
@@ -39,6 +40,9 @@ links    links a program                    names    how procedures are called
 true=1   logical reductions of programs that store 1; true=-1, that store -1
 
 The exit status is 1 when something fails. docs/toolchain.md has more.";
+
+/// What only emulated nodes need: of real hosts nobody asks it.
+const OF_EMULATION: [&str; 4] = ["privilege", "user namespaces", "overlayfs", "iproute2"];
 
 /// Say what this machine offers, and the mend for what is missing
 #[derive(Debug, clap::Args)]
@@ -65,6 +69,13 @@ struct Said {
     checks: Vec<SaidCheck>,
 }
 
+impl Said {
+    fn without_emulation(&mut self) {
+        self.checks.retain(|check| !OF_EMULATION.contains(&check.name.as_str()));
+        self.complete = self.checks.iter().all(|check| check.verdict != "missing");
+    }
+}
+
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SaidCheck {
     name: String,
@@ -88,6 +99,9 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         return toolchain::run(args.json);
     }
     let mut checks = doctor::examine(&this_exe()?);
+    if matches!(global.meant(), Ok(Meant::Hosts(_))) {
+        checks.retain(|check| !OF_EMULATION.contains(&check.name));
+    }
     if let Some(at) = checks.iter().position(|check| check.name == "link packet") {
         let helper = helper(checks[at].verdict);
         checks.insert(at + 1, helper);
@@ -104,7 +118,8 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 
 /// What each of these hosts says of itself. Hosts that say one thing are one row.
 fn on_hosts(args: &Args, global: &Global, names: &HostList) -> Result<ExitCode> {
-    let members = global.meant()?.members(Some(names))?;
+    let meant = global.meant()?;
+    let members = meant.members(Some(names))?;
     let said = ask_all(&members, |member| {
         let command = NodeCommand::new([EXE, "doctor", "--json"]).cwd("/");
         let mut said = Vec::new();
@@ -115,7 +130,10 @@ fn on_hosts(args: &Args, global: &Global, names: &HostList) -> Result<ExitCode> 
             Ok(()) => Error::new(format!("{} does not say what it offers", member.name())),
         })
     });
-    let said = all_or_error(&members, said)?;
+    let mut said = all_or_error(&members, said)?;
+    if matches!(meant, Meant::Hosts(_)) {
+        said.iter_mut().for_each(Said::without_emulation);
+    }
     let is_complete = said.iter().all(|said| said.complete);
     let by_name: BTreeMap<&str, &Said> = members.iter().map(Member::name).zip(&said).collect();
     if args.json {

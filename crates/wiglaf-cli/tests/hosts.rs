@@ -601,6 +601,8 @@ fn commands_that_look_and_measure_work_on_hosts_or_say_what_does() {
     let Some(hosts) = cluster(&Plan::new(2)) else { return };
     let ann = hosts[0].as_user("ann");
     let doctor = ann.run("wiglaf doctor -w pc[1-2]");
+    // Not what emulated nodes need of root.
+    assert!(!doctor.ok().contains("privilege"), "{doctor}");
     let row = doctor.stdout.lines().find(|line| line.starts_with("link udp"));
     assert!(row.is_some_and(|row| row.contains("pc[1-2]") && row.contains("ok")), "{doctor}");
     let json = ann.run("wiglaf doctor -w pc2 --json");
