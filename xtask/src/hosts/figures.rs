@@ -2,6 +2,8 @@
 //!
 //! Hosts share this machine's processor, and a wire between namespaces is no cable: ratios tell more than times.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use wiglaf_testhosts::{Hosts, Plan, Session};
@@ -16,10 +18,26 @@ const ENDLESS: &str = "#include <mpi.h>\n#include <stdio.h>\nint main(int argc, 
                        MPI_Init(&argc, &argv);\n  for (int round = 0;; round++) {\n    \
                        MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);\n    \
                        if (round == 1000) { printf(\"runs\\n\"); fflush(stdout); }\n  }\n}\n";
+/// Eight bytes there and back, each rank on a processor of its own, as on two machines; the median of half a
+/// round trip in nanoseconds.
+const PINGPONG: &str = "#define _GNU_SOURCE\n#include <mpi.h>\n#include <sched.h>\n#include <stdio.h>\n\
+#include <stdlib.h>\n#define ROUNDS 20000\nstatic double ns[ROUNDS];\n\
+static int less(const void *a, const void *b) { double x = *(double *)a, y = *(double *)b;\n  \
+  return (x > y) - (x < y); }\nint main(int argc, char **argv) {\n  int rank; double byte8 = 0;\n  \
+  cpu_set_t core;\n  MPI_Init(&argc, &argv);\n  MPI_Comm_rank(MPI_COMM_WORLD, &rank);\n  CPU_ZERO(&core);\n  \
+  CPU_SET(rank, &core);\n  sched_setaffinity(0, sizeof core, &core);\n  \
+  for (int i = -2000; i < ROUNDS; i++) {\n    double before = MPI_Wtime();\n    \
+    if (rank) MPI_Recv(&byte8, 8, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n    \
+    MPI_Send(&byte8, 8, MPI_BYTE, !rank, 1, MPI_COMM_WORLD);\n    \
+    if (!rank) MPI_Recv(&byte8, 8, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n    \
+    if (i >= 0) ns[i] = (MPI_Wtime() - before) * 5e8;\n  }\n  qsort(ns, ROUNDS, sizeof *ns, less);\n  \
+  if (!rank) printf(\"%.0f\\n\", ns[ROUNDS / 2]);\n  MPI_Finalize();\n}\n";
 /// Rounds of what takes less than a second.
 const ROUNDS: usize = 21;
 /// Rounds of what takes many.
 const FEW: usize = 3;
+/// Rounds of a program that measures for itself.
+const LATENCY_ROUNDS: usize = 7;
 
 /// Measures, and prints a table.
 pub(super) fn measure() -> Result<(), String> {
@@ -35,6 +53,7 @@ pub(super) fn measure() -> Result<(), String> {
     }
     exec(&ann)?;
     run(&ann)?;
+    latency(&ann)?;
     check(&ann)?;
     power_off(&hosts)
 }
@@ -85,6 +104,58 @@ fn run(ann: &Session<'_>) -> Result<(), String> {
     let [ours, theirs] = in_turn(ann, &lines, ROUNDS, |said| said.lines().count() == 2)?;
     row("`wiglaf run` of hello on two hosts", &ours, Some(("mpirun over TCP", &theirs)));
     Ok(())
+}
+
+/// The same message between two hosts and between two emulated nodes of this machine, in turn.
+fn latency(ann: &Session<'_>) -> Result<(), String> {
+    let folder = Path::new("target/figures");
+    std::fs::create_dir_all(folder).map_err(|why| why.to_string())?;
+    let (source, program) = (folder.join("pingpong.c"), folder.join("pingpong"));
+    std::fs::write(&source, PINGPONG).map_err(|why| why.to_string())?;
+    said_by(Command::new("mpicc").arg("-O2").arg("-o").arg(&program).arg(&source))?;
+    compile(ann, "pingpong", PINGPONG)?;
+    let wiglaf = |args: &[&str]| {
+        let mut command = Command::new("target/release/wiglaf");
+        command.arg("--state").arg(folder.join("state")).args(args);
+        command
+    };
+    said_by(&mut wiglaf(&["up", "--nodes", "2"]))?;
+    let (mut hosts, mut nodes) = (Vec::new(), Vec::new());
+    let measured = (0..=LATENCY_ROUNDS).try_for_each(|round| {
+        let between_hosts = "wiglaf run -n 2 --stage --link udp -w 'pc[1-2]' -- ./pingpong";
+        let hosts_ns = nanoseconds(&okay(ann, between_hosts)?)?;
+        let mut run = wiglaf(&["run", "-n", "2", "--link", "udp", "--"]);
+        let nodes_ns = nanoseconds(&said_by(run.arg(&program))?)?;
+        // The first round only warms up.
+        if round > 0 {
+            hosts.push(hosts_ns);
+            nodes.push(nodes_ns);
+        }
+        Ok(())
+    });
+    let down = said_by(&mut wiglaf(&["down"]));
+    measured.and(down.map(drop))?;
+    let (p50, theirs) = (percentile(&hosts, 50), percentile(&nodes, 50));
+    println!(
+        "| 8 B between two hosts, udp link, half round trip | {:.2} us | {:.2} us | emulated nodes: {:.2} us | {:.2} |",
+        p50.as_secs_f64() * 1e6,
+        percentile(&hosts, 99).as_secs_f64() * 1e6,
+        theirs.as_secs_f64() * 1e6,
+        p50.as_secs_f64() / theirs.as_secs_f64()
+    );
+    Ok(())
+}
+
+fn nanoseconds(said: &str) -> Result<Duration, String> {
+    let ns = said.trim().parse().map_err(|_| format!("the ping-pong said: {said}"))?;
+    Ok(Duration::from_nanos(ns))
+}
+
+fn said_by(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|why| format!("{command:?}: {why}"))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let why = || format!("{command:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(said) } else { Err(why()) }
 }
 
 fn check(ann: &Session<'_>) -> Result<(), String> {
