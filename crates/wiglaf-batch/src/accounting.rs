@@ -101,7 +101,7 @@ lacking() {
     shares=$(sacctmgr -n -P show assoc Cluster="$1" format=user) || return
     getent passwd | awk -F: '$3 >= 1000 && $3 < 60000 && $7 !~ /(nologin|false)$/ { print $1 }' |
         while read -r name; do
-            printf '%s\n' "$shares" | grep -qxF -e "$name" || printf '%s\n' "$name"
+            printf '%s\n' "$shares" | grep -qixF -e "$name" || printf '%s\n' "$name"
         done | sort | tr '\n' ',' | sed 's/,$//'
 }
 "#;
@@ -155,10 +155,12 @@ pub(crate) fn forget_kept() -> String {
     format!("rm -rf {FOLDER}; rmdir {} 2>/dev/null; true", quoted("/var/lib/wiglaf"))
 }
 
-/// Notes, before slurmctld ends, which number the next job would have: a later setup counts on.
+/// Notes, before slurmctld ends, which number the next job would have: a later setup counts on. Where slurmctld does
+/// not answer, what was noted before stays.
 pub(crate) fn note_next_job() -> String {
     format!(
-        "[ ! -d {FOLDER} ] || timeout 5 scontrol show config 2>/dev/null | \
-         sed -n 's/^NEXT_JOB_ID *= *//p' | grep -x '[0-9][0-9]*' >{FOLDER}/next && chmod 644 {FOLDER}/next\n"
+        "next=$([ ! -d {FOLDER} ] || timeout 5 scontrol show config 2>/dev/null | \
+         sed -n 's/^NEXT_JOB_ID *= *\\([0-9][0-9]*\\)$/\\1/p')\n\
+         [ -z \"$next\" ] || echo \"$next\" >{FOLDER}/next\n"
     )
 }
