@@ -65,6 +65,9 @@ const TEST: &[&str] = &[
     "slurmd",
     "slurm-client",
     "munge",
+    "slurmdbd",
+    "mariadb-server-core",
+    "mariadb-client-core",
     "libpmi2-0",
     "openipmi",
     "freeipmi-tools",
@@ -74,8 +77,12 @@ const TEST: &[&str] = &[
     "fish",
 ];
 /// Packages whose daemons would run from now on, though only the tests' own nodes need them.
-const DAEMONS: &[(&str, &str)] =
-    &[("slurmctld", "slurmctld"), ("slurmd", "slurmd"), ("munge", "munge")];
+const DAEMONS: &[(&str, &str)] = &[
+    ("slurmctld", "slurmctld"),
+    ("slurmd", "slurmd"),
+    ("slurmdbd", "slurmdbd"),
+    ("munge", "munge"),
+];
 /// Besides, the programs that the demonstration runs.
 const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-openmpi"];
 /// Besides those of the demonstration, the suites that Debian packages, and compilers.

@@ -88,6 +88,10 @@ pub struct Plan {
     pub places: Places,
     /// For how many seconds a node may be silent before its job is given up.
     pub silence_seconds: u32,
+    /// Whether slurmdbd notes jobs, on the head.
+    pub has_accounting: bool,
+    /// The number of the first job, where a database knows those before it.
+    pub first_job: Option<u32>,
     /// What the head calls itself, where that is not what the cluster calls it: slurmctld looks for itself by that.
     pub head_name: Option<String>,
 }
@@ -138,10 +142,7 @@ impl Plan {
             "SchedulerParameters",
             "batch_sched_delay=0,sched_min_interval=100000,nohold_on_prolog_fail",
         );
-        conf.remark(
-            "In order of submission: age and share need slurmdbd, without which they are ignored.",
-        );
-        conf.set("PriorityType", "priority/basic");
+        self.accounting(&mut conf, head);
         if !short.names().is_empty() {
             conf.remark("A short job sends a long one on its nodes back to the queue.");
             conf.set("PreemptType", "preempt/partition_prio");
@@ -206,6 +207,38 @@ impl Plan {
             conf.set("PrologFlags", "Alloc");
             conf.set("PrologEpilogTimeout", 60);
         }
+    }
+
+    fn accounting(&self, conf: &mut Conf, head: &NodeFacts) {
+        if !self.has_accounting {
+            conf.remark(
+                "In order of submission: age and share need slurmdbd, without which they are ignored.",
+            );
+            conf.set("PriorityType", "priority/basic");
+            return;
+        }
+        conf.remark("slurmdbd notes jobs. A number, because sacct asks it from all hosts.");
+        conf.set("AccountingStorageType", "accounting_storage/slurmdbd");
+        conf.set("AccountingStorageHost", head.address);
+        conf.remark("What tasks take, asked every 30 s and when they end.");
+        let gather = match self.tracking {
+            Tracking::Cgroup(_) => "jobacct_gather/cgroup",
+            Tracking::Parents => "jobacct_gather/linux",
+        };
+        conf.set("JobAcctGatherType", gather);
+        if let Some(first) = self.first_job {
+            conf.remark("The database has the jobs before it, of an earlier setup.");
+            conf.set("FirstJobId", first);
+        }
+        conf.remark(
+            "Who has used less of late comes first; a job that waits gains on it, most after a week.",
+        );
+        conf.set("PriorityType", "priority/multifactor");
+        conf.set("PriorityWeightFairshare", 10_000);
+        conf.set("PriorityWeightAge", 2000);
+        conf.set("PriorityMaxAge", "7-0");
+        conf.remark("What was used a week ago counts half.");
+        conf.set("PriorityDecayHalfLife", "7-0");
     }
 
     fn processes(&self, conf: &mut Conf) {
@@ -314,6 +347,8 @@ mod tests {
                 epilog: Some("/etc/wiglaf/batch/epilog".into()),
             },
             silence_seconds: 60,
+            has_accounting: true,
+            first_job: None,
             head_name: None,
         }
     }
@@ -351,6 +386,21 @@ mod tests {
         assert_eq!(values(&conf, "SlurmctldHost"), ["pc1(192.168.77.1)"]);
         assert!(!conf.contains("Preempt") && !conf.contains("Tier"), "{conf}");
         assert_eq!(values(&conf, "PartitionName").len(), 1);
+    }
+
+    #[test]
+    fn shares_count_where_jobs_are_noted_and_only_there() {
+        let mut plan = plan("head = \"pc2\"");
+        let conf = plan.slurm_conf().unwrap();
+        assert_eq!(values(&conf, "AccountingStorageHost"), ["192.168.77.2"]);
+        assert_eq!(values(&conf, "PriorityType"), ["priority/multifactor"]);
+        assert_eq!(values(&conf, "FirstJobId"), [""; 0]);
+        plan.first_job = Some(17);
+        assert_eq!(values(&plan.slurm_conf().unwrap(), "FirstJobId"), ["17"]);
+        plan.has_accounting = false;
+        let conf = plan.slurm_conf().unwrap();
+        assert_eq!(values(&conf, "PriorityType"), ["priority/basic"]);
+        assert!(!conf.contains("PriorityWeight") && !conf.contains("Account"), "{conf}");
     }
 
     #[test]

@@ -4,8 +4,11 @@ use std::path::PathBuf;
 
 use wiglaf_base::shell::quoted;
 
+use crate::accounting;
+
 /// Starts a daemon unless it runs: `$1` is its name, `$2` slurm.conf, `$3` munge's key, `$4` munged's log, `$5` the
-/// folder of slurmd's, `$6` the node, `$7` the head's address and port, `$8` who runs munged (nobody: root).
+/// folder of slurmd's, `$6` the node, `$7` the head's address and port, `$8` who runs munged (nobody: root), `$9` the
+/// folder of accounting, `${10}` who runs its database, `${11}` the cluster.
 const DIRECT: &str = r#"
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
@@ -21,6 +24,16 @@ munged)
     [ -z "$8" ] || { chown "$8:" /run/munge; by="setpriv --reuid=$8 --regid=$8 --init-groups"; }
     exec $by munged --key-file="$3" --socket=/run/munge/munge.socket.2 \
         --pid-file=/run/munge/munged.pid --seed-file=/run/munge/seed --log-file="$4"
+    ;;
+mariadbd)
+    runs /run/wiglaf-accounting/pid mariadbd && exit 0
+    @make@
+    @start@
+    ;;
+slurmdbd)
+    runs /run/slurmdbd.pid slurmdbd && exit 0
+    export SLURM_CONF="$2" @environment@
+    exec slurmdbd
     ;;
 slurmctld)
     runs /run/slurmctld.pid slurmctld || exec slurmctld -f "$2"
@@ -43,9 +56,22 @@ echo 'it does not answer' >&2
 exit 1
 "#;
 
-/// [`DIRECT`], and [`WAIT`] for slurmctld: for where no systemd runs.
+/// [`DIRECT`], and what is waited for then: for where no systemd runs.
 pub(crate) fn script() -> String {
-    format!("({DIRECT}) || exit 1\n[ \"$1\" = slurmctld ] || exit 0\n{WAIT}")
+    let direct = DIRECT
+        .replace("@make@", accounting::MAKE)
+        .replace("@start@", &accounting::start())
+        .replace("@environment@", &accounting::environment());
+    format!("({direct}) || exit 1\n{}", settle())
+}
+
+/// What is waited for when a daemon was started, in the words of [`DIRECT`].
+fn settle() -> String {
+    format!(
+        "case $1 in\nslurmctld)\n{WAIT}\n;;\nslurmdbd)\n{}\n{}\n;;\nesac\nexit 0\n",
+        accounting::LACKING,
+        accounting::SHARES
+    )
 }
 
 /// Ends a daemon that was started directly: `$1` is its name.
@@ -53,6 +79,7 @@ const STOP: &str = r#"
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 file=/run/$1.pid
 [ "$1" = munged ] && file=/run/munge/munged.pid
+[ "$1" = mariadbd ] && file=/run/wiglaf-accounting/pid
 read -r pid 2>/dev/null <"$file" && read -r name 2>/dev/null <"/proc/$pid/comm" && [ "$name" = "$1" ] || exit 0
 kill "$pid"
 for i in $(seq 100); do
@@ -93,6 +120,10 @@ pub(crate) const NOTED: &str = "/var/lib/wiglaf/batch/units";
 pub enum Daemon {
     /// Who speaks is proved by it.
     Munged,
+    /// slurmdbd's database.
+    Mariadbd,
+    /// Notes jobs.
+    Slurmdbd,
     /// Decides which job runs where.
     Slurmctld,
     /// Runs jobs on a node.
@@ -105,6 +136,8 @@ impl Daemon {
     pub fn name(self) -> &'static str {
         match self {
             Self::Munged => "munged",
+            Self::Mariadbd => "mariadbd",
+            Self::Slurmdbd => "slurmdbd",
             Self::Slurmctld => "slurmctld",
             Self::Slurmd => "slurmd",
         }
@@ -113,6 +146,7 @@ impl Daemon {
     fn unit(self) -> &'static str {
         match self {
             Self::Munged => "munge",
+            Self::Mariadbd => "wiglaf-accounting",
             other => other.name(),
         }
     }
@@ -131,11 +165,16 @@ pub(crate) struct Place {
     pub(crate) head: String,
     /// Who runs munged.
     pub(crate) user: String,
+    /// The folder of accounting.
+    pub(crate) accounting: PathBuf,
+    /// Who runs its database.
+    pub(crate) by: String,
+    pub(crate) cluster: String,
 }
 
 impl Place {
     /// The words behind [`script`].
-    pub(crate) fn words(&self, daemon: &str) -> [String; 8] {
+    pub(crate) fn words(&self, daemon: &str) -> [String; 11] {
         let text = |path: &PathBuf| path.to_string_lossy().into_owned();
         [
             daemon.to_owned(),
@@ -146,6 +185,9 @@ impl Place {
             self.node.clone(),
             self.head.clone(),
             self.user.clone(),
+            text(&self.accounting),
+            self.by.clone(),
+            self.cluster.clone(),
         ]
     }
 
@@ -158,8 +200,18 @@ impl Place {
         let words: Vec<String> = self.words(name).iter().map(|word| quoted(word)).collect();
         let words = words.join(" ");
         let wait = match daemon {
-            Daemon::Slurmctld => format!("set -- {words}\n{WAIT}"),
-            _ => "exit 0".to_owned(),
+            Daemon::Mariadbd => format!(
+                "set -- {words}\nby=\"setpriv --reuid=${{10}} --regid=${{10}} --init-groups\"\n{}",
+                accounting::answers()
+            ),
+            _ => format!("set -- {words}\n{}", settle()),
+        };
+        // systemd starts the database, and does not make it.
+        let prepare = match daemon {
+            Daemon::Mariadbd => {
+                format!("{prepare}\n(set -- {words}\n{}) || exit 1", accounting::MAKE)
+            }
+            _ => prepare.to_owned(),
         };
         let stop = match is_to_hear {
             true => format!("(set -- {name}\n{STOP})"),
@@ -178,12 +230,17 @@ impl Place {
         let noted = quoted(&format!("{NOTED}/{unit}"));
         let jobs = match daemon {
             Daemon::Slurmd => format!("set -- {}\n{END_JOBS}\n", quoted(&self.node)),
+            Daemon::Slurmctld => accounting::note_next_job(),
+            _ => String::new(),
+        };
+        let then = match daemon {
+            Daemon::Mariadbd => accounting::stopped(),
             _ => String::new(),
         };
         format!(
-            "{jobs}if [ -d /run/systemd/system ]; then\n\
+            "{jobs}(if [ -d /run/systemd/system ]; then\n\
              if [ -e {noted} ]; then systemctl disable --now --quiet {unit}; else systemctl stop {unit}; fi\n\
-             exit\nfi\nset -- {name}\n{STOP}"
+             exit\nfi\nset -- {name}\n{STOP})\n{then}"
         )
     }
 }

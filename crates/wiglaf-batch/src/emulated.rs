@@ -16,6 +16,7 @@ use wiglaf_cluster::{Record, StateDir};
 use wiglaf_node::fanout::{self, Keep, NodeOutput};
 use wiglaf_node::{Node, NodeCommand};
 
+use crate::accounting;
 use crate::conf::{CONTROLLER_PORT, NodeFacts, Places, Plan, Tracking};
 use crate::daemons::{self, Place};
 use crate::look::{self, Commands, JobState, NodeState};
@@ -66,6 +67,16 @@ pub fn check_installed() -> Result<()> {
     }
 }
 
+/// What is missing for accounting: packages, none where all are there.
+#[must_use]
+pub fn missing_for_accounting() -> Vec<&'static str> {
+    let is_missing = |name: &str| program::find_tool(name).is_none();
+    let programs = accounting::PROGRAMS.iter().filter(|(name, _)| is_missing(name));
+    let mut packages: Vec<&str> = programs.map(|(_, package)| *package).collect();
+    packages.dedup();
+    packages
+}
+
 /// Whether Slurm was set up on that cluster.
 #[must_use]
 pub fn is_set_up(state: &StateDir) -> bool {
@@ -107,7 +118,15 @@ impl<'a> Emulated<'a> {
                 state.command("down")
             )));
         }
+        let is_new = before.is_none();
         let batch = before.or_else(|| batch.cloned()).unwrap_or_default();
+        if is_new && batch.accounting == Some(true) && !missing_for_accounting().is_empty() {
+            return Err(Error::new(format!(
+                "[batch] wants accounting, and slurmdbd is not installed whole; run `apt-get install \
+                 --no-install-recommends {}`",
+                missing_for_accounting().join(" ")
+            )));
+        }
         let plan = plan(state, record, batch)?;
         plan.head()?;
         Ok(Self { state, record, plan })
@@ -128,6 +147,10 @@ impl<'a> Emulated<'a> {
         let all = self.nodes();
         let head = [self.state.node(&self.plan.head()?.name)];
         self.start("munged", &all)?;
+        if self.plan.has_accounting {
+            self.start("mariadbd", &head)?;
+            self.start("slurmdbd", &head)?;
+        }
         self.start("slurmctld", &head)?;
         self.start("slurmd", &all)?;
         self.wait_until_all_answer()
@@ -166,6 +189,13 @@ impl<'a> Emulated<'a> {
         write("slurm.conf", conf.as_bytes(), 0o644)?;
         write("cgroup.conf", self.plan.cgroup_conf().as_bytes(), 0o644)?;
         write("task-prolog", TASK_PROLOG.as_bytes(), 0o755)?;
+        if self.plan.has_accounting {
+            let head = self.plan.head()?;
+            let address = head.address.to_string();
+            let log = folder.join("log/slurmdbd");
+            let text = accounting::conf(&head.name, &address, "root", &log);
+            write("slurmdbd.conf", text.as_bytes(), 0o600)?;
+        }
         // The last one: what is there before it is not set up yet.
         let saved = serde_json::to_string_pretty(&self.plan.batch)
             .cannot(|| "write the section [batch]".to_owned())?;
@@ -188,6 +218,9 @@ impl<'a> Emulated<'a> {
                         node: node.name().to_owned(),
                         head: format!("{}:{CONTROLLER_PORT}", head.address),
                         user: String::new(),
+                        accounting: folder.join("accounting"),
+                        by: "root".to_owned(),
+                        cluster: self.plan.cluster.clone(),
                     };
                     let start = daemons::script();
                     let words = ["sh", "-c", &start, "wiglaf-batch"].map(str::to_owned);
@@ -221,7 +254,8 @@ impl<'a> Emulated<'a> {
     fn log(&self, daemon: &str, node: &str) -> PathBuf {
         let log = self.state.batch_dir().join("log");
         match daemon {
-            "slurmctld" => log.join(daemon),
+            "mariadbd" => self.state.batch_dir().join("accounting/log.err"),
+            "slurmctld" | "slurmdbd" => log.join(daemon),
             _ => log.join(format!("{daemon}-{node}")),
         }
     }
@@ -260,6 +294,12 @@ impl<'a> Emulated<'a> {
         })
     }
 
+    /// Whether jobs are noted in a database.
+    #[must_use]
+    pub fn has_accounting(&self) -> bool {
+        self.plan.has_accounting
+    }
+
     /// The name of the head.
     ///
     /// # Errors
@@ -275,6 +315,18 @@ impl<'a> Emulated<'a> {
     pub fn node_states(&self) -> Result<Vec<NodeState>> {
         let printed = self.ask(&["sinfo", "-a", "-h", "-N", "-o", look::NODES_FORMAT])?;
         Ok(look::nodes(&printed, &self.commands()?))
+    }
+
+    /// What is wrong with accounting, and what to type; nothing where it is well, or not wanted.
+    ///
+    /// # Errors
+    /// When the cluster has no head.
+    pub fn accounting(&self) -> Result<Option<(String, String)>> {
+        if !self.plan.has_accounting || self.ask(&["sacctmgr", "-n", "show", "cluster"]).is_ok() {
+            return Ok(None);
+        }
+        let head = &self.plan.head()?.name;
+        Ok(Some((look::not_noted("slurmdbd", head), self.commands()?.renew)))
     }
 
     /// The jobs as Slurm sees them.
@@ -333,6 +385,11 @@ fn plan(state: &StateDir, record: &Record, batch: Batch) -> Result<Plan> {
             memory_mib,
         }
     });
+    // As it was set up.
+    let has_accounting = match is_set_up(state) {
+        true => folder.join("slurmdbd.conf").exists(),
+        false => batch.has_accounting() && missing_for_accounting().is_empty(),
+    };
     Ok(Plan {
         cluster: shape.name.clone(),
         nodes: nodes.collect(),
@@ -350,6 +407,8 @@ fn plan(state: &StateDir, record: &Record, batch: Batch) -> Result<Plan> {
             epilog: None,
         },
         head_name: None,
+        has_accounting,
+        first_job: None,
         silence_seconds: SILENCE_SECONDS,
     })
 }

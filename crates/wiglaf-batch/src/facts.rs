@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use wiglaf_base::error::{Error, Result};
+use wiglaf_base::shell::quoted;
 use wiglaf_join::joined::Joined;
+
+use crate::accounting;
 
 /// Prints a line for each fact: its name, a space, its value. As root, where the user may: the key is nobody else's.
 const LOOK: &str = r#"
@@ -12,8 +15,19 @@ LC_ALL=C
 export PATH LC_ALL
 say() { printf '%s %s\n' "$1" "$2"; }
 sum() { [ -r "$2" ] && say "$1" "$(sha256sum <"$2" | cut -c1-64)"; }
+# Whether munge's key was made while dpkg configured munge: then it is no cluster's.
+by_package() {
+    made=$(stat -c %Y /etc/munge/munge.key 2>/dev/null) && made=$(date -d "@$made" '+%F %T') || return
+    cat /var/log/dpkg.log.1 /var/log/dpkg.log 2>/dev/null | awk -v made="$made" '
+        $3 == "status" && $5 ~ /^munge(:|$)/ {
+            now = $1 " " $2
+            if ($4 == "half-configured") from = now
+            if ($4 == "installed" && from != "" && from <= made && made <= now) found = 1
+        }
+        END { exit !found }'
+}
 command -v apt-get >/dev/null && command -v dpkg-query >/dev/null && say debian yes
-for package in munge slurmd slurm-client slurmctld; do
+for package in $packages; do
     has=$(dpkg-query -W -f '${db:Status-Abbrev}${Version}' "$package" 2>/dev/null)
     case $has in
     ii*) say has "$package ${has#ii?}" ;;
@@ -21,20 +35,27 @@ for package in munge slurmd slurm-client slurmctld; do
     esac
 done
 sum key /etc/munge/munge.key
+by_package && say fresh yes
 sum conf /etc/slurm/slurm.conf
+sum database /etc/slurm/slurmdbd.conf
+[ -d "$accounting/db" ] && say kept yes
+[ -r "$accounting/next" ] && say next "$(cat "$accounting/next")"
 [ -d /run/systemd/system ] && say systemd yes
 [ -S "$socket" ] && say helper yes
 if [ -e /sys/fs/cgroup/cgroup.controllers ]; then say cgroup 2
 elif [ -d /sys/fs/cgroup/freezer ] && [ -d /sys/fs/cgroup/memory ]; then say cgroup 1; fi
+[ -e /etc/pam.d/sshd ] && sshd -T 2>/dev/null | grep -qx 'usepam yes' && say pam yes
 say memory "$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)"
-for name in munged slurmctld slurmd; do
+for name in munged mariadbd slurmdbd slurmctld slurmd; do
     file=/run/$name.pid
     [ "$name" = munged ] && file=/run/munge/munged.pid
+    [ "$name" = mariadbd ] && file=/run/wiglaf-accounting/pid
     read -r pid 2>/dev/null <"$file" && read -r comm 2>/dev/null <"/proc/$pid/comm" && [ "$comm" = "$name" ] &&
         say runs "$name"
-    [ "$name" = munged ] && unit=munge || unit=$name
+    case $name in munged) unit=munge ;; mariadbd) unit=wiglaf-accounting ;; *) unit=$name ;; esac
     [ -d /run/systemd/system ] && systemctl is-active --quiet "$unit" && say runs "$name"
 done
+[ -r /etc/slurm/slurmdbd.conf ] && [ -n "$cluster" ] && say lacking "$(lacking "$cluster" 2>/dev/null)"
 slurmd -C 2>/dev/null | sed -n 's/^NodeName=/processors NodeName=/p'
 say end yes
 "#;
@@ -55,10 +76,22 @@ pub(crate) struct Facts {
     pub(crate) packages: BTreeMap<String, Package>,
     /// Digest of munge's key.
     pub(crate) key: Option<String>,
+    /// Whether Debian's package has made it, so that no cluster has it.
+    pub(crate) is_key_fresh: bool,
     /// Digest of slurm.conf.
     pub(crate) conf: Option<String>,
     pub(crate) has_systemd: bool,
     pub(crate) has_helper: bool,
+    /// Whether its SSH server asks PAM who logs in.
+    pub(crate) has_pam: bool,
+    /// Digest of slurmdbd.conf.
+    pub(crate) database: Option<String>,
+    /// Whether there is a database of accounting.
+    pub(crate) has_kept: bool,
+    /// The number of the first job that the database does not have yet.
+    pub(crate) next_job: Option<u32>,
+    /// People of the host without a share.
+    pub(crate) lacking: Vec<String>,
     /// The version of its control groups, where Slurm can use them.
     pub(crate) cgroup: Option<u8>,
     pub(crate) memory_mib: u64,
@@ -69,8 +102,16 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    pub(crate) fn look(host: &Joined) -> Result<Self> {
-        let script = format!("socket={}\n{LOOK}", wiglaf_helper::SOCKET);
+    /// What a host says, which is asked for these packages; the head is asked for users' shares of a cluster.
+    pub(crate) fn look(host: &Joined, packages: &[&str], cluster: Option<&str>) -> Result<Self> {
+        let script = format!(
+            "socket={} packages={} accounting={} cluster={}\n{}\n{LOOK}",
+            wiglaf_helper::SOCKET,
+            quoted(&packages.join(" ")),
+            accounting::FOLDER,
+            quoted(cluster.unwrap_or_default()),
+            accounting::LACKING,
+        );
         let said = host.run(&script, host.has_root(), b"")?;
         Self::parse(&said).ok_or_else(|| {
             Error::new(format!(
@@ -108,6 +149,15 @@ impl Facts {
                     }
                 }
                 "key" => facts.key = Some(value.to_owned()),
+                "database" => facts.database = Some(value.to_owned()),
+                "fresh" => facts.is_key_fresh = true,
+                "pam" => facts.has_pam = true,
+                "kept" => facts.has_kept = true,
+                "next" => facts.next_job = value.parse().ok(),
+                "lacking" => {
+                    let names = value.split(',').filter(|name| !name.is_empty());
+                    facts.lacking = names.map(str::to_owned).collect();
+                }
                 "conf" => facts.conf = Some(value.to_owned()),
                 "systemd" => facts.has_systemd = true,
                 "helper" => facts.has_helper = true,
@@ -152,7 +202,7 @@ mod tests {
 
     const SAID: &str = "debian yes\nhas munge 0.5.15-2+deb12u1\nhas slurmd 22.05.8-4+deb12u3\n\
                         offers slurm-client 22.05.8-4+deb12u3\noffers slurmctld (none)\nkey 00ff\nmemory 16301552\n\
-                        runs munged\nprocessors NodeName=pc1 CPUs=8 Boards=1 SocketsPerBoard=1 CoresPerSocket=4 \
+                        runs munged\nkept yes\nnext 12\nlacking ann,bob\nprocessors NodeName=pc1 CPUs=8 Boards=1 SocketsPerBoard=1 CoresPerSocket=4 \
                         ThreadsPerCore=2 RealMemory=15919\nend yes\n";
 
     #[test]
@@ -164,6 +214,8 @@ mod tests {
         assert!(!facts.packages["slurm-client"].is_installed);
         assert_eq!(facts.release_of("slurmctld"), None, "nothing to install");
         assert_eq!((facts.key.as_deref(), facts.conf), (Some("00ff"), None));
+        assert_eq!((facts.has_kept, facts.next_job), (true, Some(12)));
+        assert_eq!(facts.lacking, ["ann", "bob"]);
         assert_eq!((facts.cgroup, facts.running), (None, vec!["munged".to_owned()]));
     }
 

@@ -1,16 +1,18 @@
 //! Batch jobs, run by Slurm from the distribution's packages, which is configured here and never replaced.
 //!
-//! `conf` makes its files from what is known of a cluster, `daemons` starts what reads them,
+//! `conf` makes its files from what is known of a cluster, `accounting` those of slurmdbd, `login` says who logs in on a host, `daemons` starts what reads them,
 //! `emulated` brings all up on emulated nodes and `setup` on hosts, `node` is what runs there before and after each
 //! job, `look` says in plain words what Slurm says, and `allocation` is what a job may use.
 
 #![forbid(unsafe_code)]
 
+mod accounting;
 pub mod allocation;
 pub mod conf;
 pub mod daemons;
 pub mod emulated;
 mod facts;
+mod login;
 pub mod look;
 pub mod node;
 pub mod setup;

@@ -169,6 +169,13 @@ pub fn jobs(printed: &str) -> Vec<JobState> {
     jobs
 }
 
+/// What is said where nobody takes what slurmctld has to note.
+pub(crate) fn not_noted(daemon: &str, head: &str) -> String {
+    format!(
+        "{daemon} has ended on {head}: sacct does not answer; slurmctld keeps what is to be noted until it runs again"
+    )
+}
+
 /// Why a job waits.
 fn waits_for(reason: &str) -> String {
     // Slurm adds the nodes in question to some.

@@ -16,6 +16,8 @@ use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_node::agent::{BatchJob, end_batch_job};
 use wiglaf_node::proto::Remains;
 
+use crate::login;
+
 /// What setting up says of a host.
 pub const SETTINGS: &str = "/etc/wiglaf/batch/node.json";
 /// What a reason begins with that the epilog gives.
@@ -72,7 +74,10 @@ fn variable<T: std::str::FromStr>(name: &str) -> Result<T> {
 }
 
 fn prolog(settings: &Settings) -> Result<Vec<String>> {
-    let Some(why) = test_quickly(settings) else { return Ok(Vec::new()) };
+    let Some(why) = test_quickly(settings) else {
+        login::admit(variable("SLURM_JOB_ID")?, variable("SLURM_JOB_UID")?)?;
+        return Ok(Vec::new());
+    };
     drain(settings, &why)?;
     log(&[format!("before job {}: {why}", variable::<u32>("SLURM_JOB_ID")?)]);
     // The job goes to another node.
@@ -92,6 +97,8 @@ fn epilog(settings: &Settings) -> Result<Vec<String>> {
         uid: variable("SLURM_JOB_UID")?,
         node: settings.node.clone(),
     };
+    // Before what is left is ended: nobody gets in any more.
+    login::dismiss(job.id);
     let remains = end_batch_job(&job);
     let mut said = match &remains {
         Ok(remains) => told(&job, remains),

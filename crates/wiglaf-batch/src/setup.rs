@@ -3,19 +3,22 @@
 //! All is looked at before anything is touched. What is changed is in each host's manifest of batch jobs, which
 //! `wiglaf batch remove` and `wiglaf leave` undo.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::hostlist::HostList;
-use wiglaf_cluster::batch::{Batch, Memory};
+use wiglaf_cluster::batch::{Batch, Login, Memory, Owner};
 use wiglaf_cluster::hosts::Hosts;
-use wiglaf_join::joined::{self, Change, Joined, NewFile, Service, digest};
+use wiglaf_join::joined::{self, Change, Joined, Lines, NewFile, Service, digest};
 
+use crate::accounting;
 use crate::conf::{CONTROLLER_PORT, NodeFacts, Places, Plan as Conf, Tracking};
 use crate::daemons::{Daemon, NOTED, Place};
 use crate::facts::Facts;
+use crate::login;
 use crate::look::{self, Commands, JobState, NodeState};
 use crate::node::{self, CLOCK_S, SETTINGS, Settings, When};
 
@@ -69,6 +72,7 @@ pub struct Outcome {
 pub struct Site {
     name: String,
     batch: Batch,
+    owners: BTreeMap<String, Owner>,
     hosts: Vec<Host>,
     head: usize,
     key: Option<Vec<u8>>,
@@ -83,6 +87,11 @@ struct Host {
 impl Host {
     fn name(&self) -> &str {
         self.joined.name()
+    }
+
+    /// Whether slurmdbd was set up there.
+    fn has_accounting(&self) -> bool {
+        self.joined.written(Path::new(accounting::CONF)).is_some()
     }
 
     /// Whether a file is there that setting up did not write.
@@ -110,11 +119,14 @@ impl Site {
         let one = |error: Error| vec![error];
         let batch = hosts.batch.clone().unwrap_or_default();
         let (head, _) = batch.place(&hosts.names()).map_err(one)?;
+        let is_counted = batch.has_accounting();
         let looked = joined::look(hosts).map_err(one)?;
         let asked: Vec<Result<Host>> = std::thread::scope(|scope| {
             let ask = |joined: Result<Joined>| {
                 let joined = joined?;
-                let facts = Facts::look(&joined)?;
+                let is_head = joined.name() == head;
+                let cluster = Some(hosts.name.as_str()).filter(|_| is_head && is_counted);
+                let facts = Facts::look(&joined, &packages(is_head, is_counted), cluster)?;
                 Ok(Host { joined, facts })
             };
             let asked: Vec<_> =
@@ -133,7 +145,14 @@ impl Site {
             return Err(errors);
         }
         let head = all.iter().position(|host| host.name() == head).unwrap_or_default();
-        let mut site = Self { name: hosts.name.clone(), batch, hosts: all, head, key: None };
+        let mut site = Self {
+            name: hosts.name.clone(),
+            batch,
+            owners: hosts.owner.clone(),
+            hosts: all,
+            head,
+            key: None,
+        };
         site.key = site.known_key().map_err(one)?;
         Ok(site)
     }
@@ -221,8 +240,14 @@ impl Site {
                 if ahead > 0 { "ahead of" } else { "behind" }
             ));
         }
-        for (path, sum) in [(KEY, &facts.key), (SLURM_CONF, &facts.conf)] {
+        let ours =
+            [(KEY, &facts.key), (SLURM_CONF, &facts.conf), (accounting::CONF, &facts.database)];
+        for (path, sum) in ours {
             if !host.has_others(path, sum.as_deref()) {
+                continue;
+            }
+            // Where Slurm has run with it, it is somebody's.
+            if path == KEY && facts.is_key_fresh && facts.conf.is_none() && !joined.is_changed() {
                 continue;
             }
             let what = match joined.written(Path::new(path)) {
@@ -238,6 +263,12 @@ impl Site {
             return Some(format!(
                 "{name} runs {}, and Slurm is taken from Debian's packages; leave it out of the cluster file",
                 joined::release(joined)
+            ));
+        }
+        if !self.lines(host).is_empty() && !facts.has_pam {
+            return Some(format!(
+                "{name}: login = \"job\" has PAM say who logs in, and the SSH server there does not ask it; write \
+                 `UsePAM yes` into its sshd_config, or take login out of [batch]"
             ));
         }
         let wanted = self.packages(host);
@@ -262,11 +293,7 @@ impl Site {
     }
 
     fn packages(&self, host: &Host) -> Vec<&'static str> {
-        let mut all = vec!["munge", "slurmd", "slurm-client"];
-        if host.name() == self.head_name() {
-            all.push("slurmctld");
-        }
-        all
+        packages(host.name() == self.head_name(), self.batch.has_accounting())
     }
 
     fn missing(&self, host: &Host) -> Vec<String> {
@@ -321,6 +348,8 @@ impl Site {
                 epilog: Some(EPILOG.into()),
             },
             silence_seconds: SILENCE_SECONDS,
+            has_accounting: self.batch.has_accounting(),
+            first_job: self.head().facts.next_job,
             head_name: Some(short(self.head().joined.machine()).to_owned()),
         })
     }
@@ -354,14 +383,42 @@ impl Site {
                 changes
                     .push(format!("write {SLURM_CONF} and {CGROUP_CONF}, which all hosts fetch"));
             }
+            let is_counting = is_head && self.batch.has_accounting();
+            if is_counting && !host.has_accounting() {
+                changes.push(format!(
+                    "write {}, and make a database of its own in {}",
+                    accounting::CONF,
+                    accounting::FOLDER
+                ));
+            }
+            if is_counting && host.has_accounting() && !host.facts.lacking.is_empty() {
+                changes.push(format!("give {} a share each", host.facts.lacking.join(", ")));
+            }
             if host.joined.written(Path::new(SETTINGS)).is_none() {
-                changes.push(format!("write {PROLOG}, {EPILOG} and {SETTINGS}"));
+                changes.push(format!(
+                    "write {PROLOG}, {EPILOG}, {SETTINGS}, {} and {}",
+                    login::ALWAYS,
+                    login::SCRIPT
+                ));
                 if host.facts.has_systemd {
                     changes.push(format!("write {DROP_IN}"));
                 }
             }
+            let always = self.always(host);
+            let is_new = host.joined.written(Path::new(login::ALWAYS))
+                != Some(digest(always.as_bytes()).as_str());
+            let (lines, old) = (self.lines(host), host.joined.lines(Path::new(login::PAM)));
+            if !lines.is_empty() && (is_new || lines != old) {
+                changes.push(format!(
+                    "let in by ssh users with a job there, {}, and who may use sudo ({})",
+                    always.lines().collect::<Vec<_>>().join(", "),
+                    login::PAM
+                ));
+            } else if lines.is_empty() && !old.is_empty() {
+                changes.push(format!("let everybody in by ssh again ({})", login::PAM));
+            }
             let runs = |daemon: Daemon| host.facts.running.iter().any(|name| name == daemon.name());
-            let daemons = daemons(is_head);
+            let daemons = daemons(is_head, self.batch.has_accounting());
             let idle: Vec<&str> = daemons
                 .iter()
                 .filter(|daemon| !runs(**daemon))
@@ -370,7 +427,7 @@ impl Site {
             let anew: Vec<&str> = daemons
                 .iter()
                 .filter(|daemon| runs(**daemon))
-                .filter(|daemon| is_key_new || is_conf_new && **daemon != Daemon::Munged)
+                .filter(|daemon| hears(**daemon, is_key_new, is_conf_new))
                 .map(|daemon| daemon.name())
                 .collect();
             let how = if host.facts.has_systemd { ", now and with the machine" } else { "" };
@@ -530,6 +587,9 @@ impl Site {
             node: host.name().to_owned(),
             head: format!("{}:{CONTROLLER_PORT}", self.head().joined.address()?),
             user: "munge".to_owned(),
+            accounting: accounting::FOLDER.into(),
+            by: "slurm".to_owned(),
+            cluster: self.name.clone(),
         })
     }
 
@@ -566,6 +626,8 @@ impl Site {
             file(PROLOG, 0o755, node::script(When::Prolog, program).as_bytes()),
             file(EPILOG, 0o755, node::script(When::Epilog, program).as_bytes()),
             file(SETTINGS, 0o644, &settings),
+            file(login::ALWAYS, 0o644, self.always(host).as_bytes()),
+            file(login::SCRIPT, 0o755, login::script(host.name(), program).as_bytes()),
         ];
         if host.facts.has_systemd {
             let head = self.place(host)?.head;
@@ -579,9 +641,26 @@ impl Site {
         host.joined.apply(&Change {
             packages: self.packages(host).into_iter().map(str::to_owned).collect(),
             files,
+            // Last, so that nobody is asked before there is an answer; and first to go.
+            lines: vec![Lines { path: login::PAM.into(), text: self.lines(host) }],
             services: vec![self.service(host, Daemon::Munged, &own, is_new)?],
             caches: [CONTROLLER, SPOOL, NOTED].map(PathBuf::from).to_vec(),
         })
+    }
+
+    /// PAM's lines on a host: none where everybody logs in, as on the head, where jobs are submitted.
+    fn lines(&self, host: &Host) -> String {
+        match self.batch.login {
+            Login::Job if host.name() != self.head_name() => login::pam(),
+            _ => String::new(),
+        }
+    }
+
+    /// Those who log in on a host always: its owner, administrators, and whoever sets up.
+    fn always(&self, host: &Host) -> String {
+        let owner = self.owners.get(host.name()).map(|owner| owner.user.as_str());
+        let admins = self.batch.admins.iter().map(String::as_str);
+        login::always(admins.chain(owner).chain([host.joined.user()]))
     }
 
     fn reserve(&self) -> u64 {
@@ -594,16 +673,29 @@ impl Site {
         let folder = format!(
             "install -d -o slurm -g slurm -m 755 /var/log/slurm\ninstall -d -o slurm -g slurm -m 700 {CONTROLLER}"
         );
-        let file = |path: &str, text: &str| NewFile {
+        let file = |path: &str, mode: u32, text: &str| NewFile {
             path: PathBuf::from(path),
-            mode: 0o644,
+            mode,
             bytes: text.as_bytes().to_vec(),
         };
-        head.joined.apply(&Change {
-            files: vec![file(SLURM_CONF, text), file(CGROUP_CONF, &conf.cgroup_conf())],
-            services: vec![self.service(head, Daemon::Slurmctld, &folder, is_to_hear)?],
-            ..Change::default()
-        })
+        let mut files =
+            vec![file(SLURM_CONF, 0o644, text), file(CGROUP_CONF, 0o644, &conf.cgroup_conf())];
+        let mut services = Vec::new();
+        if self.batch.has_accounting() {
+            let address = head.joined.address()?.to_string();
+            let name = short(head.joined.machine());
+            let database = accounting::conf(name, &address, "slurm", Path::new(accounting::LOG));
+            files.push(file(accounting::CONF, 0o600, &database));
+            if head.facts.has_systemd {
+                files.push(file(accounting::UNIT, 0o644, &accounting::unit()));
+                files.push(file(accounting::DROP_IN, 0o644, &accounting::drop_in()));
+            }
+            let own = format!("{folder}\nchown slurm: {} || exit 1", accounting::CONF);
+            services.push(self.service(head, Daemon::Mariadbd, &own, false)?);
+            services.push(self.service(head, Daemon::Slurmdbd, "", false)?);
+        }
+        services.push(self.service(head, Daemon::Slurmctld, &folder, is_to_hear)?);
+        head.joined.apply(&Change { files, services, ..Change::default() })
     }
 
     fn start_node(&self, host: &Host, is_new: bool, key: &[u8]) -> Result<()> {
@@ -710,6 +802,17 @@ impl Site {
         })
     }
 
+    /// What is wrong with accounting, and what to type; nothing where it is well, or not wanted.
+    #[must_use]
+    pub fn accounting(&self) -> Option<(String, String)> {
+        let head = self.head();
+        let runs = |daemon: Daemon| head.facts.running.iter().any(|name| name == daemon.name());
+        let ended =
+            [Daemon::Mariadbd, Daemon::Slurmdbd].into_iter().find(|daemon| !runs(*daemon))?;
+        head.has_accounting()
+            .then(|| (look::not_noted(ended.name(), head.name()), self.commands().renew))
+    }
+
     /// The jobs as Slurm sees them.
     ///
     /// # Errors
@@ -722,8 +825,15 @@ impl Site {
     ///
     /// # Errors
     /// When nothing was set up, or root's rights are missing.
-    pub fn removal(&self) -> Result<Vec<String>> {
+    pub fn removal(&self, forgets: bool) -> Result<Vec<String>> {
         let changed: Vec<&Host> = self.changed().collect();
+        if changed.is_empty()
+            && forgets
+            && self.head().facts.has_kept
+            && self.head().joined.has_root()
+        {
+            return Ok(vec![format!("{}: remove {}", self.head_name(), accounting::FOLDER)]);
+        }
         if changed.is_empty() {
             return Err(Error::new(format!(
                 "nothing of batch jobs was set up on the cluster {}; `wiglaf batch setup` does so",
@@ -743,16 +853,33 @@ impl Site {
                 host.name()
             )
         };
-        Ok(changed.into_iter().map(line).collect())
+        let mut lines: Vec<String> = changed.into_iter().map(line).collect();
+        if self.head().facts.has_kept {
+            let (head, folder) = (self.head_name(), accounting::FOLDER);
+            lines.push(match forgets {
+                true => format!("{head}: remove {folder}, where all jobs are noted"),
+                false => format!(
+                    "{head}: keep {folder}, where all jobs are noted; --forget-accounting removes it"
+                ),
+            });
+        }
+        Ok(lines)
     }
 
     fn changed(&self) -> impl Iterator<Item = &Host> {
         self.hosts.iter().filter(|host| host.joined.is_changed())
     }
 
-    /// Takes back everything, the head last. Jobs end.
-    #[must_use]
-    pub fn remove(&self, say: &dyn Fn(&str)) -> Vec<Outcome> {
+    /// Takes back everything, the head last. Jobs end. The database of accounting stays unless this `forgets` it.
+    ///
+    /// # Errors
+    /// When the database cannot be removed; nothing was taken back then.
+    pub fn remove(&self, forgets: bool, say: &dyn Fn(&str)) -> Result<Vec<Outcome>> {
+        if forgets && self.head().joined.is_changed() {
+            self.head().joined.run(&accounting::forget(), true, b"")?;
+        } else if forgets {
+            self.head().joined.run(&accounting::forget_kept(), true, b"")?;
+        }
         let is_head = |host: &&Host| host.name() == self.head_name();
         let others: Vec<&Host> = self.changed().filter(|host| !is_head(host)).collect();
         let head: Vec<&Host> = self.changed().filter(is_head).collect();
@@ -767,7 +894,7 @@ impl Site {
             };
             Outcome { name: host.name().to_owned(), error, kept }
         };
-        all.into_iter().map(outcome).collect()
+        Ok(all.into_iter().map(outcome).collect())
     }
 }
 
@@ -776,11 +903,35 @@ fn short(machine: &str) -> &str {
     machine.split('.').next().unwrap_or(machine)
 }
 
-fn daemons(is_head: bool) -> Vec<Daemon> {
-    match is_head {
-        true => vec![Daemon::Munged, Daemon::Slurmctld, Daemon::Slurmd],
-        false => vec![Daemon::Munged, Daemon::Slurmd],
+/// Whether a daemon that runs is to be started anew.
+fn hears(daemon: Daemon, is_key_new: bool, is_conf_new: bool) -> bool {
+    match daemon {
+        Daemon::Munged => is_key_new,
+        Daemon::Mariadbd | Daemon::Slurmdbd => false,
+        Daemon::Slurmctld | Daemon::Slurmd => is_key_new || is_conf_new,
     }
+}
+
+fn daemons(is_head: bool, is_counted: bool) -> Vec<Daemon> {
+    match (is_head, is_counted) {
+        (true, true) => {
+            let counting = [Daemon::Mariadbd, Daemon::Slurmdbd];
+            [&[Daemon::Munged], &counting[..], &[Daemon::Slurmctld, Daemon::Slurmd]].concat()
+        }
+        (true, false) => vec![Daemon::Munged, Daemon::Slurmctld, Daemon::Slurmd],
+        (false, _) => vec![Daemon::Munged, Daemon::Slurmd],
+    }
+}
+
+fn packages(is_head: bool, is_counted: bool) -> Vec<&'static str> {
+    let mut all = vec!["munge", "slurmd", "slurm-client"];
+    if is_head {
+        all.push("slurmctld");
+    }
+    if is_head && is_counted {
+        all.extend(accounting::PACKAGES);
+    }
+    all
 }
 
 /// One cgroup.conf is for all hosts.

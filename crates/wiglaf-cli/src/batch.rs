@@ -80,6 +80,10 @@ struct RemoveArgs {
     #[arg(long)]
     dry_run: bool,
 
+    /// Remove the database in which all jobs are noted, too
+    #[arg(long)]
+    forget_accounting: bool,
+
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
@@ -125,6 +129,21 @@ struct Status {
     well: bool,
     nodes: Vec<NodeState>,
     jobs: Vec<JobState>,
+    /// What is wrong with accounting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accounting: Option<Trouble>,
+}
+
+#[derive(Debug, Serialize)]
+struct Trouble {
+    says: String,
+    fix: String,
+}
+
+impl Trouble {
+    fn new((says, fix): (String, String)) -> Self {
+        Self { says, fix }
+    }
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
@@ -185,12 +204,12 @@ fn setup(args: &SetupArgs, hosts: &Hosts) -> Result<ExitCode> {
 
 fn remove(args: &RemoveArgs, hosts: &Hosts) -> Result<ExitCode> {
     let site = Site::new(hosts).map_err(all_but_last)?;
-    let lines = site.removal()?;
+    let lines = site.removal(args.forget_accounting)?;
     output::print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
     if args.dry_run || !is_wanted(args.yes)? {
         return Ok(ExitCode::SUCCESS);
     }
-    let outcomes = site.remove(&|line| eprintln!("wiglaf: {line}"));
+    let outcomes = site.remove(args.forget_accounting, &|line| eprintln!("wiglaf: {line}"))?;
     let (left, errors) = sorted(outcomes, "what was set up there stays");
     if !left.names().is_empty() {
         output::print(&format!("{left}: no more batch jobs\n"))?;
@@ -220,11 +239,13 @@ fn of_hosts(hosts: &Hosts) -> Result<Status> {
         )));
     }
     let nodes = site.node_states()?;
+    let accounting = site.accounting().map(Trouble::new);
     Ok(Status {
         cluster: hosts.name.clone(),
         head: site.head_name().to_owned(),
-        well: nodes.iter().all(|node| node.says.is_none()),
+        well: nodes.iter().all(|node| node.says.is_none()) && accounting.is_none(),
         jobs: site.job_states()?,
+        accounting,
         nodes,
     })
 }
@@ -240,11 +261,13 @@ fn of_emulated(state: &StateDir) -> Result<Status> {
     }
     let slurm = Emulated::new(state, &record, None)?;
     let nodes = slurm.node_states()?;
+    let accounting = slurm.accounting()?.map(Trouble::new);
     Ok(Status {
         cluster: record.shape.name.clone(),
         head: slurm.head()?.to_owned(),
-        well: nodes.iter().all(|node| node.says.is_none()),
+        well: nodes.iter().all(|node| node.says.is_none()) && accounting.is_none(),
         jobs: slurm.job_states()?,
+        accounting,
         nodes,
     })
 }
@@ -265,6 +288,9 @@ fn show(status: &Status) -> String {
         if let (Some(says), Some(fix)) = (&node.says, &node.fix) {
             text += &format!("{}\n  type: {fix}\n", output::visible(says));
         }
+    }
+    if let Some(Trouble { says, fix }) = &status.accounting {
+        text += &format!("{says}\n  type: {fix}\n");
     }
     if status.jobs.is_empty() {
         return text + "no jobs\n";

@@ -147,6 +147,12 @@ fn batch_jobs_run_on_their_nodes_and_slots_over_wiglaf_and_down_leaves_nothing()
     let said = site.job("own", "eval \"$(wiglaf env)\"\nmpirun ./ring", options);
     assert_eq!(sorted(&said), two, "{said}");
     site.waits_until_jobs_are_over();
+    // They are noted, where slurmdbd is installed.
+    if Path::new("/usr/sbin/slurmdbd").exists() && Path::new("/usr/sbin/mariadbd").exists() {
+        let noted = || site.sh("node2", "sacct -a -X -D -n -P -o JobID,State,NNodes");
+        eventually("all is noted", || noted().lines().count() == 5);
+        assert!(noted().starts_with("1|COMPLETED|2\n2|COMPLETED|2\n"), "{}", noted());
+    }
     site.wiglaf(&["down"]).expect_success();
     assert!(!site.state().exists());
     assert_eq!(processes_with(&site.state()), [""; 0]);

@@ -18,6 +18,30 @@ pub struct Batch {
     /// Users who get in on every node, with or without a job.
     #[serde(default)]
     pub admins: Vec<String>,
+    /// Whether jobs are noted in a database, for `sacct` and fair shares. They are unless this says no.
+    pub accounting: Option<bool>,
+    /// Who logs in on a host.
+    #[serde(default)]
+    pub login: Login,
+}
+
+/// Who logs in on a host by ssh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Login {
+    /// Whoever the host lets in.
+    #[default]
+    Anybody,
+    /// Users with a job there, its owner, and administrators.
+    Job,
+}
+
+/// The section `[owner.HOST]`: whose PC it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Owner {
+    /// The user, who logs in there always.
+    pub user: String,
 }
 
 /// Nodes on which short jobs come first.
@@ -110,6 +134,13 @@ impl From<Memory> for String {
     }
 }
 
+/// Whether this is a user's name as Debian makes them: it stands in files whose lines are parted by anything else.
+#[must_use]
+pub fn is_user(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-@".contains(&byte);
+    !name.is_empty() && !name.starts_with('-') && name.bytes().all(is_plain)
+}
+
 /// The number in front, and the unit behind it.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
@@ -118,11 +149,22 @@ fn split(text: &str) -> (&str, &str) {
 }
 
 impl Batch {
+    /// Whether jobs are to be noted in a database.
+    #[must_use]
+    pub fn has_accounting(&self) -> bool {
+        self.accounting.unwrap_or(true)
+    }
+
     /// The head, and the nodes for short jobs, of a cluster with these nodes.
     ///
     /// # Errors
     /// When the section names a node that the cluster does not have.
     pub fn place(&self, nodes: &HostList) -> Result<(String, HostList)> {
+        if let Some(odd) = self.admins.iter().find(|name| !is_user(name)) {
+            return Err(Error::new(format!(
+                "[batch]: admins has `{odd}`, which is no user's name"
+            )));
+        }
         let all = nodes.names();
         let check = |name: &String, what: &str| match all.contains(name) {
             true => Ok(()),
@@ -170,6 +212,7 @@ mod tests {
             ("short = { nodes = \"pc1\", time = \"15\" }", "15min, 2h or 1day"),
             ("short = { nodes = \"pc1\", time = \"0min\" }", "15min, 2h or 1day"),
             ("memory_reserve = \"2GB\"", "2GiB or 512MiB"),
+            ("login = \"jobs\"", "anybody"),
         ] {
             let why = parse(text).unwrap_err();
             assert!(why.contains(part), "{text}: {why}");
@@ -182,6 +225,7 @@ mod tests {
         assert_eq!(Batch::default().place(&nodes).unwrap().0, "pc1");
         let why = |text: &str| parse(text).unwrap().place(&nodes).unwrap_err().to_string();
         assert!(why("head = \"pc3\"").contains("the head pc3 is no node of the cluster"));
+        assert!(why("admins = [\"a b\"]").contains("`a b`, which is no user's name"));
         let why = why("short = { nodes = \"pc[2-4]\", time = \"1day\" }");
         assert!(why.contains("short's pc3") && why.contains("pc[1-2]"), "{why}");
     }

@@ -15,7 +15,7 @@ use wiglaf_base::machine;
 use wiglaf_base::network::{self, Cidr};
 use wiglaf_node::ssh::Target;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Owner, is_user};
 use crate::power::Power;
 
 /// The variable that names the cluster file.
@@ -110,6 +110,8 @@ struct RawFile {
     #[serde(default)]
     node: BTreeMap<String, RawNode>,
     batch: Option<Batch>,
+    #[serde(default)]
+    owner: BTreeMap<String, Owner>,
 }
 
 /// What is different on one host.
@@ -160,6 +162,9 @@ pub struct Hosts {
     /// How batch jobs are run on it, if the file says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
+    /// Whose PC a host is, by its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub owner: BTreeMap<String, Owner>,
 }
 
 /// Whether the text of a cluster file describes real hosts.
@@ -311,8 +316,30 @@ impl Hosts {
         }
         let name = raw.name.unwrap_or_else(|| "hosts".to_owned());
         crate::shape::check_cluster_name(&name)?;
-        let hosts =
-            Self { name, file: path.to_path_buf(), network: raw.network, nodes, batch: raw.batch };
+        let hosts = Self {
+            name,
+            file: path.to_path_buf(),
+            network: raw.network,
+            nodes,
+            batch: raw.batch,
+            owner: raw.owner,
+        };
+        for (host, owner) in &hosts.owner {
+            let names = hosts.names();
+            if !names.names().contains(host) {
+                return Err(Error::new(format!(
+                    "{}: [owner.{host}]: {host} is no host of the cluster; it has {names}",
+                    path.display()
+                )));
+            }
+            if !is_user(&owner.user) {
+                return Err(Error::new(format!(
+                    "{}: [owner.{host}]: `{}` is no user's name",
+                    path.display(),
+                    owner.user
+                )));
+            }
+        }
         hosts.batch.as_ref().map_or(Ok(()), |batch| batch.place(&hosts.names()).map(drop))?;
         Ok(hosts)
     }

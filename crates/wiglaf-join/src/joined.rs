@@ -41,6 +41,15 @@ pub struct NewFile {
     pub bytes: Vec<u8>,
 }
 
+/// Lines of ours at the top of a file that is somebody else's.
+#[derive(Debug, Clone)]
+pub struct Lines {
+    /// The file.
+    pub path: PathBuf,
+    /// What stands there from now on; nothing: what stood there goes.
+    pub text: String,
+}
+
 /// What is to be changed on a host: all of it, or nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
@@ -48,6 +57,8 @@ pub struct Change {
     pub packages: Vec<String>,
     /// Files, written then.
     pub files: Vec<NewFile>,
+    /// Lines in others' files, written after those.
+    pub lines: Vec<Lines>,
     /// What is started in the end, in this order.
     pub services: Vec<Service>,
     /// Folders that are filled from now on, and go whole when all is undone.
@@ -191,6 +202,21 @@ impl Joined {
         }
     }
 
+    /// The lines that were written at the top of somebody else's file there.
+    #[must_use]
+    pub fn lines(&self, path: &Path) -> &str {
+        match self.manifest().and_then(|manifest| manifest.entry(path)) {
+            Some(Entry::Block { text, .. }) => text,
+            _ => "",
+        }
+    }
+
+    /// The name that the user has there.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        &self.member.facts.user
+    }
+
     /// Whether anything was changed there already.
     #[must_use]
     pub fn is_changed(&self) -> bool {
@@ -231,7 +257,14 @@ impl Joined {
             mode: file.mode,
             content: Content::Sent(file.bytes.len() as u64),
         };
-        let mut apply = self.cluster.apply(change.files.iter().map(step).collect());
+        let block = |lines: &Lines| Step::Block {
+            path: lines.path.clone(),
+            text: lines.text.clone(),
+            is_at_end: false,
+            mode: 0o644,
+        };
+        let steps = change.files.iter().map(step).chain(change.lines.iter().map(block));
+        let mut apply = self.cluster.apply(steps.collect());
         apply.packages.clone_from(&change.packages);
         apply.services.clone_from(&change.services);
         apply.caches.clone_from(&change.caches);

@@ -1,0 +1,109 @@
+//! Who logs in on a host by ssh: users with a job there, its owner, administrators.
+//!
+//! Prolog and epilog keep a folder with a file for each job, as lists of users were kept in 1999. PAM asks a script
+//! for each login, which fails open: where Slurm's daemon does not run, or Wiglaf is gone, or anything is missing,
+//! everybody gets in whom the host would let in without this.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use wiglaf_base::error::{Context, Result};
+use wiglaf_base::shell::quoted;
+
+/// What PAM asks.
+pub(crate) const SCRIPT: &str = "/etc/wiglaf/batch/login";
+/// Users who get in always, a line each.
+pub(crate) const ALWAYS: &str = "/etc/wiglaf/batch/always";
+/// The file of PAM's that has the lines.
+pub(crate) const PAM: &str = "/etc/pam.d/sshd";
+/// Jobs that the host has: a file for each, with its user's number. A start of the host empties it.
+const JOBS: &str = "/run/wiglaf-batch/jobs";
+
+/// PAM's lines. Root, and who may become root by sudo, are asked nothing. A script that is not there lets in.
+pub(crate) fn pam() -> String {
+    format!(
+        "# Wiglaf, begin: users with a job log in, the owner, administrators (docs/batch.md)\n\
+         account [success=2 default=ignore] pam_succeed_if.so quiet uid < 1000\n\
+         account [success=1 default=ignore] pam_succeed_if.so quiet user ingroup sudo\n\
+         account required pam_exec.so quiet stdout /bin/sh -c [test ! -x {SCRIPT} || exec {SCRIPT}]\n\
+         # Wiglaf, end\n"
+    )
+}
+
+/// The text of [`ALWAYS`].
+pub(crate) fn always<'a>(users: impl IntoIterator<Item = &'a str>) -> String {
+    let mut users: Vec<&str> = users.into_iter().collect();
+    users.sort_unstable();
+    users.dedup();
+    users.into_iter().map(|user| format!("{user}\n")).collect()
+}
+
+/// The script that PAM asks, on a host of that name whose jobs Wiglaf's program there notes.
+pub(crate) fn script(node: &str, program: &Path) -> String {
+    let program = quoted(&program.display().to_string());
+    format!(
+        r#"#!/bin/sh
+# Written by `wiglaf batch setup`: PAM asks whether a user logs in. Nobody is refused but by its last line.
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
+[ "$PAM_TYPE" = account ] && [ -n "$PAM_USER" ] || exit 0
+grep -qxF -e "$PAM_USER" {ALWAYS} && exit 0
+# Without these nobody notes which jobs there are.
+[ -x {program} ] || exit 0
+if [ -d /run/systemd/system ]; then
+    systemctl is-active --quiet slurmd || exit 0
+else
+    read -r pid 2>/dev/null </run/slurmd.pid && read -r name 2>/dev/null <"/proc/$pid/comm" || exit 0
+    [ "$name" = slurmd ] || exit 0
+fi
+uid=$(id -u -- "$PAM_USER") || exit 0
+for job in {JOBS}/*; do
+    read -r has 2>/dev/null <"$job" && [ "$has" = "$uid" ] && exit 0
+done
+echo "{node} is for users who have a job there, and $PAM_USER has none now: salloc -w {node}, or submit a job"
+exit 1
+"#
+    )
+}
+
+fn noted(job: u32) -> PathBuf {
+    Path::new(JOBS).join(job.to_string())
+}
+
+/// Notes that a job has this host.
+///
+/// # Errors
+/// When it cannot be noted.
+pub(crate) fn admit(job: u32, uid: u32) -> Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(JOBS);
+    made.cannot(|| format!("make {JOBS}"))?;
+    let path = noted(job);
+    // Whole or not at all: a login may read it now.
+    let new = path.with_extension("new");
+    fs::write(&new, format!("{uid}\n"))
+        .and_then(|()| fs::rename(&new, &path))
+        .cannot(|| format!("write {}", path.display()))
+}
+
+/// Forgets a job.
+pub(crate) fn dismiss(job: u32) {
+    let _ = fs::remove_file(noted(job));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_who_always_get_in_stand_there_once() {
+        assert_eq!(always(["bob", "ann", "bob"]), "ann\nbob\n");
+    }
+
+    #[test]
+    fn nothing_but_the_last_line_of_the_script_refuses() {
+        let script = script("pc2", Path::new("/usr/local/bin/wiglaf"));
+        assert_eq!(script.matches("exit 1").count(), 1);
+        assert!(script.ends_with("exit 1\n") && script.contains("salloc -w pc2"), "{script}");
+    }
+}
