@@ -11,8 +11,8 @@ use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
     agent, batch, bench, capture, check, compare, cp, demo, discover, doctor, down, env, exec,
-    fault, floor, hostile, init, join, links, manual, monitor, mount, power, profile, rank_usage,
-    reset, run, serve_files, soak, stats, status, top, tune, up,
+    fault, floor, hostile, init, join, links, manual, monitor, mount, power, predict, profile,
+    rank_usage, reset, run, serve_files, soak, stats, status, top, tune, up,
 };
 
 const EXAMPLES: &str = "\
@@ -154,6 +154,7 @@ pub(crate) enum Command {
     /// Count and time your program's calls of MPI: would a faster network help?
     #[command(after_help = profile::HELP)]
     Profile(profile::Args),
+    Predict(predict::Args),
     Batch(batch::Args),
     Exec(exec::Args),
     Cp(cp::Args),

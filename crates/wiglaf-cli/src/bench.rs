@@ -6,6 +6,7 @@ mod files;
 mod hostile;
 pub(crate) mod interrupt;
 pub(crate) mod launcher;
+mod loggp;
 pub(crate) mod nodes;
 mod on_hosts;
 mod set;
@@ -61,6 +62,7 @@ Examples:
   wiglaf bench idle                      what waiting for long costs
   wiglaf bench memory                    of peers, and of unexpected messages
   wiglaf bench ring --ranks 4 --nodes 4  ranks that share cores
+  wiglaf bench loggp                     L, o, g, G of each transport by size
   wiglaf bench backlog                   messages to a receiver that was away
   wiglaf bench hostile                   a stream under a stranger's flood
   wiglaf bench all --minutes 20          everything, and a table of all figures
@@ -107,6 +109,9 @@ enum What {
     Memory(set::MemoryArgs),
     /// Ranks in a circle: what becomes of a transport when ranks share cores
     Ring(RingArgs),
+    /// Latency, overheads and gaps by size: what `wiglaf predict` computes with
+    #[command(name = "loggp")]
+    LogGp(loggp::LogGpArgs),
     /// Thousands of messages to a receiver that was away while they were sent
     Backlog(backlog::Args),
     /// A stream while a stranger on the network floods its receiver
@@ -358,6 +363,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         What::Idle(args) => set::idle(args, global)?,
         What::Memory(args) => set::memory(args, global)?,
         What::Ring(args) => run_ring(args, global)?,
+        What::LogGp(args) => loggp::run(args, global, hosts)?,
         What::Backlog(args) => backlog::run(args, global)?,
         What::Hostile(args) => hostile::run(args, global)?,
         What::All(args) => all::run(args, global)?,

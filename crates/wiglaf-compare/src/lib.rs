@@ -7,6 +7,7 @@
 
 mod check;
 mod fit;
+pub mod predict;
 pub mod profile;
 pub mod programs;
 mod report;
