@@ -269,6 +269,14 @@ pub fn command(ranks: usize, platform: &Path, hosts: &Path, folder: &Path) -> Co
     command
 }
 
+/// The same that replays the trace whose ranks' files are listed there.
+#[must_use]
+pub fn replay(ranks: usize, platform: &Path, hosts: &Path, folder: &Path, list: &Path) -> Command {
+    let mut command = command(ranks, platform, hosts, folder);
+    command.arg("-replay").arg(list);
+    command
+}
+
 /// The simulated time that a simulation tells, in seconds.
 ///
 /// # Errors

@@ -9,6 +9,7 @@ pub(crate) mod launcher;
 mod loggp;
 pub(crate) mod nodes;
 mod on_hosts;
+mod reports;
 mod set;
 mod strangers;
 mod transformation;
@@ -69,6 +70,7 @@ Examples:
   wiglaf bench applications              whole programs on one node and two
   wiglaf bench files --quick             remote files: Wiglaf, sshfs, NFS
   wiglaf bench transformation            what they are worth to a program
+  wiglaf bench reports *.json            files of `compare` and `predict --json`
 
 Wiglaf and every TCP rival that is installed take turns with the same program on
 the same nodes and cores. A cluster that is up is used if it is as the options
@@ -122,6 +124,8 @@ enum What {
     Applications(ApplicationsArgs),
     /// Files of another node, beside sshfs, NFS, a TCP stream and the local disk
     Files(files::FilesArgs),
+    /// Results of `compare` and `predict` as one page, beside what reports published
+    Reports(reports::ReportsArgs),
     /// A program with files on the disks of 1, 2 and 3 nodes, by every way to them
     Transformation(transformation::TransformationArgs),
 }
@@ -351,7 +355,10 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if let Some(parent) = args.parent {
         all::end_with(parent)?;
     }
-    let hosts = on_hosts::meant(&args.what, global)?;
+    let hosts = match &args.what {
+        What::Reports(_) => None,
+        what => on_hosts::meant(what, global)?,
+    };
     match &args.what {
         What::Pingpong(args) => run_pingpong(args, global, hosts)?,
         What::Bandwidth(args) => run_bandwidth(args, global, hosts)?,
@@ -369,6 +376,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         What::All(args) => all::run(args, global)?,
         What::Applications(args) => run_applications(args, global)?,
         What::Files(args) => files::run(args, global)?,
+        What::Reports(args) => reports::run(args)?,
         What::Transformation(args) => transformation::run(args, global)?,
     }
     Ok(ExitCode::SUCCESS)

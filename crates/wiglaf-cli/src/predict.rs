@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -15,6 +15,7 @@ use wiglaf_bench::simgrid::{self, Machine, Model};
 use wiglaf_bench::{Transport, interleave, loggp};
 use wiglaf_cluster::rate::Rate;
 use wiglaf_compare::predict::{Prediction, SCHEMA, Simulated};
+use wiglaf_compare::trace::Trace;
 use wiglaf_compare::{Check, Way};
 use wiglaf_mpi as mpi;
 
@@ -28,6 +29,8 @@ Examples:
   wiglaf predict -- ./prog.smpi in.dat   2 to 32 nodes, every transport
   wiglaf predict --nodes 2,64,1024 --rate 1gbit --plot up.svg -- ./prog.smpi
   wiglaf predict --cores 4 --speed 1.5 --backplane 8gbit -- ./prog.smpi
+  wiglaf profile -n 8 --trace prog.trace -- ./prog
+  wiglaf predict --trace prog.trace      an unchanged program's own messages
   wiglaf predict --seconds 'iterations in (\\S+) s' -- ./prog.smpi
 
 SimGrid's SMPI (apt-get install libsimgrid-dev) runs all ranks in one process
@@ -41,8 +44,8 @@ stands what they cannot tell. See docs/predict.md.";
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// Numbers of nodes, from 2 to 4096
+    /// [default: 2,4,8,16,32; those of a trace's ranks]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = nodes)]
-    #[arg(default_value = "2,4,8,16,32")]
     nodes: Vec<usize>,
 
     /// Rate of each port of the switch [default: as it was measured]
@@ -89,8 +92,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
+    /// Replay this trace of `wiglaf profile --trace` in place of a program
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["argv", "seconds", "weak"])]
+    trace: Option<PathBuf>,
+
     /// The program, as smpicc built it, and its arguments
-    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    #[arg(required_unless_present = "trace", last = true, value_name = "PROGRAM")]
     argv: Vec<OsString>,
 }
 
@@ -148,7 +155,7 @@ struct Modelled {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let found = check_program(&args.argv[0])?;
+    let work = Work::of(args)?;
     let simulator = simulator()?;
     let measured = read(&args.loggp)?;
     let rate = args.rate.map(Rate::bits_per_second);
@@ -165,11 +172,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     interrupt::listen()?;
     let mut prediction = Prediction {
         schema: SCHEMA.to_owned(),
-        command: args.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: work.command(args),
         date: Facts::gather(Default::default()).date,
         cluster: cluster(args, &measured),
         simulator,
-        is_replay: false,
+        is_replay: args.trace.is_some(),
         is_weak: args.weak,
         is_printed: args.seconds.is_some(),
         cores: args.cores,
@@ -180,11 +187,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 label: one.transport.label().to_owned(),
             })
             .collect(),
-        nodes: in_order(&args.nodes),
+        nodes: work.nodes(args)?,
         runs: Vec::new(),
         failures: Vec::new(),
     };
-    let went = simulate(args, &found, &ways, &mut prediction);
+    let went = simulate(args, &work, &ways, &mut prediction);
     if !prediction.runs.is_empty() {
         publish(args, &prediction)?;
     }
@@ -201,11 +208,91 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn in_order(counts: &[usize]) -> Vec<usize> {
-    let mut counts = counts.to_vec();
-    counts.sort_unstable();
-    counts.dedup();
-    counts
+/// What is simulated.
+enum Work {
+    /// A program, by its file.
+    Program(PathBuf),
+    Trace(Trace),
+}
+
+/// Unless the user says otherwise.
+const NODES: [usize; 5] = [2, 4, 8, 16, 32];
+
+impl Work {
+    fn of(args: &Args) -> Result<Self> {
+        let Some(file) = &args.trace else {
+            return check_program(&args.argv[0]).map(Self::Program);
+        };
+        let text = std::fs::read_to_string(file).cannot(|| format!("read {}", file.display()))?;
+        let trace = Trace::read(&text);
+        trace.map(Self::Trace).map_err(|why| Error::new(format!("{} {why}", file.display())))
+    }
+
+    fn command(&self, args: &Args) -> Vec<String> {
+        match self {
+            Self::Program(_) => {
+                args.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+            }
+            Self::Trace(trace) => trace.command.clone(),
+        }
+    }
+
+    /// The numbers of nodes, fewest first; a trace has as many ranks as it has.
+    fn nodes(&self, args: &Args) -> Result<Vec<usize>> {
+        let mut counts = args.nodes.clone();
+        counts.sort_unstable();
+        counts.dedup();
+        let Self::Trace(trace) = self else {
+            return Ok(if counts.is_empty() { NODES.to_vec() } else { counts });
+        };
+        let (ranks, cores) = (trace.ranks.len(), args.cores);
+        let fitting = ranks / cores;
+        if fitting < 2 || fitting * cores != ranks {
+            return Err(Error::new(format!(
+                "the trace is of {ranks} ranks, which are not those of two nodes or more with {cores} cores; give \
+                 other --cores, or record more ranks with `wiglaf profile -n`"
+            )));
+        }
+        match counts.iter().find(|count| **count != fitting) {
+            None => Ok(vec![fitting]),
+            Some(count) => Err(Error::new(format!(
+                "the trace is of {ranks} ranks, on {fitting} nodes, and says nothing of {count}; record one for \
+                 each number, or build the program with smpicc"
+            ))),
+        }
+    }
+
+    /// What simulates it on a platform.
+    fn simulation(
+        &self,
+        args: &Args,
+        model: &Model,
+        nodes: usize,
+        machine: &Machine,
+        folder: &Folder,
+    ) -> Result<Command> {
+        let platform = folder.write("platform.xml", &model.platform(nodes, machine))?;
+        let hosts = folder.write("hosts", &simgrid::hostfile(nodes, args.cores))?;
+        let ranks = nodes * args.cores;
+        Ok(match self {
+            Self::Program(found) => {
+                let mut command = simgrid::command(ranks, &platform, &hosts, &folder.0);
+                command.args(model.options()).arg(found).args(&args.argv[1..]);
+                command
+            }
+            Self::Trace(trace) => {
+                let mut list = String::new();
+                for rank in 0..ranks {
+                    let file = folder.write(&format!("rank{rank}"), &trace.replayed(rank))?;
+                    list.push_str(&format!("{}\n", file.display()));
+                }
+                let list = folder.write("trace", &list)?;
+                let mut command = simgrid::replay(ranks, &platform, &hosts, &folder.0, &list);
+                command.args(model.options());
+                command
+            }
+        })
+    }
 }
 
 /// The program's file, if SimGrid can run it.
@@ -238,7 +325,7 @@ fn simulator() -> Result<String> {
         ))
     };
     let smpirun = program::find_program(simgrid::SMPIRUN).ok_or_else(missing)?;
-    let said = std::process::Command::new(smpirun).arg("-version").output().ok();
+    let said = Command::new(smpirun).arg("-version").output().ok();
     let said = said.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let line = said.as_deref().and_then(|text| text.lines().find(|line| line.contains("ersion")));
     Ok(line.unwrap_or("SimGrid").trim().to_owned())
@@ -333,7 +420,7 @@ impl Drop for Folder {
 }
 
 /// All rounds. What fails for a number of nodes is not tried there again.
-fn simulate(args: &Args, found: &Path, ways: &[Modelled], all: &mut Prediction) -> Result<()> {
+fn simulate(args: &Args, work: &Work, ways: &[Modelled], all: &mut Prediction) -> Result<()> {
     let folder = Folder::new()?;
     let machine = Machine {
         cores: args.cores,
@@ -349,11 +436,7 @@ fn simulate(args: &Args, found: &Path, ways: &[Modelled], all: &mut Prediction) 
                 }
                 let Modelled { transport, model } = &ways[way];
                 let name = format!("{} on {nodes} nodes", transport.label());
-                let platform = folder.write("platform.xml", &model.platform(nodes, &machine))?;
-                let hosts = folder.write("hosts", &simgrid::hostfile(nodes, args.cores))?;
-                let mut command =
-                    simgrid::command(nodes * args.cores, &platform, &hosts, &folder.0);
-                command.args(model.options()).arg(found).args(&args.argv[1..]);
+                let command = work.simulation(args, model, nodes, &machine, &folder)?;
                 let start = Instant::now();
                 let output = capture(command, TIME_MAX, &interrupt::is_wanted);
                 if interrupt::is_wanted() {

@@ -104,7 +104,8 @@ fn predicted_ping_pong_is_that_of_the_parameters() {
     let Some(site) = site() else { return };
     for len in [1.0, 1000.0, 40_000.0, 1_000_000.0] {
         let text = format!("{len}");
-        let args = ["--nodes", "2,5", "--seconds", "half", "--json", "o.json", "--", "./prog.smpi", &text];
+        let args =
+            ["--nodes", "2,5", "--seconds", "half", "--json", "o.json", "--", "./prog.smpi", &text];
         let said = predict(&site, &args).expect_success();
         let all = json_of(&site.work().join("o.json"));
         assert_eq!(all["ways"][1]["word"], "wiglaf", "{said:?}");
@@ -133,7 +134,10 @@ fn tables_picture_and_notes_are_there() {
     ] {
         assert!(said.stdout.contains(part), "{part}: {said:?}");
     }
-    assert!(std::fs::read_to_string(site.work().join("o.svg")).unwrap().contains("8 nodes") || said.stderr.contains("o.svg"));
+    assert!(
+        std::fs::read_to_string(site.work().join("o.svg")).unwrap().contains("8 nodes")
+            || said.stderr.contains("o.svg")
+    );
     let all = json_of(&site.work().join("o.json"));
     assert_eq!((all["runs"].as_array().unwrap().len(), all["cores"].as_u64()), (6, Some(2)));
     // A thousand bytes through two ports of 100 Mbit/s take 170 us more than through none.
@@ -145,7 +149,8 @@ fn tables_picture_and_notes_are_there() {
 fn what_cannot_be_predicted_is_said_in_one_sentence() {
     let Some(site) = site() else { return };
     assert!(compile(&site, "mpicc", "prog"));
-    std::fs::write(site.work().join("g.json"), parameters(Some(1_000_000_000)).to_string()).unwrap();
+    std::fs::write(site.work().join("g.json"), parameters(Some(1_000_000_000)).to_string())
+        .unwrap();
     let text = parameters(None).to_string();
     std::fs::write(site.work().join("cut.json"), &text[..text.len() / 2]).unwrap();
     for (args, words) in [
@@ -154,24 +159,35 @@ fn what_cannot_be_predicted_is_said_in_one_sentence() {
         (&["--", "./prog"], "linked with an MPI for real nodes; build it for SimGrid too"),
         (&["--", "./nothing"], "there is no program"),
         (&["--transports", "ucx", "--", "./prog.smpi"], "has no parameters of UCX TCP"),
-        (&["--nodes", "2", "--transports", "tcp", "--seconds", "no such", "--", "./prog.smpi"], "no simulation came"),
-        (&["--nodes", "2", "--transports", "tcp", "--", "./prog.smpi", "stuck"], "no simulation came"),
+        (
+            &["--nodes", "2", "--transports", "tcp", "--seconds", "no such", "--", "./prog.smpi"],
+            "no simulation came",
+        ),
+        (
+            &["--nodes", "2", "--transports", "tcp", "--", "./prog.smpi", "stuck"],
+            "no simulation came",
+        ),
     ] {
         let said = predict(&site, args);
         assert_ne!(said.status, Some(0), "{said:?}");
         let last = said.stderr.lines().last().unwrap();
         assert!(last.starts_with("wiglaf: ") && last.contains(words), "{words}: {said:?}");
     }
-    let stuck = predict(&site, &["--nodes", "2", "--transports", "tcp", "--", "./prog.smpi", "stuck"]);
+    let stuck =
+        predict(&site, &["--nodes", "2", "--transports", "tcp", "--", "./prog.smpi", "stuck"]);
     assert!(stuck.stderr.contains("wait for each other for ever"), "{stuck:?}");
     for (file, args, words) in [
         ("none.json", &[][..], "measure them with `wiglaf bench loggp`"),
         ("cut.json", &[], "could not be understood: EOF"),
         ("g.json", &["--rate", "100mbit"], "measure with `wiglaf bench loggp --rate 100mbit`"),
     ] {
-        let said = site.wiglaf(&[&["predict", "--loggp", file], args, &["--", "./prog.smpi"]].concat());
+        let said =
+            site.wiglaf(&[&["predict", "--loggp", file], args, &["--", "./prog.smpi"]].concat());
         assert_ne!(said.status, Some(0), "{said:?}");
-        assert!(said.stderr.contains(words) && said.stderr.lines().count() == 1, "{words}: {said:?}");
+        assert!(
+            said.stderr.contains(words) && said.stderr.lines().count() == 1,
+            "{words}: {said:?}"
+        );
     }
     // Where SimGrid is not installed.
     let mut command = site.command(&["predict", "--loggp", "p.json", "--", "./prog.smpi"]);
@@ -179,10 +195,87 @@ fn what_cannot_be_predicted_is_said_in_one_sentence() {
     assert!(said.stderr.contains("apt-get install libsimgrid-dev"), "{said:?}");
 }
 
+/// Odd ranks send to even ones, all exchange, and all sum; `any`: with a message from anybody.
+const MESSAGES: &str = r#"
+#include <mpi.h>
+int main(int argc, char **argv) {
+    static char out[4096], in[4096];
+    int rank, size, sum;
+    MPI_Request requests[2];
+    MPI_Comm all;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_dup(MPI_COMM_WORLD, &all);
+    MPI_Comm_rank(all, &rank);
+    MPI_Comm_size(all, &size);
+    for (int i = 0; i < 50; i++) {
+        int to = (rank + 1) % size, from = (rank + size - 1) % size;
+        MPI_Irecv(in, 4096, MPI_BYTE, from, 1, all, &requests[0]);
+        MPI_Isend(out, 4096, MPI_BYTE, to, 1, all, &requests[1]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        MPI_Sendrecv(out, 8, MPI_BYTE, to, 2, in, 8, MPI_BYTE, argc > 1 ? MPI_ANY_SOURCE : from, 2, all, MPI_STATUS_IGNORE);
+        if (rank % 2) MPI_Send(out, 100, MPI_BYTE, rank - 1, 3, all);
+        else MPI_Recv(in, 4096, MPI_BYTE, rank + 1, 3, all, MPI_STATUS_IGNORE);
+        MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, all);
+    }
+    MPI_Barrier(all);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+#[test]
+fn trace_of_an_unchanged_program_is_replayed() {
+    common::fresh::check("wiglaf-profile");
+    let Some(site) = Site::up(&[]) else { return };
+    std::fs::write(site.work().join("prog.c"), MESSAGES).unwrap();
+    std::fs::write(site.work().join("p.json"), parameters(None).to_string()).unwrap();
+    assert!(compile(&site, "mpicc", "prog"));
+    let said =
+        site.wiglaf(&["profile", "--trace", "t", "-n", "2", "--", "./prog"]).expect_success();
+    assert!(said.stderr.contains("written t"), "{said:?}");
+    let text = std::fs::read_to_string(site.work().join("t")).unwrap();
+    let count = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
+    assert_eq!(
+        (count("irecv "), count("wait "), count("allreduce 4 "), count("send 0 3 100")),
+        (200, 400, 100, 50)
+    );
+    let said = site.wiglaf(&["profile", "--trace", "u", "-n", "2", "--", "./prog", "any"]);
+    assert!(
+        said.status == Some(1) && said.stderr.contains("cannot be replayed (MPI_Sendrecv)"),
+        "{said:?}"
+    );
+    assert!(!site.work().join("u").exists());
+    if Command::new("smpirun").arg("-version").output().is_err() {
+        eprintln!("skipped: SimGrid is missing (`cargo xtask packages test`)");
+        return;
+    }
+    predict(&site, &["--trace", "t", "--json", "o.json"]).expect_success();
+    let all = json_of(&site.work().join("o.json"));
+    assert_eq!(
+        (&all["nodes"], &all["command"], &all["is_replay"]),
+        (&json!([2]), &json!(["./prog"]), &json!(true))
+    );
+    // A step has at least three messages one after another, and a barrier is at the end.
+    for (way, least) in [(0, 150.0 * 50e-6), (1, 150.0 * 20e-6)] {
+        assert!(seconds(&all, way, 2) > least, "{all}");
+    }
+    std::fs::write(site.work().join("cut"), &text[..text.len() - 3]).unwrap();
+    for (args, words) in [
+        (&["--trace", "cut"][..], "cut is cut short; record it again"),
+        (&["--trace", "p.json"], "p.json is no trace"),
+        (&["--trace", "t", "--nodes", "2,4"], "says nothing of 4"),
+        (&["--trace", "t", "--cores", "2"], "not those of two nodes or more with 2 cores"),
+    ] {
+        let said = predict(&site, args);
+        assert!(said.status == Some(1) && said.stderr.contains(words), "{words}: {said:?}");
+    }
+}
+
 #[test]
 fn what_bench_loggp_writes_is_read() {
     let Some(site) = Site::up(&[]) else { return };
-    let quick = ["bench", "loggp", "--quick", "--repeats", "1", "--sizes", "1,1K,2K,8K", "--no-same-node"];
+    let quick =
+        ["bench", "loggp", "--quick", "--repeats", "1", "--sizes", "1,1K,2K,8K", "--no-same-node"];
     let said = site.wiglaf(&quick).expect_success();
     assert!(said.stdout.contains("between two") && said.stdout.contains("Wiglaf"), "{said:?}");
     let all = json_of(&site.work().join("wiglaf-bench/loggp.json"));
@@ -190,7 +283,9 @@ fn what_bench_loggp_writes_is_read() {
     for word in ["wiglaf", "tcp"] {
         let one = contenders.iter().find(|one| one["transport"] == word).unwrap();
         assert_eq!(one["points"].as_array().unwrap().len(), 4, "{one}");
-        assert!(one["points"].as_array().unwrap().iter().all(|p| p["half_us"].as_f64() > Some(0.0)));
+        assert!(
+            one["points"].as_array().unwrap().iter().all(|p| p["half_us"].as_f64() > Some(0.0))
+        );
         assert_eq!(one["segments"].as_array().unwrap().len(), 2, "{one}");
     }
     std::fs::write(site.work().join("prog.c"), PROGRAM).unwrap();

@@ -93,15 +93,16 @@ impl Prediction {
             format!("Predicted {what} in s, and {scaled}speed-up against {fewest} nodes\n");
         let mut heading = vec!["nodes".to_owned()];
         for way in &self.ways {
-            heading.extend([way.label.clone(), "speed-up".to_owned()]);
+            heading.push(way.label.clone());
         }
         let mut rows = vec![heading];
         for nodes in &self.nodes {
             let mut row = vec![nodes.to_string()];
             for way in 0..self.ways.len() {
-                let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-                row.push(or_dash(self.seconds(way, *nodes).map(seconds)));
-                row.push(or_dash(self.speed_up(way, *nodes).map(|times| format!("{times:.2}"))));
+                let up = self.speed_up(way, *nodes);
+                let up = up.map_or(String::new(), |times| format!(" ({times:.2})"));
+                let time = self.seconds(way, *nodes).map(seconds);
+                row.push(time.map_or("-".to_owned(), |time| time + &up));
             }
             rows.push(row);
         }
@@ -150,14 +151,17 @@ impl Prediction {
                 "predictions were held against measurements on 2 to 8 nodes, not on {most}"
             ));
         }
-        for (way, of) in self.ways.iter().enumerate() {
-            if self.fit(way).is_some_and(|fit| !(-0.01..=1.0).contains(&fit.serial_part)) {
-                notes.push(format!(
-                    "over {} the times are not Amdahl's: more nodes make them longer, or shorter than their share; \
-                     where work grows with the nodes, take --weak",
-                    of.label
-                ));
-            }
+        let is_strange = |way: &usize| {
+            self.fit(*way).is_some_and(|fit| !(-0.01..=1.0).contains(&fit.serial_part))
+        };
+        let strange = (0..self.ways.len()).filter(is_strange);
+        let strange: Vec<&str> = strange.map(|way| self.ways[way].label.as_str()).collect();
+        if !strange.is_empty() {
+            notes.push(format!(
+                "over {} the times are not Amdahl's: more nodes make them longer, or shorter than their share; \
+                 where work grows with the nodes, take --weak",
+                strange.join(", ")
+            ));
         }
         notes
     }
@@ -207,9 +211,9 @@ mod tests {
     fn tables_have_times_speed_up_and_the_serial_part() {
         let text = sample().tables();
         for line in [
-            "  nodes   TCP  speed-up  Wiglaf  speed-up",
-            "  2      50.0      1.00    45.0      1.00",
-            "  16     23.8      2.11    14.4      3.13",
+            "  nodes          TCP       Wiglaf",
+            "  2      50.0 (1.00)  45.0 (1.00)",
+            "  16     23.8 (2.11)  14.4 (3.13)",
             "  TCP     0.250 +- 0.000  80.0",
         ] {
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");
@@ -220,11 +224,7 @@ mod tests {
     fn what_was_not_simulated_is_a_dash_and_rounds_give_their_median() {
         let mut one = sample();
         one.runs.retain(|run| run.nodes != 16 || run.way == 1);
-        assert!(
-            one.tables().contains("  16        -         -    14.4      3.13"),
-            "{}",
-            one.tables()
-        );
+        assert!(one.tables().contains("  16               -  14.4 (3.13)"), "{}", one.tables());
         let again = one.runs[0];
         one.runs.push(Simulated { seconds: 52.0, ..again });
         one.runs.push(Simulated { seconds: 99.0, ..again });

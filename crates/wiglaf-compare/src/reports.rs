@@ -33,13 +33,17 @@ impl Found {
         }
         let cut = |error: serde_json::Error| match error.is_eof() {
             true => "is cut short; make it again".to_owned(),
-            false => format!("is no file of `wiglaf compare --json` or `wiglaf predict --json`: {error}"),
+            false => {
+                format!("is no file of `wiglaf compare --json` or `wiglaf predict --json`: {error}")
+            }
         };
         let kind: Kind = serde_json::from_str(text).map_err(cut)?;
         match kind.schema.as_str() {
             COMPARED => serde_json::from_str(text).map(Self::Compared).map_err(cut),
             SCHEMA => serde_json::from_str(text).map(Self::Predicted).map_err(cut),
-            _ => Err("is of neither `wiglaf compare --json` nor `wiglaf predict --json`".to_owned()),
+            _ => {
+                Err("is of neither `wiglaf compare --json` nor `wiglaf predict --json`".to_owned())
+            }
         }
     }
 
@@ -118,16 +122,26 @@ pub fn page(all: &[Found], cores: usize) -> String {
 
 fn push(text: &mut String, found: &Found) {
     let (title, command, cluster, date, body, notes) = match found {
-        Found::Compared(report) => {
-            ("Measured", compare(report), &report.cluster, &report.date, tables(report), notes(report))
-        }
+        Found::Compared(report) => (
+            "Measured",
+            compare(report),
+            &report.cluster,
+            &report.date,
+            tables(report),
+            notes(report),
+        ),
         Found::Predicted(one) => {
             ("Predicted", predict(one), &one.cluster, &one.date, one.tables(), one.notes())
         }
     };
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "\n### {title}: {}\n\n```\n{command}\n```\n", plain(&found.command().join(" ")));
-    let _ = writeln!(text, "{}, {}\n\n```\n{}\n```\n", plain(cluster), plain(date), body.trim_end());
+    let _ = writeln!(
+        text,
+        "\n### {title}: {}\n\n```\n{command}\n```\n",
+        plain(&found.command().join(" "))
+    );
+    let _ =
+        writeln!(text, "{}, {}\n\n```\n{}\n```\n", plain(cluster), plain(date), body.trim_end());
     for note in notes {
         let _ = writeln!(text, "- {}", plain(&note));
     }
@@ -190,13 +204,16 @@ mod tests {
 
     #[test]
     fn each_result_is_below_its_report_with_its_command() {
-        let all = [compared("./siesta-h2o"), compared("target/staggered/staggered"), compared("./a")];
+        let all =
+            [compared("./siesta-h2o"), compared("target/staggered/staggered"), compared("./a")];
         let text = page(&all, 2);
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         assert!(at("## Siesta") < at("### Measured: ./siesta-h2o in.dat"));
         assert!(at("## MILC") < at("### Measured: target/staggered/staggered"));
         assert!(at("## Other programs") < at("### Measured: ./a"));
-        at("wiglaf compare --nodes 1,2,4 --repeats 2 --transports tcp,wiglaf -- ./siesta-h2o in.dat");
+        at(
+            "wiglaf compare --nodes 1,2,4 --repeats 2 --transports tcp,wiglaf -- ./siesta-h2o in.dat",
+        );
         at("ran on 2 cores");
         // Two of the four have nothing.
         assert_eq!(text.matches("Not re-made").count(), 2);
