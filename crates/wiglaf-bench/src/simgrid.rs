@@ -29,6 +29,10 @@ const FRAME: f64 = 1538.0;
 const FRAME_CARRIES: f64 = 1448.0;
 /// What overheads may take of half a round trip at most: one byte needs some time on its way.
 const OVERHEADS_MAX: f64 = 0.95;
+/// How SimGrid says that ranks wait for ever, that one aborted, and that one did not finalise.
+const DEADLOCK: &str = "Deadlock detected";
+const ABORT: &str = "MPI_Abort was called";
+const STALLING: &str = "Stalling SMPI instance";
 /// A time that is no time, which SimGrid takes as one.
 const TINY_S: f64 = 1e-9;
 
@@ -88,13 +92,13 @@ impl Model {
             report.contenders.iter().find(is).filter(|one| one.points.len() > 1)
         };
         let measured = find(transport, false)?;
-        // Ports of the rate that was measured have their wire in the figures already.
-        let rate = rate.filter(|rate| report.rate != Some(*rate));
+        // Also where ports of that rate were measured: an emulated one lets short bursts pass at once, as those of a
+        // ping-pong are, and holds what follows them to its rate.
+        let rate = rate.or(report.rate);
         let points: Vec<Point> = measured.points.iter().map(|point| fitting(*point)).collect();
         let way = lines(&ways(&points, rate));
         let last = way.last()?;
         let wire = |rate: u64| rate as f64 / 8.0;
-        let rate = rate.or(report.rate);
         let bytes_per_s = rate.map_or(1.0 / last.per_byte_s, wire);
         let of =
             |value: fn(&Point) -> f64| points.iter().map(|p| (p.len, value(p) / 1e6)).collect();
@@ -171,7 +175,10 @@ impl Model {
         ]
         .map(|option| format!("--cfg={option}"))
         .into_iter()
-        .chain(["--log=root.thresh:error", "--log=smpi_utils.thresh:info"].map(str::to_owned))
+        .chain(
+            ["--log=root.thresh:warning", "--log=smpi.thresh:info", "--log=smpi_utils.thresh:info"]
+                .map(str::to_owned),
+        )
         .collect()
     }
 
@@ -283,7 +290,9 @@ pub fn replay(ranks: usize, platform: &Path, hosts: &Path, folder: &Path, list: 
 /// When it failed, the reason in its words.
 pub fn simulated_s(output: &Output) -> std::result::Result<f64, String> {
     let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
+    // A deadlock and MPI_Abort have a time and status 0 (3.32).
+    let is_whole = ![DEADLOCK, ABORT, STALLING].iter().any(|sign| said.contains(sign));
+    if !is_whole || !output.status.success() {
         return Err(format!("{} ({})", reason(&said), output.status));
     }
     let found = said.lines().rev().find_map(|line| line.split_once("Simulated time: "));
@@ -294,8 +303,14 @@ pub fn simulated_s(output: &Output) -> std::result::Result<f64, String> {
 
 /// The most telling line of a simulation that failed.
 fn reason(said: &str) -> String {
-    if said.contains("Deadlock") || said.contains("deadlock") {
+    if said.contains(DEADLOCK) {
         return "ranks wait for each other for ever (deadlock)".to_owned();
+    }
+    if said.contains(ABORT) {
+        return "a rank called MPI_Abort".to_owned();
+    }
+    if said.contains(STALLING) {
+        return "a rank ended without MPI_Finalize".to_owned();
     }
     let telling = ["Abort", "abort", "rror", "cannot", "not found", "No such", "ignal"];
     let lines =
@@ -361,14 +376,17 @@ mod tests {
     }
 
     #[test]
-    fn slower_wire_bounds_long_messages_and_one_that_was_measured_does_not_count_twice() {
+    fn wire_bounds_long_messages_whether_it_was_there_when_they_were_measured_or_not() {
         let gigabit = Some(1_000_000_000);
-        let slow = Model::of(&report(None), Transport::Tcp, gigabit).unwrap();
-        let long = slow.half_round_trip_s(1 << 20);
-        assert!((long / ((1 << 20) as f64 * 8.5e-9) - 1.0).abs() < 0.01, "{long}");
-        let measured = Model::of(&report(gigabit), Transport::Tcp, gigabit).unwrap();
-        assert!((measured.half_round_trip_s(1 << 20) - 1068.576e-6).abs() < 1e-6);
-        assert!((measured.bytes_per_s - 125e6).abs() < 1.0);
+        let described = Model::of(&report(None), Transport::Tcp, gigabit).unwrap();
+        let measured = Model::of(&report(gigabit), Transport::Tcp, None).unwrap();
+        for model in [described, measured] {
+            let long = model.half_round_trip_s(1 << 20);
+            assert!((long / ((1 << 20) as f64 * 8.5e-9) - 1.0).abs() < 0.01, "{long}");
+            assert!((model.bytes_per_s - 125e6).abs() < 1.0);
+            let short = model.half_round_trip_s(1);
+            assert!((short - 20e-6).abs() < 1e-6, "{short}");
+        }
     }
 
     #[test]
@@ -414,8 +432,14 @@ mod tests {
             "[2.63] [smpi_utils/INFO] Simulated time: 2.63413 seconds. \n\nThe simulation took 0.2";
         assert_eq!(simulated_s(&output(0, said)), Ok(2.63413));
         assert!(simulated_s(&output(0, "nothing")).is_err());
-        let dead =
-            simulated_s(&output(256, "Oops! Deadlock detected, some activities")).unwrap_err();
-        assert!(dead.contains("for ever"), "{dead}");
+        for (sign, words) in [
+            ("Oops! Deadlock detected, some activities", "for ever"),
+            ("MPI_Abort was called, something went", "MPI_Abort"),
+            ("Stalling SMPI instance: smpirun.", "without MPI_Finalize"),
+        ] {
+            let error = simulated_s(&output(0, &format!("{sign}\n{said}"))).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(simulated_s(&output(256, "Aborted")).unwrap_err().contains("Aborted"));
     }
 }

@@ -10,7 +10,7 @@ use common::{Said, Site};
 use serde_json::{Value, json};
 
 /// 100 ping-pongs between the first and the last rank, of so many bytes; half of one is printed. `stuck`: nobody
-/// sends.
+/// sends; `abort`: rank 1 does that.
 const PROGRAM: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
@@ -22,6 +22,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc > 1 && !strcmp(argv[1], "abort") && rank == 1) MPI_Abort(MPI_COMM_WORLD, 7);
     int other = rank == 0 ? size - 1 : 0;
     double start = MPI_Wtime();
     for (int i = 0; i < 200 && (rank == 0 || rank == size - 1); i++) {
@@ -36,7 +37,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Parameters of one transport: a message takes `base_us` and a byte `byte_us`; 2 us of that is each overhead's.
+/// Parameters of one transport, slow enough that what the program computes does not count: a message takes `base_us` and a byte `byte_us`; 2 us of that is each overhead's.
 fn contender(word: &str, base_us: f64, byte_us: f64) -> Value {
     let points = [1_u64, 1024, 65536, 131_072, 1 << 20].map(|len| {
         json!({
@@ -57,7 +58,7 @@ fn parameters(rate: Option<u64>) -> Value {
             "date": "", "command_line": [], "wiglaf_version": "", "cores": 2, "cpu": "", "kernel": "", "system": "",
             "versions": {}, "nodes": {},
         },
-        "contenders": [contender("tcp", 50.0, 0.01), contender("wiglaf", 20.0, 0.01)],
+        "contenders": [contender("tcp", 5000.0, 0.05), contender("wiglaf", 2000.0, 0.05)],
     })
 }
 
@@ -109,9 +110,9 @@ fn predicted_ping_pong_is_that_of_the_parameters() {
         let said = predict(&site, &args).expect_success();
         let all = json_of(&site.work().join("o.json"));
         assert_eq!(all["ways"][1]["word"], "wiglaf", "{said:?}");
-        for (way, base) in [(0, 50e-6), (1, 20e-6)] {
+        for (way, base) in [(0, 5e-3), (1, 2e-3)] {
             for nodes in [2, 5] {
-                let (found, expected) = (seconds(&all, way, nodes), base + len * 1e-8);
+                let (found, expected) = (seconds(&all, way, nodes), base + len * 5e-8);
                 assert!((found / expected - 1.0).abs() < 0.03, "{len} {way}: {found} {expected}");
             }
         }
@@ -134,14 +135,12 @@ fn tables_picture_and_notes_are_there() {
     ] {
         assert!(said.stdout.contains(part), "{part}: {said:?}");
     }
-    assert!(
-        std::fs::read_to_string(site.work().join("o.svg")).unwrap().contains("8 nodes")
-            || said.stderr.contains("o.svg")
-    );
+    let picture = std::fs::read_to_string(site.work().join("o.svg")).unwrap();
+    assert!(picture.contains("Wiglaf, P = ") && picture.contains("predicted with SimGrid"));
     let all = json_of(&site.work().join("o.json"));
     assert_eq!((all["runs"].as_array().unwrap().len(), all["cores"].as_u64()), (6, Some(2)));
     // A thousand bytes through two ports of 100 Mbit/s take 170 us more than through none.
-    let (slow, least) = (seconds(&all, 1, 2), 200.0 * 150e-6);
+    let (slow, least) = (seconds(&all, 1, 2), 200.0 * 2.1e-3);
     assert!(slow > least, "{slow}");
 }
 
@@ -173,9 +172,13 @@ fn what_cannot_be_predicted_is_said_in_one_sentence() {
         let last = said.stderr.lines().last().unwrap();
         assert!(last.starts_with("wiglaf: ") && last.contains(words), "{words}: {said:?}");
     }
-    let stuck =
-        predict(&site, &["--nodes", "2", "--transports", "tcp", "--", "./prog.smpi", "stuck"]);
-    assert!(stuck.stderr.contains("wait for each other for ever"), "{stuck:?}");
+    for (word, words) in
+        [("stuck", "wait for each other for ever"), ("abort", "a rank called MPI_Abort")]
+    {
+        let said =
+            predict(&site, &["--nodes", "2", "--transports", "tcp", "--", "./prog.smpi", word]);
+        assert!(said.status == Some(1) && said.stderr.contains(words), "{said:?}");
+    }
     for (file, args, words) in [
         ("none.json", &[][..], "measure them with `wiglaf bench loggp`"),
         ("cut.json", &[], "could not be understood: EOF"),
@@ -256,7 +259,7 @@ fn trace_of_an_unchanged_program_is_replayed() {
         (&json!([2]), &json!(["./prog"]), &json!(true))
     );
     // A step has at least three messages one after another, and a barrier is at the end.
-    for (way, least) in [(0, 150.0 * 50e-6), (1, 150.0 * 20e-6)] {
+    for (way, least) in [(0, 150.0 * 5e-3), (1, 150.0 * 2e-3)] {
         assert!(seconds(&all, way, 2) > least, "{all}");
     }
     std::fs::write(site.work().join("cut"), &text[..text.len() - 3]).unwrap();

@@ -92,9 +92,9 @@ fn original(found: &Found) -> Option<usize> {
     ORIGINALS.iter().position(|one| one.programs.iter().any(|name| program.starts_with(name)))
 }
 
-/// The page. `cores` are those of the machine that it is written on.
+/// The page. `cores` are those of the machine that it is written on; what is `said` stands at the top.
 #[must_use]
-pub fn page(all: &[Found], cores: usize) -> String {
+pub fn page(all: &[Found], cores: usize, said: &[String]) -> String {
     let mut text = format!(
         "# The reports' tables, re-made\n\n\
          Written by `wiglaf bench reports` from files of `wiglaf compare --json` and `wiglaf predict --json`. What was \
@@ -102,6 +102,10 @@ pub fn page(all: &[Found], cores: usize) -> String {
          of their own. Predictions are SimGrid's ([docs/predict.md](../../docs/predict.md)). Programs are those of today's \
          packages, or our own of the same kind, so shapes can be compared with what was published, and times cannot.\n"
     );
+    for note in said {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\n{}", plain(note));
+    }
     let places = (0..ORIGINALS.len()).map(Some).chain([None]);
     for place in places {
         let here: Vec<&Found> = all.iter().filter(|found| original(found) == place).collect();
@@ -206,7 +210,7 @@ mod tests {
     fn each_result_is_below_its_report_with_its_command() {
         let all =
             [compared("./siesta-h2o"), compared("target/staggered/staggered"), compared("./a")];
-        let text = page(&all, 2);
+        let text = page(&all, 2, &["Busy.".into()]);
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         assert!(at("## Siesta") < at("### Measured: ./siesta-h2o in.dat"));
         assert!(at("## MILC") < at("### Measured: target/staggered/staggered"));
@@ -214,7 +218,7 @@ mod tests {
         at(
             "wiglaf compare --nodes 1,2,4 --repeats 2 --transports tcp,wiglaf -- ./siesta-h2o in.dat",
         );
-        at("ran on 2 cores");
+        assert!(at("ran on 2 cores") < at("\nBusy.\n"));
         // Two of the four have nothing.
         assert_eq!(text.matches("Not re-made").count(), 2);
     }
@@ -233,7 +237,7 @@ mod tests {
 
     #[test]
     fn commands_of_files_cannot_leave_their_block() {
-        let text = page(&[compared("a`\n# x")], 2);
+        let text = page(&[compared("a`\n# x")], 2, &[]);
         assert!(!text.contains("\n# x"), "{text}");
     }
 }

@@ -247,9 +247,15 @@ impl Trace {
                 let word = if call == Call::Allgather { "allgather" } else { "alltoall" };
                 self.say(format_args!("{word} {bytes} {bytes}"));
             }
-            // They move nothing that matters; a Test that ends a request is not followed by its Wait.
+            // They move nothing that matters. Not so a Test: a request that it ends is not waited for.
             Call::Probe | Call::Iprobe => {}
-            Call::CommDup | Call::CommFree | Call::CommSplit | Call::CommCreate => {}
+            Call::CommDup
+            | Call::CommFree
+            | Call::CommSplit
+            | Call::CommSplitType
+            | Call::CommCreate
+            | Call::CommCreateGroup
+            | Call::CartCreate => {}
             _ => return None,
         }
         Some(())

@@ -14,6 +14,10 @@ pub(super) struct ReportsArgs {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
+    /// A sentence for the page's top, such as what else the machine did
+    #[arg(long, value_name = "TEXT")]
+    note: Vec<String>,
+
     /// The page; `-` prints it
     #[arg(long, short, value_name = "FILE", default_value = "bench/results/reports.md")]
     output: PathBuf,
@@ -26,7 +30,7 @@ pub(super) fn run(args: &ReportsArgs) -> Result<()> {
         let found = Found::read(&text);
         all.push(found.map_err(|why| Error::new(format!("{} {why}", file.display())))?);
     }
-    let text = page(&all, machine::cores().len());
+    let text = page(&all, machine::cores().len(), &args.note);
     if args.output.as_os_str() == "-" {
         return output::print(&text);
     }
