@@ -165,7 +165,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             "the parameters in {} were measured on ports of {there} bit/s, and say nothing of {wanted} bit/s; \
              measure with `wiglaf bench loggp --rate {}`, or leave --rate out",
             args.loggp.display(),
-            args.rate.map(|rate| rate.to_string()).unwrap_or_default()
+            args.rate.as_ref().map(ToString::to_string).unwrap_or_default()
         )));
     }
     let ways = ways(args, &measured)?;

@@ -153,6 +153,7 @@ impl Trace {
     ) -> Option<()> {
         // SAFETY: the caller's promise, here and below: each argument is what MPI's interface says.
         let int = |at: usize| unsafe { l.int(a[at]) };
+        // SAFETY: as above.
         let is_all = |at: usize| unsafe { l.is_of_all(a[at]) };
         match call {
             Call::Send | Call::Bsend | Call::Ssend | Call::Rsend => {
@@ -265,7 +266,7 @@ impl Trace {
 /// This rank, as its launcher says.
 fn own_rank() -> Option<u64> {
     static RANK: OnceLock<Option<u64>> = OnceLock::new();
-    *RANK.get_or_init(|| crate::record::own_rank())
+    *RANK.get_or_init(crate::record::own_rank)
 }
 
 /// A request's handle: an address in Open MPI's C, a number elsewhere.

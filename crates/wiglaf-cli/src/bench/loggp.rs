@@ -5,6 +5,7 @@ use std::time::Duration;
 use wiglaf_base::{Result, machine};
 use wiglaf_bench::{Launcher, loggp, report};
 use wiglaf_cluster::hosts::Hosts;
+use wiglaf_cluster::rate::Rate;
 
 use super::launcher::Emulated;
 use super::nodes::{Cluster, Wish};
@@ -58,7 +59,7 @@ pub(super) fn run(args: &LogGpArgs, global: &Global, hosts: Option<Hosts>) -> Re
             let within = one.as_ref().map(|cluster| launcher(cluster, 1)).transpose()?;
             plan.cores = machine::cores();
             rate = two.as_ref().and_then(|cluster| {
-                cluster.record.shape.nodes.first()?.rate.map(|rate| rate.bits_per_second())
+                cluster.record.shape.nodes.first()?.rate.map(Rate::bits_per_second)
             });
             let within = within.as_ref().map(|launcher| launcher as &dyn Launcher);
             let Some(between) = between else { return Ok(()) };
