@@ -316,7 +316,7 @@ fn reason(said: &str) -> String {
     let lines =
         || said.lines().map(str::trim).filter(|line| line.chars().any(char::is_alphanumeric));
     let line = lines().find(|line| telling.iter().any(|word| line.contains(word)));
-    line.or(lines().last()).unwrap_or("it said nothing").to_owned()
+    line.or(lines().next_back()).unwrap_or("it said nothing").to_owned()
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ fn text(before: Reading, start: Reading, end: Reading) -> String {
         );
     }
     text.push(']');
-    if let Some((actions, gap)) = trace::finished(scale) {
+    if let Some((actions, gap)) = trace::finished(end.ticks(), scale) {
         let _ = write!(text, ",\"trace\":\"{actions}\"");
         if let Some(gap) = gap {
             let _ = write!(text, ",\"trace_gap\":\"{gap}\"");

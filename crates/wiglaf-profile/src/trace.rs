@@ -65,10 +65,11 @@ fn lock() -> std::sync::MutexGuard<'static, Option<Trace>> {
     TRACE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The words, and why they cannot be replayed, if so. `ns_per_tick` turns times into nanoseconds.
-pub(crate) fn finished(ns_per_tick: f64) -> Option<(String, Option<String>)> {
+/// The words, and why they cannot be replayed, if so. MPI_Finalize was called at `end`, in ticks; `ns_per_tick` turns
+/// times into nanoseconds.
+pub(crate) fn finished(end: u64, ns_per_tick: f64) -> Option<(String, Option<String>)> {
     let mut trace = lock().take()?;
-    trace.compute(clock::ticks());
+    trace.compute(end);
     let mut text = String::with_capacity(trace.words.len() + 24 * trace.computed.len());
     let mut from = 0;
     for (at, ticks) in &trace.computed {
