@@ -207,10 +207,10 @@ impl Trace {
                         self.say(format_args!("wait {me} {to} {there};wait {from} {me} {back}"));
                     }
                     (0.., _) if l.is_nobody(from) => {
-                        self.say(format_args!("send {to} {} {bytes}", int(4)))
+                        self.say(format_args!("send {to} {} {bytes}", int(4)));
                     }
                     (_, 0..) if l.is_nobody(to) => {
-                        self.say(format_args!("recv {from} {} {received}", int(9)))
+                        self.say(format_args!("recv {from} {} {received}", int(9)));
                     }
                     _ if l.is_nobody(to) && l.is_nobody(from) => {}
                     _ => return None,
