@@ -424,7 +424,6 @@ fn simulate(args: &Args, work: &Work, ways: &[Modelled], all: &mut Prediction) -
     let folder = Folder::new()?;
     let machine = Machine {
         cores: args.cores,
-        rate: args.rate.map(Rate::bits_per_second),
         backplane: args.backplane.map(Rate::bits_per_second),
         speed: args.speed,
     };
