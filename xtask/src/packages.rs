@@ -20,7 +20,7 @@ pub(crate) enum Purpose {
     Guests,
 }
 
-/// Compiler, MPI, network tools, a font for pictures, what examples/transformation is built with and
+/// Compiler, MPI, network tools, a simulator of clusters, a font for pictures, what examples/transformation is built with and
 /// compared to, rivals in moving files, programs that work on a mount, tools held against programs, and a
 /// login shell that is not of sh's kind.
 const TEST: &[&str] = &[
@@ -75,6 +75,7 @@ const TEST: &[&str] = &[
     "curl",
     "openssl",
     "fish",
+    "libsimgrid-dev",
 ];
 /// Packages whose daemons would run from now on, though only the tests' own nodes need them.
 const DAEMONS: &[(&str, &str)] = &[

@@ -42,6 +42,8 @@ pub enum MeasuringProgram {
     Flow,
     /// Any number of ranks, all patterns, every byte checked.
     Soak,
+    /// Two ranks, what LogGP's parameters are computed from.
+    LogGp,
 }
 
 impl MeasuringProgram {
@@ -58,6 +60,7 @@ impl MeasuringProgram {
             Self::Incast => "incast",
             Self::Funnel => "funnel",
             Self::Memory => "memory",
+            Self::LogGp => "loggp",
         }
     }
 
@@ -74,6 +77,7 @@ impl MeasuringProgram {
             Self::Incast => include_str!("../mpi/incast.c"),
             Self::Funnel => include_str!("../mpi/funnel.c"),
             Self::Memory => include_str!("../mpi/memory.c"),
+            Self::LogGp => include_str!("../mpi/loggp.c"),
         }
     }
 

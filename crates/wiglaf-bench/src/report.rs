@@ -5,6 +5,7 @@ mod board;
 mod collectives;
 mod files;
 mod json;
+mod loggp;
 mod plot;
 mod scale;
 mod soak;
@@ -25,6 +26,7 @@ pub use board::{figures_markdown, figures_table, outcome_markdown, outcome_table
 pub use collectives::{collectives_markdown, collectives_table};
 pub use files::{files_markdown, files_table};
 pub use json::{read, write};
+pub use loggp::loggp_table;
 use plot::{Bars, Cases, Draw, Heat, Picture, Ranks, SpeedUp, draw_png, draw_svg};
 pub use plot::{RankBar, SpeedUpCurve, SpeedUpWords};
 pub use soak::{draw_soak, soak_table};

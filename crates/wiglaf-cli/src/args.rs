@@ -11,8 +11,8 @@ use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
     agent, batch, bench, capture, check, compare, cp, demo, discover, doctor, down, env, exec,
-    fault, floor, init, join, links, manual, monitor, mount, power, profile, rank_usage, reset,
-    run, serve_files, stats, status, top, tune, up,
+    fault, floor, init, join, links, manual, monitor, mount, power, predict, profile, rank_usage,
+    reset, run, serve_files, stats, status, top, tune, up,
 };
 #[cfg(feature = "trials")]
 use crate::{hostile, soak};
@@ -156,6 +156,7 @@ pub(crate) enum Command {
     /// Count and time your program's calls of MPI: would a faster network help?
     #[command(after_help = profile::HELP)]
     Profile(profile::Args),
+    Predict(predict::Args),
     Batch(batch::Args),
     Exec(exec::Args),
     Cp(cp::Args),

@@ -8,8 +8,10 @@ mod files;
 mod hostile;
 pub(crate) mod interrupt;
 pub(crate) mod launcher;
+mod loggp;
 pub(crate) mod nodes;
 mod on_hosts;
+mod reports;
 mod set;
 mod strangers;
 mod transformation;
@@ -66,11 +68,13 @@ Examples:
   wiglaf bench collectives --nodes 8 --rate 1gbit
                                          barrier, bcast, allreduce, halo, ...
   wiglaf bench collectives --operations allreduce,bcast --sizes 8,64K
+  wiglaf bench loggp                     L, o, g, G of each transport by size
   wiglaf bench backlog                   messages to a receiver that was away
   wiglaf bench all --minutes 20          everything, and a table of all figures
   wiglaf bench applications              whole programs on one node and two
   wiglaf bench files --quick             remote files: Wiglaf, sshfs, NFS
   wiglaf bench transformation            what they are worth to a program
+  wiglaf bench reports *.json            files of `compare` and `predict --json`
 
 Wiglaf and every TCP rival that is installed take turns with the same program on
 the same nodes and cores. A cluster that is up is used if it is as the options
@@ -113,6 +117,9 @@ enum What {
     Ring(RingArgs),
     /// Collectives and exchanges, blocking or not, by operation and length
     Collectives(collectives::Args),
+    /// Latency, overheads and gaps by size: what `wiglaf predict` computes with
+    #[command(name = "loggp")]
+    LogGp(loggp::LogGpArgs),
     /// Thousands of messages to a receiver that was away while they were sent
     Backlog(backlog::Args),
     #[cfg(feature = "trials")]
@@ -124,6 +131,8 @@ enum What {
     Applications(ApplicationsArgs),
     /// Files of another node, beside sshfs, NFS, a TCP stream and the local disk
     Files(files::FilesArgs),
+    /// Results of `compare` and `predict` as one page, beside what reports published
+    Reports(reports::ReportsArgs),
     /// A program with files on the disks of 1, 2 and 3 nodes, by every way to them
     Transformation(transformation::TransformationArgs),
 }
@@ -353,7 +362,10 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if let Some(parent) = args.parent {
         all::end_with(parent)?;
     }
-    let hosts = on_hosts::meant(&args.what, global)?;
+    let hosts = match &args.what {
+        What::Reports(_) => None,
+        what => on_hosts::meant(what, global)?,
+    };
     match &args.what {
         What::Pingpong(args) => run_pingpong(args, global, hosts)?,
         What::Bandwidth(args) => run_bandwidth(args, global, hosts)?,
@@ -366,12 +378,14 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         What::Memory(args) => set::memory(args, global)?,
         What::Ring(args) => run_ring(args, global)?,
         What::Collectives(args) => collectives::run(args, global)?,
+        What::LogGp(args) => loggp::run(args, global, hosts)?,
         What::Backlog(args) => backlog::run(args, global)?,
         #[cfg(feature = "trials")]
         What::Hostile(args) => hostile::run(args, global)?,
         What::All(args) => all::run(args, global)?,
         What::Applications(args) => run_applications(args, global)?,
         What::Files(args) => files::run(args, global)?,
+        What::Reports(args) => reports::run(args)?,
         What::Transformation(args) => transformation::run(args, global)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -31,6 +31,8 @@ Examples:
   wiglaf compare -n 2 -- ./prog in.dat           every transport, three rounds
   wiglaf compare --nodes 1,2,4 -- ./prog in.dat  speed-up, and Amdahl's P
   wiglaf compare --transports tcp,wiglaf --repeats 7 -- ./prog in.dat
+  wiglaf compare --weak --nodes 1,2,4 -- ./prog --per-rank 24
+                                                 work that grows with the nodes
   wiglaf compare --check '!.*energy:1e-8' -- pw.x -in si.in
   wiglaf compare --mpi mpich --nodes 1,2,4 --plot speed-up.svg -- ./prog
   wiglaf compare --stage --input in.dat -- ./prog in.dat
@@ -59,6 +61,10 @@ pub(crate) struct Args {
     /// How many ranks on every node
     #[arg(long, value_name = "RANKS", value_parser = count, conflicts_with = "ranks")]
     per_node: Option<usize>,
+
+    /// Weak scaling: each node has the same work on any number of nodes
+    #[arg(long)]
+    weak: bool,
 
     /// How many rounds
     #[arg(long, value_name = "N", default_value = "3", value_parser = count)]
@@ -232,6 +238,16 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             "--plot draws the speed-up against nodes: give several numbers, as in --nodes 1,2,4",
         ));
     }
+    if args.weak && counts.len() < 2 {
+        return Err(Error::new(
+            "--weak compares numbers of nodes: give several, as in --nodes 1,2,4",
+        ));
+    }
+    if args.weak && args.ranks.is_some() {
+        return Err(Error::new(
+            "-n is the same on any number of nodes, so --weak has nothing that grows; take --per-node instead",
+        ));
+    }
     if let Some(most) = counts.last().filter(|most| args.ranks.is_some_and(|ranks| ranks < **most))
     {
         let ranks = args.ranks.unwrap_or_default();
@@ -286,6 +302,7 @@ fn measure(
         date: Facts::gather(Default::default()).date,
         cluster: nodes.summary(),
         is_emulated: matches!(nodes, Nodes::Emulated(_)),
+        is_weak: args.weak,
         rounds: args.repeats,
         ways: transports
             .iter()
@@ -383,8 +400,10 @@ fn draw(report: &Report, file: &std::path::Path) -> Result<()> {
     let words = SpeedUpWords {
         title: &output::visible(&report.command.join(" ")).chars().take(60).collect::<String>(),
         subtitle: &format!(
-            "wall time, medians of {} interleaved rounds, {}",
-            report.rounds, report.date
+            "{}, medians of {} interleaved rounds, {}",
+            if report.is_weak { "weak scaling: scaled speed-up" } else { "wall time" },
+            report.rounds,
+            report.date
         ),
         // Ranks of one node may share a core as well.
         cores: most.map_or(0, |place| {

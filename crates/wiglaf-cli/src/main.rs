@@ -30,6 +30,7 @@ mod monitor;
 mod mount;
 mod output;
 mod power;
+mod predict;
 mod profile;
 mod rank_usage;
 mod reset;
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
         Command::Stats(args) => stats::run(args, &cli.global),
         Command::Run(args) => run::run(args, &cli.global),
         Command::Compare(args) => compare::run(args, &cli.global),
+        Command::Predict(args) => predict::run(args),
         Command::Profile(args) => profile::run(args, &cli.global),
         Command::RankUsage(args) => rank_usage::run(args),
         Command::Bench(args) => bench::run(args, &cli.global),

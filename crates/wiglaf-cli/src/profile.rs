@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use wiglaf_base::error::Context;
 use wiglaf_base::{Error, Result, program, records};
 use wiglaf_bench::report::{self, RankBar};
 use wiglaf_compare::profile::{Profile, Rank};
+use wiglaf_compare::trace::Trace;
 use wiglaf_mpi as mpi;
 
 use crate::args::Global;
@@ -13,10 +15,15 @@ use crate::bench::plain;
 use crate::output;
 use crate::run;
 
+/// Has ranks keep a trace; the preloaded library knows it.
+const TRACE_VAR: &str = "WIGLAF_TRACE";
+
 pub(crate) const HELP: &str = "\
 Examples:
   wiglaf profile -- ./prog in.dat            one rank on every node
   wiglaf profile -n 4 --transport tcp -- ./prog in.dat
+  wiglaf profile --trace prog.trace -- ./prog
+                                             for `wiglaf predict --trace`
   wiglaf profile --mpi mpich --json calls.json --plot ranks.svg -- ./prog
 
 The program runs once as with `wiglaf run`, whose options are all taken, with a
@@ -32,6 +39,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
+    /// Write what every rank did to this file, for `wiglaf predict --trace`
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
     /// Draw what ranks compute and call into this file, as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -45,7 +56,8 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let found = program::find_program(name).ok_or_else(|| program::no_program(name))?;
     let file = PathBuf::from(format!("{}.profile", records::begin()?));
     let folder = std::env::current_dir().ok();
-    let ended = run::run_profiled(&args.run, global, &file);
+    let env = args.trace.iter().map(|_| (TRACE_VAR.to_owned(), "1".to_owned())).collect();
+    let ended = run::run_profiled(&args.run, global, &file, env);
     let text = std::fs::read_to_string(&file).unwrap_or_default();
     let _ = std::fs::remove_file(&file);
     let ended = ended?;
@@ -54,6 +66,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let wanted = ranks.iter().find_map(|rank| rank.size);
     let told = ranks.len();
     let command = args.run.words();
+    let trace = args.trace.as_ref().map(|file| (file, Trace::of(command.clone(), &ranks)));
     let Some(profile) = Profile::of(command, ranks) else {
         return Err(nothing_counted(&name.to_string_lossy(), &found, ended));
     };
@@ -66,6 +79,11 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     }
     if let Some(file) = &args.plot {
         draw(&profile, &at(file))?;
+        eprintln!("wiglaf: written {}", file.display());
+    }
+    if let Some((file, trace)) = trace.filter(|_| wanted.is_none_or(|wanted| wanted <= told)) {
+        let trace = trace.map_err(|why| Error::new(format!("no trace was written: {why}")))?;
+        std::fs::write(at(file), trace.text()).cannot(|| format!("write {}", file.display()))?;
         eprintln!("wiglaf: written {}", file.display());
     }
     match wanted.filter(|wanted| *wanted > told) {

@@ -293,20 +293,31 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    run_job(args, global, None)
+    run_job(args, global, None, Vec::new())
 }
 
 /// The same, with ranks that count and time their calls of MPI. What they tell comes into that file, a
-/// line of JSON each.
-pub(crate) fn run_profiled(args: &Args, global: &Global, file: &Path) -> Result<ExitCode> {
+/// line of JSON each. They have these variables besides.
+pub(crate) fn run_profiled(
+    args: &Args,
+    global: &Global,
+    file: &Path,
+    env: Vec<(String, String)>,
+) -> Result<ExitCode> {
     match &args.mpi {
-        Mpi::With(_) => run_job(args, global, Some(file)),
+        Mpi::With(_) => run_job(args, global, Some(file), env),
         Mpi::None => Err(Error::new("a program without MPI has no calls of it to count")),
     }
 }
 
-fn run_job(args: &Args, global: &Global, profile: Option<&Path>) -> Result<ExitCode> {
+fn run_job(
+    args: &Args,
+    global: &Global,
+    profile: Option<&Path>,
+    besides: Vec<(String, String)>,
+) -> Result<ExitCode> {
     let mut env = args.env.clone();
+    env.extend(besides);
     match (args.encrypt, args.transport) {
         (false, _) => {}
         (true, TransportArg::Wiglaf) => {

@@ -58,6 +58,36 @@ fn rows(text: &str, name: &str) -> usize {
 }
 
 #[test]
+fn weak_scaling_is_efficient_by_the_ratio_of_wall_times_and_its_file_makes_a_page() {
+    let Some(site) = site(&[]) else { return };
+    let args = ["--weak", "--nodes", "1,2", "--repeats", "1", "--transports", "tcp"];
+    let said = compare(&site, &[&args[..], &["--json", "o.json", "--", "./prog"]].concat());
+    let said = said.expect_success();
+    assert!(said.stdout.contains("Weak scaling: scaled speed-up against 1 node"), "{said:?}");
+    let report = json(&site.work().join("o.json"));
+    let wall = |place: u64| {
+        let runs = report["runs"].as_array().unwrap();
+        runs.iter().find(|run| run["place"] == place).unwrap()["wall_s"].as_f64().unwrap()
+    };
+    let efficiency = wall(0) / wall(1);
+    let cell = format!("{:.2} ({:.0} %)", 2.0 * efficiency, 100.0 * efficiency);
+    assert!(said.stdout.contains(&cell), "{cell}: {said:?}");
+    for (args, words) in [
+        (&["--weak", "--nodes", "2"][..], "--weak compares numbers of nodes"),
+        (&["--weak", "--nodes", "1,2", "-n", "2"], "take --per-node instead"),
+    ] {
+        let said = compare(&site, &[args, &["--", "./prog"]].concat());
+        assert!(said.status == Some(1) && said.stderr.contains(words), "{said:?}");
+    }
+    let said = site.wiglaf(&["bench", "reports", "-o", "-", "o.json"]).expect_success();
+    let command = "wiglaf compare --nodes 1,2 --weak --repeats 1 --transports tcp -- ./prog";
+    assert!(said.stdout.contains(command) && said.stdout.contains(&cell), "{said:?}");
+    std::fs::write(site.work().join("o.json"), "{\"schema\":\"wiglaf-compare 1\"").unwrap();
+    let said = site.wiglaf(&["bench", "reports", "-o", "-", "o.json"]);
+    assert!(said.status == Some(1) && said.stderr.contains("o.json is cut short"), "{said:?}");
+}
+
+#[test]
 fn every_transport_and_number_of_nodes_has_its_row_and_its_runs() {
     let Some(site) = site(&["--nodes", "3"]) else { return };
     let args = ["--nodes", "1,2,3", "--repeats", "2", "--transports", "tcp,wiglaf"];

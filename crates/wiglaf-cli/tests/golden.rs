@@ -71,6 +71,7 @@ fn help() {
         "umount",
         "fault",
         "links",
+        "predict",
         "stats",
         "capture",
         "bench",

@@ -7,10 +7,13 @@
 
 mod check;
 mod fit;
+pub mod predict;
 pub mod profile;
 pub mod programs;
 mod report;
+pub mod reports;
 mod table;
+pub mod trace;
 
 pub use check::{Check, Difference};
 pub use fit::{Amdahl, amdahl};

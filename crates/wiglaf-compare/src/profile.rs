@@ -32,6 +32,12 @@ pub struct Rank {
     pub finalize_ns: u64,
     /// Calls of one kind and size.
     pub calls: Vec<Calls>,
+    /// What it did, where that was asked for; it has a file of its own.
+    #[serde(default, skip_serializing)]
+    pub trace: Option<String>,
+    /// Why that cannot be replayed, if it cannot.
+    #[serde(default, skip_serializing)]
+    pub trace_gap: Option<String>,
 }
 
 /// Calls of one kind and size.
@@ -358,6 +364,8 @@ mod tests {
             wall_ns: wall_ms * 1_000_000,
             finalize_ns: 1,
             calls,
+            trace: None,
+            trace_gap: None,
         }
     }
 

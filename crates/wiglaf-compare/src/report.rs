@@ -71,6 +71,9 @@ pub struct Report {
     pub cluster: String,
     /// Whether the nodes are made on one machine.
     pub is_emulated: bool,
+    /// Whether each node has the same work on any number of nodes.
+    #[serde(default)]
+    pub is_weak: bool,
     /// Rounds that were wanted.
     pub rounds: usize,
     /// Ways, in the order of the tables.
@@ -126,13 +129,14 @@ impl Report {
     }
 
     /// Wall time on the fewest nodes over that on these; and that speed-up over the times that there are
-    /// more nodes.
+    /// more nodes. Where each node has the same work, the second is the ratio of the wall times, and the first is it
+    /// times the nodes: scaled speed-up (J. Gustafson, Reevaluating Amdahl's law, CACM 31, 1988).
     #[must_use]
     pub fn speed_up(&self, way: usize, place: usize) -> Option<(f64, f64)> {
         let (first, here) = (self.point(way, 0)?, self.point(way, place)?);
-        let speed_up = first.wall_s / here.wall_s;
+        let ratio = first.wall_s / here.wall_s;
         let times = self.places[place].nodes as f64 / self.places[0].nodes as f64;
-        Some((speed_up, speed_up / times))
+        Some(if self.is_weak { (ratio * times, ratio) } else { (ratio, ratio / times) })
     }
 
     /// Wiglaf's figure over that of the other way whose figure is the least, and that way's name.
@@ -150,9 +154,12 @@ impl Report {
         Some((ours / best, name))
     }
 
-    /// Amdahl's law through all runs of a way.
+    /// Amdahl's law through all runs of a way; it knows no work that grows with the nodes.
     #[must_use]
     pub fn fit(&self, way: usize) -> Option<Amdahl> {
+        if self.is_weak {
+            return None;
+        }
         let runs = self.runs.iter().filter(|run| run.way == way);
         let runs: Vec<_> = runs.map(|run| (self.places[run.place].nodes, run.wall_s)).collect();
         amdahl(&runs)
@@ -179,7 +186,7 @@ pub(crate) fn nodes(count: usize) -> String {
     format!("{count} node{}", if count == 1 { "" } else { "s" })
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {
@@ -214,6 +221,7 @@ pub(crate) mod tests {
             date: "2026-01-02T03:04:05Z".into(),
             cluster: "pc[1-4]".into(),
             is_emulated: false,
+            is_weak: false,
             rounds: 2,
             ways: vec![way("tcp", "TCP"), way("wiglaf", "Wiglaf")],
             places: [1, 2, 4].map(place).into(),
@@ -258,6 +266,20 @@ pub(crate) mod tests {
             let fit = report.fit(way).unwrap();
             assert!((fit.serial_part - part).abs() < 0.01 && fit.error > 0.0, "{fit:?}");
         }
+    }
+
+    #[test]
+    fn same_work_on_each_node_is_efficient_where_it_takes_the_same_time() {
+        let mut report = sample();
+        report.is_weak = true;
+        for run in &mut report.runs {
+            run.wall_s = if run.place == 2 { 12.5 } else { 10.0 };
+        }
+        assert_eq!(
+            [0, 1, 2].map(|place| report.speed_up(0, place)),
+            [Some((1.0, 1.0)), Some((2.0, 1.0)), Some((3.2, 0.8))]
+        );
+        assert_eq!(report.fit(0), None);
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub fn tables(report: &Report) -> String {
         let first = nodes(report.places[0].nodes);
         let _ = writeln!(
             text,
-            "Wall speed-up against {first}, and efficiency\n{}",
+            "{} against {first}, and efficiency\n{}",
+            if report.is_weak { "Weak scaling: scaled speed-up" } else { "Wall speed-up" },
             lay_out(&speed_up(report))
         );
         let rows = fits(report);
@@ -118,7 +119,7 @@ pub fn notes(report: &Report) -> Vec<String> {
     } else {
         (0..report.places.len()).for_each(|place| notes.extend(close(report, place)));
     }
-    if report.places.len() > 1 && report.places.len() < COUNTS_MIN {
+    if !report.is_weak && report.places.len() > 1 && report.places.len() < COUNTS_MIN {
         notes.push(format!(
             "{} numbers of nodes are too few for a fit of P, which takes {COUNTS_MIN} or more",
             report.places.len()
@@ -220,6 +221,18 @@ Wall speed-up against 1 node, and efficiency
                 && said.contains("2 numbers of nodes are too few")
         );
         assert!(!tables(&report).contains("Amdahl"));
+    }
+
+    #[test]
+    fn weak_scaling_has_no_fit_and_asks_for_none() {
+        let mut report = sample();
+        report.is_weak = true;
+        let text = tables(&report);
+        assert!(text.contains("Weak scaling: scaled speed-up against 1 node"), "{text}");
+        assert!(!text.contains("Amdahl"), "{text}");
+        report.places.truncate(2);
+        report.runs.retain(|run| run.place < 2);
+        assert!(!notes(&report).iter().any(|note| note.contains("fit")));
     }
 
     #[test]

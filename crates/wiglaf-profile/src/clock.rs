@@ -17,6 +17,11 @@ impl Reading {
         Self { ticks: ticks(), instant: Instant::now() }
     }
 
+    /// The processor's count, as [`ticks`] gives it.
+    pub(crate) fn ticks(&self) -> u64 {
+        self.ticks
+    }
+
     /// Nanoseconds from here to `later`.
     pub(crate) fn ns_until(&self, later: &Self) -> u64 {
         later.instant.duration_since(self.instant).as_nanos() as u64

@@ -12,6 +12,7 @@ use crate::next::Next;
 use crate::record;
 use crate::size::{Any, Language};
 use crate::table::Entered;
+use crate::trace;
 
 /// `Any`, once for each argument.
 macro_rules! any {
@@ -45,6 +46,17 @@ macro_rules! function {
                 };
                 // Before the call: it may free what the handles mean.
                 let bytes = size(Language::$language, $($shown),*);
+                if trace::is_wanted() {
+                    let arguments = [$($argument),*];
+                    // SAFETY: the program's own arguments.
+                    return unsafe {
+                        let waited = trace::waited_for(Call::$call, Language::$language, &arguments);
+                        let result = next($($argument),*);
+                        let before = entered.leave(Call::$call, bytes);
+                        trace::called(Call::$call, Language::$language, &arguments, &waited, before, bytes);
+                        result
+                    };
+                }
                 // SAFETY: the program's own arguments.
                 let result = unsafe { next($($argument),*) };
                 entered.leave(Call::$call, bytes);

@@ -16,3 +16,4 @@ mod next;
 mod record;
 mod size;
 mod table;
+mod trace;

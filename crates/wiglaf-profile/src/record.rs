@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::clock::Reading;
 use crate::next::complain;
-use crate::table;
+use crate::{table, trace};
 
 /// How the names of the records of this job begin; `wiglaf run` sets it.
 const VARIABLE: &str = "WIGLAF_RECORDS";
@@ -32,6 +32,7 @@ pub(crate) fn is_wanted() -> bool {
 /// MPI was initialised from `before` until now.
 pub(crate) fn started(before: Reading) {
     *START.lock().unwrap_or_else(PoisonError::into_inner) = Some([before, Reading::take()]);
+    trace::started();
 }
 
 /// MPI was finalised from `end` until now: tells all.
@@ -46,11 +47,23 @@ pub(crate) fn finished(end: Reading) {
     }
 }
 
+fn number(names: &[&str]) -> Option<u64> {
+    names.iter().find_map(|name| std::env::var(name).ok()?.parse::<u64>().ok())
+}
+
+/// This rank.
+pub(crate) fn own_rank() -> Option<u64> {
+    number(&RANK)
+}
+
+/// How many ranks there are.
+pub(crate) fn all_ranks() -> Option<u64> {
+    static ALL: OnceLock<Option<u64>> = OnceLock::new();
+    *ALL.get_or_init(|| number(&SIZE))
+}
+
 fn text(before: Reading, start: Reading, end: Reading) -> String {
-    let number = |names: &[&str]| {
-        let found = names.iter().find_map(|name| std::env::var(name).ok()?.parse::<u64>().ok());
-        found.map_or("null".to_owned(), |number| number.to_string())
-    };
+    let or_null = |found: Option<u64>| found.map_or("null".to_owned(), |number| number.to_string());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host: String =
         host.trim().chars().filter(|c| c.is_ascii_alphanumeric() || "-._".contains(*c)).collect();
@@ -59,8 +72,8 @@ fn text(before: Reading, start: Reading, end: Reading) -> String {
     let mut text = format!(
         "{{\"rank\":{},\"size\":{},\"host\":\"{host}\",\"threads\":{threads},\"init_ns\":{},\"wall_ns\":{},\
          \"finalize_ns\":{},\"calls\":[",
-        number(&RANK),
-        number(&SIZE),
+        or_null(number(&RANK)),
+        or_null(number(&SIZE)),
         before.ns_until(&start),
         start.ns_until(&end),
         end.ns_until(&now),
@@ -77,5 +90,12 @@ fn text(before: Reading, start: Reading, end: Reading) -> String {
             sum.bytes
         );
     }
-    text + "]}\n"
+    text.push(']');
+    if let Some((actions, gap)) = trace::finished(end.ticks(), scale) {
+        let _ = write!(text, ",\"trace\":\"{actions}\"");
+        if let Some(gap) = gap {
+            let _ = write!(text, ",\"trace_gap\":\"{gap}\"");
+        }
+    }
+    text + "}\n"
 }

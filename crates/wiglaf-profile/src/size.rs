@@ -76,9 +76,18 @@ impl Language {
 
     /// # Safety
     /// The argument must be a communicator.
-    unsafe fn rank(self, comm: Any) -> i64 {
+    pub(crate) unsafe fn rank(self, comm: Any) -> i64 {
         static C: Next = Next::new("PMPI_Comm_rank\0");
         static FORTRAN: Next = Next::new("pmpi_comm_rank_\0");
+        // SAFETY: the caller's promise.
+        unsafe { self.ask(comm, &C, &FORTRAN) }
+    }
+
+    /// # Safety
+    /// The argument must be a communicator.
+    pub(crate) unsafe fn ranks(self, comm: Any) -> i64 {
+        static C: Next = Next::new("PMPI_Comm_size\0");
+        static FORTRAN: Next = Next::new("pmpi_comm_size_\0");
         // SAFETY: the caller's promise.
         unsafe { self.ask(comm, &C, &FORTRAN) }
     }

@@ -60,9 +60,9 @@ impl Entered {
         IS_WITHIN.set(false);
     }
 
-    /// The call is over.
+    /// The call is over; when it began.
     #[inline]
-    pub(crate) fn leave(self, call: Call, bytes: u64) {
+    pub(crate) fn leave(self, call: Call, bytes: u64) -> u64 {
         let ticks = clock::ticks().saturating_sub(self.start);
         IS_WITHIN.set(false);
         let counted = &own().cells[call as usize][class(bytes)];
@@ -72,6 +72,7 @@ impl Entered {
         add(&counted.calls, 1);
         add(&counted.ticks, ticks);
         add(&counted.bytes, bytes);
+        self.start
     }
 }
 

@@ -34,9 +34,10 @@ pub(super) fn meant(what: &What, global: &Global) -> Result<Option<Hosts>> {
     match what {
         What::Pingpong(args) if !args.same_node => Ok(Some(hosts)),
         What::Bandwidth(args) if !args.single_frames => Ok(Some(hosts)),
+        What::LogGp(_) => Ok(Some(hosts)),
         _ => Err(Error::new(format!(
             "this benchmark needs nodes of its own making, not the hosts in {}; on those `wiglaf bench \
-             pingpong` and `bandwidth` measure; for emulated nodes add --name bench",
+             pingpong`, `bandwidth` and `loggp` measure; for emulated nodes add --name bench",
             hosts.file.display()
         ))),
     }

@@ -81,6 +81,7 @@ pub(crate) fn compare(program: &Program, plan: &Plan<'_>, nodes: &Nodes) -> Resu
         nodes: plan.nodes.to_vec(),
         ranks: None,
         per_node: None,
+        weak: false,
         repeats: plan.repeats,
         transports: plan.transports.to_vec(),
         check: Some(program.check.parse().map_err(|why: String| Error::new(why))?),
