@@ -11,8 +11,8 @@ use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
     agent, batch, bench, capture, check, compare, cp, demo, discover, doctor, down, env, exec,
-    fault, floor, hostile, init, join, links, manual, monitor, mount, power, profile, rank_usage,
-    reset, run, serve_files, soak, stats, status, top, tune, up,
+    fault, floor, hostile, image, init, join, links, manual, monitor, mount, power, profile,
+    rank_usage, reset, run, serve_files, soak, stats, status, top, tune, up,
 };
 
 const EXAMPLES: &str = "\
@@ -148,6 +148,7 @@ pub(crate) enum Command {
     Power(power::Args),
     Sensors(power::SensorsArgs),
     Monitor(monitor::Args),
+    Image(image::Args),
     Top(top::Args),
     Run(run::Args),
     Compare(compare::Args),

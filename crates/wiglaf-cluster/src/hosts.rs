@@ -16,6 +16,7 @@ use wiglaf_base::network::{self, Cidr};
 use wiglaf_node::ssh::Target;
 
 use crate::batch::Batch;
+use crate::image::Image;
 use crate::power::Power;
 
 /// The variable that names the cluster file.
@@ -110,6 +111,7 @@ struct RawFile {
     #[serde(default)]
     node: BTreeMap<String, RawNode>,
     batch: Option<Batch>,
+    image: Option<Image>,
 }
 
 /// What is different on one host.
@@ -160,6 +162,9 @@ pub struct Hosts {
     /// How batch jobs are run on it, if the file says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
+    /// What images of its nodes hold, and which PCs may start from the network, if the file says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
 }
 
 /// Whether the text of a cluster file describes real hosts.
@@ -311,8 +316,14 @@ impl Hosts {
         }
         let name = raw.name.unwrap_or_else(|| "hosts".to_owned());
         crate::shape::check_cluster_name(&name)?;
-        let hosts =
-            Self { name, file: path.to_path_buf(), network: raw.network, nodes, batch: raw.batch };
+        let hosts = Self {
+            name,
+            file: path.to_path_buf(),
+            network: raw.network,
+            nodes,
+            batch: raw.batch,
+            image: raw.image.map(Image::checked).transpose()?,
+        };
         hosts.batch.as_ref().map_or(Ok(()), |batch| batch.place(&hosts.names()).map(drop))?;
         Ok(hosts)
     }
