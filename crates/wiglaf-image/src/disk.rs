@@ -48,7 +48,7 @@ const MODULES: &[&str] = &[
     "gzio",
 ];
 /// For the first start, before the file system gets the disk, in MiB.
-const SPARE: u64 = 32;
+const SPARE: u64 = 20;
 
 /// Makes the image of the tree at `root`, which keeps no tools.
 pub(crate) fn make(root: &Path, image: &Path) -> Result<()> {
