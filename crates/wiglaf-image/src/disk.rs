@@ -64,7 +64,7 @@ pub(crate) fn make(root: &Path, image: &Path) -> Result<()> {
     done
 }
 
-/// What GRUB does: the kernel that dpkg has linked at the top, or the one before it.
+/// What GRUB starts, the kernel that dpkg has linked at the top or the one before it, and what that mounts.
 fn grub_settings(root: &Path, uuid: &str) -> Result<()> {
     let entry = |title: &str, old: &str| {
         format!(
@@ -78,6 +78,9 @@ fn grub_settings(root: &Path, uuid: &str) -> Result<()> {
         entry("Debian", ""),
         entry("Debian, the kernel before", ".old")
     );
+    // Without a line here systemd leaves the file system read-only, as the kernel has mounted it.
+    let mounts = format!("UUID={uuid} / ext4 errors=remount-ro 0 1\n");
+    fs::write(root.join("etc/fstab"), mounts).cannot(|| "write fstab".to_owned())?;
     let folder = root.join("boot/grub");
     fs::create_dir_all(&folder)
         .and_then(|()| fs::write(folder.join("grub.cfg"), text))

@@ -268,7 +268,9 @@ impl Serving {
         let log = daemon.stderr.take();
         let own = Arc::clone(self);
         std::thread::spawn(move || {
-            for line in BufReader::new(log.into_iter().next()?).lines().map_while(|l| l.ok()) {
+            for line in
+                BufReader::new(log.into_iter().next()?).lines().map_while(std::io::Result::ok)
+            {
                 own.heard(&line);
             }
             Some(())
