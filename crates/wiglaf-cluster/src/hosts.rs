@@ -164,7 +164,7 @@ pub struct Hosts {
     pub batch: Option<Batch>,
     /// What images of its nodes hold, and which PCs may start from the network, if the file says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<Image>,
+    pub image: Option<Box<Image>>,
 }
 
 /// Whether the text of a cluster file describes real hosts.
@@ -322,7 +322,7 @@ impl Hosts {
             network: raw.network,
             nodes,
             batch: raw.batch,
-            image: raw.image.map(Image::checked).transpose()?,
+            image: raw.image.map(Image::checked).transpose()?.map(Box::new),
         };
         hosts.batch.as_ref().map_or(Ok(()), |batch| batch.place(&hosts.names()).map(drop))?;
         Ok(hosts)

@@ -148,7 +148,7 @@ pub fn plan(options: &Options, cluster: Option<&Hosts>) -> Result<Plan> {
         )));
     }
     let none = Image::default();
-    let section = cluster.and_then(|hosts| hosts.image.as_ref()).unwrap_or(&none);
+    let section = cluster.and_then(|hosts| hosts.image.as_deref()).unwrap_or(&none);
     let users = users::accounts(section, &options.caller)?;
     let own = root::PACKAGES.iter().map(|package| (*package).to_owned());
     let mut packages: Vec<String> =

@@ -42,12 +42,14 @@ pub(crate) const PACKAGES: &[&str] = &[
     "usr-is-merged",
     "zstd",
 ];
-/// What nodes have no use for: documents, and drivers of sound, of television and of Wi-Fi, which is no network for MPI.
-const EXCLUDED: [&str; 6] = [
+/// What nodes have no use for: documents, and drivers of sound, of television, of laboratory sensors and of Wi-Fi, which
+/// is no network for MPI.
+const EXCLUDED: [&str; 7] = [
     "/usr/share/doc/*",
     "/usr/share/locale/*",
     "/usr/share/man/*",
     "/lib/modules/*/kernel/sound/*",
+    "/lib/modules/*/kernel/drivers/iio/*",
     "/lib/modules/*/kernel/drivers/media/*",
     "/lib/modules/*/kernel/drivers/net/wireless/*",
 ];

@@ -26,8 +26,6 @@ use crate::http::{self, Answer};
 use crate::outside::{self, command, run};
 use crate::write::{NodeSettings, image_len, settings};
 
-/// Where installed nodes are written down.
-const STATE: &str = "/var/lib/wiglaf/image/installed";
 /// Files of Debian's package ipxe, for BIOS and for UEFI.
 const IPXE: [&str; 2] = ["/usr/lib/ipxe/undionly.kpxe", "/usr/lib/ipxe/snponly.efi"];
 /// Connections at a time.
@@ -141,7 +139,7 @@ pub fn serve_plan(hosts: &Hosts, options: &ServeOptions) -> Result<ServePlan> {
         }
     }
     let none = Image::default();
-    let image = hosts.image.as_ref().unwrap_or(&none);
+    let image = hosts.image.as_deref().unwrap_or(&none);
     if let Some(name) = options.again.iter().find(|name| !image.admit.contains_key(*name)) {
         return Err(Error::new(format!(
             "{name} is not admitted; run `wiglaf image admit MAC {name} --serial SERIAL` first"
@@ -195,7 +193,9 @@ impl ServePlan {
             return Err(Error::new(format!("{file} is missing here; run `apt-get install ipxe`")));
         }
         let folder = PathBuf::from(format!("/run/wiglaf-image-{}", std::process::id()));
-        let done = self.serve_from(&folder, Path::new(STATE), is_over, Box::new(say));
+        // Beside the image is written down who has it.
+        let state = self.options.image.with_extension("installed");
+        let done = self.serve_from(&folder, &state, is_over, Box::new(say));
         let _ = fs::remove_dir_all(&folder);
         done
     }
@@ -439,9 +439,8 @@ impl Serving {
     fn remember(&self) -> Result<()> {
         let installed = self.installed.lock().unwrap_or_else(PoisonError::into_inner);
         let text: String = installed.iter().map(|line| format!("{line}\n")).collect();
-        let new = self.state.with_extension("new");
+        let new = self.state.with_extension("installed.new");
         let write = || -> std::io::Result<()> {
-            self.state.parent().map_or(Ok(()), fs::create_dir_all)?;
             let mut file = File::create(&new)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;

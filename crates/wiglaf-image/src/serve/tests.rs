@@ -25,7 +25,7 @@ fn serving(folder: &Path) -> (Serving, Arc<Mutex<Vec<String>>>) {
         plan,
         hosts: Mutex::new(hosts),
         installed: Mutex::default(),
-        state: folder.join("state/installed"),
+        state: folder.join("node.installed"),
         refused: Mutex::default(),
         say: Box::new(move |text| copy.lock().unwrap().push(text.to_owned())),
     };
