@@ -28,6 +28,9 @@ use crate::write::{NodeSettings, image_len, settings};
 
 /// Files of Debian's package ipxe, for BIOS and for UEFI.
 const IPXE: [&str; 2] = ["/usr/lib/ipxe/undionly.kpxe", "/usr/lib/ipxe/snponly.efi"];
+/// On to the next device. UEFI shows its menu after an option that has ended well, and takes the next one after one that
+/// has failed (UEFI 2.10, 3.1.7).
+const LEAVE: &str = "#!ipxe\nexit 1\n";
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 64;
 
@@ -390,7 +393,7 @@ impl Serving {
                          image admit {mac} {name} --serial SERIAL`"
                     ),
                 });
-                Answer::Text(due.map_or_else(|| "#!ipxe\nexit\n".to_owned(), |_| self.script(mac)))
+                Answer::Text(due.map_or_else(|| LEAVE.to_owned(), |_| self.script(mac)))
             }
             ("GET" | "HEAD", "/vmlinuz", Some(_)) => file(&image.with_extension("vmlinuz")),
             ("GET" | "HEAD", "/initrd", Some(_)) => file(&image.with_extension("initrd")),
@@ -431,7 +434,7 @@ impl Serving {
         let card = format!("01-{}", mac.to_string().replace(':', "-"));
         format!(
             "#!ipxe\nkernel {server}/vmlinuz initrd=initrd boot=wiglaf wiglaf.server={server} ip=dhcp BOOTIF={card} \
-             console=ttyS0,115200n8 console=tty0 panic=30 || exit\ninitrd --name initrd {server}/initrd || exit\nboot || exit\n"
+             console=ttyS0,115200n8 console=tty0 panic=30 || exit 1\ninitrd --name initrd {server}/initrd || exit 1\nboot || exit 1\n"
         )
     }
 
