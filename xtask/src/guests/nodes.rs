@@ -225,7 +225,8 @@ fn start(guest: Guest, namespace: &Namespace, folder: &Path) -> Result<Running, 
         fs::copy(UEFI[1], &vars).map_err(|why| format!("{}: {why}", UEFI[1]))?;
         command.arg("-drive").arg(format!("if=pflash,format=raw,readonly=on,file={}", UEFI[0]));
         command.arg("-drive").arg(format!("if=pflash,format=raw,file={}", vars.display()));
-        // Without iPXE in the card: the firmware's own PXE loads ours.
+        // Without iPXE in the card: the firmware's own PXE loads ours. There is no IPv6 to try after it.
+        command.args(["-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n"]);
         command
             .arg("-device")
             .arg(format!("virtio-net-pci,netdev=net,mac={mac},bootindex=1,romfile="));
