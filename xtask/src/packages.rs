@@ -76,6 +76,8 @@ const TEST: &[&str] = &[
     "openssl",
     "fish",
     "libsimgrid-dev",
+    "fdisk",
+    "dnsmasq-base",
 ];
 /// Packages whose daemons would run from now on, though only the tests' own nodes need them.
 const DAEMONS: &[(&str, &str)] = &[
@@ -121,6 +123,13 @@ const GUESTS: &[&str] = &[
     "e2fsprogs",
     "kmod",
     "debian-archive-keyring",
+    "fdisk",
+    "dosfstools",
+    "mtools",
+    "binutils",
+    "dnsmasq-base",
+    "ipxe",
+    "ovmf",
 ];
 
 /// Daemons that only the tests' own hosts install: downloaded into target/debs with what they need, and not installed.

@@ -25,6 +25,7 @@ const SAFE: &[&str] = &[
     "wiglaf-join",
     "wiglaf-batch",
     "wiglaf-monitor",
+    "wiglaf-image",
     "wiglaf-netlink",
     "xtask",
 ];
@@ -114,6 +115,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("wiglaf-monitor", &["wiglaf-base", "wiglaf-cluster", "wiglaf-counters", "wiglaf-join"]),
+    ("wiglaf-image", &["wiglaf-base", "wiglaf-cluster", "wiglaf-join"]),
     ("wiglaf-mpi", &["wiglaf-base"]),
     ("wiglaf-cluster", &["wiglaf-base", "wiglaf-mpi", "wiglaf-node"]),
     (

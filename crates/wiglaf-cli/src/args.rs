@@ -11,8 +11,8 @@ use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
     agent, batch, bench, capture, check, compare, cp, demo, discover, doctor, down, env, exec,
-    fault, floor, init, join, links, manual, monitor, mount, power, predict, profile, rank_usage,
-    reset, run, serve_files, stats, status, top, tune, up,
+    fault, floor, image, init, join, links, manual, monitor, mount, power, predict, profile,
+    rank_usage, reset, run, serve_files, stats, status, top, tune, up,
 };
 #[cfg(feature = "trials")]
 use crate::{hostile, soak};
@@ -150,6 +150,7 @@ pub(crate) enum Command {
     Power(power::Args),
     Sensors(power::SensorsArgs),
     Monitor(monitor::Args),
+    Image(image::Args),
     Top(top::Args),
     Run(run::Args),
     Compare(compare::Args),

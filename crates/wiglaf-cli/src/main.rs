@@ -22,6 +22,7 @@ mod fault;
 mod floor;
 #[cfg(feature = "trials")]
 mod hostile;
+mod image;
 mod init;
 mod join;
 mod links;
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
         Command::HostProbe => check::host_probe(),
         Command::Power(args) => power::run(args, &cli.global),
         Command::Sensors(args) => power::sensors(args, &cli.global),
+        Command::Image(args) => image::run(args, &cli.global),
         Command::Monitor(args) => monitor::run(args, &cli.global),
         Command::Top(args) => top::run(args, &cli.global),
         Command::Exec(args) => exec::run(args, &cli.global),

@@ -62,6 +62,7 @@ fn help() {
         "power",
         "sensors",
         "monitor",
+        "image",
         "top",
         "compare",
         "profile",

@@ -16,6 +16,7 @@ use wiglaf_base::network::{self, Cidr};
 use wiglaf_node::ssh::Target;
 
 use crate::batch::{Batch, Owner, is_user};
+use crate::image::Image;
 use crate::power::Power;
 
 /// The variable that names the cluster file.
@@ -112,6 +113,7 @@ struct RawFile {
     batch: Option<Batch>,
     #[serde(default)]
     owner: BTreeMap<String, Owner>,
+    image: Option<Image>,
 }
 
 /// What is different on one host.
@@ -165,6 +167,9 @@ pub struct Hosts {
     /// Whose PC a host is, by its name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub owner: BTreeMap<String, Owner>,
+    /// What images of its nodes hold, and which PCs may start from the network, if the file says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Box<Image>>,
 }
 
 /// Whether the text of a cluster file describes real hosts.
@@ -323,6 +328,7 @@ impl Hosts {
             nodes,
             batch: raw.batch,
             owner: raw.owner,
+            image: raw.image.map(Image::checked).transpose()?.map(Box::new),
         };
         for (host, owner) in &hosts.owner {
             let names = hosts.names();

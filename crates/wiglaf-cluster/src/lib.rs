@@ -8,6 +8,7 @@
 pub mod batch;
 pub mod cluster;
 pub mod hosts;
+pub mod image;
 pub mod launch;
 pub mod names;
 mod on_hosts;

@@ -17,6 +17,7 @@ pub mod host;
 pub mod init;
 pub mod join;
 pub mod joined;
+pub mod laid;
 pub mod leave;
 mod manifest;
 mod names;

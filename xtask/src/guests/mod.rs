@@ -3,6 +3,7 @@
 
 mod image;
 mod machine;
+mod nodes;
 
 use std::path::Path;
 use std::process::Child;
@@ -18,7 +19,7 @@ const LIMIT: &str = "timeout -k 10 180";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Only what contains one of these words, such as `e1000e` or `pingpong`.
+    /// Only what contains one of these words, such as `e1000e` or `pingpong`; `image` alone: images of nodes instead.
     words: Vec<String>,
     /// Make disks and guests, say how to enter them, and wait for Ctrl-C.
     #[arg(long)]
@@ -34,6 +35,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     let workspace =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no workspace")?;
     let folder = workspace.join("target/guests");
+    if arguments.words == ["image"] {
+        return nodes::run(workspace, &folder);
+    }
     let image = image::make(workspace, &folder)?;
     eprintln!("== guests: starting two; consoles: {}/g?.console", folder.display());
     let mut lab = Lab::up(image, &folder)?;

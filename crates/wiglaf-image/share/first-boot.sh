@@ -1,0 +1,51 @@
+#!/bin/sh
+# Makes what tells this node from others, once: its size, name, address, ssh and munge keys. systemd makes the machine-id.
+set -u
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+root=$(findmnt -n -o SOURCE /)
+part=$(basename "$(readlink -f "$root")")
+disk=$(basename "$(readlink -f "/sys/class/block/$part/..")")
+number=$(cat "/sys/class/block/$part/partition")
+
+# What `wiglaf image write` has written to the partition of settings: lines of a word and a value.
+name='' address='' mac=''
+for other in "/sys/class/block/$disk/$disk"*; do
+    [ "$(cat "$other/partition")" = 3 ] || continue
+    settings=$(tr -d '\000' <"/dev/${other##*/}" | head -c 4096)
+    while read -r word value; do
+        case "$word" in
+        name) name=$value ;;
+        address) address=$value ;;
+        mac) mac=$value ;;
+        esac
+    done <<EOF
+$settings
+EOF
+done
+
+# The file system gets the whole disk, and the partition table its copy at the disk's end.
+echo ', +' | sfdisk --quiet --no-reread --force -N "$number" "/dev/$disk" &&
+    partx --update --nr "$number" "/dev/$disk" && resize2fs "$root" ||
+    echo "the root file system keeps its size" >&2
+
+if [ -z "$name" ]; then
+    for card in /sys/class/net/e*; do
+        name=node-$(tr -d : <"$card/address" | tail -c 7)
+        break
+    done
+fi
+echo "$name" >/etc/hostname
+echo "$name" >/proc/sys/kernel/hostname
+
+if [ -n "$address" ] && [ -n "$mac" ]; then
+    printf '[Match]\nMACAddress=%s\n\n[Network]\nDHCP=yes\nAddress=%s\n\n[DHCPv4]\nClientIdentifier=mac\n' \
+        "$mac" "$address" >/etc/systemd/network/10-wiglaf-data.network
+fi
+
+ssh-keygen -A
+if [ -x /usr/sbin/mungekey ] && [ ! -e /etc/munge/munge.key ]; then
+    mungekey --create --keyfile=/etc/munge/munge.key && chown munge: /etc/munge/munge.key
+fi
+mkdir -p /var/lib/wiglaf
+echo "$name" >/var/lib/wiglaf/first-boot
+sync

@@ -1,0 +1,25 @@
+//! Images of nodes. `build` makes one from Debian's packages with this Wiglaf, the cluster's users and their keys, and
+//! nothing that tells one node from another: `share/first-boot.sh` makes that on each node. `write` puts it on a disk
+//! that was named by its serial number. `serve` has admitted PCs start from the network and do so by `install`. No boot loader, package manager or file system is written here: `root` calls
+//! mmdebstrap, `disk` GRUB, sfdisk, mke2fs and mtools,
+//! `serve` dnsmasq and iPXE.
+
+#![forbid(unsafe_code)]
+
+mod build;
+mod cpio;
+mod disk;
+mod http;
+mod install;
+mod netboot;
+mod outside;
+mod root;
+mod serve;
+mod users;
+mod write;
+
+pub use build::{Built, Options, Plan, Release, plan};
+pub use install::install;
+pub use serve::{ServeOptions, ServePlan, serve_plan};
+pub use users::Account;
+pub use write::{Checked, Machine, NodeSettings, Target, Written, image_len, settings};

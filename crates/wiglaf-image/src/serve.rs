@@ -1,0 +1,474 @@
+//! `wiglaf image serve`: PCs whose MAC addresses are admitted start from the network and get the image.
+//!
+//! dnsmasq answers beside the network's own DHCP server as a proxy (PXE 2.1, 2.2.3): it gives no addresses, and only
+//! tells admitted cards what to start. iPXE then fetches kernel and initrd from here. Whoever asks is known by the
+//! MAC address that the kernel has for its IP address; which admitted PC gets what is asked for each time.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use wiglaf_base::error::{Context, Error, Result};
+use wiglaf_base::network;
+use wiglaf_base::program::find_tool;
+use wiglaf_cluster::hosts::Hosts;
+use wiglaf_cluster::image::{Admitted, Image};
+use wiglaf_cluster::power::Mac;
+
+use crate::http::{self, Answer};
+use crate::outside::{self, command, run};
+use crate::write::{NodeSettings, image_len, settings};
+
+/// Files of Debian's package ipxe, for BIOS and for UEFI.
+const IPXE: [&str; 2] = ["/usr/lib/ipxe/undionly.kpxe", "/usr/lib/ipxe/snponly.efi"];
+/// On to the next device. UEFI shows its menu after an option that has ended well, and takes the next one after one that
+/// has failed (UEFI 2.10, 3.1.7).
+const LEAVE: &str = "#!ipxe\nexit 1\n";
+/// Connections at a time.
+const CONNECTIONS_MAX: usize = 64;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    /// The image; kernel and initrd lie beside it.
+    pub image: PathBuf,
+    /// The TCP port that kernel, initrd and image are handed out at.
+    pub port: u16,
+    /// Nodes that are installed once more.
+    pub again: Vec<String>,
+}
+
+/// What an installing PC is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) name: String,
+    pub(crate) disk: String,
+    pub(crate) mac: Mac,
+    pub(crate) address: Option<Ipv4Addr>,
+    pub(crate) prefix: u8,
+    pub(crate) image_bytes: u64,
+}
+
+impl Job {
+    pub(crate) fn settings(&self) -> Result<NodeSettings> {
+        let admitted =
+            Admitted { mac: self.mac, disk: Some(self.disk.clone()), address: self.address };
+        settings(Some(&self.name), Some(&admitted), self.prefix)
+    }
+}
+
+/// A server that may be started.
+#[derive(Debug, Serialize)]
+pub struct ServePlan {
+    /// The interface in the data network, and this host's address there.
+    pub interface: String,
+    /// See above.
+    pub address: Ipv4Addr,
+    /// What dnsmasq reads.
+    pub dnsmasq: String,
+    /// The admitted PCs, a line each.
+    pub admitted: Vec<String>,
+    #[serde(skip)]
+    options: ServeOptions,
+    #[serde(skip)]
+    hosts: Hosts,
+    #[serde(skip)]
+    image_bytes: u64,
+}
+
+/// The configuration of dnsmasq, whose files are in `folder`.
+fn configuration(
+    hosts: &Hosts,
+    interface: &str,
+    address: Ipv4Addr,
+    port: u16,
+    folder: &Path,
+) -> String {
+    let (network, prefix) = hosts.network.data.parts();
+    let mask = Ipv4Addr::from(u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0));
+    let folder = folder.display();
+    let url = format!("http://{address}:{port}/boot.ipxe");
+    // A proxy: no addresses, no names. iPXE takes no file without the address of a server. Classes 7 and 9 are both 64-bit UEFI (RFC 4578, errata).
+    format!(
+        "port=0\ninterface={interface}\nexcept-interface=lo\nbind-interfaces\nlog-facility=-\nlog-dhcp\n\
+         dhcp-range={network},proxy,{mask}\ndhcp-hostsfile={folder}/admitted\ndhcp-ignore=tag:!admitted\n\
+         dhcp-match=set:ipxe,175\nenable-tftp\ntftp-root={folder}/tftp\ntftp-secure\nuser=root\n\
+         pxe-service=tag:!ipxe,x86PC,\"Wiglaf\",undionly.kpxe\n\
+         pxe-service=tag:!ipxe,BC_EFI,\"Wiglaf\",snponly.efi\n\
+         pxe-service=tag:!ipxe,X86-64_EFI,\"Wiglaf\",snponly.efi\n\
+         dhcp-boot=tag:ipxe,{url},,{address}\n"
+    )
+}
+
+/// Has dnsmasq read its configuration.
+fn test(configuration: &Path) -> Result<()> {
+    let file = format!("--conf-file={}", configuration.display());
+    run(command("dnsmasq").arg("--test").arg(file), "").map(drop)
+}
+
+/// The MAC addresses that dnsmasq answers.
+fn admitted_macs(hosts: &Hosts) -> String {
+    let image = hosts.image.iter().flat_map(|image| image.admit.values());
+    image.map(|admitted| format!("{},set:admitted\n", admitted.mac)).collect()
+}
+
+/// Says what would be served, after each look that may refuse it; nothing is changed.
+///
+/// # Errors
+/// What is missing.
+pub fn serve_plan(hosts: &Hosts, options: &ServeOptions) -> Result<ServePlan> {
+    let data = hosts.network.data;
+    let own = network::addresses().into_iter().find(|one| data.contains(one.address));
+    let own = own.ok_or_else(|| {
+        Error::new(format!(
+            "this host has no address in the data network {data}; serve from one that has"
+        ))
+    })?;
+    let image_bytes = image_len(&options.image)?;
+    for extension in ["vmlinuz", "initrd"] {
+        let path = options.image.with_extension(extension);
+        if !path.is_file() {
+            return Err(Error::new(format!(
+                "{} is missing beside the image; run `wiglaf image build` again",
+                path.display()
+            )));
+        }
+    }
+    let none = Image::default();
+    let image = hosts.image.as_deref().unwrap_or(&none);
+    if let Some(name) = options.again.iter().find(|name| !image.admit.contains_key(*name)) {
+        return Err(Error::new(format!(
+            "{name} is not admitted; run `wiglaf image admit MAC {name} --serial SERIAL` first"
+        )));
+    }
+    let admitted = image.admit.iter().map(|(name, it)| {
+        let disk = it.disk.as_ref().map_or_else(
+            || "starts from its own disk: no serial number is named".to_owned(),
+            |serial| format!("its disk {serial} is overwritten, once"),
+        );
+        format!("{name} ({}): {disk}", it.mac)
+    });
+    let folder = Path::new("FOLDER");
+    Ok(ServePlan {
+        dnsmasq: configuration(hosts, &own.interface, own.address, options.port, folder),
+        admitted: admitted.collect(),
+        interface: own.interface,
+        address: own.address,
+        options: options.clone(),
+        hosts: hosts.clone(),
+        image_bytes,
+    })
+}
+
+/// What the server knows while it runs.
+struct Serving {
+    plan: ServePlan,
+    hosts: Mutex<Hosts>,
+    /// MAC addresses with the serial numbers that were written, a line each.
+    installed: Mutex<BTreeSet<String>>,
+    state: PathBuf,
+    refused: Mutex<BTreeSet<String>>,
+    say: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl ServePlan {
+    /// Serves until `is_over`.
+    ///
+    /// # Errors
+    /// When it cannot begin, or dnsmasq ends.
+    pub fn serve(
+        self,
+        is_over: &AtomicBool,
+        say: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<()> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::new("answering PCs that start takes root; run it with sudo"));
+        }
+        outside::check(&[("dnsmasq", "dnsmasq-base")])?;
+        if let Some(file) = IPXE.iter().find(|file| !Path::new(file).is_file()) {
+            return Err(Error::new(format!("{file} is missing here; run `apt-get install ipxe`")));
+        }
+        let folder = PathBuf::from(format!("/run/wiglaf-image-{}", std::process::id()));
+        // Beside the image is written down who has it.
+        let state = self.options.image.with_extension("installed");
+        let done = self.serve_from(&folder, &state, is_over, Box::new(say));
+        let _ = fs::remove_dir_all(&folder);
+        done
+    }
+
+    fn serve_from(
+        self,
+        folder: &Path,
+        state: &Path,
+        is_over: &AtomicBool,
+        say: Box<dyn Fn(&str) + Send + Sync>,
+    ) -> Result<()> {
+        let cannot = || format!("write below {}", folder.display());
+        let ServePlan { interface, address, options, hosts, .. } = &self;
+        let text = configuration(hosts, interface, *address, options.port, folder);
+        let tftp = folder.join("tftp");
+        let write = || -> std::io::Result<()> {
+            fs::create_dir_all(&tftp)?;
+            for file in IPXE {
+                fs::copy(file, tftp.join(file.rsplit('/').next().unwrap_or(file)))?;
+            }
+            fs::write(folder.join("admitted"), admitted_macs(hosts))?;
+            fs::write(folder.join("dnsmasq.conf"), text)
+        };
+        write().cannot(cannot)?;
+        let listener = TcpListener::bind((*address, options.port))
+            .cannot(|| format!("listen at {address}:{}", options.port))?;
+        let macs: Vec<String> = options
+            .again
+            .iter()
+            .filter_map(|name| Some(hosts.image.as_ref()?.admit.get(name)?.mac.to_string()))
+            .collect();
+        let known = fs::read_to_string(state).unwrap_or_default();
+        let known = known.lines().filter(|line| !macs.iter().any(|mac| line.starts_with(mac)));
+        let serving = Arc::new(Serving {
+            hosts: Mutex::new(hosts.clone()),
+            installed: Mutex::new(known.map(str::to_owned).collect()),
+            state: state.to_owned(),
+            refused: Mutex::default(),
+            say,
+            plan: self,
+        });
+        serving.remember()?;
+        let configuration = folder.join("dnsmasq.conf");
+        test(&configuration)?;
+        let dnsmasq = find_tool("dnsmasq").unwrap_or_else(|| "dnsmasq".into());
+        let mut daemon = std::process::Command::new(dnsmasq)
+            .arg("--keep-in-foreground")
+            .arg(format!("--conf-file={}", configuration.display()))
+            .arg(format!("--pid-file={}", folder.join("pid").display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .cannot(|| "start dnsmasq".to_owned())?;
+        let done = serving.attend(&listener, &mut daemon, folder, is_over);
+        let _ = daemon.kill();
+        let _ = daemon.wait();
+        done
+    }
+}
+
+impl Serving {
+    fn attend(
+        self: &Arc<Self>,
+        listener: &TcpListener,
+        daemon: &mut Child,
+        folder: &Path,
+        is_over: &AtomicBool,
+    ) -> Result<()> {
+        let log = daemon.stderr.take();
+        let own = Arc::clone(self);
+        std::thread::spawn(move || {
+            for line in
+                BufReader::new(log.into_iter().next()?).lines().map_while(std::io::Result::ok)
+            {
+                own.heard(&line);
+            }
+            Some(())
+        });
+        listener.set_nonblocking(true).cannot(|| "listen".to_owned())?;
+        let count = Arc::new(AtomicUsize::new(0));
+        let file = self.plan.hosts.file.clone();
+        let mut text = fs::read_to_string(&file).unwrap_or_default();
+        let mut rounds = 0u32;
+        while !is_over.load(Ordering::Relaxed) {
+            match listener.accept() {
+                Ok((stream, _)) if count.load(Ordering::Relaxed) < CONNECTIONS_MAX => {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    let (own, count) = (Arc::clone(self), Arc::clone(&count));
+                    std::thread::spawn(move || {
+                        // Whoever goes away early hears nothing.
+                        let _ = own.talk(&stream);
+                        count.fetch_sub(1, Ordering::Relaxed);
+                    });
+                    continue;
+                }
+                _ => std::thread::sleep(Duration::from_millis(50)),
+            }
+            rounds += 1;
+            if !rounds.is_multiple_of(20) {
+                continue;
+            }
+            if let Ok(Some(status)) = daemon.try_wait() {
+                return Err(Error::new(format!(
+                    "dnsmasq has ended ({status}); does another one listen at {}?",
+                    self.plan.interface
+                )));
+            }
+            // Whom somebody has admitted meanwhile.
+            let now = fs::read_to_string(&file).unwrap_or_default();
+            if now != text
+                && let Ok(hosts) = Hosts::parse(&now, &file)
+            {
+                fs::write(folder.join("admitted"), admitted_macs(&hosts))
+                    .cannot(|| "write the admitted".to_owned())?;
+                *self.hosts.lock().unwrap_or_else(PoisonError::into_inner) = hosts;
+                // It reads its file of hosts again.
+                let pid = rustix::process::Pid::from_child(daemon);
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::HUP);
+                text = now;
+                self.say("the cluster file was read again");
+            }
+        }
+        Ok(())
+    }
+
+    fn say(&self, text: &str) {
+        (self.say)(text);
+    }
+
+    /// A line of dnsmasq's log: only what it ignores is news.
+    fn heard(&self, line: &str) {
+        if let Some(mac) = ignored(line) {
+            self.turned_away(&mac);
+        }
+    }
+
+    /// Says it once for each.
+    fn turned_away(&self, mac: &str) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.insert(mac.to_owned()) {
+            self.say(&format!(
+                "{mac} asks for a start and is not admitted; if it is yours, run `wiglaf image admit {mac} NAME \
+                 --serial SERIAL`"
+            ));
+        }
+    }
+
+    /// The admitted PC of that MAC address.
+    fn admitted(&self, mac: Mac) -> Option<(String, Admitted, u8)> {
+        let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = hosts.image.as_ref()?.admit.iter().find(|(_, it)| it.mac == mac)?;
+        Some((found.0.clone(), found.1.clone(), hosts.network.data.parts().1))
+    }
+
+    fn talk(&self, stream: &TcpStream) -> std::io::Result<()> {
+        stream.set_nonblocking(false)?;
+        let (method, path) = http::request(stream)?;
+        let answer = match stream.peer_addr()?.ip() {
+            IpAddr::V4(peer) => self.answer(peer, &method, &path),
+            IpAddr::V6(_) => Answer::Refused(403, "Forbidden"),
+        };
+        http::answer(stream, answer, method != "HEAD")
+    }
+
+    fn answer(&self, peer: Ipv4Addr, method: &str, path: &str) -> Answer {
+        let arp = fs::read_to_string("/proc/net/arp").unwrap_or_default();
+        let Some(mac) = mac_of(&arp, peer, &self.plan.interface) else {
+            return Answer::Refused(403, "Forbidden");
+        };
+        let Some((name, admitted, prefix)) = self.admitted(mac) else {
+            self.turned_away(&mac.to_string());
+            return Answer::Refused(403, "Forbidden");
+        };
+        let image = &self.plan.options.image;
+        let file = |path: &Path| match File::open(path).and_then(|f| Ok((f.metadata()?.len(), f))) {
+            Ok((len, file)) => Answer::File(file, len),
+            Err(_) => Answer::Refused(404, "Not Found"),
+        };
+        let mark = |disk: &str| format!("{mac} {disk}");
+        let is_due = |disk: &String| {
+            !self.installed.lock().unwrap_or_else(PoisonError::into_inner).contains(&mark(disk))
+        };
+        let due = admitted.disk.clone().filter(is_due);
+        match (method, path, due) {
+            ("GET", "/boot.ipxe", due) => {
+                self.say(&match (&due, &admitted.disk) {
+                    (Some(disk), _) => format!("{name}: starts to write its disk {disk}"),
+                    (None, Some(_)) => format!("{name}: is installed, and starts from its disk"),
+                    (None, None) => format!(
+                        "{name}: no disk of it may be overwritten, so it starts from its own; name one with `wiglaf \
+                         image admit {mac} {name} --serial SERIAL`"
+                    ),
+                });
+                Answer::Text(due.map_or_else(|| LEAVE.to_owned(), |_| self.script(mac)))
+            }
+            ("GET" | "HEAD", "/vmlinuz", Some(_)) => file(&image.with_extension("vmlinuz")),
+            ("GET" | "HEAD", "/initrd", Some(_)) => file(&image.with_extension("initrd")),
+            ("GET", "/image", Some(_)) => file(image),
+            ("GET", "/job", Some(disk)) => {
+                let job = Job {
+                    name,
+                    disk,
+                    mac,
+                    address: admitted.address,
+                    prefix,
+                    image_bytes: self.plan.image_bytes,
+                };
+                serde_json::to_string(&job)
+                    .map_or(Answer::Refused(500, "Internal Server Error"), Answer::Text)
+            }
+            ("POST", "/done", Some(disk)) => {
+                self.installed.lock().unwrap_or_else(PoisonError::into_inner).insert(mark(&disk));
+                match self.remember() {
+                    Ok(()) => {
+                        self.say(&format!("{name}: its disk is written; it starts from it now"));
+                        Answer::Text("ok\n".to_owned())
+                    }
+                    Err(error) => {
+                        self.say(&error.to_string());
+                        Answer::Refused(500, "Internal Server Error")
+                    }
+                }
+            }
+            _ => Answer::Refused(404, "Not Found"),
+        }
+    }
+
+    /// What iPXE does on a PC that is to be installed.
+    fn script(&self, mac: Mac) -> String {
+        let server = format!("http://{}:{}", self.plan.address, self.plan.options.port);
+        // As PXELINUX hands it on: the kind of hardware in front.
+        let card = format!("01-{}", mac.to_string().replace(':', "-"));
+        format!(
+            "#!ipxe\nkernel {server}/vmlinuz initrd=initrd boot=wiglaf wiglaf.server={server} ip=dhcp BOOTIF={card} \
+             console=ttyS0,115200n8 console=tty0 panic=30 || exit 1\ninitrd --name initrd {server}/initrd || exit 1\nboot || exit 1\n"
+        )
+    }
+
+    /// Writes down who is installed, before anybody is told that it is.
+    fn remember(&self) -> Result<()> {
+        let installed = self.installed.lock().unwrap_or_else(PoisonError::into_inner);
+        let text: String = installed.iter().map(|line| format!("{line}\n")).collect();
+        let new = self.state.with_extension("installed.new");
+        let write = || -> std::io::Result<()> {
+            let mut file = File::create(&new)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, &self.state)
+        };
+        write().cannot(|| format!("write {}", self.state.display()))
+    }
+}
+
+/// The card that dnsmasq says it ignores.
+fn ignored(line: &str) -> Option<String> {
+    let is_ignored =
+        line.contains("ignored") && line.contains("DHCP") || line.contains("proxy-ignored");
+    let word = line.split_whitespace().find(|word| word.parse::<Mac>().is_ok())?;
+    is_ignored.then(|| word.to_owned())
+}
+
+/// The MAC address that the kernel's table has for an address on that interface.
+fn mac_of(arp: &str, peer: Ipv4Addr, interface: &str) -> Option<Mac> {
+    arp.lines().skip(1).find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [ip, _, _, mac, _, device] = fields[..] else { return None };
+        (ip.parse() == Ok(peer) && device == interface).then(|| mac.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests;

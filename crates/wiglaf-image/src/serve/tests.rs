@@ -1,0 +1,105 @@
+use super::*;
+
+const FILE: &str = "nodes = \"pc1\"\n[network]\ndata = \"192.168.77.0/24\"\n[image.admit.pc5]\n\
+                    mac = \"52:54:00:00:00:05\"\ndisk = \"WD-1\"\naddress = \"192.168.77.15\"\n\
+                    [image.admit.pc6]\nmac = \"52:54:00:00:00:06\"\n";
+
+fn serving(folder: &Path) -> (Serving, Arc<Mutex<Vec<String>>>) {
+    let hosts = Hosts::parse(FILE, &folder.join("cluster.toml")).unwrap();
+    let image = folder.join("node.img");
+    for (name, text) in [("img", "image"), ("vmlinuz", "kernel"), ("initrd", "initrd")] {
+        fs::write(image.with_extension(name), text).unwrap();
+    }
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let copy = Arc::clone(&said);
+    let plan = ServePlan {
+        interface: "lo".to_owned(),
+        address: Ipv4Addr::LOCALHOST,
+        dnsmasq: String::new(),
+        admitted: Vec::new(),
+        options: ServeOptions { image, port: 8077, again: Vec::new() },
+        hosts: hosts.clone(),
+        image_bytes: 5,
+    };
+    let serving = Serving {
+        plan,
+        hosts: Mutex::new(hosts),
+        installed: Mutex::default(),
+        state: folder.join("node.installed"),
+        refused: Mutex::default(),
+        say: Box::new(move |text| copy.lock().unwrap().push(text.to_owned())),
+    };
+    (serving, said)
+}
+
+#[test]
+fn configuration_is_one_that_dnsmasq_takes_and_answers_the_admitted_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("tftp")).unwrap();
+    let hosts = Hosts::parse(FILE, Path::new("cluster.toml")).unwrap();
+    let text = configuration(&hosts, "lo", Ipv4Addr::new(192, 168, 77, 1), 8077, folder.path());
+    let file = folder.path().join("dnsmasq.conf");
+    fs::write(&file, &text).unwrap();
+    fs::write(folder.path().join("admitted"), admitted_macs(&hosts)).unwrap();
+    test(&file).unwrap();
+    assert!(text.contains("dhcp-range=192.168.77.0,proxy,255.255.255.0\n"), "{text}");
+    assert!(
+        text.contains("dhcp-ignore=tag:!admitted\n") && text.contains("interface=lo\n"),
+        "{text}"
+    );
+    let macs = "52:54:00:00:00:05,set:admitted\n52:54:00:00:00:06,set:admitted\n";
+    assert_eq!(admitted_macs(&hosts), macs);
+    // One that it does not take is told.
+    fs::write(&file, text + "no-such-word\n").unwrap();
+    assert!(test(&file).is_err());
+}
+
+#[test]
+fn who_is_not_admitted_gets_nothing_but_a_line_in_the_log_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (serving, said) = serving(folder.path());
+    // No card is known for this address.
+    let answer = serving.answer(Ipv4Addr::new(192, 168, 77, 99), "GET", "/image");
+    assert!(matches!(answer, Answer::Refused(403, _)));
+    let line = "dnsmasq-dhcp: 123 PXE(br0) 52:54:00:00:00:07 proxy-ignored";
+    serving.heard(line);
+    serving.heard(line);
+    serving.heard("dnsmasq-dhcp: 123 PXE(br0) 52:54:00:00:00:05 proxy");
+    let said = said.lock().unwrap();
+    let [one] = &said[..] else { panic!("{said:?}") };
+    assert!(one.contains("`wiglaf image admit 52:54:00:00:00:07 NAME"), "{one}");
+}
+
+#[test]
+fn addresses_are_cards_by_the_kernels_table_of_that_interface() {
+    let table = "IP address HW type Flags HW address Mask Device\n\
+                 192.168.77.9 0x1 0x2 52:54:00:00:00:05 * br0\n\
+                 192.168.77.8 0x1 0x2 52:54:00:00:00:06 * wlan0\n";
+    let mac = |last: u8, on: &str| mac_of(table, Ipv4Addr::new(192, 168, 77, last), on);
+    assert_eq!(mac(9, "br0").unwrap().to_string(), "52:54:00:00:00:05");
+    assert_eq!((mac(9, "eth0"), mac(8, "br0"), mac(7, "br0")), (None, None, None));
+}
+
+#[test]
+fn installed_nodes_are_remembered_and_their_settings_handed_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (serving, _) = serving(folder.path());
+    let mac: Mac = "52:54:00:00:00:05".parse().unwrap();
+    let (name, admitted, prefix) = serving.admitted(mac).unwrap();
+    let job = Job {
+        name,
+        disk: admitted.disk.unwrap(),
+        mac,
+        address: admitted.address,
+        prefix,
+        image_bytes: 5,
+    };
+    let settings = job.settings().unwrap();
+    assert_eq!(settings.name.as_deref(), Some("pc5"));
+    assert_eq!(settings.address, Some((Ipv4Addr::new(192, 168, 77, 15), 24, mac)));
+    serving.installed.lock().unwrap().insert(format!("{mac} {}", job.disk));
+    serving.remember().unwrap();
+    assert_eq!(fs::read_to_string(&serving.state).unwrap(), "52:54:00:00:00:05 WD-1\n");
+    let script = serving.script(mac);
+    assert!(script.contains("BOOTIF=01-52-54-00-00-00-05 ") && script.starts_with("#!ipxe\n"));
+}

@@ -1,0 +1,310 @@
+//! `xtask guests image`: an image of a node, made with this build and written by `wiglaf image serve` to the empty disks
+//! of two guests, one with BIOS and one with UEFI, beside a third that is not admitted. All are on a bridge in a
+//! namespace, with a DHCP server of the "institute" in another. Then they start from their disks, and ssh reaches them.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use wiglaf_testhosts::Namespace;
+
+use super::machine::said;
+
+/// From power on to an answer over ssh, on emulated processors of a machine that is busy.
+const LIMIT: Duration = Duration::from_mins(45);
+const DISK_LEN: u64 = 3 << 30;
+/// UEFI's code, and the variables that a guest begins with: Debian's package ovmf.
+const UEFI: [&str; 2] = ["/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"];
+
+/// A guest: its name, the last number of its addresses, its disk's serial number, and whether it has UEFI.
+#[derive(Debug, Clone, Copy)]
+struct Guest {
+    name: &'static str,
+    number: u8,
+    serial: &'static str,
+    has_uefi: bool,
+}
+
+const ADMITTED: [Guest; 2] = [
+    Guest { name: "pc-bios", number: 11, serial: "WD-BIOS-1", has_uefi: false },
+    Guest { name: "pc-uefi", number: 12, serial: "WD-UEFI-2", has_uefi: true },
+];
+const STRANGER: Guest = Guest { name: "pc-else", number: 13, serial: "WD-ELSE-3", has_uefi: false };
+
+impl Guest {
+    fn mac(self) -> String {
+        format!("52:54:00:00:00:{:02x}", self.number)
+    }
+
+    fn address(self) -> String {
+        format!("192.168.77.{}", self.number)
+    }
+}
+
+/// A process that ends with this value.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        for _ in 0..50 {
+            if !matches!(self.0.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Makes the image and tries it.
+pub(super) fn run(workspace: &Path, folder: &Path) -> Result<(), String> {
+    let folder = folder.join("nodes");
+    fs::create_dir_all(&folder).map_err(|why| format!("{}: {why}", folder.display()))?;
+    let wiglaf = workspace.join("target/release/wiglaf");
+    let key = prepare(&folder)?;
+    let image = folder.join("node.img");
+    eprintln!("== guests: an image by {}", wiglaf.display());
+    // The image's user is one whom only this mount namespace knows.
+    let mut build = Command::new("unshare");
+    build.args(["--mount", "--propagation", "private", "sh", "-c"]);
+    build.arg("mount --bind \"$1\" /etc/passwd && shift && exec \"$@\"").arg("sh");
+    build.arg(folder.join("passwd")).arg(&wiglaf).args(["image", "build", "--cache"]);
+    build.arg(folder.join("cache")).arg("--output").arg(&image);
+    finish(build.arg("--file").arg(folder.join("cluster.toml")))?;
+
+    let namespace = Namespace::new()?;
+    let institute = Namespace::new()?;
+    let mut dhcp = network(&namespace, &institute, &folder)?;
+    let mut serve = in_namespace(&namespace, &wiglaf, &folder.join("serve.log"))?;
+    serve.args(["image", "serve", "--image"]).arg(&image);
+    serve.arg("--file").arg(folder.join("cluster.toml")).args(["--again", "pc-bios,pc-uefi"]);
+    let serve = serve.spawn().map_err(|why| format!("wiglaf cannot be started: {why}"))?;
+    let server = Running(serve);
+    let began = Instant::now();
+    let mut guests = Vec::new();
+    for guest in ADMITTED.into_iter().chain([STRANGER]) {
+        guests.push(start(guest, &namespace, &folder)?);
+    }
+    let mut pending = ADMITTED.to_vec();
+    while !pending.is_empty() {
+        if began.elapsed() > LIMIT {
+            let names: Vec<&str> = pending.iter().map(|guest| guest.name).collect();
+            return Err(format!("no ssh to {names:?}; see {}", folder.display()));
+        }
+        if !matches!(dhcp.0.try_wait(), Ok(None)) {
+            return Err("the institute's DHCP server has ended".to_owned());
+        }
+        std::thread::sleep(Duration::from_secs(3));
+        pending.retain(|guest| {
+            let is_up = ssh(&namespace, &key, *guest, "true").is_ok();
+            if is_up {
+                eprintln!("{}: from power on to ssh {} s", guest.name, began.elapsed().as_secs());
+            }
+            !is_up
+        });
+    }
+    let outcome = look(&namespace, &key, &folder);
+    drop(guests);
+    drop(server);
+    outcome?;
+    println!(
+        "both guests were installed from the network, started from their disks and let ssh in"
+    );
+    Ok(())
+}
+
+/// The key, the user, the cluster file.
+fn prepare(folder: &Path) -> Result<PathBuf, String> {
+    let home = folder.join("home");
+    let ssh = home.join(".ssh");
+    let key = ssh.join("id_ed25519");
+    let failed = |why: std::io::Error| format!("{}: {why}", folder.display());
+    fs::create_dir_all(&ssh).map_err(failed)?;
+    if !key.exists() {
+        finish(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key))?;
+    }
+    let passwd = fs::read_to_string("/etc/passwd").map_err(failed)?;
+    // As on the nodes, the home is named; here it must be where the key is.
+    let line = format!("ann:x:2001:2001::{}:/bin/bash\n", home.display());
+    fs::write(folder.join("passwd"), passwd + &line).map_err(failed)?;
+    let mut text =
+        "name = \"nodes\"\nnodes = \"head\"\n[network]\ndata = \"192.168.77.0/24\"\n[node.head]\n\
+                    address = \"192.168.77.1\"\n[image]\nusers = [\"ann\"]\n"
+            .to_owned();
+    for guest in ADMITTED {
+        text += &format!(
+            "[image.admit.{}]\nmac = \"{}\"\ndisk = \"{}\"\naddress = \"{}\"\n",
+            guest.name,
+            guest.mac(),
+            guest.serial,
+            guest.address()
+        );
+    }
+    fs::write(folder.join("cluster.toml"), text).map_err(failed)?;
+    Ok(key)
+}
+
+/// A bridge with this host's address, and the institute's DHCP server on it.
+fn network(namespace: &Namespace, institute: &Namespace, folder: &Path) -> Result<Running, String> {
+    let mut server = in_namespace(institute, Path::new("sh"), &folder.join("dhcp.log"))?;
+    // It begins with its card, and ends with its input.
+    server.args([
+        "-c",
+        "read -r go; exec 3<&0; dnsmasq --keep-in-foreground --conf-file=/dev/null --port=0 --interface=dhcp \
+         --bind-interfaces --dhcp-range=192.168.77.100,192.168.77.200,1h --log-facility=- --pid-file= \
+         --dhcp-leasefile=\"$1\" --user=root & while read -r line <&3; do :; done; kill $!",
+        "sh",
+    ]);
+    server.arg(folder.join("leases"));
+    let _ = fs::remove_file(folder.join("leases"));
+    let child = server.spawn().map_err(|why| format!("sh cannot be started: {why}"))?;
+    let mut server = Running(child);
+    let pid = server.0.id();
+    let taps = ADMITTED.into_iter().chain([STRANGER]).map(|guest| {
+        let tap = format!("tap{}", guest.number);
+        format!("tuntap add {tap} mode tap\nlink set {tap} master data up\n")
+    });
+    // nsenter is still on its way there.
+    std::thread::sleep(Duration::from_secs(1));
+    namespace.ip(&format!(
+        "link set lo up\nlink add data type bridge forward_delay 0\nlink set data up\naddress add 192.168.77.1/24 dev \
+         data\nlink add cable type veth peer name dhcp\nlink set cable master data up\nlink set dhcp netns {pid}\n{}",
+        taps.collect::<String>()
+    ))?;
+    institute.ip("link set lo up\naddress add 192.168.77.2/24 dev dhcp\nlink set dhcp up\n")?;
+    server
+        .0
+        .stdin
+        .as_mut()
+        .ok_or("no input")?
+        .write_all(b"go\n")
+        .map_err(|why| format!("the DHCP server: {why}"))?;
+    Ok(server)
+}
+
+fn in_namespace(namespace: &Namespace, program: &Path, log: &Path) -> Result<Command, String> {
+    let file = File::create(log).map_err(|why| format!("{}: {why}", log.display()))?;
+    let again = file.try_clone().map_err(|why| why.to_string())?;
+    let mut command = namespace.command();
+    command.arg(program).stdin(Stdio::piped()).stdout(file).stderr(again);
+    Ok(command)
+}
+
+/// Powers a guest with an empty disk on.
+fn start(guest: Guest, namespace: &Namespace, folder: &Path) -> Result<Running, String> {
+    let disk = disk(guest, folder);
+    let make = || -> std::io::Result<()> {
+        let _ = fs::remove_file(&disk);
+        File::create(&disk)?.set_len(DISK_LEN)
+    };
+    make().map_err(|why| format!("{}: {why}", disk.display()))?;
+    let log = folder.join(format!("{}.qemu.log", guest.name));
+    let mut command = in_namespace(namespace, Path::new("unshare"), &log)?;
+    command.args(["--pid", "--fork", "--kill-child", "--", "bash", "-c"]);
+    command.args([
+        "exec 3<&0; (read -r <&3; kill -KILL -1) & \"$@\" </dev/null",
+        "guest",
+        "qemu-system-x86_64",
+    ]);
+    command.args(["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", "1024"]);
+    command.args(["-nodefaults", "-display", "none"]);
+    command
+        .arg("-serial")
+        .arg(format!("file:{}", folder.join(format!("{}.console", guest.name)).display()));
+    command
+        .arg("-netdev")
+        .arg(format!("tap,id=net,ifname=tap{},script=no,downscript=no", guest.number));
+    command.arg("-drive").arg(format!("if=none,id=disk,format=raw,file={}", disk.display()));
+    let (mac, serial) = (guest.mac(), guest.serial);
+    if guest.has_uefi {
+        let vars = folder.join(format!("{}.vars", guest.name));
+        fs::copy(UEFI[1], &vars).map_err(|why| format!("{}: {why}", UEFI[1]))?;
+        command.arg("-drive").arg(format!("if=pflash,format=raw,readonly=on,file={}", UEFI[0]));
+        command.arg("-drive").arg(format!("if=pflash,format=raw,file={}", vars.display()));
+        // Without iPXE in the card: the firmware's own PXE loads ours. There is no IPv6 to try after it.
+        command.args(["-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n"]);
+        command
+            .arg("-device")
+            .arg(format!("virtio-net-pci,netdev=net,mac={mac},bootindex=1,romfile="));
+        command
+            .arg("-device")
+            .arg(format!("virtio-blk-pci,drive=disk,serial={serial},bootindex=2"));
+    } else {
+        command.arg("-device").arg(format!("e1000e,netdev=net,mac={mac},bootindex=1"));
+        command.args(["-device", "ahci,id=ahci"]);
+        command
+            .arg("-device")
+            .arg(format!("ide-hd,drive=disk,bus=ahci.0,serial={serial},bootindex=2"));
+    }
+    command.spawn().map(Running).map_err(|why| format!("nsenter cannot be started: {why}"))
+}
+
+fn disk(guest: Guest, folder: &Path) -> PathBuf {
+    folder.join(format!("{}.disk", guest.name))
+}
+
+fn ssh(namespace: &Namespace, key: &Path, guest: Guest, line: &str) -> Result<String, String> {
+    let mut command = namespace.command();
+    command.args([
+        "ssh",
+        "-F",
+        "none",
+        "-oBatchMode=yes",
+        "-oConnectTimeout=5",
+        "-oLogLevel=ERROR",
+    ]);
+    command.args(["-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null", "-i"]);
+    command.arg(key).arg(format!("ann@{}", guest.address())).arg(line).stdin(Stdio::null());
+    said(&command.output().map_err(|why| format!("ssh cannot be started: {why}"))?)
+}
+
+/// What must be so of guests that are up.
+fn look(namespace: &Namespace, key: &Path, folder: &Path) -> Result<(), String> {
+    let mut identities = Vec::new();
+    for guest in ADMITTED {
+        let ask = |line: &str| ssh(namespace, key, guest, line);
+        let name = ask("hostname")?;
+        if name.trim() != guest.name {
+            return Err(format!("{} calls itself {name}", guest.name));
+        }
+        let size = ask("df --output=size -B1 / | tail -1")?;
+        let size: u64 = size.trim().parse().map_err(|_| format!("df said {size}"))?;
+        if size < DISK_LEN * 8 / 10 {
+            return Err(format!("{}: its file system has {size} bytes of its disk's", guest.name));
+        }
+        let facts = ask(
+            "wiglaf --version; sudo -n id -u; systemctl is-active wiglaf-helper; systemctl --failed --no-legend; \
+             ls -d /sys/firmware/efi 2>/dev/null; true",
+        )?;
+        eprintln!("{}: {}", guest.name, facts.trim().replace('\n', ", "));
+        if facts.contains("/sys/firmware/efi") != guest.has_uefi {
+            return Err(format!("{} has started by the other firmware", guest.name));
+        }
+        identities
+            .push(ask("cat /etc/machine-id; cut -d' ' -f2 /etc/ssh/ssh_host_ed25519_key.pub")?);
+    }
+    let lines: Vec<Vec<&str>> = identities.iter().map(|text| text.lines().collect()).collect();
+    let [one, other] = &lines[..] else { return Err("two guests".to_owned()) };
+    if one.len() != 2 || other.len() != 2 || one[0] == other[0] || one[1] == other[1] {
+        return Err(format!("the guests are one: {identities:?}"));
+    }
+    let log = fs::read_to_string(folder.join("serve.log")).unwrap_or_default();
+    if !log.contains(&format!("{} asks for a start and is not admitted", STRANGER.mac())) {
+        return Err(format!("the log says nothing of {}: {log}", STRANGER.mac()));
+    }
+    let stranger = fs::read(disk(STRANGER, folder)).map_err(|why| why.to_string())?;
+    match stranger.iter().all(|byte| *byte == 0) {
+        true => Ok(()),
+        false => Err(format!("the disk of {} was written", STRANGER.name)),
+    }
+}
+
+fn finish(command: &mut Command) -> Result<(), String> {
+    let status = command.stdin(Stdio::null()).status();
+    let status = status.map_err(|why| format!("{command:?} cannot be started: {why}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}")) }
+}
