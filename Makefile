@@ -1,5 +1,5 @@
 # The two commands of the README, and some more. Each installs what it needs.
-.PHONY: demo test bench conformance release install uninstall deb deb-try clean linker
+.PHONY: demo test bench conformance release install uninstall deb deb-lint deb-try clean linker
 
 PREFIX ?= /usr/local
 # Emulated nodes take root.
@@ -83,6 +83,7 @@ install:
 	sed -i 's|/usr/local/sbin|$(PREFIX)/sbin|' $(UNIT)
 	install -D -m 644 share/systemd/wiglaf-helper.socket $(SOCKET)
 	install -D -m 644 share/wireshark/wiglaf.lua $(ROOT)/share/wireshark/wiglaf.lua
+	install -D -m 644 share/man/wiglaf-helper.8 $(ROOT)/share/man/man8/wiglaf-helper.8
 	install -d $(ROOT)/share/man/man1 $(dir $(BASH)) $(dir $(ZSH)) $(dir $(FISH))
 	$(BUILT)/wiglaf man --dir $(ROOT)/share/man/man1
 	$(BUILT)/wiglaf completions bash > $(BASH)
@@ -96,14 +97,19 @@ uninstall:
 	rm -f $(ROOT)/bin/wiglaf $(ROOT)/sbin/wiglaf-helper $(ROOT)/share/wireshark/wiglaf.lua
 	rm -f $(ROOT)/lib/libwiglaf.so $(ROOT)/lib/libwiglaf_files.so $(UNIT) $(SOCKET)
 	rm -f $(ROOT)/include/wiglaf.h $(ROOT)/include/wiglaf_files.h $(ROOT)/include/wiglaf_files.f90
-	rm -f $(ROOT)/share/man/man1/wiglaf.1 $(ROOT)/share/man/man1/wiglaf-*.1 $(BASH) $(ZSH) $(FISH)
+	rm -f $(ROOT)/share/man/man1/wiglaf.1 $(ROOT)/share/man/man1/wiglaf-*.1 $(ROOT)/share/man/man8/wiglaf-helper.8
+	rm -f $(BASH) $(ZSH) $(FISH)
 	[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
-# Debian packages of what `release` builds, into target/debian. It takes dpkg-dev and binutils, and no root.
+# Debian packages of what `release` builds, into target/debian. It takes dpkg-dev, binutils and patchelf, and no root.
 deb: release
 	share/debian/build
 
-# Installs, upgrades, removes and purges them in fresh roots of Debian 12 and 13 (root, mmdebstrap, minutes).
+# What Debian's own checker says of them (apt-get install lintian): no errors and no warnings, but for overrides with reasons.
+deb-lint: deb
+	lintian --allow-root --fail-on error,warning target/debian/*.deb
+
+# Installs, upgrades, removes and purges them in fresh roots of Debian 12, 13 and sid (root, mmdebstrap, minutes).
 deb-try: release
 	$(SUDO) share/debian/try
 

@@ -92,11 +92,12 @@ const EXCLUDED: [&str; 3] = ["/usr/share/doc/*", "/usr/share/locale/*", "/usr/sh
 
 const ENTER: &str = include_str!("debians/enter.sh");
 const INSIDE: &str = include_str!("debians/inside.sh");
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 7] = [
     ("hello.c", include_str!("debians/sources/hello.c")),
     ("hello.f90", include_str!("debians/sources/hello.f90")),
     ("hello.py", include_str!("debians/sources/hello.py")),
     ("host.c", include_str!("../../crates/wiglaf-cli/tests/mpi/host.c")),
+    ("init.c", include_str!("debians/sources/init.c")),
     ("plugin.c", include_str!("../../crates/wiglaf-cli/tests/mpi/plugin.c")),
     ("windows.c", include_str!("debians/sources/windows.c")),
 ];

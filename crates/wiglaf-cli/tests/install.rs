@@ -74,7 +74,12 @@ fn what_is_installed_works_and_is_uninstalled() {
     let unit = std::fs::read_to_string(unit).unwrap();
     assert!(unit.contains("ExecStart=/opt/wiglaf/sbin/wiglaf-helper\n"), "{unit}");
     assert!(prefix.join("lib/systemd/system/wiglaf-helper.socket").exists());
-    for page in ["man/man1/wiglaf.1", "man/man1/wiglaf-run.1", "zsh/site-functions/_wiglaf"] {
+    for page in [
+        "man/man1/wiglaf.1",
+        "man/man1/wiglaf-run.1",
+        "man/man8/wiglaf-helper.8",
+        "zsh/site-functions/_wiglaf",
+    ] {
         assert!(prefix.join("share").join(page).metadata().unwrap().len() > 0, "{page} is empty");
     }
     let doctor = Command::new(prefix.join("bin/wiglaf")).arg("doctor").output().unwrap();

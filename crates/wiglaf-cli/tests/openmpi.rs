@@ -130,4 +130,15 @@ fn open_mpis_own_matching_goes_over_the_provider() {
     let env = [ob1, ("WIGLAF_LIBDIR", broken.to_str().unwrap())];
     let program = lab.build(OURS, "matching");
     assert_ne!(lab.run(&[], &[&program], &env).status, Some(0), "it ran without the provider");
+    // By its option, and where that means nothing a sentence.
+    assert_passed(&lab.run(&["--pml", "ob1"], &[&program], &[]));
+    for (words, instead) in [
+        (["--transport", "tcp"], "leave --transport out"),
+        (["--mpi", "mpich"], "take --mpi openmpi"),
+    ] {
+        let said =
+            lab.0.wiglaf(&[&["run", "--pml", "ob1"], &words[..], &["--", &program]].concat());
+        assert_ne!(said.status, Some(0));
+        assert!(said.stderr.contains(instead) && said.stderr.lines().count() == 1, "{said:?}");
+    }
 }

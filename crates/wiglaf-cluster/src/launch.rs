@@ -493,7 +493,7 @@ impl Launch<'_> {
         let slots = self.slots();
         // Numbers, of real hosts: what a name means differs between them.
         let names: Vec<String> = match &self.on_hosts {
-            Some(hosts) => hosts.addresses.iter().map(ToString::to_string).collect(),
+            Some(hosts) => hosts.names(&self.members, mpi),
             None => self.members.iter().map(|member| member.name().to_owned()).collect(),
         };
         let hosts = names.iter().map(String::as_str).zip(slots);

@@ -123,6 +123,17 @@ impl OnHosts {
         })
     }
 
+    /// How the MPI's launcher is told of the job's hosts: by their addresses, but for its own host where it does
+    /// not know itself by that.
+    pub(crate) fn names(&self, members: &[Member], mpi: &Installation) -> Vec<String> {
+        let launcher = self.launcher.as_ref().map(Member::name);
+        let name = |(member, address): (&Member, &Ipv4Addr)| match mpi.name_of_own_host() {
+            Some(name) if launcher == Some(member.name()) => name.to_owned(),
+            _ => address.to_string(),
+        };
+        members.iter().zip(&self.addresses).map(name).collect()
+    }
+
     /// What every rank is told of the network.
     pub(crate) fn own_variables(&self) -> Vec<(String, String)> {
         let mut vars = vec![("WIGLAF_NET".to_owned(), self.network.data.to_string())];

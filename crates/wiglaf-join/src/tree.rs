@@ -22,12 +22,13 @@ const BUILT: [(&str, &str, u32); 7] = [
     ("sbin/wiglaf-helper", "wiglaf-helper", 0o755),
 ];
 /// Below a prefix: path, name in the repository.
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 7] = [
     ("include/wiglaf.h", "crates/wiglaf-am/include/wiglaf.h"),
     ("include/wiglaf_files.h", "crates/wiglaf-files/include/wiglaf_files.h"),
     ("include/wiglaf_files.f90", "crates/wiglaf-files/fortran/wiglaf_files.f90"),
     ("lib/systemd/system/wiglaf-helper.service", "share/systemd/wiglaf-helper.service"),
     ("lib/systemd/system/wiglaf-helper.socket", "share/systemd/wiglaf-helper.socket"),
+    ("share/man/man8/wiglaf-helper.8", "share/man/wiglaf-helper.8"),
     ("share/wireshark/wiglaf.lua", "share/wireshark/wiglaf.lua"),
 ];
 /// Below a prefix: where shells look, and which shell.
@@ -179,8 +180,10 @@ fn installed(prefix: &Path) -> Vec<Item> {
     let pages = pages.into_iter().map(|path| (path, 0o644));
     let all = built.chain(sources).chain(completions).chain(pages);
     all.filter_map(|(path, mode)| {
-        let content = prefix.join(&path);
-        content.is_file().then_some(Item { path, mode, content: Bytes::Of(content) })
+        // In Debian's packages libraries have a number, and the name without it comes with the headers.
+        let content = [path.clone(), format!("{path}.0")].map(|path| prefix.join(path));
+        let content = content.into_iter().find(|content| content.is_file())?;
+        Some(Item { path, mode, content: Bytes::Of(content) })
     })
     .collect()
 }
@@ -226,4 +229,30 @@ fn built(exe: &Path) -> Result<Vec<Item>> {
     let path = format!("{MAN}/wiglaf.1");
     items.push(Item { path, mode: 0o644, content: Bytes::Text(page.stdout) });
     Ok(items)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_of_a_debian_package_are_copied_under_their_plain_names() {
+        let prefix = tempfile::tempdir().unwrap();
+        let lib = prefix.path().join("lib");
+        fs::create_dir(&lib).unwrap();
+        // With the headers' package, and without it.
+        fs::write(lib.join("libwiglaf_files.so.0"), "files").unwrap();
+        std::os::unix::fs::symlink("libwiglaf_files.so.0", lib.join("libwiglaf_files.so")).unwrap();
+        fs::write(lib.join("libwiglaf.so.0"), "messages").unwrap();
+        let copied: Vec<_> = installed(prefix.path())
+            .iter()
+            .map(|item| {
+                let mut text = Vec::new();
+                item.content.write(&mut text).unwrap();
+                (item.path.clone(), String::from_utf8(text).unwrap())
+            })
+            .collect();
+        let wanted = [("lib/libwiglaf.so", "messages"), ("lib/libwiglaf_files.so", "files")];
+        assert_eq!(copied, wanted.map(|(path, text)| (path.to_owned(), text.to_owned())));
+    }
 }

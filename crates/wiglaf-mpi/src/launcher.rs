@@ -48,6 +48,14 @@ impl Placement<'_> {
 }
 
 impl Installation {
+    /// How the launcher knows the host that it runs on, where hosts are named by their addresses. PRRTE before Open
+    /// MPI 5.0.9 does not take its own address for itself, finds no room there and starts nothing (openpmix/prrte
+    /// #2258); this name it knows in every version.
+    #[must_use]
+    pub fn name_of_own_host(&self) -> Option<&'static str> {
+        self.is_prrte().then_some("localhost")
+    }
+
     /// The launcher and its options, before the program. `vars` is the job's
     /// environment.
     pub fn command_line(
