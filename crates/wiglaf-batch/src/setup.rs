@@ -117,7 +117,7 @@ impl Site {
     /// A sentence for each host that does not answer, or that the section names and is none.
     pub fn new(hosts: &Hosts) -> std::result::Result<Self, Vec<Error>> {
         let one = |error: Error| vec![error];
-        let batch = hosts.batch.clone().unwrap_or_default();
+        let batch = hosts.batch.as_deref().cloned().unwrap_or_default();
         let (head, _) = batch.place(&hosts.names()).map_err(one)?;
         let is_counted = batch.has_accounting();
         let looked = joined::look(hosts).map_err(one)?;

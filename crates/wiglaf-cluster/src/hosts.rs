@@ -163,7 +163,7 @@ pub struct Hosts {
     pub nodes: Vec<HostSpec>,
     /// How batch jobs are run on it, if the file says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub batch: Option<Batch>,
+    pub batch: Option<Box<Batch>>,
     /// Whose PC a host is, by its name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub owner: BTreeMap<String, Owner>,
@@ -326,7 +326,7 @@ impl Hosts {
             file: path.to_path_buf(),
             network: raw.network,
             nodes,
-            batch: raw.batch,
+            batch: raw.batch.map(Box::new),
             owner: raw.owner,
             image: raw.image.map(Image::checked).transpose()?.map(Box::new),
         };
