@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Progress;
 use crate::compile::MeasuringProgram;
-use crate::contender::{Absent, CONTENDERS, Field, nobody};
+use crate::contender::{Absent, CONTENDERS, Field, Work, nobody};
 use crate::error::{BenchError, Result};
 use crate::facts::Facts;
-use crate::launch::{self, Job, Launcher, Settings, Transport};
+use crate::launch::{Launcher, Settings, Transport};
 use crate::stats::{Samples, median, ratio_of_rounds};
 
 /// Names the layout of the result.
@@ -202,25 +202,15 @@ struct Line {
 /// When nobody can take part. A contender of which a run fails is struck off and reported as absent.
 pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> Result<Report> {
     let program = MeasuringProgram::Backlog.build(&plan.cache)?;
-    let nodes = launcher.node_count().min(plan.ranks);
+    let (ranks, dir, time_max) = (plan.ranks, plan.cache.as_path(), RUN_TIME_MAX);
+    let work = Work { launcher, ranks, program: &program, dir, time_max };
     let mut field = Field::gather(launcher, &plan.contenders);
     let mut loads: Vec<Measured> =
         plan.loads.iter().map(|load| Measured { load: *load, until_all: Vec::new() }).collect();
     field.run(plan.rounds, progress, &mut |_, transport, settings| {
         loads.iter_mut().try_for_each(|measured| {
             let args = arguments(plan, &measured.load);
-            let job = Job {
-                transport,
-                settings,
-                ranks: plan.ranks,
-                nodes,
-                program: &program,
-                args: &args,
-                env: &[],
-                dir: &plan.cache,
-            };
-            let output = launch::run(launcher, &job, RUN_TIME_MAX)?;
-            let samples = samples_of(&String::from_utf8_lossy(&output.stdout))?;
+            let samples = samples_of(&work.run(transport, settings, &args)?)?;
             measured.take(transport, &samples);
             Ok(())
         })
@@ -244,7 +234,7 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
         schema: SCHEMA.to_owned(),
         facts: Facts::gather(launcher.facts()),
         ranks: plan.ranks,
-        nodes,
+        nodes: work.nodes(),
         away_ms: plan.away.as_millis() as u64,
         times: plan.times,
         loads,

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Progress;
 use crate::compile::MeasuringProgram;
-use crate::contender::{Absent, CONTENDERS, Field, nobody};
+use crate::contender::{Absent, CONTENDERS, Field, Work, nobody};
 use crate::error::{BenchError, Result};
 use crate::facts::Facts;
-use crate::launch::{self, Job, Launcher, Settings, Transport};
+use crate::launch::{Launcher, Settings, Transport};
 use crate::stats::median;
 
 /// Names the layout of the result.
@@ -253,7 +253,8 @@ struct Entry {
 pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> Result<Report> {
     plan.check()?;
     let program = MeasuringProgram::Collectives.build(&plan.cache)?;
-    let nodes = launcher.node_count().min(plan.ranks);
+    let (ranks, dir, time_max) = (plan.ranks, plan.cache.as_path(), RUN_TIME_MAX);
+    let work = Work { launcher, ranks, program: &program, dir, time_max };
     let lengths: Vec<String> = plan.lengths.iter().map(u64::to_string).collect();
     let args: Vec<OsString> = vec![
         plan.budget.as_millis().to_string().into(),
@@ -263,18 +264,7 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
     let mut field = Field::gather(launcher, &plan.contenders);
     let mut entries: Vec<_> = field.entrants.iter().cloned().map(Entry::new).collect();
     field.run(plan.rounds, progress, &mut |number, transport, settings| {
-        let job = Job {
-            transport,
-            settings,
-            ranks: plan.ranks,
-            nodes,
-            program: &program,
-            args: &args,
-            env: &[],
-            dir: &plan.cache,
-        };
-        let output = launch::run(launcher, &job, RUN_TIME_MAX)?;
-        entries[number].take(&String::from_utf8_lossy(&output.stdout))
+        entries[number].take(&work.run(transport, settings, &args)?)
     });
     let stayed = entries.into_iter().filter(|e| field.has(e.transport));
     let contenders: Vec<Contender> = stayed.map(Entry::finish).collect();
@@ -287,7 +277,7 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
         facts: Facts::gather(launcher.facts()),
         rounds: plan.rounds,
         ranks: plan.ranks,
-        nodes,
+        nodes: work.nodes(),
         contenders,
         absent,
     })

@@ -4,12 +4,15 @@
 //! another transport and says nothing. So each contender's first run is asked
 //! to tell what it chose.
 
+use std::ffi::OsString;
 use std::fmt;
+use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BenchError, Result};
-use crate::launch::{Launcher, Settings, Transport};
+use crate::launch::{self, Job, Launcher, Settings, Transport};
 use crate::{Progress, interleave};
 
 /// Who takes part in an MPI comparison, in the order of the tables.
@@ -114,6 +117,38 @@ impl Field {
                 }
             }
         }
+    }
+}
+
+/// A measuring program that everybody runs in the same place.
+pub(crate) struct Work<'a> {
+    pub(crate) launcher: &'a dyn Launcher,
+    pub(crate) ranks: usize,
+    pub(crate) program: &'a Path,
+    /// Where it runs.
+    pub(crate) dir: &'a Path,
+    /// Who needs longer is stuck.
+    pub(crate) time_max: Duration,
+}
+
+impl Work<'_> {
+    /// So many nodes have a rank.
+    pub(crate) fn nodes(&self) -> usize {
+        self.launcher.node_count().min(self.ranks)
+    }
+
+    /// One run; what it printed.
+    pub(crate) fn run(
+        &self,
+        transport: Transport,
+        settings: &Settings,
+        args: &[OsString],
+    ) -> Result<String> {
+        let (ranks, nodes) = (self.ranks, self.nodes());
+        let (program, dir) = (self.program, self.dir);
+        let job = Job { transport, settings, ranks, nodes, program, args, env: &[], dir };
+        let output = launch::run(self.launcher, &job, self.time_max)?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 }
 

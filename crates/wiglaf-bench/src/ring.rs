@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Progress;
 use crate::compile::MeasuringProgram;
-use crate::contender::{Absent, CONTENDERS, Field, nobody};
+use crate::contender::{Absent, CONTENDERS, Field, Work, nobody};
 use crate::error::{BenchError, Result};
 use crate::facts::Facts;
-use crate::launch::{self, Job, Launcher, Settings, Transport};
+use crate::launch::{Launcher, Settings, Transport};
 use crate::stats::{Samples, Summary, median};
 
 /// Names the layout of the result.
@@ -120,24 +120,14 @@ struct Entry {
 /// reported as absent: with many ranks on few cores, failing is a result.
 pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> Result<Report> {
     let program = MeasuringProgram::Ring.build(&plan.cache)?;
-    let nodes = launcher.node_count().min(plan.ranks);
+    let (ranks, dir, time_max) = (plan.ranks, plan.cache.as_path(), RUN_TIME_MAX);
+    let work = Work { launcher, ranks, program: &program, dir, time_max };
     let args: Vec<OsString> =
         vec![plan.budget.as_millis().to_string().into(), plan.len.to_string().into()];
     let mut field = Field::gather(launcher, &plan.contenders);
     let mut entries: Vec<_> = field.entrants.iter().cloned().map(Entry::new).collect();
     field.run(plan.rounds, progress, &mut |number, transport, settings| {
-        let job = Job {
-            transport,
-            settings,
-            ranks: plan.ranks,
-            nodes,
-            program: &program,
-            args: &args,
-            env: &[],
-            dir: &plan.cache,
-        };
-        let output = launch::run(launcher, &job, RUN_TIME_MAX)?;
-        entries[number].take(&String::from_utf8_lossy(&output.stdout))
+        entries[number].take(&work.run(transport, settings, &args)?)
     });
     let stayed = entries.into_iter().filter(|e| field.has(e.transport));
     let contenders: Vec<_> = stayed.filter_map(Entry::finish).collect();
@@ -149,7 +139,7 @@ pub fn measure(launcher: &dyn Launcher, plan: &Plan, progress: Progress<'_>) -> 
         schema: SCHEMA.to_owned(),
         facts: Facts::gather(launcher.facts()),
         ranks: plan.ranks,
-        nodes,
+        nodes: work.nodes(),
         len: plan.len,
         contenders,
         absent,
