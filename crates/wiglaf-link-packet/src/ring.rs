@@ -31,7 +31,8 @@ const PLACE_LEN: usize = (PLACE_HEADERS_LEN + FRAME_LEN_MAX).next_multiple_of(PA
 const BLOCK_PLACES: usize = 15;
 const BLOCK_LEN: usize = BLOCK_PLACES * PLACE_LEN;
 /// As few as keep the ring in the caches and its pages in the TLB: trains of 24 KiB and more take a tenth
-/// less time than in 17. What finds no room is asked for again at once (docs/adr/0036).
+/// less time than in 17. What finds no room is asked for again at once
+/// (docs/adr/0026-size-classes-of-messages.md).
 const BLOCK_COUNT: usize = 4;
 
 pub(crate) const PLACE_COUNT: usize = BLOCK_COUNT * BLOCK_PLACES;
