@@ -3,7 +3,8 @@
 //! A sender copies each payload to where the kernel takes it, and needs its checksum. Whoever makes
 //! that afterwards waits for the copy to reach the cache, whose lines the receiver's core may still
 //! hold. Made of the registers on their way it costs next to nothing: a train of 42 datagrams takes
-//! 1.3 us where copy and checksum by themselves take 3.0 (docs/adr/0027). No crate that we know does it.
+//! 1.3 us where copy and checksum by themselves take 3.0
+//! (docs/adr/0026-size-classes-of-messages.md). No crate that we know does it.
 //!
 //! Where the processor does not multiply 32 bytes at once (Intel before 2019, AMD before 2020, other
 //! architectures), the copy is made first, and crate crc-fast makes its checksum.

@@ -1,5 +1,5 @@
 //! Which of two ways takes less time, where that depends on the machine and changes while programs
-//! run (docs/adr/0032-two-ways-for-256-kib.md, docs/adr/0034-lent-or-copied.md).
+//! run (docs/adr/0026-size-classes-of-messages.md).
 //!
 //! Times scatter: now and then a core is taken away, or its caches are. What looks like a change is
 //! therefore tried before it is believed: a mistake would last, as the way that is not taken is seldom

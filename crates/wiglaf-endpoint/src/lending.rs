@@ -1,4 +1,5 @@
-//! Whether long trains are lent to their link, or copied by it (docs/adr/0034-lent-or-copied.md).
+//! Whether long trains are lent to their link, or copied by it
+//! (docs/adr/0026-size-classes-of-messages.md).
 //!
 //! Lending spares the kernel a copy, but the memory of a train comes back from the caches of the
 //! receiver's core, which takes longer than the copy where that core is near and copies fast. What is

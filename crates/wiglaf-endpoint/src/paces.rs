@@ -1,5 +1,5 @@
 //! Whether messages that have both ways go in lent trains of what nobody has asked for, or in
-//! copied ones of an eager message (docs/adr/0032-two-ways-for-256-kib.md).
+//! copied ones of an eager message (docs/adr/0026-size-classes-of-messages.md).
 //!
 //! What decides is how soon memory can be written to that another core has read, and what the kernel
 //! takes for a train on either way. Both are in the time that a post takes, so that is what is seen.

@@ -10,7 +10,7 @@
 //! destinations behind a gateway). A filter spares it what the ring sees.
 //!
 //! Short trains go to the same ring, cut by the interface or, where nothing
-//! cuts frames on their way, whole (docs/adr/0026-short-trains-past-the-ip-stack.md).
+//! cuts frames on their way, whole (docs/adr/0026-size-classes-of-messages.md).
 //! Bulk trains take an ordinary socket with segmentation offload: the kernel
 //! copies a train less often there, and a ring of places for them would be long.
 //!

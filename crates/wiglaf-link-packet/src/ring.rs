@@ -31,7 +31,8 @@ const PLACE_LEN: usize = (PLACE_HEADERS_LEN + FRAME_LEN_MAX).next_multiple_of(PA
 const BLOCK_PLACES: usize = 15;
 const BLOCK_LEN: usize = BLOCK_PLACES * PLACE_LEN;
 /// As few as keep the ring in the caches and its pages in the TLB: trains of 24 KiB and more take a tenth
-/// less time than in 17. What finds no room is asked for again at once (docs/adr/0036).
+/// less time than in 17. What finds no room is asked for again at once
+/// (docs/adr/0026-size-classes-of-messages.md).
 const BLOCK_COUNT: usize = 4;
 
 pub(crate) const PLACE_COUNT: usize = BLOCK_COUNT * BLOCK_PLACES;
@@ -424,7 +425,7 @@ mod tests {
         assert_eq!(BLOCK_LEN / PLACE_LEN * BLOCK_COUNT, PLACE_COUNT);
         assert_eq!(BLOCK_COUNT * BLOCK_LEN, RING_LEN, "no gaps between blocks");
         let taken = BLOCK_COUNT * (BLOCK_LEN / PAGE_LEN).next_power_of_two() * PAGE_LEN;
-        assert_eq!(taken, 4 << 20, "ADR 0036 says how much");
+        assert_eq!(taken, 4 << 20, "ADR 0026 says how much");
         let heads = mem::size_of::<PlaceHead>().next_multiple_of(ALIGNMENT)
             + mem::size_of::<libc::sockaddr_ll>()
             + 16;

@@ -3,7 +3,7 @@
 //!
 //! A sender that is short of it announces even short messages, which then cost a round trip and a
 //! train of their own each. If such messages are received, and do not lie for ever, more of them may
-//! come at once (docs/adr/0033-credit-grows.md).
+//! come at once (docs/adr/0026-size-classes-of-messages.md).
 
 use crate::limits::{
     CREDIT_GROWTH_LEN_MAX, CREDIT_GROWTH_MAX, CREDIT_GROWTH_TOTAL_MAX, CREDIT_INITIAL,

@@ -1,7 +1,7 @@
 //! Messages that are longer than eager ones, and not yet long, have two ways: unasked on the bulk
 //! lane, or as eager ones in trains to the port of single datagrams. Which takes less time depends on
 //! how soon the memory of a lent train can be written to again, which whoever writes trains knows
-//! (docs/adr/0032-two-ways-for-256-kib.md).
+//! (docs/adr/0026-size-classes-of-messages.md).
 
 use crate::limits::{OTHER_WAY_EVERY, may_go_either_way};
 use crate::transport::{PeerId, Transport};
