@@ -886,6 +886,11 @@ impl Site {
         say("jobs and daemons");
         let mut all = self.on_all(&others, &|host| host.joined.undo());
         all.extend(self.on_all(&head, &|host| host.joined.undo()));
+        let is_whole = all.iter().all(|(_, done)| done.is_ok());
+        if forgets && is_whole {
+            // The folder around it may be an earlier setup's, which no manifest knows any more.
+            self.head().joined.run(&accounting::forget_kept(), true, b"")?;
+        }
         all.sort_by_key(|(host, _)| self.hosts.iter().position(|own| own.name() == host.name()));
         let outcome = |(host, done): (&Host, Result<Vec<String>>)| {
             let (error, kept) = match done {
