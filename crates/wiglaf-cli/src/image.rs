@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use wiglaf_base::error::Context;
 use wiglaf_base::signals::{ENDING, Held};
+use wiglaf_base::user::User;
 use wiglaf_base::{Error, HostList, Result};
 use wiglaf_cluster::hosts::Hosts;
 use wiglaf_cluster::image::Admitted;
@@ -195,8 +196,27 @@ fn package(text: &str) -> Result<String> {
 fn cluster(global: &Global) -> Result<Option<Hosts>> {
     match global.meant()? {
         Meant::Hosts(hosts) => Ok(Some(hosts)),
-        Meant::Emulated(_) => Ok(None),
+        // Said in so many words, no cluster is meant.
+        Meant::Emulated(_) if global.name.is_some() || global.state.is_some() => Ok(None),
+        Meant::Emulated(_) => callers_file(sudo_user().as_deref()).map_or(Ok(None), |file| {
+            Err(Error::new(format!(
+                "sudo looks for root's cluster file; add `--file {}`, or `--name default` for no cluster",
+                file.display()
+            )))
+        }),
     }
+}
+
+/// Who has called sudo.
+fn sudo_user() -> Option<String> {
+    std::env::var("SUDO_USER").ok().filter(|name| !name.is_empty() && name != "root")
+}
+
+/// The cluster file in the home of that user, if there is one.
+fn callers_file(name: Option<&str>) -> Option<PathBuf> {
+    let home = User::find(name?).ok()?.home;
+    let file = Path::new(&home).join(".config/wiglaf/cluster.toml");
+    file.is_file().then_some(file)
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
@@ -213,14 +233,13 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 }
 
 fn build(args: &BuildArgs, hosts: Option<&Hosts>) -> Result<()> {
-    let var = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let options = Options {
         release: args.release,
         packages: args.include.clone(),
         output: args.output.clone(),
         cache: args.cache.clone(),
         // Who called sudo is meant, and not root.
-        caller: var("SUDO_USER").unwrap_or_else(|| rustix::process::getuid().as_raw().to_string()),
+        caller: sudo_user().unwrap_or_else(|| rustix::process::getuid().as_raw().to_string()),
     };
     let plan = wiglaf_image::plan(&options, hosts)?;
     match (args.json, args.dry_run) {

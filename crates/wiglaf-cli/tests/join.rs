@@ -94,6 +94,10 @@ fn with_sudo_all_hosts_have_one_installation_and_leave_takes_it_back() {
         .as_root()
         .run("stat -c '%U %a' /usr/local/bin/wiglaf /var/lib/wiglaf/manifest.json");
     assert_eq!(whose.ok(), "root 755\nroot 644\n");
+    // Root has no cluster file; whose is meant is said, and no image of no cluster is made.
+    let image = ann.run("sudo wiglaf image build --dry-run");
+    let hint = "add `--file /home/ann/.config/wiglaf/cluster.toml`";
+    assert!(image.complaint().contains(hint), "{image}");
     let left = ann.run("wiglaf leave pc2 --yes");
     assert!(left.ok().contains("pc2: left"), "{left}");
     // The others have heard of it.
