@@ -35,7 +35,7 @@ const BUDGET_OF_MANY: Duration = Duration::from_secs(100);
 const HELP: &str = "\
 Examples:
   wiglaf check                     all hosts, every pair of them: a minute
-  wiglaf check -w pc[1-2]          these two
+  wiglaf check -w 'pc[1-2]'        these two
   wiglaf check --quick             only whether jobs could run
   wiglaf check -- ./prog           whether that program is the same everywhere
   wiglaf check --json              for programs

@@ -23,7 +23,7 @@ Examples:
   wiglaf power status                  all hosts of the cluster file
   wiglaf power off -w 'pc[2-4]'        a clean shutdown, then their BMCs
   wiglaf power cycle -w pc3            a host that hangs: off, and on again
-  wiglaf power wake -w pc[2-4]         magic packets on the data network
+  wiglaf power wake -w 'pc[2-4]'       magic packets on the data network
   wiglaf power off -w pc3 --dry-run    say what would be done, and do nothing
 
 The cluster file says how, in each host's section:

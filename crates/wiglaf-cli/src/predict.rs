@@ -25,7 +25,7 @@ use crate::output;
 const HELP: &str = "\
 Examples:
   smpicc -O2 -o prog.smpi prog.c         build the program for SimGrid
-  wiglaf bench loggp --rate 1gbit        measure the transports
+  sudo wiglaf bench loggp --rate 1gbit   measure the transports
   wiglaf predict -- ./prog.smpi in.dat   2 to 32 nodes, every transport
   wiglaf predict --nodes 2,64,1024 --rate 1gbit --plot up.svg -- ./prog.smpi
   wiglaf predict --cores 4 --speed 1.5 --backplane 8gbit -- ./prog.smpi

@@ -32,7 +32,8 @@ const HELP: &str = "\
 Examples:
   wiglaf tune --dry-run            what it would change, and the lines to type
   wiglaf tune                      all hosts, until it is undone
-  wiglaf tune -w pc[1-2] --measure with what that gave
+  wiglaf tune -w 'pc[1-2]' --measure
+                                   with what that gave
   wiglaf tune --undo               everything as it was
   wiglaf run --tune -- ./prog      while a job runs, and no longer
 
