@@ -48,7 +48,6 @@ static void fill_each(void) {
         for (int i = 0; i < n; i++) out[(size_t)to * (size_t)n + (size_t)i] = token(rank, to, i);
 }
 static void fill_bcast(void) { for (int i = 0; i < n; i++) in[i] = rank == 0 ? token(0, 0, i) : -1; }
-static void fill_parts(void) { for (int i = 0; i < n; i++) out[i] = token(rank, 0, i); }
 
 static void check_nothing(void) {}
 static void check_bcast(void) { for (int s = 0; s < 3; s++) expect(in[spot(s)], token(0, 0, spot(s))); }
@@ -136,7 +135,7 @@ static const struct operation {
     {"bcast", fill_bcast, call_bcast, check_bcast, 0, NONE},
     {"reduce", fill_same, call_reduce, check_root_sum, 0, NONE},
     {"allreduce", fill_same, call_allreduce, check_sum, 0, NONE},
-    {"reduce_scatter", fill_parts, call_reduce_scatter, check_part_sum, 0, PARTS},
+    {"reduce_scatter", fill_same, call_reduce_scatter, check_part_sum, 0, PARTS},
     {"allgather", fill_same, call_allgather, check_gathered, 0, NONE},
     {"allgatherv", fill_same, call_allgatherv, check_gathered, 0, SAME},
     {"alltoall", fill_each, call_alltoall, check_each, 0, NONE},

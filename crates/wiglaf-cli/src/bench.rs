@@ -28,6 +28,7 @@ use wiglaf_base::{Error, Result, machine};
 use wiglaf_bench::contender::{Absent, CONTENDERS, SAME_NODE};
 use wiglaf_bench::facts::Facts;
 use wiglaf_bench::outcome::{Figure, Outcome, Wanted};
+use wiglaf_bench::report::Written;
 use wiglaf_bench::{BenchError, Launcher, bandwidth, pingpong, report, ring};
 use wiglaf_cluster::hosts::Hosts;
 use wiglaf_cluster::rate::Rate;
@@ -330,8 +331,19 @@ impl Common {
 
     /// Writes cases and shows them.
     fn publish(&self, outcome: &Outcome) -> Result<()> {
-        let written = report::write_outcome(outcome, &self.output).map_err(plain)?;
-        self.show(outcome, &report::outcome_table(outcome), &written.files)?;
+        let written = report::write_outcome(outcome, &self.output);
+        self.show_written(outcome, &report::outcome_table(outcome), written)
+    }
+
+    /// Prints a result that has been written with its pictures, where it is, and what was left out.
+    fn show_written(
+        &self,
+        report: &impl Serialize,
+        table: &str,
+        written: wiglaf_bench::Result<Written>,
+    ) -> Result<()> {
+        let written = written.map_err(plain)?;
+        self.show(report, table, &written.files)?;
         written.notes.iter().for_each(|note| eprintln!("wiglaf: {note}"));
         Ok(())
     }
@@ -438,10 +450,8 @@ fn run_pingpong(args: &PingpongArgs, global: &Global, hosts: Option<Hosts>) -> R
     let measured = pingpong::measure(&*launcher, &plan, &mut progress);
     interrupt::check()?;
     let report = measured.map_err(plain)?;
-    let written = report::write_pingpong(&report, &common.output).map_err(plain)?;
-    common.show(&report, &report::pingpong_table(&report), &written.files)?;
-    written.notes.iter().for_each(|note| eprintln!("wiglaf: {note}"));
-    Ok(())
+    let written = report::write_pingpong(&report, &common.output);
+    common.show_written(&report, &report::pingpong_table(&report), written)
 }
 
 fn run_bandwidth(args: &BandwidthArgs, global: &Global, hosts: Option<Hosts>) -> Result<()> {
@@ -469,10 +479,8 @@ fn run_bandwidth(args: &BandwidthArgs, global: &Global, hosts: Option<Hosts>) ->
     if args.single_frames {
         report.facts.nodes.insert(bandwidth::OFFLOADS.to_owned(), "off".to_owned());
     }
-    let written = report::write_bandwidth(&report, &common.output).map_err(plain)?;
-    common.show(&report, &report::bandwidth_table(&report), &written.files)?;
-    written.notes.iter().for_each(|note| eprintln!("wiglaf: {note}"));
-    Ok(())
+    let written = report::write_bandwidth(&report, &common.output);
+    common.show_written(&report, &report::bandwidth_table(&report), written)
 }
 
 /// What the user asked for, if anything, each once and in order.

@@ -198,16 +198,7 @@ impl Lab {
 
     /// A command for a line of a user's shell on a guest.
     pub(super) fn ssh(&self, guest: u8, user: &str, line: &str) -> Command {
-        let mut command = self.namespace.command();
-        command.args([
-            "ssh",
-            "-F",
-            "none",
-            "-oBatchMode=yes",
-            "-oConnectTimeout=5",
-            "-oLogLevel=ERROR",
-        ]);
-        command.args(["-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null"]);
+        let mut command = ssh_from(&self.namespace);
         command.args(["-oServerAliveInterval=10", "-oServerAliveCountMax=12"]);
         command.arg("-i").arg(&self.image.key).arg(format!("{user}@{}", ADMIN.address(guest)));
         command.arg(line).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -236,6 +227,21 @@ impl Drop for Lab {
             let _ = std::fs::remove_file(self.monitor(guest));
         }
     }
+}
+
+/// ssh from a namespace to a guest, whose keys nobody knows, and which may be off.
+pub(super) fn ssh_from(namespace: &Namespace) -> Command {
+    let mut command = namespace.command();
+    command.args([
+        "ssh",
+        "-F",
+        "none",
+        "-oBatchMode=yes",
+        "-oConnectTimeout=5",
+        "-oLogLevel=ERROR",
+    ]);
+    command.args(["-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null"]);
+    command
 }
 
 /// What a command printed, or how it failed in one line.

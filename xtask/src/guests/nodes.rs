@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use wiglaf_testhosts::Namespace;
 
-use super::machine::said;
+use super::machine::{said, ssh_from};
 
 /// From power on to an answer over ssh, on emulated processors of a machine that is busy.
 const LIMIT: Duration = Duration::from_mins(45);
@@ -248,17 +248,13 @@ fn disk(guest: Guest, folder: &Path) -> PathBuf {
 }
 
 fn ssh(namespace: &Namespace, key: &Path, guest: Guest, line: &str) -> Result<String, String> {
-    let mut command = namespace.command();
-    command.args([
-        "ssh",
-        "-F",
-        "none",
-        "-oBatchMode=yes",
-        "-oConnectTimeout=5",
-        "-oLogLevel=ERROR",
-    ]);
-    command.args(["-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null", "-i"]);
-    command.arg(key).arg(format!("ann@{}", guest.address())).arg(line).stdin(Stdio::null());
+    let mut command = ssh_from(namespace);
+    command
+        .arg("-i")
+        .arg(key)
+        .arg(format!("ann@{}", guest.address()))
+        .arg(line)
+        .stdin(Stdio::null());
     said(&command.output().map_err(|why| format!("ssh cannot be started: {why}"))?)
 }
 

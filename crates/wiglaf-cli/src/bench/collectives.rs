@@ -56,8 +56,6 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
     let measured = collectives::measure(&launcher, &plan, &mut progress);
     interrupt::check()?;
     let report = measured.map_err(plain)?;
-    let written = report::write_collectives(&report, &common.output).map_err(plain)?;
-    common.show(&report, &report::collectives_table(&report), &written.files)?;
-    written.notes.iter().for_each(|note| eprintln!("wiglaf: {note}"));
-    Ok(())
+    let written = report::write_collectives(&report, &common.output);
+    common.show_written(&report, &report::collectives_table(&report), written)
 }

@@ -179,8 +179,6 @@ pub(super) fn run(args: &FilesArgs, global: &Global) -> Result<()> {
     let measured = files::measure(&nodes, &plan, &mut progress);
     interrupt::check()?;
     let report = measured.map_err(plain)?;
-    let written = report::write_files(&report, &common.output).map_err(plain)?;
-    common.show(&report, &report::files_table(&report), &written.files)?;
-    written.notes.iter().for_each(|note| eprintln!("wiglaf: {note}"));
-    Ok(())
+    let written = report::write_files(&report, &common.output);
+    common.show_written(&report, &report::files_table(&report), written)
 }

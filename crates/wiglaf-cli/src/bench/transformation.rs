@@ -112,8 +112,6 @@ pub(super) fn run(args: &TransformationArgs, global: &Global) -> Result<()> {
     let measured = transformation::measure(&launchers, &nodes, &plan, &mut progress);
     interrupt::check()?;
     let report = measured.map_err(plain)?;
-    let written = report::write_transformation(&report, &common.output).map_err(plain)?;
-    common.show(&report, &report::transformation_table(&report), &written.files)?;
-    written.notes.iter().for_each(|note| eprintln!("wiglaf: {note}"));
-    Ok(())
+    let written = report::write_transformation(&report, &common.output);
+    common.show_written(&report, &report::transformation_table(&report), written)
 }
