@@ -3,10 +3,16 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
 use crate::host::Host;
+
+/// A command that has not ended by then hangs: the longest of the tests, an installation of packages, takes two
+/// minutes on two busy processors.
+const LIMIT: Duration = Duration::from_mins(8);
 
 /// A user at the keyboard of a host. The environment is that of a login: nothing of the test's own.
 #[derive(Debug, Clone)]
@@ -121,13 +127,42 @@ impl Running {
     /// Waits for its end.
     ///
     /// # Panics
-    /// When its output cannot be read.
+    /// When it hangs.
     #[track_caller]
     #[must_use]
     pub fn wait(mut self) -> Output {
+        assert!(self.ends(), "{}", self.hangs());
         let status = self.child.wait().expect("a child can be waited for");
         let [stdout, stderr] = self.so_far();
         Output { status, stdout, stderr, what: self.what.clone() }
+    }
+
+    /// Waits until it has ended, or hangs.
+    fn ends(&self) -> bool {
+        let pid = Pid::from_child(&self.child);
+        let end = Instant::now() + LIMIT;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).expect("a child has a descriptor");
+        loop {
+            let rest = end.saturating_duration_since(Instant::now());
+            let rest = Timespec::try_from(rest).expect("minutes are seconds");
+            match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&rest)) {
+                Ok(ready) => return ready > 0,
+                Err(error) => assert_eq!(error, rustix::io::Errno::INTR),
+            }
+        }
+    }
+
+    /// That it does, with what it has printed, and what else runs on its host.
+    fn hangs(&self) -> String {
+        let [stdout, stderr] = self.so_far();
+        let list = "ps -e -o user,pid,ppid,pgid,stat,wchan:24,etimes,args --forest";
+        let processes = self.pid().and_then(|pid| {
+            let pid = pid.as_raw_pid().unsigned_abs();
+            enter(pid).args(["sh", "-c", list]).output().ok()
+        });
+        let processes = processes.map(|output| output.stdout).unwrap_or_default();
+        let processes = String::from_utf8_lossy(&processes);
+        format!("{} has not ended for {LIMIT:?}:\n{stdout}\n{stderr}\n{processes}", self.what)
     }
 
     /// Whether it has not ended yet.
@@ -143,7 +178,12 @@ impl Running {
     }
 
     /// Waits until its standard output contains `text`; false: it ended without.
+    ///
+    /// # Panics
+    /// When it hangs.
+    #[track_caller]
     pub fn has_printed(&mut self, text: &str) -> bool {
+        let end = Instant::now() + LIMIT;
         loop {
             // Asked first: what it printed last is then in the file.
             let is_running = self.is_running();
@@ -153,6 +193,7 @@ impl Running {
             if !is_running {
                 return false;
             }
+            assert!(Instant::now() < end, "{}", self.hangs());
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
     }
