@@ -44,7 +44,7 @@ pub(super) fn remove(
 ) -> io::Result<Remains> {
     let mut remains = Remains::default();
     if whose == Whose::Marked {
-        for (folder, pids) in slice::left(|job| running.contains(job)) {
+        for (folder, pids) in slice::left(uid, |job| running.contains(job)) {
             let told = pids
                 .into_iter()
                 .map(|pid| RemainingProcess { pid, command: command_of(&format!("/proc/{pid}")) });

@@ -2,19 +2,24 @@
 //! (`systemd --user`): a slice below the user's, and in it a scope for each command. Unlike the mark in their
 //! environment, processes cannot leave it, and it is ended at once (`cgroup.kill`, cgroups(7)).
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use wiglaf_base::program::find_tool;
 
 use super::environment::JOB_LEN_MAX;
+use super::jobs::pids;
 
 /// Where control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
-/// Its systemd may be busy, or stopped; a job starts all the same.
-const PATIENCE_S: &str = "2";
+/// Its systemd may be busy, or stopped; a job starts all the same, after so many seconds.
+const PATIENCE_S: &str = "5";
+/// What timeout(1) says of a command that was too slow.
+const TOO_SLOW: i32 = 124;
 /// The slice above those of all jobs, and how theirs begin.
 const ALL: &str = "wiglaf.slice";
 const PREFIX: &str = "wiglaf-";
@@ -36,20 +41,25 @@ impl Slice {
         if !is_plain(job) || !has_systemd() {
             return None;
         }
-        [true, false].into_iter().find_map(|is_literal| {
-            let mut argv = words(job, is_literal).into_iter();
+        for is_literal in [true, false] {
             let said = Command::new("timeout")
                 .arg(PATIENCE_S)
-                .arg(argv.next()?)
-                .args(argv)
+                .args(words(job, is_literal))
                 .args(["cat", "/proc/self/cgroup"])
                 .stdin(Stdio::null())
                 .stderr(Stdio::null())
-                .output();
-            let said = said.ok().filter(|said| said.status.success())?;
-            let folder = folder_of(&String::from_utf8_lossy(&said.stdout), job)?;
-            Some(Self { job: job.to_owned(), folder, is_literal })
-        })
+                .output()
+                .ok()?;
+            if said.status.code() == Some(TOO_SLOW) {
+                return None;
+            }
+            if !said.status.success() {
+                continue;
+            }
+            let folder = folder_of(&String::from_utf8_lossy(&said.stdout), |of| of == job)?;
+            return Some(Self { job: job.to_owned(), folder, is_literal });
+        }
+        None
     }
 
     /// What other agents of this user need to know of it.
@@ -79,30 +89,19 @@ impl Slice {
     }
 }
 
-/// The processes in slices of jobs that are not running, of this user.
-pub(super) fn left(is_running: impl Fn(&str) -> bool) -> Vec<(PathBuf, Vec<i32>)> {
-    let Some(systemctl) = find_tool("systemctl").filter(|_| has_systemd()) else {
-        return Vec::new();
-    };
-    let said = Command::new("timeout")
-        .arg(PATIENCE_S)
-        .arg("env")
-        .arg(run_var())
-        .arg(systemctl)
-        .args(["--user", "show", "--property", "ControlGroup", "--value", ALL])
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output();
-    let said = said.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned());
-    let Some(all) = said.ok().filter(|path| path.ends_with(ALL)) else { return Vec::new() };
-    let folders = fs::read_dir(Path::new(ROOT).join(all.trim_start_matches('/')));
-    let folders = folders.into_iter().flatten().flatten().map(|entry| entry.path());
-    let of_ended = folders.filter(|folder| {
-        let name = folder.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        let job = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
-        job.is_some_and(|job| is_plain(job) && !is_running(job))
-    });
-    of_ended
+/// The processes in slices of jobs that are not running, of the user `uid`. What a process says of its groups is
+/// read, so no systemd needs to answer.
+pub(super) fn left(uid: u32, is_running: impl Fn(&str) -> bool) -> Vec<(PathBuf, Vec<i32>)> {
+    let pids = pids().unwrap_or_default();
+    let folders: BTreeSet<PathBuf> = pids
+        .into_iter()
+        .filter_map(|pid| fs::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_nonzero())).ok())
+        .filter_map(|shown| folder_of(&shown, |job| !is_running(job)))
+        // systemd gives a slice of the user's to the user.
+        .filter(|folder| fs::metadata(folder).is_ok_and(|meta| meta.uid() == uid))
+        .collect();
+    folders
+        .into_iter()
         .map(|folder| {
             let mut pids = Vec::new();
             processes(&folder, &mut pids);
@@ -164,12 +163,16 @@ pub(super) fn is_plain(job: &str) -> bool {
     (1..=JOB_LEN_MAX).contains(&job.len()) && job.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The folder of the job's slice, as a process in it shows its control groups.
-fn folder_of(shown: &str, job: &str) -> Option<PathBuf> {
+/// The folder of a wanted job's slice, as a process in it shows its control groups.
+fn folder_of(shown: &str, is_wanted: impl Fn(&str) -> bool) -> Option<PathBuf> {
     let path = shown.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let folder = Path::new(ROOT).join(path);
-    let slice =
-        folder.ancestors().find(|above| above.file_name() == Some(OsStr::new(&name(job))))?;
+    let slice = folder.ancestors().find(|above| {
+        let name = above.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let job = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
+        let is_below = above.parent().and_then(Path::file_name) == Some(OsStr::new(ALL));
+        is_below && job.is_some_and(|job| is_plain(job) && is_wanted(job))
+    })?;
     // It goes with its last process, and comes back with the next.
     Path::new(ROOT).join("cgroup.controllers").exists().then(|| slice.to_path_buf())
 }
@@ -202,7 +205,20 @@ mod tests {
         let mut pids = Vec::new();
         processes(dir.path(), &mut pids);
         assert_eq!(pids, [12, 13]);
-        assert_eq!(folder_of("1:cpu:/x\n", "00ff"), None);
-        assert_eq!(folder_of("0::/wiglaf.slice/wiglaf-00aa.slice/run-1.scope\n", "00ff"), None);
+        let is_wanted = |job: &str| job == "00ff";
+        for shown in [
+            "1:cpu:/x\n",
+            "0::/wiglaf.slice/wiglaf-00aa.slice/run-1.scope\n",
+            "0::/wiglaf-00ff.slice/run-1.scope\n",
+            "0::/wiglaf.slice/wiglaf-.slice/run-1.scope\n",
+            "",
+        ] {
+            assert_eq!(folder_of(shown, is_wanted), None, "{shown}");
+        }
+        if Path::new(ROOT).join("cgroup.controllers").exists() {
+            let folder = Path::new(ROOT).join("u/wiglaf.slice/wiglaf-00ff.slice");
+            let shown = "0::/u/wiglaf.slice/wiglaf-00ff.slice/run-1.scope\n";
+            assert_eq!(folder_of(shown, is_wanted), Some(folder));
+        }
     }
 }
