@@ -26,6 +26,7 @@ const SAFE: &[&str] = &[
     "wiglaf-batch",
     "wiglaf-monitor",
     "wiglaf-image",
+    "wiglaf-web",
     "wiglaf-netlink",
     "xtask",
 ];
@@ -116,6 +117,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("wiglaf-monitor", &["wiglaf-base", "wiglaf-cluster", "wiglaf-counters", "wiglaf-join"]),
     ("wiglaf-image", &["wiglaf-base", "wiglaf-cluster", "wiglaf-join"]),
+    ("wiglaf-web", &["wiglaf-base"]),
     ("wiglaf-mpi", &["wiglaf-base"]),
     ("wiglaf-cluster", &["wiglaf-base", "wiglaf-mpi", "wiglaf-node"]),
     (

@@ -12,7 +12,7 @@ use wiglaf_cluster::state::NAME_DEFAULT;
 use crate::{
     agent, batch, bench, capture, check, compare, cp, demo, discover, doctor, down, env, exec,
     fault, floor, image, init, join, links, manual, monitor, mount, power, predict, profile,
-    rank_usage, reset, run, serve_files, stats, status, top, tune, up,
+    rank_usage, reset, run, serve_files, stats, status, top, tune, up, web,
 };
 #[cfg(feature = "trials")]
 use crate::{hostile, soak};
@@ -152,6 +152,7 @@ pub(crate) enum Command {
     Monitor(monitor::Args),
     Image(image::Args),
     Top(top::Args),
+    Web(web::Args),
     Run(run::Args),
     Compare(compare::Args),
     /// Count and time your program's calls of MPI: would a faster network help?

@@ -122,13 +122,14 @@ pub(crate) fn host(args: &HostArgs) -> Result<()> {
     Ok(())
 }
 
+/// What Slurm says of the nodes and of the jobs that this user may see.
 #[derive(Debug, Serialize)]
-struct Status {
+pub(crate) struct Status {
     cluster: String,
     head: String,
     well: bool,
-    nodes: Vec<NodeState>,
-    jobs: Vec<JobState>,
+    pub(crate) nodes: Vec<NodeState>,
+    pub(crate) jobs: Vec<JobState>,
     /// What is wrong with accounting.
     #[serde(skip_serializing_if = "Option::is_none")]
     accounting: Option<Trouble>,
@@ -151,10 +152,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         BatchCommand::Setup(args) => setup(args, &hosts(global, "setup")?),
         BatchCommand::Remove(args) => remove(args, &hosts(global, "remove")?),
         BatchCommand::Status(args) => {
-            let status = match global.meant()? {
-                Meant::Emulated(state) => of_emulated(&state)?,
-                Meant::Hosts(hosts) => of_hosts(&hosts)?,
-            };
+            let status = status(&global.meant()?)?;
             if args.json {
                 output::print_json(&status)?;
             } else {
@@ -228,6 +226,14 @@ fn sorted(outcomes: Vec<Outcome>, then: &str) -> (HostList, Vec<Error>) {
         errors.extend(outcome.kept.into_iter().map(Error::new));
     }
     (well.into_iter().collect(), errors)
+}
+
+/// Asks Slurm.
+pub(crate) fn status(meant: &Meant) -> Result<Status> {
+    match meant {
+        Meant::Emulated(state) => of_emulated(state),
+        Meant::Hosts(hosts) => of_hosts(hosts),
+    }
 }
 
 fn of_hosts(hosts: &Hosts) -> Result<Status> {

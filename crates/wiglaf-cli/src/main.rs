@@ -45,6 +45,7 @@ mod toolchain;
 mod top;
 mod tune;
 mod up;
+mod web;
 mod which;
 
 use std::process::ExitCode;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         Command::Image(args) => image::run(args, &cli.global),
         Command::Monitor(args) => monitor::run(args, &cli.global),
         Command::Top(args) => top::run(args, &cli.global),
+        Command::Web(args) => web::run(args, &cli.global),
         Command::Exec(args) => exec::run(args, &cli.global),
         Command::Cp(args) => cp::run(args, &cli.global),
         Command::Mount(args) => mount::run(args, &cli.global),

@@ -1,7 +1,7 @@
 //! `wiglaf top`.
 
 mod screen;
-mod view;
+pub(crate) mod view;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -69,10 +69,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let cluster = global.meant()?.running()?;
     let members = cluster.members(&args.nodes.clone().unwrap_or_default())?;
     let nodes: Vec<Node> = members.into_iter().map(|member| member.node).collect();
-    let data = match &cluster {
-        Cluster::Hosts(hosts) => Some(hosts.network.data),
-        Cluster::Emulated { .. } => None,
-    };
+    let data = data(&cluster);
     if args.json || args.once {
         let rows = look(&nodes, data);
         if args.json {
@@ -89,8 +86,13 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The data network of real hosts.
+pub(crate) fn data(cluster: &Cluster) -> Option<Cidr> {
+    cluster.hosts().map(|hosts| hosts.network.data)
+}
+
 /// One look at all nodes.
-fn look(nodes: &[Node], data: Option<Cidr>) -> Vec<Row> {
+pub(crate) fn look(nodes: &[Node], data: Option<Cidr>) -> Vec<Row> {
     let mut words = [EXE, "top", "--here"].map(str::to_owned).to_vec();
     words.extend(data.into_iter().flat_map(|data| ["--network".to_owned(), data.to_string()]));
     let command = NodeCommand::new(words).cwd("/");

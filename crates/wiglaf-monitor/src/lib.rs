@@ -13,4 +13,4 @@ mod status;
 pub use export::{Exporter, write};
 pub use files::{DASHBOARD, Mail, RULES};
 pub use setup::{HostPlan, Outcome, Plan, plan, remove};
-pub use status::{Alert, HostState, alerts, hosts};
+pub use status::{Alert, HostState, Past, alerts, history, hosts};

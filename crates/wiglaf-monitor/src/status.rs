@@ -103,6 +103,43 @@ fn parse_alerts(text: &str) -> Result<Vec<Alert>> {
     Ok(firing.collect())
 }
 
+/// A host, and what one of its quantities was when: in seconds since 1970.
+pub type Past = (String, Vec<(u64, f64)>);
+
+/// What a query of Prometheus's was over time, for each label `host`.
+///
+/// # Errors
+/// When Prometheus does not answer, or refuses the query.
+pub fn history(server: Ipv4Addr, query: &str, when: (u64, u64), step_s: u64) -> Result<Vec<Past>> {
+    let escaped: String = query.bytes().fold(String::new(), |mut escaped, byte| {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => escaped.push(char::from(byte)),
+            _ => escaped += &format!("%{byte:02X}"),
+        }
+        escaped
+    });
+    let (from, to) = when;
+    let path = format!("/api/v1/query_range?query={escaped}&start={from}&end={to}&step={step_s}");
+    parse_history(&get(server, SERVER_PORT, &path)?)
+}
+
+fn parse_history(text: &str) -> Result<Vec<Past>> {
+    let answer: serde_json::Value = serde_json::from_str(text)
+        .map_err(|error| Error::new(format!("Prometheus tells nonsense: {error}")))?;
+    let all = answer["data"]["result"].as_array().cloned().unwrap_or_default();
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time in seconds")]
+    let point = |pair: &serde_json::Value| {
+        let at = pair[0].as_f64()? as u64;
+        let value: f64 = pair[1].as_str()?.parse().ok()?;
+        value.is_finite().then_some((at, value))
+    };
+    let of_host = |one: &serde_json::Value| {
+        let host = one["metric"]["host"].as_str()?.to_owned();
+        Some((host, one["values"].as_array()?.iter().filter_map(point).collect()))
+    };
+    Ok(all.iter().filter_map(of_host).collect())
+}
+
 /// What is at a path of a daemon of ours.
 fn get(address: Ipv4Addr, port: u16, path: &str) -> Result<String> {
     let silent = |why: std::io::Error| {
@@ -145,5 +182,17 @@ mod tests {
             ("HostHot", "pc3 is too hot")
         );
         assert!(parse_alerts("<html>").is_err());
+    }
+
+    #[test]
+    fn history_has_the_points_that_are_numbers_of_each_host() {
+        let text = r#"{"status":"success","data":{"resultType":"matrix","result":[
+            {"metric":{"host":"pc1","job":"wiglaf"},"values":[[100.5,"1.25"],[160,"NaN"],[220,"2"]]},
+            {"metric":{"job":"other"},"values":[[100,"1"]]}]}}"#;
+        assert_eq!(
+            parse_history(text).unwrap(),
+            [("pc1".to_owned(), vec![(100, 1.25), (220, 2.0)])]
+        );
+        assert!(parse_history("<html>").is_err());
     }
 }

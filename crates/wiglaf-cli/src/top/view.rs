@@ -108,6 +108,20 @@ pub(crate) fn table(rows: &[Row], before: Option<(&[Row], f64)>) -> Vec<Vec<Stri
     table
 }
 
+/// What a node has counted since an earlier look, by the seconds since.
+#[allow(clippy::cast_precision_loss, reason = "shown with one digit")]
+pub(crate) fn per_second(
+    row: &Row,
+    (rows, seconds): (&[Row], f64),
+    of: fn(&Here) -> u64,
+) -> Option<f64> {
+    let now = of(row.here.as_ref()?);
+    let earlier = rows.iter().find(|earlier| earlier.node == row.node);
+    let earlier = earlier.and_then(|row| row.here.as_ref()).map_or(now, of);
+    // Jobs that have ended take their counters with them.
+    Some(now.saturating_sub(earlier) as f64 / seconds.max(0.001))
+}
+
 #[allow(clippy::cast_precision_loss, reason = "shown with one digit")]
 fn cells(row: &Row, before: Option<(&[Row], f64)>) -> Vec<String> {
     let dash = || "-".to_owned();
@@ -122,12 +136,7 @@ fn cells(row: &Row, before: Option<(&[Row], f64)>) -> Vec<String> {
     });
     let counted = |of: fn(&Here) -> u64| match before {
         None => of(here) as f64,
-        Some((rows, seconds)) => {
-            let earlier = rows.iter().find(|earlier| earlier.node == row.node);
-            let earlier = earlier.and_then(|row| row.here.as_ref()).map_or(of(here), of);
-            // Jobs that have ended take their counters with them.
-            of(here).saturating_sub(earlier) as f64 / seconds.max(0.001)
-        }
+        Some(before) => per_second(row, before, of).unwrap_or_default(),
     };
     vec![
         row.node.clone(),
