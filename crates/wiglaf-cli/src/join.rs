@@ -16,7 +16,7 @@ Examples:
   wiglaf join --dry-run pc2 pc3     say what would be changed, and end
   wiglaf join pc2 pc3               install with sudo there, below /usr/local
   wiglaf join --copy 'pc[2-4]'      without root: into your home on each host
-  wiglaf join --deb wiglaf_*.deb pc2   the Debian package that is installed here
+  wiglaf join --deb wiglaf.deb pc2  by apt: the package that this host has
   wiglaf join ann@pc5               where you have another name
   wiglaf join --yes pc2             ask nothing
 

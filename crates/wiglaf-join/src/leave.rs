@@ -176,7 +176,8 @@ impl Plan {
         self.lines.push(match count {
             0 if packages == 0 => format!("{name}: take it out of {}", self.hosts.file.display()),
             _ if packages > 0 => format!(
-                "{name}: take back {count} files, links and blocks of lines, and {packages} packages"
+                "{name}: take back {count} files, links and blocks of lines, and purge {packages} Debian \
+                 packages"
             ),
             _ => format!("{name}: take back {count} files, links and blocks of lines"),
         });

@@ -117,7 +117,9 @@ fn job(
         .collect();
     let search = wheels::search_path();
     let env = [("WIGLAF_MPI_PATH", search.as_str())];
-    let (ended, took) = once::run(context, &log, &options, &env, &argv, LIMIT)?;
+    let Some((ended, took)) = once::run(context, &log, &options, &env, &argv, LIMIT)? else {
+        return Ok((once::not_run().into(), Vec::new()));
+    };
     let verdict = end(&ended);
     progress(program, &column, &verdict, took);
     Ok((verdict.after(took), benchmarks(&ended.text)))
@@ -183,10 +185,14 @@ fn rows_of(program: &str, jobs: &[Job]) -> Vec<Row> {
     let ends = jobs.iter().map(|(end, _)| end.clone()).collect();
     let mut rows = vec![Row { name: program.to_owned(), cells: ends }];
     for name in names {
-        let cells = jobs.iter().map(|(_, benchmarks)| {
+        let cells = jobs.iter().map(|(end, benchmarks)| {
             let found = benchmarks.iter().find(|(known, _)| known == name);
             let verdict = found.map(|(_, verdict)| verdict.clone());
-            verdict.unwrap_or_else(|| Verdict::Fail("not come to".to_owned())).into()
+            let missing = || match &end.verdict {
+                Verdict::Skip(why) => Verdict::Skip(why.clone()),
+                _ => Verdict::Fail("not come to".to_owned()),
+            };
+            verdict.unwrap_or_else(missing).into()
         });
         rows.push(Row { name: format!("{program} {name}"), cells: cells.collect() });
     }

@@ -54,6 +54,9 @@ pub(crate) struct Arguments {
     /// Go on where a run of the same build was interrupted (mpi4py, mpich and imb, which take hours)
     #[arg(long)]
     resume: bool,
+    /// Begin no further test after so many minutes, and write down which were not run (mpich and imb)
+    #[arg(long, value_name = "N")]
+    minutes: Option<u64>,
     /// The name of the emulated cluster that is brought up for it
     #[arg(long, value_name = "NAME", default_value = "conformance")]
     name: String,
@@ -165,6 +168,8 @@ pub(crate) struct Context<'a> {
     /// The beginnings of the names of MPIs; none means all.
     mpis: &'a [String],
     only: Option<&'a str>,
+    /// When no further test begins.
+    ends: Option<Instant>,
     /// Take over what an interrupted run has found.
     resume: bool,
 }
@@ -205,6 +210,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
         imb: arguments.imb.as_deref(),
         mpis: &arguments.mpi,
         only: arguments.only.as_deref(),
+        ends: arguments.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes)),
         resume: arguments.resume,
     };
     let (date, machine) = (date()?, machine()?);

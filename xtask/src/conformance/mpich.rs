@@ -207,17 +207,25 @@ fn judge(
         [program.display().to_string()].into_iter().chain(test.arguments.clone()).collect();
     let search = wheels::search_path();
     let env = [("WIGLAF_MPI_PATH", search.as_str())];
-    let (ended, took) = once::run(context, &log, &options, &env, &argv, test.limit)?;
+    let Some((ended, took)) = once::run(context, &log, &options, &env, &argv, test.limit)? else {
+        return Ok(once::not_run().into());
+    };
     let verdict = verdict(&ended);
     progress(&test.name(), &column, &verdict, took);
     Ok(verdict.after(took))
 }
 
 fn verdict(ended: &Ended) -> Verdict {
-    match ended.succeeded() && ended.text.contains(PASSED) {
+    match ended.succeeded() && ended.text.to_lowercase().contains(&PASSED.to_lowercase()) {
         true => Verdict::pass(),
-        false => Verdict::Fail(ended.reason()),
+        false => Verdict::Fail(why(ended)),
     }
+}
+
+/// What the test itself said, else how it ended: launchers say much behind it.
+fn why(ended: &Ended) -> String {
+    let is_tests = |line: &&str| line.contains("Found ") && line.contains(" error");
+    ended.text.lines().find(is_tests).map_or_else(|| ended.reason(), |line| line.trim().to_owned())
 }
 
 /// The suite's programs of one binary interface, compiled when they are first asked for.
@@ -332,8 +340,13 @@ mod tests {
     #[test]
     fn a_test_passes_when_it_ends_well_and_says_so() {
         let verdict = |status, text: &str| verdict(&Ended { status, text: text.into() }).passed();
-        assert!(verdict(Some(0), " No Errors\n"));
+        assert!(verdict(Some(0), " No Errors\n") && verdict(Some(0), " No errors\n"));
         assert!(!verdict(Some(1), " No Errors\n"));
         assert!(!verdict(Some(0), " Found 3 errors\n"));
+        let ended =
+            Ended { status: Some(1), text: " Found 3 errors\nmpirun: prose\n----\n".into() };
+        assert_eq!(why(&ended), "Found 3 errors");
+        let ended = Ended { text: "mpirun: prose\n----\n".into(), ..ended };
+        assert_eq!(why(&ended), "status 1, mpirun: prose");
     }
 }

@@ -6,9 +6,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::cluster::Ended;
+use super::verdict::Verdict;
 use super::{Context, output_of};
 
 /// Runs an MPI program to its end, or takes over how the same run with the same provider ended where that is wanted.
+/// None when there is no time left.
 pub(super) fn run(
     context: &Context<'_>,
     log: &str,
@@ -16,7 +18,7 @@ pub(super) fn run(
     env: &[(&str, &str)],
     argv: &[String],
     limit: Duration,
-) -> Result<(Ended, Duration), String> {
+) -> Result<Option<(Ended, Duration)>, String> {
     let log_file = context.cluster.folder().join(format!("{log}.log"));
     let how_file = context.cluster.folder().join(format!("{log}.ended"));
     let what = format!("{} -- {}", options.join(" "), argv.join(" "));
@@ -24,14 +26,22 @@ pub(super) fn run(
     if context.resume
         && let Some(kept) = read(&how_file, &log_file, &what)
     {
-        return Ok(kept);
+        return Ok(Some(kept));
+    }
+    if context.ends.is_some_and(|ends| Instant::now() >= ends) {
+        return Ok(None);
     }
     let began = Instant::now();
     let ended = context.cluster.run(log, options, env, argv, limit)?;
     let took = began.elapsed();
     fs::write(&how_file, text(ended.status, took, &what))
         .map_err(|why| format!("{}: {why}", how_file.display()))?;
-    Ok((ended, took))
+    Ok(Some((ended, took)))
+}
+
+/// What is said of a test that there was no time for.
+pub(super) fn not_run() -> Verdict {
+    Verdict::Skip("not run".to_owned())
 }
 
 /// Tells builds of the provider apart.
