@@ -35,10 +35,12 @@ bench: linker
 
 # The test suites of others, over Wiglaf and over TCP, into docs/conformance.md: those that fit half
 # an hour, or with CONFORMANCE=all every one. libfabric's own tests are not packaged: FABTESTS is the
-# folder where they are installed.
+# folder where they are installed. MPICH_TESTS is the folder test/mpi of MPICH's sources, IMB that of the
+# sources of Intel's MPI benchmarks; each that is named is run as well. MPIS=openmpi@4,mpich@5 takes only these.
 conformance: linker
 	cargo run --quiet --package xtask -- conformance $(if $(FABTESTS),--fabtests $(FABTESTS)) \
-		$(if $(filter all,$(CONFORMANCE)),--all)
+		$(if $(MPICH_TESTS),--mpich-tests $(MPICH_TESTS)) $(if $(IMB),--imb $(IMB)) \
+		$(if $(MPIS),--mpi $(MPIS)) $(if $(filter all,$(CONFORMANCE)),--all)
 
 # What `install` copies, without the trials (soak, attacks) that are in every other build. It takes no root.
 release: linker

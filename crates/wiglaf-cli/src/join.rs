@@ -16,6 +16,7 @@ Examples:
   wiglaf join --dry-run pc2 pc3     say what would be changed, and end
   wiglaf join pc2 pc3               install with sudo there, below /usr/local
   wiglaf join --copy 'pc[2-4]'      without root: into your home on each host
+  wiglaf join --deb wiglaf.deb pc2  by apt: the package that this host has
   wiglaf join ann@pc5               where you have another name
   wiglaf join --yes pc2             ask nothing
 
@@ -49,6 +50,10 @@ pub(crate) struct Args {
     /// Install into your home on each host, without root
     #[arg(long)]
     copy: bool,
+
+    /// Have apt install this Debian package there, which this host has, too
+    #[arg(long, value_name = "FILE", conflicts_with = "copy")]
+    deb: Option<std::path::PathBuf>,
 
     /// Print the plan, or what was done, as JSON
     #[arg(long)]
@@ -115,7 +120,8 @@ pub(crate) fn is_wanted(yes: bool) -> Result<bool> {
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let (hosts, text) = file(global)?;
-    let options = join::Options { hosts: args.hosts.clone(), copy: args.copy };
+    let options =
+        join::Options { hosts: args.hosts.clone(), copy: args.copy, deb: args.deb.clone() };
     let plan = join::plan(hosts, &text, &options).map_err(all_but_last)?;
     plan.notes.iter().for_each(|note| eprintln!("wiglaf: {note}"));
     for host in plan.hosts.iter().filter(|_| !args.json) {

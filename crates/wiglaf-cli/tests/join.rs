@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
 use common::hosts::{HELLO, assert_same, put_program, sentence};
 use wiglaf_testhosts::{Host, Hosts, Output, Plan};
 
@@ -107,6 +110,78 @@ fn with_sudo_all_hosts_have_one_installation_and_leave_takes_it_back() {
     for (host, before) in hosts.iter().skip(1).zip(&before) {
         assert_same(before, &listing(host), host.name());
     }
+}
+
+/// Wiglaf's Debian package as `make deb` lays it out, but for what takes programs that tests do without. It may need
+/// another package.
+fn package(hosts: &Hosts, folder: &Path, depends: &str) -> PathBuf {
+    let tree = hosts.install_tree().expect("a release build");
+    let (root, deb) = (folder.join("package"), folder.join(format!("wiglaf_{depends}.deb")));
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../share/debian");
+    let script = format!(
+        "set -e; mkdir -p {root}/DEBIAN {root}/usr; cp -a {tree}/usr/local/. {root}/usr/
+        cd {root}/usr; rm -rf include share; for l in libwiglaf libwiglaf_files; do mv lib/$l.so lib/$l.so.0; done
+        sed -i s,/usr/local/,/usr/, lib/systemd/system/wiglaf-helper.service
+        for s in postinst prerm postrm; do install -m 755 {scripts}/$s {root}/DEBIAN/; done
+        printf '%s\\n' 'Package: wiglaf' 'Version: {version}' 'Architecture: amd64' 'Depends: {depends}' \
+            'Maintainer: Nobody <nobody@localhost>' 'Description: for a test' >{root}/DEBIAN/control
+        dpkg-deb -Znone --root-owner-group --build {root} {deb} >/dev/null; rm -r {root}",
+        root = root.display(),
+        tree = tree.display(),
+        scripts = scripts.display(),
+        version = env!("CARGO_PKG_VERSION"),
+        deb = deb.display(),
+    );
+    assert!(Command::new("sh").arg("-c").arg(script).status().expect("sh").success());
+    deb
+}
+
+#[test]
+fn hosts_join_by_the_debian_package_and_leave_without_it() {
+    let Some(hosts) = Hosts::or_skip(&Plan::new(2).with_sudo()) else { return };
+    put_program(&hosts, HELLO);
+    let folder = tempfile::tempdir_in(hosts.folder()).unwrap();
+    hosts[0].copy(&package(&hosts, folder.path(), "libc6"), "/home/ann/wiglaf.deb", 0o644);
+    let lacking = package(&hosts, folder.path(), "no-such-package-of-tests");
+    hosts[0].copy(&lacking, "/home/ann/lacking.deb", 0o644);
+    // Nothing is fetched.
+    let offline = "rm -rf /etc/apt/sources.list /etc/apt/sources.list.d /var/lib/apt/lists";
+    for host in hosts.iter() {
+        let _ = host.as_root().run(offline).ok();
+    }
+    let install = "cd ~ann && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq ./wiglaf.deb";
+    let _ = hosts[0].as_root().run(install).ok();
+    let ann = hosts[0].as_user("ann");
+    let _ = ann.run("wiglaf init --network 192.168.77.0/24").ok();
+    // dpkg and apt keep notes of what they did.
+    let listing = || {
+        let text = listing(&hosts[1]);
+        let is_theirs = |line: &&str| {
+            ["/var/lib/dpkg", "/var/lib/apt", "/var/cache"].iter().any(|at| line.starts_with(at))
+        };
+        text.lines().filter(|line| !is_theirs(line)).map(|line| format!("{line}\n")).collect()
+    };
+    let before: String = listing();
+    let copies = ann.run("wiglaf join pc2 --dry-run");
+    assert!(copies.ok().contains("below /usr/local"), "{copies}");
+    assert!(copies.stderr.contains("`wiglaf join --deb wiglaf_*.deb`"), "{copies}");
+    let none = ann.run("wiglaf join pc2 --deb hello --yes");
+    assert!(sentence(&none).contains("hello is no Debian package of Wiglaf"), "{none}");
+    let refused = ann.run("wiglaf join pc2 --deb lacking.deb --yes");
+    assert!(sentence(&refused).contains("`apt-get install` failed there"), "{refused}");
+    assert!(sentence(&refused).contains("is as it was"), "{refused}");
+    assert_same(&before, &listing(), "pc2");
+    let joined = ann.run("wiglaf join pc2 --deb wiglaf.deb --yes");
+    assert!(joined.ok().contains("pc2: joined"), "{joined}");
+    let there = "dpkg-query -W -f '${db:Status-Status}\\n' wiglaf; \
+                 ls /usr/local/bin/wiglaf /var/lib/wiglaf/wiglaf.deb";
+    assert_eq!(hosts[1].as_root().run(there).stdout, "installed\n");
+    assert_runs(&ann.run("wiglaf run -n 2 -- ./hello"), 2);
+    let left = ann.run("wiglaf leave pc2 --yes");
+    assert!(left.ok().contains("pc2: left"), "{left}");
+    assert!(left.stdout.contains("purge 1 Debian packages"), "{left}");
+    assert_same(&before, &listing(), "pc2");
+    assert_eq!(hosts[1].as_root().run(there).stdout, "");
 }
 
 #[test]

@@ -129,6 +129,12 @@ fn a_program_runs_under_strace_gdb_and_perf_over_every_link() {
 }
 
 #[test]
+fn a_program_that_may_leave_a_core_runs_over_every_link() {
+    let Some(lab) = Lab::up(&[]) else { return };
+    lab.expect_passes(&["sh", "-c", "ulimit -c unlimited && exec \"$0\""]);
+}
+
+#[test]
 fn a_program_with_address_sanitizer_runs_over_every_link() {
     let Some(lab) = Lab::up(&["-fsanitize=address"]) else { return };
     // MPI itself frees not all.

@@ -27,6 +27,7 @@ say home "$HOME"
 [ -e "$HOME/$probe" ] && say shared yes
 say clock "$(date +%s)"
 [ -d /run/systemd/system ] && say systemd yes
+command -v apt-get >/dev/null && say apt yes
 if [ "$(id -u)" = 0 ]; then say sudo root
 elif command -v sudo >/dev/null && sudo -n true >/dev/null 2>&1; then say sudo yes; fi
 ip -o -4 addr show 2>/dev/null | while read -r number name family address rest; do say address "$address"; done
@@ -84,6 +85,8 @@ pub(crate) struct Facts {
     /// Seconds that its clock is ahead of this host's.
     pub(crate) clock_ahead_s: i64,
     pub(crate) has_systemd: bool,
+    /// Whether Debian's packages can be installed there.
+    pub(crate) has_apt: bool,
     pub(crate) privilege: Privilege,
     pub(crate) addresses: Vec<Ipv4Addr>,
     pub(crate) host_keys: Vec<String>,
@@ -139,6 +142,7 @@ impl Facts {
                 }
                 "watched" => facts.is_watched = true,
                 "systemd" => facts.has_systemd = true,
+                "apt" => facts.has_apt = true,
                 "sudo" if value == "root" => facts.privilege = Privilege::Root,
                 "sudo" => facts.privilege = Privilege::Sudo,
                 "address" => {

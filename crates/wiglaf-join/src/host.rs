@@ -59,6 +59,9 @@ pub(crate) struct Apply {
     pub(crate) ldconfig: bool,
     /// Debian packages that are to be there, installed first.
     pub(crate) packages: Vec<String>,
+    /// Length of Wiglaf's own Debian package, which follows the request before all other contents.
+    #[serde(default)]
+    pub(crate) deb_len: Option<u64>,
     /// What is to run, started last and in this order.
     pub(crate) services: Vec<Service>,
 }
@@ -194,6 +197,10 @@ impl Changes {
         let absent: Vec<PathBuf> =
             absent.filter(|folder| !manifest.folders.contains(folder)).cloned().collect();
         self.packages = packages::install(&apply.packages)?;
+        if let Some(len) = apply.deb_len {
+            let new = self.install_deb(&path.with_file_name("wiglaf.deb"), len, input)?;
+            self.packages.extend(new);
+        }
         manifest.packages.extend(self.packages.iter().cloned());
         self.folder_of(path)?;
         for step in &apply.steps {
@@ -263,6 +270,28 @@ impl Changes {
         self.start(&apply.systemd, new)?;
         self.forget();
         Ok(())
+    }
+
+    /// Has Wiglaf's own package installed, from a file for a moment. Says which packages are new.
+    fn install_deb(&mut self, deb: &Path, len: u64, input: &mut impl Read) -> Result<Vec<String>> {
+        self.folder_of(deb)?;
+        let cannot = || format!("write {}", deb.display());
+        let mut part = input.by_ref().take(len);
+        let written = File::create(deb).and_then(|mut file| {
+            io::copy(&mut part, &mut file)?;
+            // apt reads it as a user of its own.
+            file.set_permissions(fs::Permissions::from_mode(0o644))?;
+            file.sync_all()
+        });
+        let done = match written.cannot(cannot) {
+            Ok(()) if part.limit() > 0 => {
+                Err(Error::new("the connection ended before the package had come"))
+            }
+            Ok(()) => packages::install_file(deb),
+            Err(error) => Err(error),
+        };
+        let _ = fs::remove_file(deb);
+        done
     }
 
     fn install(&mut self, missing: &[String]) -> Result<()> {

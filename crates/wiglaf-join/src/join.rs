@@ -12,11 +12,11 @@ use crate::ask::ask;
 use crate::edit::{File, NewNode};
 use crate::facts::{Facts, Privilege};
 use crate::host::{Action, Request, Step};
-use crate::manifest::{Manifest, ROOTS, USERS};
+use crate::manifest::{Entry, Manifest, ROOTS, USERS};
 use crate::names::{self, Named};
 use crate::remote::Remote;
 use crate::sync::{self, Cluster, Member, Probe};
-use crate::tree::Tree;
+use crate::tree::{Bytes, PACKAGED, Tree};
 
 /// Where Wiglaf goes with root's rights, unless this host has it elsewhere.
 const PREFIX: &str = "/usr/local";
@@ -36,6 +36,8 @@ pub struct Options {
     pub hosts: Vec<String>,
     /// Whether to install into the user's home, without root.
     pub copy: bool,
+    /// The Debian package that this Wiglaf came as, to be installed in place of files.
+    pub deb: Option<PathBuf>,
 }
 
 /// What joining would change on a host.
@@ -128,7 +130,12 @@ impl Base {
         })?;
         let here = Remote { name: here.name.clone(), target: here.target.clone() };
         let exe = std::env::current_exe().cannot(|| "find the running wiglaf".to_owned())?;
-        let tree = Tree::find(&exe)?;
+        let mut tree = Tree::find(&exe)?;
+        match &options.deb {
+            Some(deb) => tree.by_package(deb)?,
+            None if tree.is_packaged() && !options.copy => tree.find_package(),
+            None => {}
+        }
         let probe = Probe::new()?;
         let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
         let own = tree.prefix.clone();
@@ -136,6 +143,7 @@ impl Base {
             true => {
                 own.filter(|prefix| prefix.starts_with(&home)).unwrap_or(home.join(HOME_PREFIX))
             }
+            false if tree.package.is_some() => PACKAGED.into(),
             false => {
                 // What lies below /usr is the package manager's, on other hosts too.
                 own.filter(|prefix| !prefix.starts_with(&home) && prefix != Path::new("/usr"))
@@ -221,6 +229,13 @@ impl Base {
         }
         if !errors.is_empty() {
             return Err(errors);
+        }
+        if self.tree.is_packaged() && self.tree.package.is_none() && !copy {
+            notes.push(format!(
+                "this Wiglaf came as a Debian package, which is not here any more: its files are copied below \
+                 {}; name the package to have that installed, `wiglaf join --deb wiglaf_*.deb`",
+                self.prefix.display()
+            ));
         }
         let Self { hosts: hosts_file, file, tree, prefix, manifest, .. } = self;
         Ok(Plan {
@@ -364,6 +379,9 @@ impl Base {
                 member.remote.target.login()
             )));
         }
+        if let (true, Some(_)) = (installs, &self.tree.package) {
+            check_package(&name, facts)?;
+        }
         let needed = self.tree.len / 1024 + 1024;
         if let (true, Some(free)) = (installs, facts.free_kib.filter(|free| *free < needed)) {
             return Err(Error::new(format!(
@@ -381,7 +399,11 @@ impl Base {
                 Some(earlier) => format!(" in place of {earlier}"),
                 None => String::new(),
             };
-            changes.push(format!("install Wiglaf {version} below {shown}{earlier}"));
+            let how = match &self.tree.package {
+                Some(deb) => format!("by apt from {}", deb.display()),
+                None => format!("below {shown}"),
+            };
+            changes.push(format!("install Wiglaf {version} {how}{earlier}"));
         }
         let is_root = facts.privilege != Privilege::None;
         let units = as_root && is_root && installs && facts.has_systemd;
@@ -467,6 +489,25 @@ impl Base {
     }
 }
 
+/// Whether Wiglaf's Debian package can be installed on a host.
+fn check_package(name: &str, facts: &Facts) -> Result<()> {
+    if !facts.has_apt {
+        return Err(Error::new(format!(
+            "{name}: it has no apt-get, which installs Debian packages; without root and apt Wiglaf goes into \
+             your home on each host: `wiglaf join --copy`"
+        )));
+    }
+    let entries = facts.root_manifest.iter().flat_map(|manifest| &manifest.entries);
+    match entries.map(Entry::path).find(|path| path.ends_with("bin/wiglaf")) {
+        Some(path) => Err(Error::new(format!(
+            "{name}: an earlier join has put {} there, which would be found before the package; run `wiglaf \
+             leave {name}`, then join it again",
+            path.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Looks at all at once.
 pub(crate) fn look_all(remotes: &[Remote], prefix: &Path, probe: &Probe) -> Vec<Result<Facts>> {
     std::thread::scope(|scope| {
@@ -521,7 +562,10 @@ impl Plan {
         if !installs {
             return Ok(());
         }
-        let (mut steps, contents) = self.tree.steps(&self.prefix, *as_root)?;
+        let (mut steps, contents) = match &self.tree.package {
+            Some(deb) => (Vec::new(), vec![Bytes::Of(deb.clone())]),
+            None => self.tree.steps(&self.prefix, *as_root)?,
+        };
         if *admits {
             let user = &member.facts.user;
             steps.push(Step::Block {
@@ -537,7 +581,11 @@ impl Plan {
         }
         let mut apply = self.cluster.apply(steps);
         apply.units = *units;
-        apply.ldconfig = *as_root;
+        apply.ldconfig = *as_root && self.tree.package.is_none();
+        if self.tree.package.is_some() {
+            let deb = contents.first().map(|deb| deb.len(Path::new(""))).transpose()?;
+            apply.deb_len = deb;
+        }
         let manifest = match as_root {
             true => PathBuf::from(ROOTS),
             false => member.facts.home.join(USERS),

@@ -172,8 +172,13 @@ impl Plan {
         }
         let manifests = [&facts.manifest, &facts.root_manifest, &facts.batch_manifest];
         let count: usize = manifests.into_iter().flatten().map(|m| m.entries.len()).sum();
+        let packages: usize = manifests.into_iter().flatten().map(|m| m.packages.len()).sum();
         self.lines.push(match count {
-            0 => format!("{name}: take it out of {}", self.hosts.file.display()),
+            0 if packages == 0 => format!("{name}: take it out of {}", self.hosts.file.display()),
+            _ if packages > 0 => format!(
+                "{name}: take back {count} files, links and blocks of lines, and purge {packages} Debian \
+                 packages"
+            ),
             _ => format!("{name}: take back {count} files, links and blocks of lines"),
         });
         self.leaving.push(Member { remote, facts });

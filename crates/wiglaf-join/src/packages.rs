@@ -1,6 +1,7 @@
 //! Debian packages on a host: installed where they are missing, and removed again.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
 use wiglaf_base::error::{Context, Error, Result};
@@ -17,15 +18,29 @@ pub(crate) fn install(wanted: &[String]) -> Result<Vec<String>> {
     if wanted.iter().all(|package| before.contains(package)) {
         return Ok(Vec::new());
     }
+    let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    install_words(&wanted, &before)
+}
+
+/// Installs a package from its file, in place of another build of it. Says which packages are new here, as above.
+///
+/// # Errors
+/// What apt said last. What was not there before is removed.
+pub(crate) fn install_file(deb: &Path) -> Result<Vec<String>> {
+    let words = ["--reinstall", "--allow-downgrades", &deb.display().to_string()];
+    install_words(&words, &installed()?)
+}
+
+fn install_words(words: &[&str], before: &BTreeSet<String>) -> Result<Vec<String>> {
     let mut install = vec!["install", "-y", "-qq", "--no-install-recommends", "-o"];
     install.push("Dpkg::Options::=--force-confold");
-    install.extend(wanted.iter().map(String::as_str));
+    install.extend(words);
     // Its lists may be older than the archive; where there is no network, they do.
     let done = apt(&install).or_else(|_| {
         let _ = apt(&["update", "-qq"]);
         apt(&install)
     });
-    let new: Vec<String> = installed()?.difference(&before).cloned().collect();
+    let new: Vec<String> = installed()?.difference(before).cloned().collect();
     match done {
         Ok(()) => Ok(new),
         Err(error) => {

@@ -51,6 +51,7 @@ impl Cluster {
             systemd: Vec::new(),
             ldconfig: false,
             packages: Vec::new(),
+            deb_len: None,
             services: Vec::new(),
         }
     }

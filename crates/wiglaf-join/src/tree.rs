@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
 
 use wiglaf_base::error::{Context, Error, Result};
 
@@ -40,6 +40,10 @@ const COMPLETIONS: [(&str, &str); 3] = [
 const MAN: &str = "share/man/man1";
 /// The provider under libfabric's own name.
 const FRONT: (&str, &str) = ("lib/wiglaf/wiglaf-libfabric/libfabric.so.1", "../libwiglaf-fi.so");
+/// Where Debian's packages put it.
+pub(crate) const PACKAGED: &str = "/usr";
+/// Where apt keeps packages that it has fetched.
+const ARCHIVES: &str = "/var/cache/apt/archives";
 /// What takes root: the helper and its units.
 const ROOTS: [&str; 2] = ["sbin/", "lib/systemd/"];
 
@@ -73,6 +77,8 @@ pub(crate) struct Tree {
     pub(crate) len: u64,
     /// The glibc that it takes.
     pub(crate) glibc: Option<(u32, u32)>,
+    /// The Debian package that it came as, which is installed in place of single files.
+    pub(crate) package: Option<PathBuf>,
 }
 
 impl Tree {
@@ -100,7 +106,42 @@ impl Tree {
                 sums.push((item.path.clone(), sum.cannot(|| format!("read {}", item.path))?));
             }
         }
-        Ok(Self { prefix, items, sums, len, glibc: facts::glibc_of(&program) })
+        let glibc = facts::glibc_of(&program);
+        Ok(Self { prefix, items, sums, len, glibc, package: None })
+    }
+
+    /// Whether it was installed as a Debian package.
+    pub(crate) fn is_packaged(&self) -> bool {
+        self.prefix.as_deref() == Some(Path::new(PACKAGED))
+    }
+
+    /// Has other hosts get it as the package `deb`, which must be what this host has.
+    pub(crate) fn by_package(&mut self, deb: &Path) -> Result<()> {
+        let deb = deb.canonicalize().cannot(|| format!("find {}", deb.display()))?;
+        let shown = deb.display();
+        let sum = program_of(&deb).map_err(|why| {
+            Error::new(format!(
+                "{shown} is no Debian package of Wiglaf ({why}); build one with `make deb`"
+            ))
+        })?;
+        if !self.is_packaged() || self.sums.first().is_none_or(|(_, own)| *own != sum) {
+            return Err(Error::new(format!(
+                "{shown} is not the Wiglaf that runs here; install it first with `sudo apt-get install \
+                 --reinstall {shown}`, then call /usr/bin/wiglaf"
+            )));
+        }
+        self.package = Some(deb);
+        Ok(())
+    }
+
+    /// The package that it came as, where apt has kept it.
+    pub(crate) fn find_package(&mut self) {
+        let name = |path: &Path| {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            name.is_some_and(|name| name.starts_with("wiglaf_") && name.ends_with(".deb"))
+        };
+        let kept = fs::read_dir(ARCHIVES).into_iter().flatten().flatten().map(|entry| entry.path());
+        let _ = kept.filter(|path| name(path)).find(|path| self.by_package(path).is_ok());
     }
 
     /// What puts it below a prefix: the steps, and the contents in their order. Only root can use the helper.
@@ -140,8 +181,27 @@ impl Tree {
     }
 }
 
+/// The digest of the program in a Debian package of Wiglaf's.
+fn program_of(deb: &Path) -> Result<String> {
+    let start = |command: &mut Command, what: &str| {
+        command
+            .stderr(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .cannot(|| format!("start {what}"))
+    };
+    let mut unpack = start(Command::new("dpkg-deb").arg("--fsys-tarfile").arg(deb), "dpkg-deb")?;
+    let files = unpack.stdout.take().map_or_else(Stdio::null, Stdio::from);
+    let mut tar = Command::new("tar");
+    let mut tar = start(tar.args(["-xO", "./usr/bin/wiglaf"]).stdin(files), "tar")?;
+    let sum = tar.stdout.take().map(sha256).transpose().cannot(|| "read it".to_owned())?;
+    let ended = [unpack.wait(), tar.wait()];
+    let is_whole = ended.iter().all(|ended| ended.as_ref().is_ok_and(ExitStatus::success));
+    sum.filter(|_| is_whole).ok_or_else(|| Error::new("it has no /usr/bin/wiglaf"))
+}
+
 impl Bytes {
-    fn len(&self, exe: &Path) -> Result<u64> {
+    pub(crate) fn len(&self, exe: &Path) -> Result<u64> {
         let of = |path: &Path| {
             fs::metadata(path)
                 .map(|about| about.len())

@@ -44,7 +44,8 @@ impl Ended {
             Some(status) => format!("status {status}"),
             None => "killed".to_owned(),
         };
-        match self.text.lines().rfind(|line| !line.trim().is_empty()) {
+        // Launchers frame what they say with lines of dashes.
+        match self.text.lines().rfind(|line| line.contains(char::is_alphanumeric)) {
             Some(line) => format!("{status}, {}", line.trim()),
             None => status,
         }

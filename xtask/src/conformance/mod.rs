@@ -9,10 +9,12 @@ mod cluster;
 mod fabtests;
 mod fortran;
 mod hpcc;
+mod imb;
 mod mpi4py;
 mod mpich;
 mod mpis;
 mod netpipe;
+mod once;
 mod report;
 mod verdict;
 
@@ -40,12 +42,21 @@ pub(crate) struct Arguments {
     /// MPICH's own tests: the folder test/mpi of its sources (`apt-get source mpich`)
     #[arg(long, value_name = "DIR")]
     mpich_tests: Option<PathBuf>,
+    /// Intel's MPI benchmarks: the folder of their sources, which holds src_c and src_cpp
+    #[arg(long, value_name = "DIR")]
+    imb: Option<PathBuf>,
+    /// Only MPIs whose name begins so, as openmpi@4 (the suites mpich and imb) [default: all that are here]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    mpi: Vec<String>,
     /// Run only the tests whose name contains this, and leave the document as it is
     #[arg(long, value_name = "WORDS")]
     only: Option<String>,
-    /// Go on where a run of the same commit was interrupted (the suites of mpi4py, which take hours)
+    /// Go on where a run of the same build was interrupted (mpi4py, mpich and imb, which take hours)
     #[arg(long)]
     resume: bool,
+    /// Begin no further test after so many minutes, and write down which were not run (mpich and imb)
+    #[arg(long, value_name = "N")]
+    minutes: Option<u64>,
     /// The name of the emulated cluster that is brought up for it
     #[arg(long, value_name = "NAME", default_value = "conformance")]
     name: String,
@@ -75,10 +86,12 @@ pub(crate) enum Suite {
     Fortran,
     /// MPICH's own tests of MPI, on every MPI
     Mpich,
+    /// Intel's MPI benchmarks, which check what they receive, on every MPI
+    Imb,
 }
 
 impl Suite {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Fabtests,
         Self::Mpi4py,
         Self::Mpi4pyPypi,
@@ -88,6 +101,7 @@ impl Suite {
         Self::Mpis,
         Self::Fortran,
         Self::Mpich,
+        Self::Imb,
     ];
 
     /// What runs unless asked otherwise: half an hour of two cores, and no MPI from elsewhere.
@@ -106,6 +120,7 @@ impl Suite {
             Self::Mpis => "mpis",
             Self::Fortran => "fortran",
             Self::Mpich => "mpich",
+            Self::Imb => "imb",
         }
     }
 
@@ -120,6 +135,7 @@ impl Suite {
             Self::Mpis => "Every MPI over every link",
             Self::Fortran => "Fortran",
             Self::Mpich => "MPICH's tests of MPI",
+            Self::Imb => "Intel's MPI benchmarks",
         }
     }
 
@@ -135,6 +151,7 @@ impl Suite {
             Self::Mpis => mpis::run(context),
             Self::Fortran => fortran::run(context),
             Self::Mpich => mpich::run(context),
+            Self::Imb => imb::run(context),
         }
     }
 }
@@ -144,9 +161,15 @@ pub(crate) struct Context<'a> {
     cluster: &'a Cluster,
     /// Where our provider is.
     provider: PathBuf,
+    provider_sum: String,
     fabtests: Option<&'a Path>,
     mpich_tests: Option<&'a Path>,
+    imb: Option<&'a Path>,
+    /// The beginnings of the names of MPIs; none means all.
+    mpis: &'a [String],
     only: Option<&'a str>,
+    /// When no further test begins.
+    ends: Option<Instant>,
     /// Take over what an interrupted run has found.
     resume: bool,
 }
@@ -166,24 +189,34 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
         [] => &Suite::SHORT,
         chosen => chosen,
     };
-    let needs_mpis =
-        suites.iter().any(|s| matches!(s, Suite::Mpis | Suite::Mpi4pyPypi | Suite::Mpich));
+    // A suite whose sources are named is wanted.
+    let named = [(Suite::Mpich, &arguments.mpich_tests), (Suite::Imb, &arguments.imb)];
+    let named = named.iter().filter(|(suite, folder)| folder.is_some() && !suites.contains(suite));
+    let suites: Vec<Suite> = suites.iter().copied().chain(named.map(|(suite, _)| *suite)).collect();
+    let needs_mpis = suites
+        .iter()
+        .any(|s| matches!(s, Suite::Mpis | Suite::Mpi4pyPypi | Suite::Mpich | Suite::Imb));
     let install = if needs_mpis { packages::install } else { packages::install_programs };
     install(packages::Purpose::Conformance)?;
     build()?;
     let cluster = Cluster::up(root, &arguments.name, 2)?;
+    let provider = cluster.provider()?;
     let context = Context {
         cluster: &cluster,
-        provider: cluster.provider()?,
+        provider_sum: once::provider_sum(&provider)?,
+        provider,
         fabtests: arguments.fabtests.as_deref(),
         mpich_tests: arguments.mpich_tests.as_deref(),
+        imb: arguments.imb.as_deref(),
+        mpis: &arguments.mpi,
         only: arguments.only.as_deref(),
+        ends: arguments.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes)),
         resume: arguments.resume,
     };
     let (date, machine) = (date()?, machine()?);
     let mut sections = Vec::new();
     let mut against = Vec::new();
-    for &suite in suites {
+    for &suite in &suites {
         eprintln!("== {}", suite.title());
         let began = Instant::now();
         let Some(findings) = suite.run(&context)? else { continue };

@@ -100,6 +100,27 @@ pub(super) fn installed(context: &Context<'_>) -> Result<Vec<Mpi>, String> {
     if mpis.is_empty() { Err(ended.reason()) } else { Ok(mpis) }
 }
 
+/// Those of them that are to run suites which take hours, and a sentence about the others. Intel's is left out:
+/// it has MPICH's binary interface and, for what a transport carries, MPICH's code.
+pub(super) fn chosen(context: &Context<'_>) -> Result<(Vec<Mpi>, String), String> {
+    let is_wanted = |mpi: &Mpi| {
+        let named = context.mpis.iter().any(|name| mpi.choice.starts_with(name.as_str()));
+        named || context.mpis.is_empty() && !mpi.choice.starts_with("intel")
+    };
+    let (wanted, others): (Vec<Mpi>, Vec<Mpi>) =
+        installed(context)?.into_iter().partition(is_wanted);
+    if wanted.is_empty() {
+        let here: Vec<String> = others.into_iter().map(|mpi| mpi.choice).collect();
+        return Err(format!("no MPI is chosen by --mpi; here are {}", here.join(", ")));
+    }
+    let others: Vec<String> = others.into_iter().map(|mpi| mpi.choice).collect();
+    let not_run = match others.is_empty() {
+        true => "It ran on every MPI that is here.".to_owned(),
+        false => format!("Not run: {}.", others.join(", ")),
+    };
+    Ok((wanted, not_run))
+}
+
 pub(super) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }

@@ -13,6 +13,7 @@ const HEAD: &str = "\
 What test suites of others say about Wiglaf, between emulated nodes, beside what they say about TCP on the same
 nodes. `make conformance` runs fabtests (where `FABTESTS` names the folder in which they are installed), Debian's mpi4py,
 NetPIPE, HPC Challenge and the applications in less than 30 minutes, `make conformance CONFORMANCE=all` all of it;
+`MPICH_TESTS` and `IMB` name the folders of MPICH's own tests and of Intel's MPI benchmarks, which then run as well.
 `cargo xtask conformance SUITE` runs one suite. Each replaces the sections of what it ran in this file: nothing
 here is written by hand. *skip* means that the test itself says it cannot run there. Seconds are those of the whole
 run, with its start. A run fails where a test fails over Wiglaf and passes over the rival, or takes ten times as

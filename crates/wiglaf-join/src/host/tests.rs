@@ -64,6 +64,7 @@ fn apply(cluster: &str, steps: Vec<Step>) -> Action {
         units: false,
         ldconfig: false,
         packages: Vec::new(),
+        deb_len: None,
         services: Vec::new(),
     }))
 }
