@@ -21,6 +21,8 @@ pub(in crate::report) struct SpeedUp {
     title: String,
     subtitle: String,
     nodes_max: usize,
+    /// Of those, the most that were there: published ones share no cores of ours.
+    nodes_here: usize,
     cores: usize,
     curves: Vec<Curve>,
 }
@@ -45,6 +47,7 @@ impl SpeedUp {
             title: format!("Integral transformation of HCNO, {}: speed-up", report.basis),
             subtitle: subtitle(&report.facts, report.rounds),
             nodes_max: report.nodes_max(),
+            nodes_here: report.nodes_max(),
             cores: report.facts.cores,
             curves: report.ways().into_iter().map(curve).collect(),
         }
@@ -61,11 +64,15 @@ impl SpeedUp {
             look: look(curve),
             points: curve.points.iter().map(|(nodes, up)| (*nodes as f64, *up)).collect(),
         };
-        let most = curves.iter().flat_map(|curve| &curve.points).map(|point| point.0).max();
+        let of = |is_meant: &dyn Fn(&SpeedUpCurve) -> bool| {
+            let meant = curves.iter().filter(|curve| is_meant(curve));
+            meant.flat_map(|curve| &curve.points).map(|point| point.0).max().unwrap_or(1)
+        };
         Self {
             title: words.title.to_owned(),
             subtitle: words.subtitle.to_owned(),
-            nodes_max: most.unwrap_or(1),
+            nodes_max: of(&|_| true),
+            nodes_here: of(&|curve| !curve.is_published),
             cores: words.cores,
             curves: curves.iter().map(curve).collect(),
         }
@@ -117,8 +124,8 @@ impl Draw for SpeedUp {
         let upper_left = (HPos::Left, VPos::Top);
         pen.text(&self.title, (LEFT, 12), 24, INK, upper_left)?;
         pen.text(&self.subtitle, (LEFT, 42), 14, FAINT, upper_left)?;
-        if self.nodes_max > self.cores {
-            let words = format!("{} nodes share {} cores", self.nodes_max, self.cores);
+        if self.nodes_here > self.cores {
+            let words = format!("{} nodes share {} cores", self.nodes_here, self.cores);
             pen.text(&words, (LEFT, 60), 14, FAINT, upper_left)?;
         }
         // Long names have a row for three.
@@ -203,7 +210,8 @@ mod tests {
             is_published: false,
             points: vec![(1, 1.0), (2, 1.7), (4, last)],
         };
-        let published = SpeedUpCurve { is_published: true, ..curve("P", Transport::Tcp, 3.0) };
+        let mut published = SpeedUpCurve { is_published: true, ..curve("P", Transport::Tcp, 3.0) };
+        published.points.push((8, 4.0));
         let curves =
             [curve("Wiglaf", Transport::Wiglaf, 6.5), curve("TCP", Transport::Tcp, 2.0), published];
         let words = SpeedUpWords { title: "prog", subtitle: "medians", cores: 2 };
