@@ -100,9 +100,14 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(STATUS_USAGE);
     }
-    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let words = typed().into_iter();
     eprintln!("wiglaf: {}; see `{} --help`", one_sentence(&error.to_string()), command_of(words));
     ExitCode::from(STATUS_USAGE)
+}
+
+/// What was typed behind `wiglaf`.
+pub(crate) fn typed() -> Vec<String> {
+    std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// The command that a command line got to, whatever is wrong with it: the one whose help is wanted.

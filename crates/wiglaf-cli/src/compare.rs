@@ -17,7 +17,7 @@ use wiglaf_cluster::launch::Mpi;
 use wiglaf_compare::{Check, Failure, Place, Report, Way, notes, tables};
 use wiglaf_mpi as mpi;
 
-use crate::args::Global;
+use crate::args::{Global, typed};
 use crate::bench::nodes::{Cluster, Wish};
 use crate::bench::{interrupt, plain};
 use crate::output;
@@ -224,6 +224,14 @@ impl Nodes {
             Self::Hosts(hosts, _) => format!("{}, network {}", hosts.names(), hosts.network.data),
         }
     }
+
+    /// What brings such nodes up, where a comparison would not do so by itself.
+    fn before(&self) -> Option<String> {
+        match self {
+            Self::Emulated(cluster) => cluster.command(),
+            Self::Hosts(..) => None,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
@@ -257,7 +265,9 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     }
     let transports = transports(args)?;
     let nodes = Nodes::find(args, global)?;
-    let (report, went) = measure(args, &transports, &nodes, None)?;
+    let (mut report, went) = measure(args, &transports, &nodes, None)?;
+    report.typed = typed();
+    report.before = nodes.before();
     drop(nodes);
     if !report.runs.is_empty() {
         publish(args, &report)?;
@@ -299,6 +309,8 @@ fn measure(
     let mut report = Report {
         schema: "wiglaf-compare 1".to_owned(),
         command: args.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        typed: Vec::new(),
+        before: None,
         date: Facts::gather(Default::default()).date,
         cluster: nodes.summary(),
         is_emulated: matches!(nodes, Nodes::Emulated(_)),
@@ -391,6 +403,7 @@ fn draw(report: &Report, file: &std::path::Path) -> Result<()> {
         SpeedUpCurve {
             label: format!("{}{}", of.label, fit.unwrap_or_default()),
             transport: transport_of(&of.word),
+            is_published: false,
             points: points.collect(),
         }
     };
@@ -413,7 +426,7 @@ fn draw(report: &Report, file: &std::path::Path) -> Result<()> {
     report::draw_speed_up(&words, &curves, file).map_err(plain)
 }
 
-fn transport_of(word: &str) -> wiglaf_bench::Transport {
+pub(crate) fn transport_of(word: &str) -> wiglaf_bench::Transport {
     use wiglaf_bench::Transport;
     let all = [Transport::Tcp, Transport::Ucx, Transport::OfiTcp, Transport::OfiRxd];
     all.into_iter().find(|one| one.word() == word).unwrap_or(Transport::Wiglaf)

@@ -19,6 +19,7 @@ use wiglaf_compare::trace::Trace;
 use wiglaf_compare::{Check, Way};
 use wiglaf_mpi as mpi;
 
+use crate::args::typed;
 use crate::bench::{interrupt, plain, progress};
 use crate::output;
 
@@ -43,7 +44,7 @@ stands what they cannot tell. See docs/predict.md.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Numbers of nodes, from 2 to 4096
+    /// Numbers of nodes, from 1 to 4096
     /// [default: 2,4,8,16,32; those of a trace's ranks]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = nodes)]
     nodes: Vec<usize>,
@@ -129,8 +130,8 @@ const TIME_MAX: Duration = Duration::from_secs(7 * 86_400);
 const LIBRARY: &[u8] = b"libsimgrid.so";
 
 fn nodes(text: &str) -> std::result::Result<usize, String> {
-    let count = text.parse().ok().filter(|count| (2..=4096).contains(count));
-    count.ok_or_else(|| "give a number from 2 to 4096; one node has no network".to_owned())
+    let count = text.parse().ok().filter(|count| (1..=4096).contains(count));
+    count.ok_or_else(|| "give a number from 1 to 4096".to_owned())
 }
 
 fn cores(text: &str) -> std::result::Result<usize, String> {
@@ -173,6 +174,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut prediction = Prediction {
         schema: SCHEMA.to_owned(),
         command: work.command(args),
+        typed: typed(),
         date: Facts::gather(Default::default()).date,
         cluster: cluster(args, &measured),
         simulator,
@@ -419,6 +421,16 @@ impl Drop for Folder {
     }
 }
 
+/// Simulations that take less are not announced.
+const SHORT_S: f64 = 10.0;
+
+/// What a simulation takes at least, by the last on fewer nodes: each rank has its work.
+fn least(runs: &[Simulated], way: usize, nodes: usize) -> Option<f64> {
+    let fewer = runs.iter().filter(|run| run.way == way && run.nodes <= nodes);
+    let last = fewer.max_by_key(|run| run.nodes)?;
+    Some(last.took_s * nodes as f64 / last.nodes as f64)
+}
+
 /// All rounds. What fails for a number of nodes is not tried there again.
 fn simulate(args: &Args, work: &Work, ways: &[Modelled], all: &mut Prediction) -> Result<()> {
     let folder = Folder::new()?;
@@ -436,6 +448,12 @@ fn simulate(args: &Args, work: &Work, ways: &[Modelled], all: &mut Prediction) -
                 let Modelled { transport, model } = &ways[way];
                 let name = format!("{} on {nodes} nodes", transport.label());
                 let command = work.simulation(args, model, nodes, &machine, &folder)?;
+                if let Some(least_s) = least(&all.runs, way, nodes).filter(|s| *s >= SHORT_S) {
+                    progress(&format!(
+                        "{name}: simulating; by the nodes before it takes {least_s:.0} s or more; Ctrl-C keeps what \
+                         is there"
+                    ));
+                }
                 let start = Instant::now();
                 let output = capture(command, TIME_MAX, &interrupt::is_wanted);
                 if interrupt::is_wanted() {
@@ -495,6 +513,7 @@ fn draw(all: &Prediction, file: &Path) -> Result<()> {
         SpeedUpCurve {
             label: format!("{}{}", of.label, fit.unwrap_or_default()),
             transport: transport_of(&of.word),
+            is_published: false,
             points: points.collect(),
         }
     };
@@ -522,13 +541,21 @@ mod tests {
 
     #[test]
     fn numbers_are_held_to_their_limits() {
-        assert_eq!((nodes("2"), nodes("4096"), cores("1")), (Ok(2), Ok(4096), Ok(1)));
-        for text in ["1", "0", "4097", "-2", "two", ""] {
+        assert_eq!((nodes("1"), nodes("4096"), cores("1")), (Ok(1), Ok(4096), Ok(1)));
+        for text in ["0", "4097", "-2", "two", ""] {
             assert!(nodes(text).is_err(), "{text}");
         }
         for text in ["0", "NaN", "inf", "-1", "1e9"] {
             assert!(speed(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn simulation_takes_as_many_times_as_long_as_there_are_more_nodes() {
+        let run = |way, nodes, took_s| Simulated { way, nodes, seconds: 1.0, took_s };
+        let runs = [run(0, 2, 1.0), run(0, 8, 6.0), run(1, 8, 2.0)];
+        assert_eq!([least(&runs, 0, 32), least(&runs, 1, 16)], [Some(24.0), Some(4.0)]);
+        assert_eq!((least(&runs, 0, 4), least(&runs, 2, 4)), (Some(2.0), None));
     }
 
     #[test]

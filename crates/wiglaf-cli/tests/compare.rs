@@ -9,7 +9,8 @@ use std::process::Command;
 use common::{Said, Site, wheel_prefixes, wheels};
 use serde_json::Value;
 
-/// Sums the ranks up and says so. `crash`: rank 1 aborts over all but ob1; `differ`: a number of its own.
+/// Sums the ranks up and says so. `crash`: rank 1 aborts over all but ob1; `later`: in its second run; `differ`: a
+/// number of its own.
 const PROGRAM: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
@@ -23,8 +24,10 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (argc > 1 && !strcmp(argv[1], "crash") && rank == 1 && (!pml || strcmp(pml, "ob1"))) abort();
+    if (argc > 1 && !strcmp(argv[1], "later") && rank == 1 && !access("ran", F_OK)) abort();
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (argc > 1 && !strcmp(argv[1], "differ")) sum = getpid();
+    if (argc > 1 && !strcmp(argv[1], "later") && rank == 1) fclose(fopen("ran", "w"));
     if (rank == 0) printf("ranks %d\nsum = %d\nconstant = %.1f\n", size, sum, -1.5);
     MPI_Finalize();
     return 0;
@@ -80,8 +83,16 @@ fn weak_scaling_is_efficient_by_the_ratio_of_wall_times_and_its_file_makes_a_pag
         assert!(said.status == Some(1) && said.stderr.contains(words), "{said:?}");
     }
     let said = site.wiglaf(&["bench", "reports", "-o", "-", "o.json"]).expect_success();
-    let command = "wiglaf compare --nodes 1,2 --weak --repeats 1 --transports tcp -- ./prog";
-    assert!(said.stdout.contains(command) && said.stdout.contains(&cell), "{said:?}");
+    // As it was typed, with what brings such nodes up.
+    let command =
+        "wiglaf compare --weak --nodes 1,2 --repeats 1 --transports tcp --json o.json -- ./prog\n";
+    let before = "\nsudo wiglaf up --nodes 2\n";
+    assert!(said.stdout.contains(&format!("{before}{command}")), "{said:?}");
+    assert!(said.stdout.contains(&cell), "{said:?}");
+    // Word by word it runs as it stands.
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    let again = site.wiglaf(&words).expect_success();
+    assert!(again.stdout.contains("Weak scaling"), "{again:?}");
     std::fs::write(site.work().join("o.json"), "{\"schema\":\"wiglaf-compare 1\"").unwrap();
     let said = site.wiglaf(&["bench", "reports", "-o", "-", "o.json"]);
     assert!(said.status == Some(1) && said.stderr.contains("o.json is cut short"), "{said:?}");
@@ -112,6 +123,13 @@ fn every_transport_and_number_of_nodes_has_its_row_and_its_runs() {
     }
     let picture = std::fs::read_to_string(site.work().join("o.svg")).unwrap();
     assert!(picture.contains("Wiglaf, P = ") && picture.contains("wall speed-up"));
+    let mut named = report.clone();
+    named["command"][0] = "./siesta".into();
+    std::fs::write(site.work().join("o.json"), named.to_string()).unwrap();
+    site.wiglaf(&["bench", "reports", "-o", "page.md", "o.json"]).expect_success();
+    let read = |file: &str| std::fs::read_to_string(site.work().join(file)).unwrap();
+    assert!(read("page.md").contains("![./siesta](reports-1.svg)"));
+    assert!(read("reports-1.svg").contains("published, GAMMA, P = 0.10"));
     assert_eq!(site.strays(), 0);
 }
 
@@ -128,6 +146,15 @@ fn runs_that_worked_are_kept_where_one_transport_fails() {
     let report = json(&site.work().join("o.json"));
     assert_eq!(report["runs"].as_array().unwrap().len(), 2);
     assert_eq!(report["failures"].as_array().unwrap().len(), 1);
+    // The first round is kept where a later one crashes.
+    let args = ["--repeats", "3", "--transports", "tcp", "--json", "o.json", "--"];
+    let said = compare(&site, &[&args[..], &["./prog", "later"]].concat());
+    assert_eq!((said.status, rows(&said.stdout, "TCP")), (Some(1), 1), "{said:?}");
+    let sentence = "round 2 over TCP on 2 nodes: rank 1 ended by signal 6";
+    assert!(said.stderr.contains(sentence), "{said:?}");
+    assert!(said.stderr.contains("1 runs came to their end, and 1 did not"), "{said:?}");
+    let said = site.wiglaf(&["bench", "reports", "-o", "-", "o.json"]).expect_success();
+    assert!(said.stdout.contains("did not run: round 2 over TCP"), "{said:?}");
 }
 
 #[test]
@@ -163,6 +190,10 @@ fn what_cannot_be_compared_is_one_sentence() {
     ] {
         compare(&site, args).expect_sentence(1, sentence);
     }
+    // More nodes than an emulated cluster can have; on hosts, see `compare_measures_every_rank_on_its_host`.
+    let said = compare(&site, &["--nodes", "1,251", "--", "./prog"]);
+    let last = said.stderr.lines().last().unwrap_or_default();
+    assert!(said.status == Some(1) && last.contains("251 nodes are too many"), "{said:?}");
     compare(&site, &["--", "./no-such"]).expect_sentence(127, "there is no program `./no-such`");
 }
 

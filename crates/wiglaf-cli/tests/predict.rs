@@ -124,6 +124,10 @@ fn tables_picture_and_notes_are_there() {
     let Some(site) = site() else { return };
     let files = ["--json", "o.json", "--plot", "o.svg"];
     let cluster = ["--nodes", "2,4,8", "--rate", "100mbit", "--cores", "2", "--backplane", "1gbit"];
+    // One node has no network, and the ranks of its cores have each other.
+    let one = ["--nodes", "1", "--cores", "2", "--transports", "tcp", "--json", "o.json"];
+    predict(&site, &[&one[..], &["--", "./prog.smpi", "1000"]].concat()).expect_success();
+    assert!(seconds(&json_of(&site.work().join("o.json")), 0, 1) > 0.0);
     let args = [&cluster[..], &files, &["--speed", "2", "--", "./prog.smpi", "1000"]].concat();
     let said = predict(&site, &args).expect_success();
     for part in [
@@ -142,6 +146,13 @@ fn tables_picture_and_notes_are_there() {
     // A thousand bytes through two ports of 100 Mbit/s take 170 us more than through none.
     let (slow, least) = (seconds(&all, 1, 2), 200.0 * 2.1e-3);
     assert!(slow > least, "{slow}");
+    // The page has every option, so its command gives the same table again.
+    let said = site.wiglaf(&["bench", "reports", "-o", "-", "o.json"]).expect_success();
+    let line = said.stdout.lines().find(|line| line.starts_with("wiglaf predict")).unwrap();
+    assert!(line.contains("--loggp p.json --nodes 2,4,8 --rate 100mbit --cores 2"), "{line}");
+    let words: Vec<&str> = line.split_whitespace().skip(1).collect();
+    let again = site.wiglaf(&words).expect_success();
+    assert!(again.stdout.contains("2 times as fast as here; ports of 100 Mbit/s"), "{again:?}");
 }
 
 #[test]
@@ -153,7 +164,8 @@ fn what_cannot_be_predicted_is_said_in_one_sentence() {
     let text = parameters(None).to_string();
     std::fs::write(site.work().join("cut.json"), &text[..text.len() / 2]).unwrap();
     for (args, words) in [
-        (&["--nodes", "1,2", "--", "./prog.smpi"][..], "give a number from 2 to 4096"),
+        (&["--nodes", "0,2", "--", "./prog.smpi"][..], "give a number from 1 to 4096"),
+        (&["--nodes", "2,4097", "--", "./prog.smpi"], "give a number from 1 to 4096"),
         (&["--", "/bin/true"], "is no MPI program that SimGrid's smpicc"),
         (&["--", "./prog"], "linked with an MPI for real nodes; build it for SimGrid too"),
         (&["--", "./nothing"], "there is no program"),

@@ -1,5 +1,5 @@
 //! examples/staggered and examples/relativity on two emulated nodes, under Open MPI and MPICH: their own checks,
-//! and whether these see a program that is wrong.
+//! and whether these see a program that is wrong; and whether examples/gamess sees energies that are.
 
 mod common;
 
@@ -229,4 +229,41 @@ fn options_that_relativity_does_not_have_are_refused() {
         let said = OPENMPI.run(&site, 2, &[&["./relativity"][..], args].concat());
         assert!(said.status == Some(2) && said.stderr.contains(sentence), "{args:?}: {said:?}");
     }
+}
+
+/// examples/gamess on a file of its runs, as they are and made wrong; the runs themselves are by hand.
+#[test]
+fn stages_whose_energies_differ_are_wrong() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: it takes python3");
+        return;
+    }
+    let site = Site::new();
+    let text = std::fs::read_to_string(format!("{EXAMPLES}/gamess/stages.json")).unwrap();
+    let judge = |text: &str| -> Said {
+        std::fs::write(site.work().join("s.json"), text).unwrap();
+        let mut python = Command::new("python3");
+        python.arg(format!("{EXAMPLES}/gamess/stages.py")).args(["--judge", "s.json"]);
+        python.current_dir(site.work()).output().unwrap().into()
+    };
+    let said = judge(&text).expect_success();
+    assert_eq!(said.stdout.matches("right: ").count(), 8, "{said:?}");
+    assert!(said.stdout.contains("\n3      wiglaf "), "{said:?}");
+    let changed = |runs: std::ops::Range<usize>, by: f64| {
+        let mut whole: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for run in runs {
+            let energy = &mut whole["runs"][run]["nwchem"]["cisd"];
+            *energy = (energy.as_f64().unwrap() + by).into();
+        }
+        whole.to_string()
+    };
+    let of_one = "WRONG: nwchem cisd, all runs";
+    let of_all = "WRONG: nwchem cisd, PySCF";
+    for (text, words) in [(changed(1..2, 2e-8), of_one), (changed(0..5, 2e-6), of_all)] {
+        let said = judge(&text);
+        assert!(said.status == Some(1) && said.stdout.contains(words), "{said:?}");
+        assert_eq!(said.stdout.matches("WRONG").count(), 1, "{said:?}");
+    }
+    let said = judge(&text[..text.len() / 2]);
+    assert!(said.status == Some(1) && said.stderr.contains("s.json is no whole file"), "{said:?}");
 }

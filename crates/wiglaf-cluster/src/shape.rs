@@ -18,6 +18,8 @@ use crate::rate::Rate;
 pub const NODES_MAX: usize = 250;
 /// Smallest MTU: what every IPv4 host must take, and room for a header.
 pub const MTU_MIN: u32 = 576;
+/// Ethernet's, unless the user wants another.
+const MTU_USUAL: u32 = 1500;
 /// Largest MTU of a veth.
 pub const MTU_MAX: u32 = 65_535;
 /// The name of the namespace that holds the bridge.
@@ -82,6 +84,27 @@ impl Shape {
     #[must_use]
     pub fn names(&self) -> HostList {
         self.nodes.iter().map(|n| n.name.as_str()).collect()
+    }
+
+    /// What a user types to have such nodes, as far as options say it.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let mut text = format!("wiglaf up --nodes {}", self.nodes.len());
+        let mut rates: Vec<_> = self.nodes.iter().map(|node| node.rate).collect();
+        rates.dedup();
+        if let [Some(rate)] = rates[..] {
+            text.push_str(&format!(" --rate {rate}"));
+        }
+        if self.mtu != MTU_USUAL {
+            text.push_str(&format!(" --mtu {}", self.mtu));
+        }
+        if self.wire != Wire::Bridge {
+            text.push_str(&format!(" --wire {}", self.wire));
+        }
+        if self.nodes.iter().all(|node| node.core.is_none()) {
+            text.push_str(" --no-pin");
+        }
+        text
     }
 
     /// One line for the user.
@@ -279,7 +302,7 @@ impl Draft {
         };
         check_names(&names)?;
         let wire = self.wire.unwrap_or_default();
-        let mtu = self.mtu.unwrap_or(1500);
+        let mtu = self.mtu.unwrap_or(MTU_USUAL);
         if !(MTU_MIN..=MTU_MAX).contains(&mtu) {
             return Err(Error::new(format!(
                 "an MTU of {mtu} is not possible; choose one from {MTU_MIN} to {MTU_MAX}"
@@ -427,6 +450,7 @@ mod tests {
     fn an_empty_file_is_two_pinned_nodes_on_a_bridge() {
         let shape = shape_of("").unwrap();
         assert_eq!(shape.summary(), "node[1-2], wire bridge, rate unlimited, mtu 1500");
+        assert_eq!(shape.command(), "wiglaf up --nodes 2");
         assert_eq!(shape.nodes[1].address, Ipv4Addr::new(10, 77, 0, 2));
         assert_eq!(shape.nodes.iter().map(|n| n.core).collect::<Vec<_>>(), [Some(0), Some(1)]);
     }
@@ -439,6 +463,9 @@ mod tests {
         )
         .unwrap();
         assert_eq!(shape.summary(), "n[1-3], wire bridge, rate 1gbit/100mbit/1gbit, mtu 9000");
+        assert_eq!(shape.command(), "wiglaf up --nodes 3 --mtu 9000");
+        let shape = shape_of("rate = '1gbit'\npin = false\nwire = 'direct'").unwrap();
+        assert_eq!(shape.command(), "wiglaf up --nodes 2 --rate 1gbit --wire direct --no-pin");
         assert_eq!(shape.nodes.iter().map(|n| n.core).collect::<Vec<_>>(), [None, Some(1), None]);
     }
 

@@ -19,6 +19,9 @@ pub struct Prediction {
     pub schema: String,
     /// Program and arguments, or those that a trace is of.
     pub command: Vec<String>,
+    /// What was typed, without the first word; nothing in files of versions that did not keep it.
+    #[serde(default)]
+    pub typed: Vec<String>,
     /// When.
     pub date: String,
     /// The described cluster, in words.
@@ -198,6 +201,7 @@ mod tests {
         Prediction {
             schema: SCHEMA.into(),
             command: vec!["prog".into()],
+            typed: vec![],
             date: "today".into(),
             cluster: "ports of 1gbit".into(),
             simulator: "SimGrid 3.32".into(),

@@ -65,6 +65,12 @@ pub struct Report {
     pub schema: String,
     /// Program and arguments.
     pub command: Vec<String>,
+    /// What was typed, without the first word; nothing in files of versions that did not keep it.
+    #[serde(default)]
+    pub typed: Vec<String>,
+    /// What brings such nodes up before, where they are emulated and were there.
+    #[serde(default)]
+    pub before: Option<String>,
     /// When.
     pub date: String,
     /// What the nodes are.
@@ -218,6 +224,8 @@ pub(crate) mod tests {
         Report {
             schema: "wiglaf-compare 1".into(),
             command: vec!["./prog".into(), "in.dat".into()],
+            typed: Vec::new(),
+            before: None,
             date: "2026-01-02T03:04:05Z".into(),
             cluster: "pc[1-4]".into(),
             is_emulated: false,

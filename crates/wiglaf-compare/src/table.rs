@@ -112,6 +112,18 @@ pub fn notes(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
+    // A rank of one thread takes as much as its life at most; clocks differ by a little.
+    let has_threads = |place: usize| {
+        let mut points = (0..report.ways.len()).filter_map(|way| report.point(way, place));
+        points.any(|point| point.cpu_s > 1.05 * point.wall_s)
+    };
+    if (0..report.places.len()).any(has_threads) {
+        notes.push(
+            "ranks took more CPU time than they lived, so they have threads: wall - CPU does not say how long they \
+             waited"
+                .to_owned(),
+        );
+    }
     if report.rounds == 1 {
         notes.push(
             "one round has no spread, so no difference is certain: take --repeats".to_owned(),
@@ -212,6 +224,9 @@ Wall speed-up against 1 node, and efficiency
         ] {
             assert!(said.contains(part), "{part}: {said}");
         }
+        assert!(!said.contains("threads"), "{said}");
+        report.runs.iter_mut().for_each(|run| run.user_s = 500.0);
+        assert!(notes(&report).join("\n").contains("they have threads"));
         report.rounds = 1;
         report.places.truncate(2);
         report.runs.retain(|run| run.place < 2);

@@ -130,6 +130,11 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// The command that brings such nodes up, if the user did so before.
+    pub(crate) fn command(&self) -> Option<String> {
+        (!self.is_own).then(|| self.record.shape.command())
+    }
+
     fn start(wish: &Wish, place: usize) -> Result<Self> {
         let mut name = format!("{OWN_PREFIX}{}", std::process::id());
         if place > 0 {

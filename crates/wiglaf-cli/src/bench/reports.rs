@@ -1,11 +1,14 @@
 //! `wiglaf bench reports`: results of comparisons and predictions as one page.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use wiglaf_base::error::Context;
 use wiglaf_base::{Error, Result, machine};
-use wiglaf_compare::reports::{Found, page};
+use wiglaf_bench::report::{self, SpeedUpCurve, SpeedUpWords};
+use wiglaf_compare::reports::{Drawing, Found, drawings, page};
 
+use super::plain;
+use crate::compare::transport_of;
 use crate::output;
 
 #[derive(Debug, clap::Args)]
@@ -18,7 +21,7 @@ pub(super) struct ReportsArgs {
     #[arg(long, value_name = "TEXT")]
     note: Vec<String>,
 
-    /// The page; `-` prints it
+    /// The page, with its pictures beside it; `-` prints it, without pictures
     #[arg(long, short, value_name = "FILE", default_value = "bench/results/reports.md")]
     output: PathBuf,
 }
@@ -30,11 +33,33 @@ pub(super) fn run(args: &ReportsArgs) -> Result<()> {
         let found = Found::read(&text);
         all.push(found.map_err(|why| Error::new(format!("{} {why}", file.display())))?);
     }
-    let text = page(&all, machine::cores().len(), &args.note);
+    let cores = machine::cores().len();
     if args.output.as_os_str() == "-" {
-        return output::print(&text);
+        return output::print(&page(&all, &[], cores, &args.note));
     }
+    let pictures = drawings(&all);
+    let text = page(&all, &pictures, cores, &args.note);
     std::fs::write(&args.output, text).cannot(|| format!("write {}", args.output.display()))?;
     eprintln!("wiglaf: written {}", args.output.display());
+    for picture in pictures.iter().flatten() {
+        let file = args.output.with_file_name(&picture.file);
+        draw(picture, &file)?;
+        eprintln!("wiglaf: written {}", file.display());
+    }
     Ok(())
+}
+
+fn draw(picture: &Drawing, file: &Path) -> Result<()> {
+    let curves = picture.curves.iter().map(|curve| SpeedUpCurve {
+        label: output::visible(&curve.label),
+        transport: transport_of(&curve.word),
+        is_published: curve.is_published,
+        points: curve.points.clone(),
+    });
+    let words = SpeedUpWords {
+        title: &output::visible(&picture.title),
+        subtitle: &output::visible(&picture.subtitle),
+        cores: picture.cores,
+    };
+    report::draw_speed_up(&words, &curves.collect::<Vec<_>>(), file).map_err(plain)
 }

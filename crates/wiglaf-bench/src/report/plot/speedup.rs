@@ -21,6 +21,8 @@ pub(in crate::report) struct SpeedUp {
     title: String,
     subtitle: String,
     nodes_max: usize,
+    /// Of those, the most that were there: published ones share no cores of ours.
+    nodes_here: usize,
     cores: usize,
     curves: Vec<Curve>,
 }
@@ -45,6 +47,7 @@ impl SpeedUp {
             title: format!("Integral transformation of HCNO, {}: speed-up", report.basis),
             subtitle: subtitle(&report.facts, report.rounds),
             nodes_max: report.nodes_max(),
+            nodes_here: report.nodes_max(),
             cores: report.facts.cores,
             curves: report.ways().into_iter().map(curve).collect(),
         }
@@ -52,16 +55,24 @@ impl SpeedUp {
 
     /// The picture of any program over several transports.
     pub(in crate::report) fn of_curves(words: &SpeedUpWords<'_>, curves: &[SpeedUpCurve]) -> Self {
+        let look = |curve: &SpeedUpCurve| match (super::look(curve.transport), curve.is_published) {
+            (look, false) => look,
+            (look, true) => Look { marker: Marker::OpenSquare, width: 1, ..look },
+        };
         let curve = |curve: &SpeedUpCurve| Curve {
             label: curve.label.clone(),
-            look: super::look(curve.transport),
+            look: look(curve),
             points: curve.points.iter().map(|(nodes, up)| (*nodes as f64, *up)).collect(),
         };
-        let most = curves.iter().flat_map(|curve| &curve.points).map(|point| point.0).max();
+        let of = |is_meant: &dyn Fn(&SpeedUpCurve) -> bool| {
+            let meant = curves.iter().filter(|curve| is_meant(curve));
+            meant.flat_map(|curve| &curve.points).map(|point| point.0).max().unwrap_or(1)
+        };
         Self {
             title: words.title.to_owned(),
             subtitle: words.subtitle.to_owned(),
-            nodes_max: most.unwrap_or(1),
+            nodes_max: of(&|_| true),
+            nodes_here: of(&|curve| !curve.is_published),
             cores: words.cores,
             curves: curves.iter().map(curve).collect(),
         }
@@ -86,6 +97,8 @@ pub struct SpeedUpCurve {
     pub label: String,
     /// Says its colour.
     pub transport: Transport,
+    /// Whether it is by others: drawn thin, with open markers.
+    pub is_published: bool,
     /// Nodes and speed-up.
     pub points: Vec<(usize, f64)>,
 }
@@ -111,14 +124,20 @@ impl Draw for SpeedUp {
         let upper_left = (HPos::Left, VPos::Top);
         pen.text(&self.title, (LEFT, 12), 24, INK, upper_left)?;
         pen.text(&self.subtitle, (LEFT, 42), 14, FAINT, upper_left)?;
-        if self.nodes_max > self.cores {
-            let words = format!("{} nodes share {} cores", self.nodes_max, self.cores);
+        if self.nodes_here > self.cores {
+            let words = format!("{} nodes share {} cores", self.nodes_here, self.cores);
             pen.text(&words, (LEFT, 60), 14, FAINT, upper_left)?;
         }
-        for (Curve { label, look, .. }, x) in self.curves.iter().zip((LEFT..).step_by(180)) {
-            pen.line(&[(x, 100), (x + 34, 100)], look.color, look.width)?;
-            pen.marker((x + 17, 100), *look)?;
-            pen.text(label, (x + 42, 100), 15, INK, (HPos::Left, VPos::Center))?;
+        // Long names have a row for three.
+        let is_long = self.curves.iter().any(|curve| curve.label.len() > 20);
+        let (in_row, step) = if is_long { (3, 290) } else { (5, 180) };
+        for (place, Curve { label, look, .. }) in self.curves.iter().enumerate() {
+            let (column, row) = (place % in_row, place / in_row);
+            let x = LEFT + step * i32::try_from(column).unwrap_or(0);
+            let y = 88 + 20 * i32::try_from(row).unwrap_or(0);
+            pen.line(&[(x, y), (x + 34, y)], look.color, look.width)?;
+            pen.marker((x + 17, y), *look)?;
+            pen.text(label, (x + 42, y), 15, INK, (HPos::Left, VPos::Center))?;
         }
         pen.speed_up(self)
     }
@@ -188,11 +207,20 @@ mod tests {
         let curve = |label: &str, transport, last| SpeedUpCurve {
             label: label.to_owned(),
             transport,
+            is_published: false,
             points: vec![(1, 1.0), (2, 1.7), (4, last)],
         };
-        let curves = [curve("Wiglaf", Transport::Wiglaf, 6.5), curve("TCP", Transport::Tcp, 2.0)];
+        let mut published = SpeedUpCurve { is_published: true, ..curve("P", Transport::Tcp, 3.0) };
+        published.points.push((8, 4.0));
+        let curves =
+            [curve("Wiglaf", Transport::Wiglaf, 6.5), curve("TCP", Transport::Tcp, 2.0), published];
         let words = SpeedUpWords { title: "prog", subtitle: "medians", cores: 2 };
         let picture = SpeedUp::of_curves(&words, &curves);
+        let looks = picture.curves.iter().map(|curve| (curve.look.marker, curve.look.width));
+        assert_eq!(
+            looks.collect::<Vec<_>>(),
+            [(Marker::Disc, 3), (Marker::Square, 2), (Marker::OpenSquare, 1)]
+        );
         let folder = tempfile::TempDir::new().unwrap();
         let file = folder.path().join("picture.svg");
         super::super::draw_svg(&picture, &file).unwrap();
