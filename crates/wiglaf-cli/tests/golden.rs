@@ -64,6 +64,7 @@ fn help() {
         "monitor",
         "image",
         "top",
+        "web",
         "compare",
         "profile",
         "exec",
