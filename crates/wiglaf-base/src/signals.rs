@@ -87,10 +87,22 @@ impl First {
     }
 }
 
-/// Stops this process, as Ctrl-Z does; comes back when it goes on.
+/// Stops this process, as Ctrl-Z does, and comes back when it goes on. Where [`CONTINUE`] is held and has come since
+/// [`SUSPEND`], which would have taken an earlier one away (signal(7)), it goes on at once: a batch system that stops
+/// and continues all of a job's processes does not send it again.
 pub fn stop_here() {
+    if is_pending(CONTINUE) {
+        return;
+    }
     // SAFETY: the call touches no memory of ours.
     unsafe { libc::raise(libc::SIGSTOP) };
+}
+
+/// Whether a signal that is held has come.
+fn is_pending(number: i32) -> bool {
+    let mut set = set_of([]);
+    // SAFETY: `set` is live; the calls touch nothing else.
+    unsafe { libc::sigpending(&raw mut set) == 0 && libc::sigismember(&raw const set, number) == 1 }
 }
 
 fn set_of(signals: impl IntoIterator<Item = i32>) -> libc::sigset_t {
@@ -137,4 +149,19 @@ fn is_ignored(number: i32) -> bool {
     // SAFETY: no action is set; the present one is written to a live variable.
     let asked = unsafe { libc::sigaction(number, std::ptr::null(), &raw mut action) };
     asked == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_told_to_go_on_before_it_has_stopped_goes_on() {
+        let _held = Held::new(&[CONTINUE]);
+        assert!(!is_pending(CONTINUE));
+        // SAFETY: the call touches no memory of ours.
+        unsafe { libc::raise(CONTINUE) };
+        assert!(is_pending(CONTINUE));
+        stop_here();
+    }
 }

@@ -441,7 +441,8 @@ fn run_job(
         true => Some(tune::hold(&cluster, &job.nodes)?),
         false => None,
     };
-    let held = [&signals::ENDING[..], &signals::PROGRAMS, &[signals::SUSPEND]].concat();
+    let further = [signals::SUSPEND, signals::CONTINUE];
+    let held = [&signals::ENDING[..], &signals::PROGRAMS, &further].concat();
     let held = signals::Held::new(&held);
     let running = launch::start(&cluster, &job, &this_exe()?, Streams::inherit()?)?;
     blocked::watch(&cluster, &job, &running)?;
@@ -454,6 +455,10 @@ fn run_job(
             control.pause();
             signals::stop_here();
             control.resume();
+            return;
+        }
+        // What it is for is done by then.
+        if number == signals::CONTINUE {
             return;
         }
         let asks_for_end = signals::ENDING.contains(&number);

@@ -58,6 +58,28 @@ fn a_job_has_the_signals_that_are_for_programs() {
     }
 }
 
+/// A batch system stops all processes of a job, and soon lets them go on, whatever the launcher is about to do.
+#[test]
+fn who_is_told_to_go_on_while_the_job_is_being_stopped_goes_on() {
+    let Some(site) = Site::up(&[]) else { return };
+    let script =
+        "trap 'echo one' USR1; trap 'exit 0' USR2; echo ready; while :; do sleep 0.1; done";
+    let (mut job, lines) = site.begin(&["run", "--mpi", "none", "--", "sh", "-c", script]);
+    let (send, said) = std::sync::mpsc::channel();
+    std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(send.send(line))));
+    let expect = |line: &str| assert_eq!(said.recv_timeout(common::PATIENCE).as_deref(), Ok(line));
+    (0..2).for_each(|_| expect("ready"));
+    for pause_ms in [0, 1, 2, 3, 5, 10, 20, 100] {
+        signal(&job, "TSTP");
+        std::thread::sleep(std::time::Duration::from_millis(pause_ms));
+        signal(&job, "CONT");
+        signal(&job, "USR1");
+        (0..2).for_each(|_| expect("one"));
+    }
+    signal(&job, "USR2");
+    assert_eq!(job.0.wait().unwrap().code(), Some(0));
+}
+
 /// A shell ends its loop only when the command has died of the signal.
 #[test]
 fn who_is_interrupted_dies_of_it_when_all_is_clean() {
