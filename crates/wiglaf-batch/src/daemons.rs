@@ -8,7 +8,7 @@ use crate::accounting;
 
 /// Starts a daemon unless it runs: `$1` is its name, `$2` slurm.conf, `$3` munge's key, `$4` munged's log, `$5` the
 /// folder of slurmd's, `$6` the node, `$7` the head's address and port, `$8` who runs munged (nobody: root), `$9` the
-/// folder of accounting, `${10}` who runs its database, `${11}` the cluster.
+/// folder of accounting, `${10}` who runs its database, `${11}` the cluster, `${12}` Wiglaf's program.
 const DIRECT: &str = r#"
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
@@ -42,6 +42,17 @@ slurmd)
     runs /run/slurmd.pid slurmd && exit 0
     mkdir -p "$5"
     exec slurmd --conf-server "$7" -N "$6"
+    ;;
+wiglaf-owner)
+    runs /run/wiglaf-owner.pid wiglaf-owner && exit 0
+    mkdir -p /var/log/slurm
+    cd / && setsid "${12}" host-owner </dev/null >>/var/log/slurm/wiglaf-owner.log 2>&1 &
+    for i in $(seq 100); do
+        runs /run/wiglaf-owner.pid wiglaf-owner && exit 0
+        sleep 0.1
+    done
+    tail -n 1 /var/log/slurm/wiglaf-owner.log >&2
+    exit 1
     ;;
 esac
 "#;
@@ -128,6 +139,8 @@ pub enum Daemon {
     Slurmctld,
     /// Runs jobs on a node.
     Slurmd,
+    /// Has jobs make way for a PC's owner.
+    Owner,
 }
 
 impl Daemon {
@@ -140,6 +153,7 @@ impl Daemon {
             Self::Slurmdbd => "slurmdbd",
             Self::Slurmctld => "slurmctld",
             Self::Slurmd => "slurmd",
+            Self::Owner => "wiglaf-owner",
         }
     }
 
@@ -170,11 +184,13 @@ pub(crate) struct Place {
     /// Who runs its database.
     pub(crate) by: String,
     pub(crate) cluster: String,
+    /// Wiglaf's.
+    pub(crate) program: PathBuf,
 }
 
 impl Place {
     /// The words behind [`script`].
-    pub(crate) fn words(&self, daemon: &str) -> [String; 11] {
+    pub(crate) fn words(&self, daemon: &str) -> [String; 12] {
         let text = |path: &PathBuf| path.to_string_lossy().into_owned();
         [
             daemon.to_owned(),
@@ -188,6 +204,7 @@ impl Place {
             text(&self.accounting),
             self.by.clone(),
             self.cluster.clone(),
+            text(&self.program),
         ]
     }
 
@@ -235,6 +252,10 @@ impl Place {
         };
         let then = match daemon {
             Daemon::Mariadbd => accounting::stopped(),
+            Daemon::Owner => format!(
+                "{} host-owner --release || true",
+                quoted(&self.program.display().to_string())
+            ),
             _ => String::new(),
         };
         format!(

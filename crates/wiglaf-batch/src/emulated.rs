@@ -221,6 +221,7 @@ impl<'a> Emulated<'a> {
                         accounting: folder.join("accounting"),
                         by: "root".to_owned(),
                         cluster: self.plan.cluster.clone(),
+                        program: PathBuf::new(),
                     };
                     let start = daemons::script();
                     let words = ["sh", "-c", &start, "wiglaf-batch"].map(str::to_owned);

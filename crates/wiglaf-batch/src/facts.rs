@@ -46,7 +46,7 @@ if [ -e /sys/fs/cgroup/cgroup.controllers ]; then say cgroup 2
 elif [ -d /sys/fs/cgroup/freezer ] && [ -d /sys/fs/cgroup/memory ]; then say cgroup 1; fi
 [ -e /etc/pam.d/sshd ] && sshd -T 2>/dev/null | grep -qx 'usepam yes' && say pam yes
 say memory "$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)"
-for name in munged mariadbd slurmdbd slurmctld slurmd; do
+for name in munged mariadbd slurmdbd slurmctld slurmd wiglaf-owner; do
     file=/run/$name.pid
     [ "$name" = munged ] && file=/run/munge/munged.pid
     [ "$name" = mariadbd ] && file=/run/wiglaf-accounting/pid

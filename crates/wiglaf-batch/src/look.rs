@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::node::REASON;
+use crate::owner;
 
 /// What sinfo is asked to print. The reason comes last, because it holds anything.
 pub const NODES_FORMAT: &str = "%N|%T|%c|%m|%E";
@@ -34,6 +35,9 @@ pub struct NodeState {
     /// The reason that Slurm gives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// That it is its owner's now and takes no jobs, which is nothing wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// What is wrong, in plain words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub says: Option<String>,
@@ -83,7 +87,15 @@ pub fn nodes(printed: &str, commands: &Commands) -> Vec<NodeState> {
         }
         let reason = Some(reason).filter(|reason| !["", "none", "(null)"].contains(reason));
         let (word, answers) = (state.trim_end_matches(MARKS), !state.contains('*'));
-        let (says, fix) = of_node(name, word, answers, reason, commands).unzip();
+        let owners = reason.and_then(|reason| reason.strip_prefix(owner::REASON));
+        let owner = owners
+            .filter(|_| answers && word.starts_with("drain"))
+            .map(|why| format!("{name} makes way for its owner: {why}; no job begins there"));
+        let wrong = match owner {
+            Some(_) => None,
+            None => of_node(name, word, answers, reason, commands),
+        };
+        let (says, fix) = wrong.unzip();
         nodes.push(NodeState {
             name: name.to_owned(),
             state: word.to_owned(),
@@ -91,6 +103,7 @@ pub fn nodes(printed: &str, commands: &Commands) -> Vec<NodeState> {
             cpus: cpus.to_owned(),
             memory_mib: memory.to_owned(),
             reason: reason.map(str::to_owned),
+            owner,
             says,
             fix,
         });
@@ -117,7 +130,8 @@ fn of_node(
         let says = format!("{name} has stopped answering; it is given up soon if it stays silent");
         return (!answers).then(|| (says, commands.renew.clone()));
     }
-    let (says, fix) = if has("Not responding") || (!answers && reason.is_none()) {
+    let is_owners = has(owner::REASON);
+    let (says, fix) = if has("Not responding") || (!answers && (reason.is_none() || is_owners)) {
         (
             "does not answer: it is off, its cable is out, or its slurmd has ended".to_owned(),
             commands.renew.clone(),
@@ -163,7 +177,11 @@ pub fn jobs(printed: &str) -> Vec<JobState> {
             limit: text(limit),
             on: text(on),
             name: text(name),
-            says: (state == "PENDING").then(|| waits_for(reason)),
+            says: match state {
+                "PENDING" => Some(waits_for(reason)),
+                "SUSPENDED" => Some(STANDS_STILL.to_owned()),
+                _ => None,
+            },
         });
     }
     jobs
@@ -175,6 +193,10 @@ pub(crate) fn not_noted(daemon: &str, head: &str) -> String {
         "{daemon} has ended on {head}: sacct does not answer; slurmctld keeps what is to be noted until it runs again"
     )
 }
+
+/// What a suspended job waits for.
+const STANDS_STILL: &str =
+    "stands still: the owner of one of its PCs is there, or somebody has suspended it";
 
 /// Why a job waits.
 fn waits_for(reason: &str) -> String {
@@ -246,6 +268,21 @@ mod tests {
             assert!(node.fix.as_deref().is_some_and(|text| text.contains(fix)), "{node:?}");
         }
         assert_eq!(nodes("nonsense\n\n", &commands()), []);
+    }
+
+    #[test]
+    fn node_of_an_owner_who_is_there_is_well() {
+        let owners = |state: &str| {
+            let line = format!("pc1|{state}|4|900|wiglaf owner: dora is there");
+            nodes(&line, &commands()).remove(0)
+        };
+        let node = owners("draining");
+        assert_eq!((&node.says, &node.fix), (&None, &None));
+        let says = "pc1 makes way for its owner: dora is there; no job begins there";
+        assert_eq!(node.owner.as_deref(), Some(says));
+        let silent = owners("drained*");
+        assert!(silent.says.is_some_and(|says| says.contains("does not answer")));
+        assert_eq!(silent.owner, None);
     }
 
     #[test]

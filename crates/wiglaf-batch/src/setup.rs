@@ -21,6 +21,7 @@ use crate::facts::Facts;
 use crate::login;
 use crate::look::{self, Commands, JobState, NodeState};
 use crate::node::{self, CLOCK_S, SETTINGS, Settings, When};
+use crate::owner::{self, Watch};
 
 const KEY: &str = "/etc/munge/munge.key";
 const SLURM_CONF: &str = "/etc/slurm/slurm.conf";
@@ -417,8 +418,10 @@ impl Site {
             } else if lines.is_empty() && !old.is_empty() {
                 changes.push(format!("let everybody in by ssh again ({})", login::PAM));
             }
+            changes.extend(self.owner_change(host));
             let runs = |daemon: Daemon| host.facts.running.iter().any(|name| name == daemon.name());
-            let daemons = daemons(is_head, self.batch.has_accounting());
+            let mut daemons = daemons(is_head, self.batch.has_accounting());
+            daemons.extend(self.watch(host).map(|_| Daemon::Owner));
             let idle: Vec<&str> = daemons
                 .iter()
                 .filter(|daemon| !runs(**daemon))
@@ -590,7 +593,27 @@ impl Site {
             accounting: accounting::FOLDER.into(),
             by: "slurm".to_owned(),
             cluster: self.name.clone(),
+            program: host.joined.program()?.to_owned(),
         })
+    }
+
+    /// What is to be watched on a host for its owner, where the file says anything.
+    fn watch(&self, host: &Host) -> Option<Watch> {
+        let owner = self.owners.get(host.name()).filter(|owner| owner.is_watched())?;
+        Some(Watch { node: host.name().to_owned(), owner: owner.clone() })
+    }
+
+    /// What would be changed for a host's owner.
+    fn owner_change(&self, host: &Host) -> Option<String> {
+        let (watch, old) = (self.watch(host), host.joined.written(Path::new(owner::FILE)));
+        let new = owner::file(watch.as_ref()).ok()?;
+        match &watch {
+            _ if old == Some(digest(&new).as_str()) => None,
+            Some(watch) => Some(format!("{} ({})", owner::told(&watch.owner), owner::FILE)),
+            None => old.map(|_| {
+                format!("let jobs begin whether or not the owner is there ({})", owner::FILE)
+            }),
+        }
     }
 
     fn service(
@@ -637,6 +660,14 @@ impl Site {
                 host.name()
             );
             files.push(file(DROP_IN, 0o644, text.as_bytes()));
+        }
+        let watch = self.watch(host);
+        // Where the file says nothing any more, this ends who watches.
+        if watch.is_some() || host.joined.written(Path::new(owner::FILE)).is_some() {
+            files.push(file(owner::FILE, 0o644, &owner::file(watch.as_ref())?));
+        }
+        if watch.is_some() && host.facts.has_systemd {
+            files.push(file(owner::UNIT, 0o644, owner::unit(program).as_bytes()));
         }
         host.joined.apply(&Change {
             packages: self.packages(host).into_iter().map(str::to_owned).collect(),
@@ -701,7 +732,10 @@ impl Site {
     fn start_node(&self, host: &Host, is_new: bool, key: &[u8]) -> Result<()> {
         let is_to_hear = is_new || host.facts.key.as_deref() != Some(&digest(key));
         let folder = format!("mkdir -p {SPOOL}");
-        let services = vec![self.service(host, Daemon::Slurmd, &folder, is_to_hear)?];
+        let mut services = vec![self.service(host, Daemon::Slurmd, &folder, is_to_hear)?];
+        if self.watch(host).is_some() {
+            services.push(self.service(host, Daemon::Owner, "", false)?);
+        }
         host.joined.apply(&Change { services, ..Change::default() })
     }
 
@@ -912,7 +946,8 @@ fn short(machine: &str) -> &str {
 fn hears(daemon: Daemon, is_key_new: bool, is_conf_new: bool) -> bool {
     match daemon {
         Daemon::Munged => is_key_new,
-        Daemon::Mariadbd | Daemon::Slurmdbd => false,
+        // The owner's reads its file again by itself.
+        Daemon::Mariadbd | Daemon::Slurmdbd | Daemon::Owner => false,
         Daemon::Slurmctld | Daemon::Slurmd => is_key_new || is_conf_new,
     }
 }

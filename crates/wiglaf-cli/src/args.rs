@@ -213,6 +213,8 @@ pub(crate) enum Command {
     #[command(hide = true)]
     HostBatch(batch::HostArgs),
     #[command(hide = true)]
+    HostOwner(batch::OwnerArgs),
+    #[command(hide = true)]
     NodeInit(NodeInitArgs),
 }
 

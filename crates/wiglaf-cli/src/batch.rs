@@ -8,6 +8,7 @@ use wiglaf_base::{Error, HostList, Result};
 use wiglaf_batch::emulated::{self, Emulated};
 use wiglaf_batch::look::{JobState, NodeState};
 use wiglaf_batch::node::{self, When};
+use wiglaf_batch::owner;
 use wiglaf_batch::setup::{self, Outcome, Site};
 use wiglaf_cluster::StateDir;
 use wiglaf_cluster::hosts::Hosts;
@@ -110,6 +111,18 @@ pub(crate) struct HostArgs {
 enum WhenArg {
     Prolog,
     Epilog,
+}
+
+/// Have batch jobs make way for the owner of this PC; started by `wiglaf batch setup`
+#[derive(Debug, clap::Args)]
+pub(crate) struct OwnerArgs {
+    /// Have jobs go on and begin again, and end
+    #[arg(long)]
+    release: bool,
+}
+
+pub(crate) fn owner(args: &OwnerArgs) -> Result<()> {
+    if args.release { owner::release() } else { owner::watch() }
 }
 
 pub(crate) fn host(args: &HostArgs) -> Result<()> {
@@ -293,6 +306,9 @@ fn show(status: &Status) -> String {
     for node in &status.nodes {
         if let (Some(says), Some(fix)) = (&node.says, &node.fix) {
             text += &format!("{}\n  type: {fix}\n", output::visible(says));
+        }
+        if let Some(owner) = &node.owner {
+            text += &format!("{}\n", output::visible(owner));
         }
     }
     if let Some(Trouble { says, fix }) = &status.accounting {

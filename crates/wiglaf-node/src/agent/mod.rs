@@ -15,7 +15,7 @@ mod server;
 mod slice;
 mod stuck;
 
-pub use batch::{BatchJob, end_batch_job};
+pub use batch::{BatchJob, end_batch_job, processes_of_batch_job};
 pub use caller::leave_keys;
 pub use host::{look, main as host_main};
 pub use server::{About, Emulated, Server, listen};
