@@ -299,8 +299,9 @@ fn carry_out(step: &Step, node: &str, touched: &mut Touched) -> Result<()> {
         }
         Step::Still(one) => on_each(one, node, |pid| kill_process(pid, Signal::STOP)),
         Step::GoOn(one) => {
-            job("resume", one)?;
+            // Before Slurm does it: once the job runs, nobody looks again.
             on_each(one, node, |pid| kill_process(pid, Signal::CONT))?;
+            job("resume", one)?;
             touched.suspended.retain(|id| *id != one.id);
             Ok(())
         }
