@@ -432,7 +432,7 @@ for p in slurmd slurm-client munge; do
     { dpkg-deb -f $p.deb; echo "Filename: ./$p.deb"; echo "Size: $(stat -c %s $p.deb)"
       echo "SHA256: $(sha256sum $p.deb | cut -d' ' -f1)"; echo; } >>Packages
 done
-dpkg --purge --force-depends slurmdbd slurmctld slurmd slurm-client munge
+dpkg --purge --force-depends slurmdbd slurmctld slurmd slurm-client slurm-wlm-torque munge
 rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*
 echo 'deb [trusted=yes] file:/srv/debs ./' >/etc/apt/sources.list
 "#;

@@ -13,6 +13,8 @@ use crate::host::Host;
 /// A command that has not ended by then hangs: the longest of the tests, an installation of packages, takes two
 /// minutes on two busy processors.
 const LIMIT: Duration = Duration::from_mins(8);
+/// One that is killed ends at once, but for what the kernel is busy with.
+const DROP_LIMIT: Duration = Duration::from_mins(1);
 
 /// A user at the keyboard of a host. The environment is that of a login: nothing of the test's own.
 #[derive(Debug, Clone)]
@@ -138,7 +140,11 @@ impl Running {
     }
 
     /// Waits until it has ended, or hangs.
-    fn ends(&self) -> bool {
+    fn ends(&mut self) -> bool {
+        // One that was found to have ended is no process any more.
+        if !self.is_running() {
+            return true;
+        }
         let pid = Pid::from_child(&self.child);
         let end = Instant::now() + LIMIT;
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).expect("a child has a descriptor");
@@ -225,7 +231,13 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // nsenter ends when it has seen the command end. At first it has no command yet.
+        let end = Instant::now() + DROP_LIMIT;
         while self.is_running() {
+            if Instant::now() > end {
+                eprintln!("{}: it cannot be ended", self.what);
+                let _ = self.child.kill();
+                break;
+            }
             self.signal(Signal::KILL);
             if let Some(pid) = self.pid() {
                 let _ = kill_process_group(pid, Signal::KILL);

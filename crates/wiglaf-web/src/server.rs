@@ -84,11 +84,11 @@ impl Server {
     fn admit(self: Arc<Self>, from: IpAddr) -> Option<Connection> {
         let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let all: usize = connections.values().sum();
-        let own = connections.entry(from).or_default();
-        if all >= CONNECTIONS_MAX || *own >= OF_ADDRESS_MAX {
+        let own = connections.get(&from).copied().unwrap_or_default();
+        if all >= CONNECTIONS_MAX || own >= OF_ADDRESS_MAX {
             return None;
         }
-        *own += 1;
+        connections.insert(from, own + 1);
         drop(connections);
         Some(Connection { server: self, from })
     }
