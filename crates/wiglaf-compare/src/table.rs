@@ -224,7 +224,8 @@ Wall speed-up against 1 node, and efficiency
         ] {
             assert!(said.contains(part), "{part}: {said}");
         }
-        assert!(!said.contains("threads"), "{said}");
+        // One of its runs has less wall time than CPU time now.
+        assert!(said.contains("threads") && !notes(&sample()).join("\n").contains("threads"));
         report.runs.iter_mut().for_each(|run| run.user_s = 500.0);
         assert!(notes(&report).join("\n").contains("they have threads"));
         report.rounds = 1;
