@@ -464,9 +464,11 @@ mod tests {
         .unwrap();
         assert_eq!(shape.summary(), "n[1-3], wire bridge, rate 1gbit/100mbit/1gbit, mtu 9000");
         assert_eq!(shape.command(), "wiglaf up --nodes 3 --mtu 9000");
-        let shape = shape_of("rate = '1gbit'\npin = false\nwire = 'direct'").unwrap();
-        assert_eq!(shape.command(), "wiglaf up --nodes 2 --rate 1gbit --wire direct --no-pin");
         assert_eq!(shape.nodes.iter().map(|n| n.core).collect::<Vec<_>>(), [None, Some(1), None]);
+        let shape = shape_of("rate = '1gbit'\npin = false").unwrap();
+        assert_eq!(shape.command(), "wiglaf up --nodes 2 --rate 1gbit --no-pin");
+        let shape = shape_of("wire = 'direct'").unwrap();
+        assert_eq!(shape.command(), "wiglaf up --nodes 2 --wire direct");
     }
 
     #[test]
