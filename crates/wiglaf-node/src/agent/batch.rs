@@ -67,24 +67,39 @@ pub fn end_batch_job(job: &BatchJob) -> io::Result<Remains> {
 /// # Errors
 /// When it cannot be seen what there is.
 pub fn processes_of_batch_job(job: &BatchJob) -> io::Result<Vec<Pid>> {
-    let of_user = |pid: &Pid| {
-        let dir = format!("/proc/{}", pid.as_raw_nonzero());
-        is_of(&dir, job.uid) && is_of_this_namespace(&dir)
-    };
-    let mut all = Vec::new();
-    for pid in pids()?.into_iter().filter(of_user) {
-        if let Some(stat) = Stat::read(pid)?.filter(|stat| !stat.has_ended && stat.has_environment)
-        {
-            all.push((pid, stat));
-        }
-    }
-    let look = |(_, stat): &(Pid, Stat)| variables_of(&stat.folder, [JOB_VAR, SLURM[0], SLURM[1]]);
+    let (all, _) = of_user(job.uid, &BTreeSet::new())?;
     // What cannot be read has ended, or is not the user's any more.
-    let looked = Patience::default().look_at(all, look).into_iter();
+    let looked = Patience::default().look_at(all, variables_of_job).into_iter();
     let has = |variables: &io::Result<[Option<String>; 3]>| {
         variables.as_ref().is_ok_and(|all| job.has(all))
     };
     Ok(looked.filter(|(_, variables)| has(variables)).map(|((pid, _), _)| pid).collect())
+}
+
+/// The processes of a user here that may be a job's, but for some, and whether there is none whose environment cannot
+/// be told.
+fn of_user(uid: u32, but: &BTreeSet<i32>) -> io::Result<(Vec<(Pid, Stat)>, bool)> {
+    let (mut all, mut is_told) = (Vec::new(), true);
+    for pid in pids()? {
+        let dir = format!("/proc/{}", pid.as_raw_nonzero());
+        if but.contains(&pid.as_raw_nonzero().get())
+            || !is_of(&dir, uid)
+            || !is_of_this_namespace(&dir)
+        {
+            continue;
+        }
+        match Stat::read(pid)?.filter(|stat| !stat.has_ended) {
+            Some(stat) if stat.has_environment => all.push((pid, stat)),
+            Some(stat) if !is_closed(&stat.folder) => is_told = false,
+            _ => {}
+        }
+    }
+    Ok((all, is_told))
+}
+
+/// Those that say whose job a process is.
+fn variables_of_job((_, stat): &(Pid, Stat)) -> io::Result<[Option<String>; 3]> {
+    variables_of(&stat.folder, [JOB_VAR, SLURM[0], SLURM[1]])
 }
 
 /// Kills what is left. Says whether there was nothing, and whether the user has other jobs.
@@ -94,26 +109,10 @@ fn pass(
     remains: &mut Remains,
 ) -> io::Result<(bool, bool)> {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
-    let (mut is_clean, mut has_others) = (true, false);
-    let mut left = Vec::new();
     // The batch system's own script, which this process is of, is no part of the job.
-    let above: BTreeSet<i32> = ancestors(own)?;
-    for pid in pids()? {
-        let dir = format!("/proc/{}", pid.as_raw_nonzero());
-        if above.contains(&pid.as_raw_nonzero().get())
-            || !is_of(&dir, job.uid)
-            || !is_of_this_namespace(&dir)
-        {
-            continue;
-        }
-        match Stat::read(pid)?.filter(|stat| !stat.has_ended) {
-            Some(stat) if stat.has_environment => left.push((pid, stat)),
-            Some(stat) if !is_closed(&stat.folder) => is_clean = false,
-            _ => {}
-        }
-    }
-    let look = |(_, stat): &(Pid, Stat)| variables_of(&stat.folder, [JOB_VAR, SLURM[0], SLURM[1]]);
-    for ((pid, stat), variables) in patience.look_at(left, look) {
+    let (left, mut is_clean) = of_user(job.uid, &ancestors(own)?)?;
+    let mut has_others = false;
+    for ((pid, stat), variables) in patience.look_at(left, variables_of_job) {
         let variables = variables?;
         if !job.has(&variables) {
             has_others |= variables[0].is_some();
