@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::cluster::Ended;
 use super::mpis::{self, Mpi};
-use super::verdict::{Cell, Column, Findings, Judge, Row, Verdict};
+use super::verdict::{Cell, Findings, Row, Verdict};
 use super::{Context, once, progress};
 use crate::wheels;
 
@@ -21,8 +21,6 @@ const LIMIT: Duration = Duration::from_secs(300);
 const RANKS: &str = "4";
 /// Rounds of each length at most, seconds for each length at most, and lengths as powers of two.
 const OPTIONS: [&str; 6] = ["-iter", "20", "-time", "0.5", "-msglog", "2:21"];
-/// The transports, as `wiglaf run` names them.
-const TRANSPORTS: [&str; 2] = ["wiglaf", "tcp"];
 
 pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
     let Some(sources) = context.imb else {
@@ -40,7 +38,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
     for program in PROGRAMS.into_iter().filter(|program| context.wants(program)) {
         let mut jobs = Vec::new();
         for mpi in &mpis {
-            for transport in TRANSPORTS {
+            for transport in mpis::TRANSPORTS {
                 jobs.push(job(context, program, &built[mpi.compiler], mpi, transport)?);
             }
         }
@@ -58,11 +56,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
             .to_owned(),
         not_run,
     ];
-    let columns = mpis.iter().enumerate().flat_map(|(i, mpi)| {
-        let [ours, rival] = TRANSPORTS.map(|transport| format!("{} {transport}", mpi.choice));
-        [Column::ours(ours, Judge::Rival(2 * i + 1)), Column::rival(rival)]
-    });
-    Ok(Some(Findings { about, columns: columns.collect(), rows }))
+    Ok(Some(Findings { about, columns: mpis::columns(&mpis), rows }))
 }
 
 /// The programs of one binary interface; the folder where they are.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::cluster::Ended;
 use super::mpis::{self, Mpi};
-use super::verdict::{Cell, Column, Findings, Judge, Row, Verdict};
+use super::verdict::{Cell, Findings, Row, Verdict};
 use super::{Context, once, progress};
 use crate::wheels;
 
@@ -41,8 +41,6 @@ const PASSED: &str = "No Errors";
 const LIMIT_S: u64 = 40;
 /// More are not started on two nodes: their time would say more about the machine than about MPI.
 const RANKS_MAX: u32 = 10;
-/// The transports, as `wiglaf run` names them.
-const TRANSPORTS: [&str; 2] = ["wiglaf", "tcp"];
 /// For `mpitestconf.h`.
 const CONFIGURATION: &str = "\
 #define STDC_HEADERS 1
@@ -146,7 +144,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
         let mut cells: Vec<Cell> = Vec::new();
         for mpi in &mpis {
             let program = suites.get_mut(mpi.compiler).and_then(|built| built.program(test));
-            for transport in TRANSPORTS {
+            for transport in mpis::TRANSPORTS {
                 cells.push(match &program {
                     Some(program) => judge(context, test, mpi, transport, program)?,
                     None => Verdict::Skip("does not compile".to_owned()).into(),
@@ -167,11 +165,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
         ),
         not_run,
     ];
-    let columns = mpis.iter().enumerate().flat_map(|(i, mpi)| {
-        let [ours, rival] = TRANSPORTS.map(|transport| format!("{} {transport}", mpi.choice));
-        [Column::ours(ours, Judge::Rival(2 * i + 1)), Column::rival(rival)]
-    });
-    Ok(Some(Findings { about, columns: columns.collect(), rows }))
+    Ok(Some(Findings { about, columns: mpis::columns(&mpis), rows }))
 }
 
 /// What the suite's lists name, in its order.

@@ -121,6 +121,18 @@ pub(super) fn chosen(context: &Context<'_>) -> Result<(Vec<Mpi>, String), String
     Ok((wanted, not_run))
 }
 
+/// The transports of those suites, as `wiglaf run` names them.
+pub(super) const TRANSPORTS: [&str; 2] = ["wiglaf", "tcp"];
+
+/// Their columns: each MPI over Wiglaf, beside itself over TCP.
+pub(super) fn columns(mpis: &[Mpi]) -> Vec<Column> {
+    let of_mpi = |(i, mpi): (usize, &Mpi)| {
+        let [ours, rival] = TRANSPORTS.map(|transport| format!("{} {transport}", mpi.choice));
+        [Column::ours(ours, Judge::Rival(2 * i + 1)), Column::rival(rival)]
+    };
+    mpis.iter().enumerate().flat_map(of_mpi).collect()
+}
+
 pub(super) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
