@@ -59,13 +59,18 @@ pub enum When {
 /// # Errors
 /// When it was not called by Slurm, or could not be done.
 pub fn run(when: When) -> Result<Vec<String>> {
-    let text = fs::read_to_string(SETTINGS).cannot(|| format!("read {SETTINGS}"))?;
-    let settings: Settings = serde_json::from_str(&text)
-        .map_err(|error| Error::new(format!("{SETTINGS} is damaged ({error})")))?;
+    let settings = settings()?;
     match when {
         When::Prolog => prolog(&settings),
         When::Epilog => epilog(&settings),
     }
+}
+
+/// What this host is to be like.
+pub(crate) fn settings() -> Result<Settings> {
+    let text = fs::read_to_string(SETTINGS).cannot(|| format!("read {SETTINGS}"))?;
+    serde_json::from_str(&text)
+        .map_err(|error| Error::new(format!("{SETTINGS} is damaged ({error})")))
 }
 
 fn variable<T: std::str::FromStr>(name: &str) -> Result<T> {

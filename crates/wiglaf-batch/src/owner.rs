@@ -16,6 +16,8 @@ use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_cluster::batch::{Owner, WhenBack};
 use wiglaf_node::agent::{BatchJob, processes_of_batch_job};
 
+use crate::node;
+
 /// What the service is to do on a host; `null` ends it.
 pub(crate) const FILE: &str = "/etc/wiglaf/batch/owner.json";
 /// systemd's words about it.
@@ -235,14 +237,11 @@ fn read() -> Result<Option<Watch>> {
 /// # Errors
 /// When Slurm does not do it.
 pub fn release() -> Result<()> {
-    let text = fs::read_to_string("/etc/wiglaf/batch/node.json");
-    let text = text.cannot(|| "read what this host is to be like".to_owned())?;
-    let settings: crate::node::Settings = serde_json::from_str(&text)
-        .map_err(|error| Error::new(format!("this host's settings are damaged ({error})")))?;
+    let node = node::settings()?.node;
     let user = String::new();
     // Nobody's, so that every job goes on.
     let owner = Owner { user, hours: None, idle: None, when_back: None };
-    let watch = Watch { node: settings.node, owner };
+    let watch = Watch { node, owner };
     act(&watch, &Presence::Gone, None)
 }
 
