@@ -110,6 +110,12 @@ pub fn addresses() -> Vec<HostAddress> {
     .collect()
 }
 
+/// This host's address in a network, where it has one.
+#[must_use]
+pub fn own_in(network: Cidr) -> Option<HostAddress> {
+    addresses().into_iter().find(|own| network.contains(own.address))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -147,8 +147,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 
 /// What records on a real host. Frames of its cards are root's to see, and every host sees its own alone.
 fn instead(hosts: &Hosts) -> Error {
-    let own = network::addresses();
-    let own = own.into_iter().find(|own| hosts.network.data.contains(own.address));
+    let own = network::own_in(hosts.network.data);
     let interface = own.map_or_else(|| "INTERFACE".to_owned(), |own| own.interface);
     Error::new(format!(
         "capture records the wire of emulated nodes (add --name for one that is up); between real hosts \

@@ -124,7 +124,7 @@ fn address(args: &Args, cluster: &Cluster) -> Result<Ipv4Addr> {
     let data = top::data(cluster).ok_or_else(|| {
         Error::new("an emulated cluster has no network that browsers are in; leave --network out")
     })?;
-    let own = network::addresses().into_iter().find(|own| data.contains(own.address));
+    let own = network::own_in(data);
     own.map(|own| own.address).ok_or_else(|| {
         Error::new(format!(
             "this machine has no address in the data network {data}; type it on one of the hosts, or leave \
@@ -262,9 +262,7 @@ fn past(cluster: &Cluster) -> (Part<Vec<Series>>, Vec<Trouble>) {
             "Emulated nodes have no history; `wiglaf monitor` keeps that of real hosts.".to_owned()
         );
     };
-    let here =
-        network::addresses().into_iter().find(|own| hosts.network.data.contains(own.address));
-    let Some(here) = here.map(|own| own.address) else {
+    let Some(here) = network::own_in(hosts.network.data).map(|own| own.address) else {
         return not("This machine is none of the hosts: type `wiglaf web` on the one that watches the others."
             .to_owned());
     };

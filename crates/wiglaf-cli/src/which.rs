@@ -75,7 +75,7 @@ pub(crate) fn enter(hosts: &Hosts) -> Result<()> {
         return Ok(());
     }
     let data = hosts.network.data;
-    if !network::addresses().iter().any(|own| data.contains(own.address)) {
+    if network::own_in(data).is_none() {
         return Err(Error::new(format!(
             "this machine has no address in the network {data} of {}; run the command on one of the \
              hosts: `ssh {}`",

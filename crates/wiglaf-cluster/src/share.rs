@@ -74,8 +74,7 @@ impl Shared {
             ))
         })?;
         let data = hosts.network.data;
-        let own = wiglaf_base::network::addresses();
-        let own = own.into_iter().find(|found| data.contains(found.address)).ok_or_else(|| {
+        let own = wiglaf_base::network::own_in(data).ok_or_else(|| {
             Error::new(format!("this host has no address in the data network {data}"))
         })?;
         let here = Here { name: &here.name, address: own.address, exe, hosts };

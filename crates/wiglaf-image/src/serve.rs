@@ -125,8 +125,7 @@ fn admitted_macs(hosts: &Hosts) -> String {
 /// What is missing.
 pub fn serve_plan(hosts: &Hosts, options: &ServeOptions) -> Result<ServePlan> {
     let data = hosts.network.data;
-    let own = network::addresses().into_iter().find(|one| data.contains(one.address));
-    let own = own.ok_or_else(|| {
+    let own = network::own_in(data).ok_or_else(|| {
         Error::new(format!(
             "this host has no address in the data network {data}; serve from one that has"
         ))
