@@ -10,7 +10,7 @@ use crate::limits::{
     LINGERING_DATAGRAMS_MAX, LINGERING_FLIGHT_DIVISOR, LINGERING_MESSAGES,
 };
 use crate::returns::micros;
-use crate::session::{AckDebt, Body, Piece, Session, State, from_the_front};
+use crate::session::{AckDebt, Body, Job, Piece, Session, State, from_the_front};
 use crate::time::Instant;
 use crate::trains::{Place, Put, Shape, even_part, padded, put_body, tapered_part};
 use crate::transport::{Config, Path, PeerId, Transport};
@@ -262,11 +262,15 @@ impl Transport {
         let again = session.bulk.has_lost();
         let begin = session.bulk.next();
         let mut leads = self.leads_train(index);
+        // Short messages that were pulled together go together: a train each would cost the kernel as much as a long one.
+        let are_short = !again && !leads && waiting <= capacity;
         let count_max = match again {
             true => train_max,
+            false if are_short => self.like_the_first(index, train_max),
             false => tapered_part(usize::from(leads) + waiting.div_ceil(capacity), train_max),
         };
-        let shape = Shape { count_max, len_max: path.frame_len_max, first_is_longest: false };
+        let len_max = path.frame_len_max;
+        let shape = Shape { count_max, len_max, first_is_longest: are_short };
         let (len, segment_len) = self.put_train(shape, out, |this, place, header, out| {
             if std::mem::take(&mut leads) {
                 let put = this.put_ordered(index, now, place, header, out)?;
@@ -296,6 +300,16 @@ impl Transport {
             Transfer::Unasked(id) => self.sends.get_mut(id).map_or(job.end, |send| send.total),
         };
         end - job.offset
+    }
+
+    /// How many messages, `max` at most, wait that end in a datagram as long as the first's; the last may be shorter.
+    fn like_the_first(&self, index: u32, max: usize) -> usize {
+        let jobs = &self.sessions[index as usize].jobs;
+        let rest = |job: &Job| job.end - job.offset;
+        let Some(first) = jobs.front().map(rest) else { return 1 };
+        let alike = jobs.iter().take(max).take_while(|job| rest(job) == first).count();
+        let shorter = jobs.get(alike).is_some_and(|job| rest(job) < first);
+        (alike + usize::from(shorter)).min(max).max(1)
     }
 
     /// Whether the only body that waits announces the message of which a train goes unasked: then it goes

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use wiglaf_transport::Posted;
 use wiglaf_transport::limits::{
-    BURST_GAP, BURST_MIN, OTHER_WAY_EVERY, PTO_MIN, QUEUED_LEN_MAX, UNASKED_LEN_MAX,
+    BURST_GAP, BURST_MIN, EAGER_LEN_MAX, OTHER_WAY_EVERY, PTO_MIN, QUEUED_LEN_MAX, UNASKED_LEN_MAX,
 };
 use wiglaf_wire::{Class, Envelope, Record};
 
-use crate::net::{Net, acquainted, header_of, messages_of};
+use crate::net::{Net, acquainted, header_of, messages_of, pull_announced};
 
 #[test]
 fn the_first_datagram_carries_the_first_message() {
@@ -233,4 +233,42 @@ fn padding_means_nothing() {
     assert_eq!(net.sides[1].app.tags, [1, 2]);
     assert!(net.sides[1].app.gone.is_empty());
     assert_eq!(net.sides[1].transport.stats().drop_protocol, 0);
+}
+
+/// A train costs the kernel as much for a short message as for a long one.
+#[test]
+fn short_messages_that_were_pulled_together_share_a_train() {
+    let mut net = Net::new();
+    net.sides[1].app.hoard = true;
+    net.sides[1].app.pull = false;
+    let mut tag = 0;
+    // Until there is no credit even for a short one, which is announced.
+    for len in [EAGER_LEN_MAX / 2, 8] {
+        while net.send(0, tag, len) == Ok(Posted::Buffered) {
+            net.settle();
+            tag += 1;
+        }
+    }
+    // The first of these is the one that found too little.
+    let lens = [EAGER_LEN_MAX / 2, 8, 8, 8, 8, 5, 8];
+    for len in &lens[2..] {
+        tag += 1;
+        assert_eq!(net.send(0, tag, *len), Ok(Posted::Pending));
+    }
+    net.settle();
+    for (which, len) in lens.iter().enumerate().skip(1) {
+        pull_announced(&mut net, which, *len as u64);
+    }
+    let pulls = net.outgoing(1);
+    net.deliver(0, &pulls);
+    let trains = net.trains(0);
+    let counts: Vec<usize> = trains.iter().map(|(_, train)| train.len()).collect();
+    assert_eq!(counts, [5, 1], "those of one length, and one that is shorter");
+    for (_, train) in &trains {
+        net.deliver(1, train);
+    }
+    let app = &net.sides[1].app;
+    let got: Vec<usize> = app.segments.iter().map(|(_, len)| *len).collect();
+    assert_eq!(got, lens[1..]);
+    assert_eq!(app.pulled, [true; 6]);
 }
