@@ -13,7 +13,7 @@ use std::net::SocketAddrV4;
 use wiglaf_link::Unreachable;
 use wiglaf_link::near::{Head, Near, NearId, Pushed, Remote};
 use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
-use wiglaf_transport::{Gone, PeerId, Traffic, Transport, Wanted};
+use wiglaf_transport::{Gone, PeerId, Traffic, Transport, Wanted, needs_credit};
 
 use crate::books::{Books, Sending, Whose};
 use crate::content::Content;
@@ -275,7 +275,7 @@ impl NearSide {
         if charged > peer.limit {
             peer.limit = lane.limit_told(to).unwrap_or(0).max(peer.limit);
         }
-        if charged > peer.limit && flow_control {
+        if charged > peer.limit && flow_control && needs_credit(op.class, len) {
             return Ok(false);
         }
         let head = head(Kind::Message, op.class, op.data.is_some(), 0);

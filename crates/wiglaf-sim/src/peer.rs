@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use wiglaf_transport::limits::CREDIT_PER_MESSAGE;
+use wiglaf_transport::limits::{CREDIT_PER_MESSAGE, UNCREDITED_LEN_MAX};
 use wiglaf_transport::{Gone, PeerId, Sink, Source, Transport, Wanted};
 use wiglaf_wire::{Class, Envelope};
 
@@ -200,12 +200,12 @@ impl Peer {
 
     /// Notes an eager message of `len` bytes.
     fn charge(&mut self, peer: PeerId, len: u64) {
-        *self.unread.entry(peer).or_default() += len + CREDIT_PER_MESSAGE;
+        *self.unread.entry(peer).or_default() += bounded(len);
     }
 
     fn consumed(&mut self, peer: PeerId, len: u64) {
         let unread = self.unread.entry(peer).or_default();
-        *unread = unread.saturating_sub(len + CREDIT_PER_MESSAGE);
+        *unread = unread.saturating_sub(bounded(len));
     }
 
     fn check(&mut self, from: usize, number: u64, bytes: &[u8]) {
@@ -340,4 +340,9 @@ impl Sink for Peer {
             self.wrong(format!("{} was told twice that {who} is gone", self.me));
         }
     }
+}
+
+/// What an unread message of `len` bytes counts of what its sender's credit bounds.
+fn bounded(len: u64) -> u64 {
+    if len <= UNCREDITED_LEN_MAX as u64 { 0 } else { len + CREDIT_PER_MESSAGE }
 }

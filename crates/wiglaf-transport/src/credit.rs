@@ -5,9 +5,11 @@
 //! train of their own each. If such messages are received, and do not lie for ever, more of them may
 //! come at once (docs/adr/0026-size-classes-of-messages.md).
 
+use wiglaf_wire::Class;
+
 use crate::limits::{
     CREDIT_GROWTH_LEN_MAX, CREDIT_GROWTH_MAX, CREDIT_GROWTH_TOTAL_MAX, CREDIT_INITIAL,
-    CREDIT_PER_MESSAGE, PULLED_AHEAD_MAX,
+    CREDIT_PER_MESSAGE, PULLED_AHEAD_MAX, UNCREDITED_LEN_MAX,
 };
 use crate::session::{Session, State};
 use crate::transport::{PeerId, Transport};
@@ -15,6 +17,12 @@ use crate::transport::{PeerId, Transport};
 /// What an eager message of `len` bytes costs in credit.
 pub(crate) fn charge(len: u64) -> u64 {
     len + CREDIT_PER_MESSAGE
+}
+
+/// Whether a message of that class and of `len` bytes is announced where its sender is out of credit.
+#[must_use]
+pub fn needs_credit(class: Class, len: usize) -> bool {
+    !matches!(class, Class::Tagged | Class::Untagged) || len > UNCREDITED_LEN_MAX
 }
 
 impl Transport {
@@ -81,6 +89,11 @@ impl Transport {
 }
 
 impl Session {
+    /// Whether a message of that class and of `len` bytes may go without being announced.
+    pub(crate) fn may_be_eager(&self, class: Class, len: usize) -> bool {
+        !needs_credit(class, len) || self.has_credit(len)
+    }
+
     /// Whether the peer's limit leaves room for an eager message of `len` bytes.
     pub(crate) fn has_credit(&self, len: usize) -> bool {
         self.eager_sent + charge(len as u64) <= self.credit_limit

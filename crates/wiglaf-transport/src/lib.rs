@@ -40,6 +40,7 @@ mod timers;
 mod trains;
 mod transport;
 
+pub use credit::needs_credit;
 pub use endings::Silence;
 pub use sizing::WayNews;
 pub use stats::{Stats, Traffic};

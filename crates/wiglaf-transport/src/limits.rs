@@ -114,6 +114,9 @@ pub const CREDIT_GROWTH_LEN_MAX: u64 = QUEUED_LEN_MAX as u64;
 /// What each eager message is charged beyond its payload, in bytes: its place
 /// in the receiver's books.
 pub const CREDIT_PER_MESSAGE: u64 = 64;
+/// Tagged and untagged messages of up to that many bytes are sent whatever the credit: an announcement
+/// takes as much of the receiver's memory, and a round trip for nothing.
+pub const UNCREDITED_LEN_MAX: usize = CREDIT_PER_MESSAGE as usize;
 /// Longest message that is sent eagerly, in bytes.
 pub const EAGER_LEN_MAX: usize = 128 * 1024;
 

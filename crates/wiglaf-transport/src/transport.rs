@@ -362,10 +362,10 @@ impl Transport {
         let is_longer = self.goes_as_eager(peer, len);
         if len <= EAGER_LEN_MAX || is_longer {
             //= docs/protocol.md#6-credits
-            //# A sender MUST NOT let the total of its eager charges pass the limit.
+            //# A sender MUST NOT let an eager message take the total of its charges past the limit, unless it is tagged or untagged and of 64 bytes at most.
             let has_room = self.may_queue(peer, len);
             let session = &mut self.sessions[peer.0 as usize];
-            let has_credit = session.has_credit(len);
+            let has_credit = session.may_be_eager(envelope.class, len);
             if (has_credit && has_room) || !self.config.flow_control {
                 session.eager_sent += charge(len as u64);
                 session.traffic.sent(len as u64);

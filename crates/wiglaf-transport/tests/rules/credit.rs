@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wiglaf_transport::limits::{
     ACK_DELAY_MAX, CREDIT_GROWTH_LEN_MAX, CREDIT_GROWTH_MAX, CREDIT_GROWTH_TOTAL_MAX,
-    CREDIT_INITIAL, CREDIT_PER_MESSAGE, EAGER_LEN_MAX,
+    CREDIT_INITIAL, CREDIT_PER_MESSAGE, EAGER_LEN_MAX, UNCREDITED_LEN_MAX,
 };
 use wiglaf_transport::{Gone, Instant, PeerId, Posted, Transport};
 use wiglaf_wire::{Class, Envelope, Epoch, HEADER_LEN, Header, Kind, Record, seal};
@@ -26,6 +26,32 @@ fn without_credit_a_message_is_announced() {
     net.settle();
     assert_eq!(net.sides[1].app.requests.len(), 1);
     assert_eq!(net.sides[1].app.tags.last(), Some(&999), "in order all the same");
+}
+
+/// An announcement would take as much memory there, and a round trip.
+#[test]
+fn without_credit_a_message_of_64_bytes_goes_all_the_same() {
+    let mut net = Net::new();
+    net.sides[1].app.hoard = true;
+    net.sides[1].app.pull = false;
+    let send = |net: &mut Net, class: Class, tag: u64, len: usize| {
+        let a = &mut net.sides[0];
+        let posted =
+            a.transport.send(a.peer, Envelope::new(class, tag, None), len, tag, true, &a.app);
+        net.settle();
+        posted
+    };
+    let mut tag = 0;
+    while send(&mut net, Class::Tagged, tag, UNCREDITED_LEN_MAX + 1) == Ok(Posted::Buffered) {
+        tag += 1;
+    }
+    assert!(tag > 1000, "{tag}");
+    for class in [Class::Tagged, Class::Untagged] {
+        assert_eq!(send(&mut net, class, 1, UNCREDITED_LEN_MAX), Ok(Posted::Buffered));
+    }
+    // What others make a receiver keep is not bounded by its own length.
+    assert_eq!(send(&mut net, Class::Active, 1, 0), Ok(Posted::Pending));
+    assert_eq!(net.sides[1].app.requests.len(), 2);
 }
 
 #[test]
