@@ -64,6 +64,29 @@ pub struct Load {
     pub order: Order,
 }
 
+impl std::str::FromStr for Load {
+    type Err = String;
+
+    /// Such as `16000x1024`, `4000x8:last-first` or `4000x8:last-first-ahead`.
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (numbers, order) = text.split_once(':').unwrap_or((text, "as-they-come"));
+        let order = match order {
+            "as-they-come" => Order::OneTag,
+            "last-first" => Order::Reversed,
+            "last-first-ahead" => Order::ReversedAhead,
+            _ => return Err("an order is as-they-come, last-first or last-first-ahead".to_owned()),
+        };
+        let (count, len) = numbers
+            .split_once('x')
+            .and_then(|(count, len)| Some((count.parse().ok()?, len.parse().ok()?)))
+            .ok_or("say how many messages and their length in bytes, such as 16000x1024")?;
+        match (count, len) {
+            (1..=100_000, 8..=1_048_576) => Ok(load(count, len, order)),
+            _ => Err("a load is 1 to 100000 messages of 8 to 1048576 bytes".to_owned()),
+        }
+    }
+}
+
 const fn load(count: u32, len: u64, order: Order) -> Load {
     Load { count, len, order }
 }
@@ -298,6 +321,17 @@ mod tests {
         assert_eq!(measured.against_best(), Some((Transport::Tcp, 0.75)));
         let ours = measured.of(Transport::Wiglaf).unwrap();
         assert_eq!((ours.p50_us(), ours.max_us), (3.0, 5.0));
+    }
+
+    #[test]
+    fn loads_are_read_as_they_are_written() {
+        assert_eq!("16000x1024".parse(), Ok(load(16_000, 1024, Order::OneTag)));
+        assert_eq!("4x8:last-first".parse(), Ok(load(4, 8, Order::Reversed)));
+        for text in
+            ["", "x", "4x", "4x7", "0x8", "4x8:", "4x8:first", "100001x8", "4x-8", "4x2000000"]
+        {
+            assert!(text.parse::<Load>().is_err(), "{text}");
+        }
     }
 
     #[test]

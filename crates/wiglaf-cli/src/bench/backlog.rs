@@ -32,6 +32,15 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 4000, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(100..))]
     messages: u32,
+
+    /// Measure this load in place of the usual ones, such as 16000x1024 or 4000x8:last-first; may be
+    /// repeated
+    #[arg(long, value_name = "COUNTxBYTES[:ORDER]", conflicts_with = "messages")]
+    load: Vec<backlog::Load>,
+
+    /// How often the receiver is away in a run
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    times: Option<u32>,
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
@@ -42,10 +51,11 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
     let mut plan = backlog::Plan::new(args.ranks, work.clone());
     plan.rounds = common.rounds(plan.rounds, 2);
     plan.away = Duration::from_millis(args.away.into());
-    plan.loads.retain(|load| load.count <= args.messages);
-    if common.quick {
-        plan.times = 5;
+    match args.load.is_empty() {
+        true => plan.loads.retain(|load| load.count <= args.messages),
+        false => plan.loads.clone_from(&args.load),
     }
+    plan.times = args.times.unwrap_or(if common.quick { 5 } else { plan.times });
     let measured = backlog::measure(&launcher, &plan, &mut progress);
     interrupt::check()?;
     let report = measured.map_err(plain)?;
