@@ -262,15 +262,17 @@ impl Transport {
         let again = session.bulk.has_lost();
         let begin = session.bulk.next();
         let mut leads = self.leads_train(index);
-        // Short messages that were pulled together go together: a train each would cost the kernel as much as a long one.
-        let are_short = !again && !leads && waiting <= capacity;
-        let count_max = match again {
-            true => train_max,
-            false if are_short => self.like_the_first(index, train_max),
-            false => tapered_part(usize::from(leads) + waiting.div_ceil(capacity), train_max),
+        let alike = if again || leads { None } else { self.alike(index, capacity, train_max) };
+        let (count_max, piece_len) = match alike {
+            Some(alike) => alike,
+            None if again => (train_max, capacity),
+            None => {
+                let pieces = usize::from(leads) + waiting.div_ceil(capacity);
+                (tapered_part(pieces, train_max), capacity)
+            }
         };
         let len_max = path.frame_len_max;
-        let shape = Shape { count_max, len_max, first_is_longest: are_short };
+        let shape = Shape { count_max, len_max, first_is_longest: alike.is_some() };
         let (len, segment_len) = self.put_train(shape, out, |this, place, header, out| {
             if std::mem::take(&mut leads) {
                 let put = this.put_ordered(index, now, place, header, out)?;
@@ -278,7 +280,7 @@ impl Transport {
                 session.ordered_on_bulk_below = session.ordered.next();
                 return Some(padded(put, path.frame_len_max, out));
             }
-            this.put_segment(index, now, &path, source, header, out)
+            this.put_segment(index, now, &path, piece_len, source, header, out)
         })?;
         let session = &self.sessions[index as usize];
         let (port, is_bulk) = session.bulk_way();
@@ -302,14 +304,24 @@ impl Transport {
         end - job.offset
     }
 
-    /// How many messages, `max` at most, wait that end in a datagram as long as the first's; the last may be shorter.
-    fn like_the_first(&self, index: u32, max: usize) -> usize {
+    /// How many datagrams, `max` at most, of pulled messages of one length make one train, and the bytes of
+    /// a message in each: a train for each message would cost the kernel as much as a long one. All but
+    /// the last have to be of one length, so each message is cut into equal pieces, up to half as many
+    /// again as it needs. Nothing if fewer than two would go together.
+    fn alike(&self, index: u32, capacity: usize, max: usize) -> Option<(usize, usize)> {
         let jobs = &self.sessions[index as usize].jobs;
-        let rest = |job: &Job| job.end - job.offset;
-        let Some(first) = jobs.front().map(rest) else { return 1 };
-        let alike = jobs.iter().take(max).take_while(|job| rest(job) == first).count();
-        let shorter = jobs.get(alike).is_some_and(|job| rest(job) < first);
-        (alike + usize::from(shorter)).min(max).max(1)
+        let rest = |job: &Job| match job.transfer {
+            Transfer::Pulled(_) => (job.end - job.offset) as usize,
+            Transfer::Unasked(_) => 0,
+        };
+        let first = jobs.front().map(rest).filter(|len| *len > 0)?;
+        let least = first.div_ceil(capacity);
+        let pieces = (least..=least + least / 2).find(|pieces| first % pieces == 0)?;
+        let alike = jobs.iter().take(max / pieces).take_while(|job| rest(job) == first).count();
+        // One that is shorter than a piece may be the last.
+        let ends = jobs.get(alike).is_some_and(|job| (1..first / pieces).contains(&rest(job)));
+        let count = (alike * pieces + usize::from(ends)).min(max);
+        (count > pieces).then_some((count, first / pieces))
     }
 
     /// Whether the only body that waits announces the message of which a train goes unasked: then it goes
@@ -331,11 +343,12 @@ impl Transport {
         index: u32,
         now: Instant,
         path: &Path,
+        piece_len: usize,
         source: &dyn Source,
         header: &mut Header,
         out: &mut [u8],
     ) -> Option<Put> {
-        let (number, piece) = self.next_piece(index, now, path)?;
+        let (number, piece) = self.next_piece(index, now, path, piece_len)?;
         let len = HEADER_LEN + SEGMENT_PREFIX_LEN + piece.len as usize;
         let datagram = &mut out[..len];
         Segment::emit_prefix(piece.transfer, piece.offset, &mut datagram[HEADER_LEN..]);
@@ -355,8 +368,14 @@ impl Transport {
         Some(Put { len, sum })
     }
 
-    /// The next segment, lost ones first.
-    fn next_piece(&mut self, index: u32, now: Instant, path: &Path) -> Option<(u64, Piece)> {
+    /// The next segment, lost ones first; others are of `len_max` bytes at most.
+    fn next_piece(
+        &mut self,
+        index: u32,
+        now: Instant,
+        path: &Path,
+        len_max: usize,
+    ) -> Option<(u64, Piece)> {
         let session = &mut self.sessions[index as usize];
         if session.bulk.has_lost() {
             // What is too long goes in parts.
@@ -374,8 +393,7 @@ impl Transport {
             return None;
         }
         let job = session.jobs.front_mut()?;
-        let capacity = path.segment_len_max();
-        let len = (job.end - job.offset).min(capacity as u64);
+        let len = (job.end - job.offset).min(len_max as u64);
         let piece = Piece {
             send_id: job.send_id,
             transfer: job.transfer,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use wiglaf_transport::Posted;
 use wiglaf_transport::limits::{
     BURST_GAP, BURST_MIN, EAGER_LEN_MAX, OTHER_WAY_EVERY, PTO_MIN, QUEUED_LEN_MAX, UNASKED_LEN_MAX,
+    UNCREDITED_LEN_MAX,
 };
 use wiglaf_wire::{Class, Envelope, Record};
 
@@ -237,38 +238,45 @@ fn padding_means_nothing() {
 
 /// A train costs the kernel as much for a short message as for a long one.
 #[test]
-fn short_messages_that_were_pulled_together_share_a_train() {
-    let mut net = Net::new();
-    net.sides[1].app.hoard = true;
-    net.sides[1].app.pull = false;
-    let mut tag = 0;
-    // Until there is no credit even for a short one, which is announced.
-    for len in [EAGER_LEN_MAX / 2, 8] {
-        while net.send(0, tag, len) == Ok(Posted::Buffered) {
-            net.settle();
-            tag += 1;
+fn messages_that_were_pulled_together_share_a_train() {
+    // The first fills the credit with what was sent before it; the others come as often as is said.
+    let short = [(70, 3), (66, 1), (70, 1)];
+    let long = [(4096, 5), (4095, 2), (100, 1)];
+    for (lens, wanted) in [(short, vec![4, 1]), (long, vec![8, 8, 3, 7])] {
+        let mut net = Net::new();
+        net.sides[1].app.hoard = true;
+        net.sides[1].app.pull = false;
+        let mut tag = 0;
+        // Until there is no credit even for a short one, which is announced.
+        for len in [EAGER_LEN_MAX / 2, UNCREDITED_LEN_MAX + 6] {
+            while net.send(0, tag, len) == Ok(Posted::Buffered) {
+                net.settle();
+                tag += 1;
+            }
         }
+        let lens: Vec<usize> = lens.iter().flat_map(|(len, times)| vec![*len; *times]).collect();
+        for len in &lens {
+            tag += 1;
+            assert_eq!(net.send(0, tag, *len), Ok(Posted::Pending));
+        }
+        net.settle();
+        // Of the first two of those announced, which ended the loops, the second is as short as the others.
+        let before = net.sides[1].app.requests.len() - lens.len();
+        for (which, len) in (before..).zip(&lens) {
+            pull_announced(&mut net, which, *len as u64);
+        }
+        let pulls = net.outgoing(1);
+        net.deliver(0, &pulls);
+        let trains = net.trains(0);
+        let counts: Vec<usize> = trains.iter().map(|(_, train)| train.len()).collect();
+        assert_eq!(counts, wanted, "{lens:?}");
+        for (_, train) in &trains {
+            assert!(train.windows(2).all(|two| two[0].len() >= two[1].len()));
+            net.deliver(1, train);
+        }
+        let app = &net.sides[1].app;
+        let got: usize = app.segments.iter().map(|(_, len)| *len).sum();
+        assert_eq!(got, lens.iter().sum());
+        assert_eq!(app.pulled, vec![true; lens.len()]);
     }
-    // The first of these is the one that found too little.
-    let lens = [EAGER_LEN_MAX / 2, 8, 8, 8, 8, 5, 8];
-    for len in &lens[2..] {
-        tag += 1;
-        assert_eq!(net.send(0, tag, *len), Ok(Posted::Pending));
-    }
-    net.settle();
-    for (which, len) in lens.iter().enumerate().skip(1) {
-        pull_announced(&mut net, which, *len as u64);
-    }
-    let pulls = net.outgoing(1);
-    net.deliver(0, &pulls);
-    let trains = net.trains(0);
-    let counts: Vec<usize> = trains.iter().map(|(_, train)| train.len()).collect();
-    assert_eq!(counts, [5, 1], "those of one length, and one that is shorter");
-    for (_, train) in &trains {
-        net.deliver(1, train);
-    }
-    let app = &net.sides[1].app;
-    let got: Vec<usize> = app.segments.iter().map(|(_, len)| *len).collect();
-    assert_eq!(got, lens[1..]);
-    assert_eq!(app.pulled, [true; 6]);
 }
