@@ -57,6 +57,9 @@ pub(crate) struct Arguments {
     /// Begin no further test after so many minutes, and write down which were not run (mpich and imb)
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
+    /// Let the wire lose so much, such as 1%, and leave the document as it is
+    #[arg(long, value_name = "PERCENT")]
+    drop: Option<String>,
     /// The name of the emulated cluster that is brought up for it
     #[arg(long, value_name = "NAME", default_value = "conformance")]
     name: String,
@@ -139,6 +142,11 @@ impl Suite {
         }
     }
 
+    /// Whether it has so many tests that those which pass everywhere are only counted.
+    fn is_long(self) -> bool {
+        matches!(self, Self::Mpich | Self::Imb)
+    }
+
     /// `None` where it cannot run here; the reason has been printed.
     fn run(self, context: &Context<'_>) -> Result<Option<Findings>, String> {
         match self {
@@ -201,6 +209,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     build()?;
     let cluster = Cluster::up(root, &arguments.name, 2)?;
     let provider = cluster.provider()?;
+    if let Some(drop) = &arguments.drop {
+        let ended = cluster.wiglaf("fault", &["fault", "set", "--drop", drop])?;
+        if !ended.succeeded() {
+            return Err(ended.text.trim().to_owned());
+        }
+    }
     let context = Context {
         cluster: &cluster,
         provider_sum: once::provider_sum(&provider)?,
@@ -229,10 +243,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
                 against.push(format!("{}: {slower}", suite.name()));
             }
         }
+        for (index, column) in findings.columns.iter().enumerate() {
+            let (passed, failed, skipped) = findings.tally(index);
+            eprintln!("   {}: {passed} passed, {failed} failed, {skipped} skipped", column.heading);
+        }
         eprintln!("   {} tests, {} s", findings.rows.len(), began.elapsed().as_secs());
         sections.push((suite, report::section(suite, &findings, &date, &machine)));
     }
-    if arguments.only.is_none() {
+    if arguments.only.is_none() && arguments.drop.is_none() {
         report::write(&root.join(&arguments.output), &sections)?;
     }
     for test in &against {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::{fs, io};
 
 use super::Suite;
-use super::verdict::Findings;
+use super::verdict::{Findings, Row};
 
 const HEAD: &str = "\
 # Conformance
@@ -71,17 +71,24 @@ pub(crate) fn section(suite: Suite, findings: &Findings, date: &str, machine: &s
     if !slower.is_empty() {
         text += &format!("Much slower than the rival:\n\n{}\n", slower.concat());
     }
-    text += &table(findings);
+    text += &table(findings, suite.is_long());
     text
 }
 
-fn table(findings: &Findings) -> String {
+/// The rows; of a suite whose every test runs on every MPI only those that say something.
+fn table(findings: &Findings, is_long: bool) -> String {
     let headings: Vec<&str> = findings.columns.iter().map(|c| c.heading.as_str()).collect();
     let mut text = format!("| test | {} |\n", headings.join(" | "));
     text += &format!("|---|{}\n", "---|".repeat(headings.len()));
-    for row in &findings.rows {
+    let is_shown = |row: &&Row| !is_long || !row.passes_everywhere();
+    for row in findings.rows.iter().filter(is_shown) {
         let cells: Vec<String> = row.cells.iter().map(|cell| escape(&cell.to_string())).collect();
         let _ = writeln!(text, "| {} | {} |", escape(&row.name), cells.join(" | "));
+    }
+    let left_out = findings.rows.len() - findings.rows.iter().filter(is_shown).count();
+    if left_out > 0 {
+        let _ =
+            writeln!(text, "| *{left_out} more* | {} |", vec!["pass"; headings.len()].join(" | "));
     }
     text
 }
@@ -93,6 +100,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conformance::verdict::{Column, Verdict};
 
     #[test]
     fn a_section_replaces_its_own_and_no_other() {
@@ -101,6 +109,22 @@ mod tests {
         assert!(second.starts_with(HEAD));
         assert!(second.contains("n1\n") && second.contains("h2\n") && !second.contains("h1\n"));
         assert_eq!(merge(&second, &[]), second);
+    }
+
+    #[test]
+    fn rows_that_pass_everywhere_are_counted_in_a_long_table() {
+        let columns =
+            ["a", "b"].map(|heading| Column { heading: heading.to_owned(), judged_by: None });
+        let row = |name: &str, second: Verdict| Row {
+            name: name.to_owned(),
+            cells: vec![Verdict::pass().into(), second.into()],
+        };
+        let rows = vec![row("one", Verdict::pass()), row("two", Verdict::Skip("why".to_owned()))];
+        let findings = Findings { about: Vec::new(), columns: columns.to_vec(), rows };
+        let long = table(&findings, true);
+        assert!(long.contains("| two | pass | skip: why |\n| *1 more* | pass | pass |"), "{long}");
+        let short = table(&findings, false);
+        assert!(short.contains("| one |") && !short.contains("more"), "{short}");
     }
 
     #[test]

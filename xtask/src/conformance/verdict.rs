@@ -140,6 +140,11 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// Whether there is nothing else to say of it.
+    pub(crate) fn passes_everywhere(&self) -> bool {
+        self.cells.iter().all(|cell| cell.verdict.passed())
+    }
+
     fn passes(&self, column: usize) -> bool {
         self.cells.get(column).is_some_and(|cell| cell.verdict.passed())
     }
