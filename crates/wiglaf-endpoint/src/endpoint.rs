@@ -14,7 +14,6 @@ use std::io;
 use std::time::Instant;
 
 use wiglaf_link::{Link, Sent, Unreachable};
-use wiglaf_transport::limits::may_go_either_way;
 use wiglaf_transport::{
     Config as TransportConfig, Gone, Instant as Tick, Path, PeerId, PeerView, Posted as Taken,
     SendError, Stats, Transport,
@@ -24,14 +23,12 @@ use wiglaf_wire::{Class, Envelope, Epoch};
 use self::stalled::Stalled;
 use crate::books::{Books, Sending, Whose};
 use crate::content::Content;
-use crate::lending::Lending;
 use crate::memory::{Region, Regions};
 use crate::near::{NearSide, NearStats};
-use crate::paces::Paces;
 use crate::seen::Watch;
 use crate::setup::{Setup, path_of};
 use crate::sleep::Sleepers;
-use crate::trains::{Trains, may_be_lent};
+use crate::trains::Trains;
 use crate::waiting::Waiting;
 use crate::{ACTIVE_LEN_MAX, Address, CompleteWhen, Completion, Outcome, PostError, SendOp, Side};
 
@@ -54,10 +51,6 @@ pub struct Endpoint {
     pub(crate) waiting: Waiting,
     clock: Instant,
     trains: Trains,
-    lending: Lending,
-    paces: Paces,
-    /// Bytes of all trains that have gone.
-    sent_len: u64,
     /// Trains that their links had no room for, one for a peer at most.
     stalled: VecDeque<Stalled>,
     /// Empty polls in a row.
@@ -117,9 +110,6 @@ impl Endpoint {
             waiting: Waiting::default(),
             clock: Instant::now(),
             trains,
-            lending: Lending::default(),
-            paces: Paces::default(),
-            sent_len: 0,
             stalled: VecDeque::new(),
             quiet_polls: 0,
             broken: 0,
@@ -255,7 +245,6 @@ impl Endpoint {
         let is_held = op.complete == CompleteWhen::Match;
         let envelope = Envelope { is_held, ..Envelope::new(op.class, op.tag, op.data) };
         let len = regions.len();
-        let begun = may_go_either_way(len).then(|| (self.now(), self.sent_len));
         let taken = self.transport.send(op.peer, envelope, len, token, report, &self.books);
         let is_taken = taken == Ok(Taken::Buffered);
         match taken {
@@ -280,12 +269,7 @@ impl Endpoint {
         if is_awaited && is_plain && is_taken {
             self.transport.linger(op.peer, len, now);
         }
-        self.send_ready(now, true);
-        if let Some((begun, sent_len)) = begun {
-            let (took, sent_len) = (self.now().since(begun), self.sent_len - sent_len);
-            self.paces.note(is_taken, len, sent_len, took);
-            self.transport.prefer_eager(self.paces.eager_is_next());
-        }
+        self.flush(now);
         self.tell_sleepers();
         Ok(())
     }
@@ -404,15 +388,6 @@ impl Endpoint {
 
     /// Sends what is ready, up to a limit. True when anything was sent.
     pub(crate) fn flush(&mut self, now: Tick) -> bool {
-        self.send_ready(now, false)
-    }
-
-    /// The same; `now` may be just now.
-    fn send_ready(&mut self, now: Tick, is_now: bool) -> bool {
-        match is_now && self.stalled.is_empty() {
-            true => self.lending.begin(now),
-            false => self.lending.pause(),
-        }
         let mut sent = self.offer_stalled(now);
         for _ in 0..TRAINS_PER_PROGRESS {
             if self.stalled.len() == STALLED_MAX {
@@ -421,28 +396,15 @@ impl Endpoint {
             let next = self.transport.poll_transmit(now, &self.books, &mut self.trains);
             let Some(transmit) = next else { break };
             let (transport, link) = (&self.transport, self.links[transmit.path].as_mut());
-            // Asked for long trains only: most are a message, which has no time for it.
-            let may_be_lent = may_be_lent(&transmit);
-            let lends = may_be_lent && self.lending.is_next();
-            match self.trains.send(link, &transmit, lends, |mark| transport.has_arrived(mark)) {
-                Ok(how @ (Sent::All | Sent::Lent)) => {
-                    sent = true;
-                    self.sent_len += transmit.len as u64;
-                    match may_be_lent {
-                        true if lends != (how == Sent::Lent) => self.lending.was_copied_instead(),
-                        true => self.lending.note(lends, transmit.len, tick(self.clock)),
-                        false => self.lending.pause(),
-                    }
-                }
+            match self.trains.send(link, &transmit, |mark| transport.has_arrived(mark)) {
+                Ok(Sent::All | Sent::Lent) => sent = true,
                 Ok(Sent::Full) => {
-                    self.lending.pause();
                     // One peer's full ring is not to hold up the others.
                     self.transport.hold(transmit.peer);
                     let bytes = self.trains[..transmit.len].to_vec();
                     self.stalled.push_back(Stalled { transmit, bytes, since: now });
                 }
                 Err(why) => {
-                    self.lending.pause();
                     self.break_link(transmit.path, why);
                 }
             }

@@ -11,13 +11,11 @@ mod active;
 mod ahead;
 mod atomics;
 mod books;
-mod choice;
 mod content;
 mod endpoint;
 mod exposed;
 #[doc(hidden)]
 pub mod fuzzing;
-mod lending;
 mod lists;
 mod machines;
 mod matching;
@@ -25,7 +23,6 @@ mod memory;
 mod near;
 mod news;
 mod owed;
-mod paces;
 #[doc(hidden)]
 pub mod queues;
 mod remote;

@@ -21,7 +21,8 @@ const ROOMS_LEN: usize = 2 << 20;
 /// Of them each holds one train. Links with longer frames have fewer in a train ([`datagrams_max`]).
 const ROOM_LEN: usize = 64 << 10;
 
-/// From this length on, a link's references to pages may cost less than a copy: lending.rs tells.
+/// From this length on, in bytes, a train is lent: a link's references to pages then cost less than a copy
+/// where sender and receiver have no cache in common (docs/adr/0059-no-trials-while-programs-run.md).
 const LENT_LEN_MIN: usize = 32 << 10;
 
 /// Rooms for trains of one endpoint.
@@ -44,8 +45,8 @@ impl Trains {
         Self { first, rooms: None, current: 0, free: VecDeque::new(), lent: VecDeque::new() }
     }
 
-    /// Sends the train that was just written; if it `lends`, without a copy if its room can be missed
-    /// until it has arrived.
+    /// Sends the train that was just written; a long one without a copy, if its room can be missed until
+    /// it has arrived.
     ///
     /// # Errors
     /// When the link has failed.
@@ -53,10 +54,9 @@ impl Trains {
         &mut self,
         link: &mut dyn Link,
         transmit: &Transmit,
-        lends: bool,
         has_arrived: impl Fn(Mark) -> bool,
     ) -> io::Result<Sent> {
-        let mark = transmit.mark.filter(|_| lends && may_be_lent(transmit));
+        let mark = transmit.mark.filter(|_| may_be_lent(transmit));
         if mark.is_some() {
             self.reclaim(has_arrived);
         }
@@ -113,7 +113,7 @@ pub(crate) fn datagrams_max(link_max: usize, frame_len_max: usize) -> usize {
 }
 
 /// Whether a train may be lent, and is long enough. Who carries single datagrams lends none.
-pub(crate) fn may_be_lent(transmit: &Transmit) -> bool {
+fn may_be_lent(transmit: &Transmit) -> bool {
     transmit.mark.is_some() && transmit.bulk && transmit.len >= LENT_LEN_MIN
 }
 
@@ -225,10 +225,7 @@ mod tests {
         let (mut trains, mut link) = (Trains::new(), Taker::default());
         trains.fill(7);
         link.is_full = true;
-        assert_eq!(
-            trains.send(&mut link, &train(0), true, |_| false).expect("no error"),
-            Sent::Full
-        );
+        assert_eq!(trains.send(&mut link, &train(0), |_| false).expect("no error"), Sent::Full);
         assert!(trains[..LENT_LEN_MIN].iter().all(|byte| *byte == 7));
     }
 
@@ -240,23 +237,23 @@ mod tests {
         let count = ROOMS_LEN / ROOM_LEN;
         for end in 0..count as u64 + 2 {
             trains.fill(1);
-            trains.send(&mut link, &train(end), true, has_arrived).expect("no error");
+            trains.send(&mut link, &train(end), has_arrived).expect("no error");
             assert!(!link.lent.contains(&trains.as_ptr().addr()), "after {end}");
         }
         // The first, before there are rooms, and the last two: one room is always written to.
         assert_eq!((link.copied, link.lent.len()), (3, count - 1));
         // In whichever order they arrive.
         arrived.borrow_mut().push(7);
-        trains.send(&mut link, &train(100), true, has_arrived).expect("no error");
+        trains.send(&mut link, &train(100), has_arrived).expect("no error");
         assert_eq!(trains.as_ptr().addr(), link.lent[6]);
-        trains.send(&mut link, &train(101), true, has_arrived).expect("no error");
+        trains.send(&mut link, &train(101), has_arrived).expect("no error");
         assert_eq!((link.copied, link.lent.len()), (4, count));
         // What was sent before is not lent, nor what is copied in no time.
         arrived.borrow_mut().push(8);
         let again = Transmit { mark: None, ..train(102) };
         let short = Transmit { len: LENT_LEN_MIN - 1, ..train(103) };
         for train in [again, short] {
-            trains.send(&mut link, &train, true, has_arrived).expect("no error");
+            trains.send(&mut link, &train, has_arrived).expect("no error");
         }
         assert_eq!((link.copied, link.lent.len()), (6, count));
     }
@@ -285,7 +282,7 @@ mod tests {
         let (mut trains, mut link) = (Trains::new(), Taker::default());
         let count = ROOMS_LEN / ROOM_LEN;
         for end in 0..2 * count as u64 + 1 {
-            trains.send(&mut link, &train(end), true, |_| true).expect("no error");
+            trains.send(&mut link, &train(end), |_| true).expect("no error");
         }
         let (first, second) = link.lent.split_at(count);
         let mut different = first.to_vec();

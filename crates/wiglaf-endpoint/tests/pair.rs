@@ -323,7 +323,9 @@ fn what_was_received_late_lets_more_come_at_once() {
         }
         p.exchange();
     }
-    assert!(stalls[0] > 0 && stalls[1] == stalls[0], "{stalls:?}");
+    // A limit that has risen by less than a quarter of the first is not told at once (R10).
+    let untold = (CREDIT_INITIAL / 4).div_ceil(16_000 + CREDIT_PER_MESSAGE);
+    assert!(stalls[0] > 2 * untold && stalls[1] - stalls[0] <= untold, "{stalls:?}");
 }
 
 /// Found by thousands of outstanding MPI sends of mixed lengths: also a message of no bytes is pulled if it

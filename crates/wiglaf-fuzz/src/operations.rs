@@ -359,8 +359,7 @@ impl World {
         let (what, peer) = (tape.byte(), PeerId(tape.below(NODES) as u32));
         let node = &mut self.nodes[me];
         match what % 10 {
-            0 => node.transport.prefer_eager(what > 127),
-            1 => node.transport.set_latency_train_max(0, 1 + usize::from(what) % 20),
+            0 | 1 => node.transport.set_latency_train_max(0, 1 + usize::from(what) % 20),
             2 => node.transport.settle(&mut node.app),
             3 => node.transport.end_lingering(),
             4 => node.transport.owe(peer, what > 127),

@@ -149,7 +149,7 @@ impl Node {
             bulk_port: PORT,
         };
         let epoch = Epoch(random.bits() | 1);
-        let mut transport = Transport::new(Config {
+        let transport = Transport::new(Config {
             epoch,
             key: JobKey([3; 16]),
             paths: vec![path],
@@ -157,8 +157,6 @@ impl Node {
             flow_control: true,
             encrypt: setting.encrypt,
         });
-        // Each way of messages that have two is somebody's.
-        transport.prefer_eager(epoch.0 & 2 != 0);
         Self {
             transport,
             peer: Peer::new(who, random.bits(), setting.is_choosy),

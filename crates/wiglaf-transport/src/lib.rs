@@ -24,7 +24,6 @@ mod one_way;
 mod outgoing;
 mod outgrown;
 mod overrun;
-mod preference;
 mod receive_window;
 mod rendezvous;
 mod returns;

@@ -122,13 +122,6 @@ pub const EAGER_LEN_MAX: usize = 128 * 1024;
 
 /// Longest message that goes as a whole before anybody has asked for it, in bytes.
 pub const UNASKED_LEN_MAX: u64 = 256 * 1024;
-/// Whether a message of `len` bytes may go either way, unasked or as an eager one.
-#[must_use]
-pub const fn may_go_either_way(len: usize) -> bool {
-    len > EAGER_LEN_MAX && len as u64 <= UNASKED_LEN_MAX
-}
-/// Of so many messages that could go eagerly and unasked one takes the way that is not preferred.
-pub const OTHER_WAY_EVERY: u8 = 128;
 /// So many trains of a longer one go before anybody has asked for it: meanwhile somebody has.
 pub const UNASKED_TRAINS: usize = 2;
 /// So many long messages wait to be asked for after one for whose first bytes there was no buffer.

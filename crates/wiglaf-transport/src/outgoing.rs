@@ -148,9 +148,7 @@ impl Transport {
             return None;
         }
         let train_max = path.latency_train_max;
-        let is_kept = train_max > 1 && session.ordered_on_latency_below > session.ordered.next();
-        let is_short =
-            is_kept || ready <= if train_max > 1 { LATENCY_TRAINS_MAX * train_max } else { 1 };
+        let is_short = ready <= if train_max > 1 { LATENCY_TRAINS_MAX * train_max } else { 1 };
         let by_bulk = session.bulk_port != 0
             && ready > 0
             && (session.is_behind_bulk() || !is_short)

@@ -141,8 +141,6 @@ pub(crate) struct Session {
     /// Ordered packets below this number went on the bulk lane; until they are
     /// acknowledged others follow them there, so that none overtakes.
     pub(crate) ordered_on_bulk_below: u64,
-    /// Ordered packets below this number go to the port of single datagrams, however many they are.
-    pub(crate) ordered_on_latency_below: u64,
 
     pub(crate) ordered_in: ReceiveWindow,
     pub(crate) bulk_in: ReceiveWindow,
@@ -231,7 +229,6 @@ impl Session {
             bulk_window_len: 0,
             bulk_port: 0,
             ordered_on_bulk_below: 0,
-            ordered_on_latency_below: 0,
             ordered_in: ReceiveWindow::default(),
             bulk_in: ReceiveWindow::default(),
             control_in: ReplayWindow::default(),
@@ -279,7 +276,6 @@ impl Session {
         self.control_in.begin_at(number);
         self.control_next = number;
         self.ordered_on_bulk_below = number;
-        self.ordered_on_latency_below = number;
         self.eager_sent = number;
         self.consumed = number;
         (self.credit_limit, self.credit_told) = (number + CREDIT_INITIAL, number + CREDIT_INITIAL);
@@ -334,11 +330,6 @@ impl Session {
     /// What is sent next on the ordered lane must follow what went on the bulk lane there.
     pub(crate) fn is_behind_bulk(&self) -> bool {
         self.ordered_on_bulk_below > self.ordered.base()
-    }
-
-    /// All that waits goes to the port of single datagrams, however much it is.
-    pub(crate) fn keep_on_latency(&mut self) {
-        self.ordered_on_latency_below = self.ordered.next() + self.queue.len() as u64;
     }
 
     /// When the session next wants attention without being spoken to.

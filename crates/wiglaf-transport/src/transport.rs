@@ -149,9 +149,6 @@ pub struct Transport {
     /// What a header acknowledged and has not been taken yet.
     pub(crate) late_ack: Option<LateAck>,
     pub(crate) overrun: Overrun,
-    /// Messages that have two ways go eagerly; and whose turn it is.
-    pub(crate) prefers_eager: bool,
-    pub(crate) turns: u8,
     /// What was found out about ways to peers, until somebody asks: once for each peer, or twice.
     pub(crate) way_news: VecDeque<(PeerId, WayNews)>,
 }
@@ -201,8 +198,6 @@ impl Transport {
             arrived_at: None,
             late_ack: None,
             overrun: Overrun::default(),
-            prefers_eager: false,
-            turns: 0,
             way_news: VecDeque::new(),
         }
     }
@@ -218,8 +213,7 @@ impl Transport {
         write!(out, "{:?} {:?} {:?} ", self.config.epoch, self.sessions, self.sends)?;
         write!(out, "{:?} {:?} {:?} ", self.pulls, self.ready, self.timers)?;
         write!(out, "{:?} {:?} ", self.looked_at, self.looked_before_at)?;
-        write!(out, "{:?} {:?} {:?} ", self.late_ack, self.credit_growth, self.overrun)?;
-        write!(out, "{:?} {:?}", self.prefers_eager, self.turns)
+        write!(out, "{:?} {:?} {:?}", self.late_ack, self.credit_growth, self.overrun)
     }
 
     /// What was counted so far.
@@ -359,8 +353,7 @@ impl Transport {
         if envelope.is_held {
             return self.send_request(peer.0, envelope, len as u64, token);
         }
-        let is_longer = self.goes_as_eager(peer, len);
-        if len <= EAGER_LEN_MAX || is_longer {
+        if len <= EAGER_LEN_MAX {
             //= docs/protocol.md#6-credits
             //# A sender MUST NOT let an eager message take the total of its charges past the limit, unless it is tagged or untagged and of 64 bytes at most.
             let has_room = self.may_queue(peer, len);
@@ -374,9 +367,6 @@ impl Transport {
                 //# A sender MUST NOT take a message for delivered before all its packets are acknowledged.
                 if report && let Some(body) = self.sessions[peer.0 as usize].queue.back_mut() {
                     body.tokens.push(token);
-                }
-                if is_longer {
-                    self.sessions[peer.0 as usize].keep_on_latency();
                 }
                 self.wake(peer.0);
                 return Ok(Posted::Buffered);

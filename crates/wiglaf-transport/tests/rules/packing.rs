@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use wiglaf_transport::Posted;
 use wiglaf_transport::limits::{
-    BURST_GAP, BURST_MIN, EAGER_LEN_MAX, OTHER_WAY_EVERY, PTO_MIN, QUEUED_LEN_MAX, UNASKED_LEN_MAX,
-    UNCREDITED_LEN_MAX,
+    BURST_GAP, BURST_MIN, EAGER_LEN_MAX, PTO_MIN, QUEUED_LEN_MAX, UNCREDITED_LEN_MAX,
 };
 use wiglaf_wire::{Class, Envelope, Record};
 
@@ -182,40 +181,6 @@ fn what_would_wait_behind_much_is_announced() {
         assert_eq!(net.sides[1].app.tags, (0..16).collect::<Vec<_>>());
         assert_eq!(net.sides[0].app.sent.len(), 16);
     }
-}
-
-/// Which is the better one is for who writes trains to say; the other is not forgotten.
-#[test]
-fn messages_between_eager_and_long_ones_have_two_ways() {
-    let mut net = Net::with_short_trains();
-    let mut tag = 0;
-    let mut ways = |net: &mut Net, len, count: usize| -> Vec<(Posted, bool)> {
-        let ways = (0..count).map(|_| {
-            tag += 1;
-            let posted = net.send(0, tag, len).expect("taken");
-            let by_bulk = net.pass_on().iter().any(|(_, by_bulk, _)| *by_bulk);
-            net.settle();
-            net.advance(Duration::from_millis(1));
-            net.settle();
-            (posted, by_bulk)
-        });
-        ways.collect()
-    };
-    const LEN: usize = UNASKED_LEN_MAX as usize;
-    let every = usize::from(OTHER_WAY_EVERY);
-    let (unasked, eager) = ((Posted::Pending, true), (Posted::Buffered, false));
-    let tally = |ways: &[(Posted, bool)], way| ways.iter().filter(|seen| **seen == way).count();
-    ways(&mut net, LEN, 1); // the window grows
-    let seen = ways(&mut net, LEN, every);
-    assert_eq!((tally(&seen, unasked), tally(&seen, eager)), (every - 1, 1), "{seen:?}");
-    net.sides[0].transport.prefer_eager(true);
-    let seen = ways(&mut net, LEN, every);
-    assert_eq!((tally(&seen, unasked), tally(&seen, eager)), (1, every - 1), "{seen:?}");
-    assert_eq!(ways(&mut net, UNASKED_LEN_MAX as usize + 1, 1), [unasked], "too long");
-    // Where the port of single datagrams takes no trains there is no such choice.
-    net.sides[0].transport.set_latency_train_max(0, 1);
-    assert_eq!(tally(&ways(&mut net, LEN, every), unasked), every);
-    assert_eq!(net.sides[1].app.tags[1..], (1..=tag).collect::<Vec<_>>());
 }
 
 #[test]
