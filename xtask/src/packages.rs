@@ -68,6 +68,7 @@ const TEST: &[&str] = &[
     "slurmdbd",
     "mariadb-server-core",
     "mariadb-client-core",
+    "slurm-wlm-torque",
     "libpmi2-0",
     "openipmi",
     "freeipmi-tools",

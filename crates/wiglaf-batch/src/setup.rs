@@ -20,14 +20,16 @@ use crate::daemons::{Daemon, NOTED, Place};
 use crate::facts::Facts;
 use crate::login;
 use crate::look::{self, Commands, JobState, NodeState};
-use crate::node::{self, CLOCK_S, SETTINGS, Settings, When};
+use crate::node::{self, CLOCK_S, SETTINGS, Script, Settings, When};
 use crate::owner::{self, Watch};
+use crate::pbs;
 
 const KEY: &str = "/etc/munge/munge.key";
 const SLURM_CONF: &str = "/etc/slurm/slurm.conf";
 const CGROUP_CONF: &str = "/etc/slurm/cgroup.conf";
 const PROLOG: &str = "/etc/wiglaf/batch/prolog";
 const EPILOG: &str = "/etc/wiglaf/batch/epilog";
+const TASK_PROLOG: &str = "/etc/wiglaf/batch/task-prolog";
 /// What Slurm keeps on a host.
 const CONTROLLER: &str = "/var/lib/wiglaf/batch/controller";
 const SPOOL: &str = "/var/lib/wiglaf/batch/spool";
@@ -127,7 +129,7 @@ impl Site {
                 let joined = joined?;
                 let is_head = joined.name() == head;
                 let cluster = Some(hosts.name.as_str()).filter(|_| is_head && is_counted);
-                let facts = Facts::look(&joined, &packages(is_head, is_counted), cluster)?;
+                let facts = Facts::look(&joined, &packages(is_head, &batch), cluster)?;
                 Ok(Host { joined, facts })
             };
             let asked: Vec<_> =
@@ -294,7 +296,7 @@ impl Site {
     }
 
     fn packages(&self, host: &Host) -> Vec<&'static str> {
-        packages(host.name() == self.head_name(), self.batch.has_accounting())
+        packages(host.name() == self.head_name(), &self.batch)
     }
 
     fn missing(&self, host: &Host) -> Vec<String> {
@@ -344,7 +346,7 @@ impl Site {
                 spool: SPOOL.into(),
                 controller_log: CONTROLLER_LOG.into(),
                 node_log: NODE_LOG.into(),
-                task_prolog: None,
+                task_prolog: Some(TASK_PROLOG.into()),
                 prolog: Some(PROLOG.into()),
                 epilog: Some(EPILOG.into()),
             },
@@ -397,7 +399,7 @@ impl Site {
             }
             if host.joined.written(Path::new(SETTINGS)).is_none() {
                 changes.push(format!(
-                    "write {PROLOG}, {EPILOG}, {SETTINGS}, {} and {}",
+                    "write {PROLOG}, {EPILOG}, {TASK_PROLOG}, {SETTINGS}, {} and {}",
                     login::ALWAYS,
                     login::SCRIPT
                 ));
@@ -644,10 +646,14 @@ impl Site {
         };
         let settings =
             serde_json::to_vec_pretty(&settings).cannot(|| "write a host's settings".to_owned())?;
+        let script = |path: &str, which: Script| {
+            file(path, 0o755, node::script(which, program, None).as_bytes())
+        };
         let mut files = vec![
             file(KEY, 0o400, key),
-            file(PROLOG, 0o755, node::script(When::Prolog, program).as_bytes()),
-            file(EPILOG, 0o755, node::script(When::Epilog, program).as_bytes()),
+            script(PROLOG, Script::Root(When::Prolog)),
+            script(EPILOG, Script::Root(When::Epilog)),
+            script(TASK_PROLOG, Script::Task),
             file(SETTINGS, 0o644, &settings),
             file(login::ALWAYS, 0o644, self.always(host).as_bytes()),
             file(login::SCRIPT, 0o755, login::script(host.name(), program).as_bytes()),
@@ -963,12 +969,15 @@ fn daemons(is_head: bool, is_counted: bool) -> Vec<Daemon> {
     }
 }
 
-fn packages(is_head: bool, is_counted: bool) -> Vec<&'static str> {
+fn packages(is_head: bool, batch: &Batch) -> Vec<&'static str> {
     let mut all = vec!["munge", "slurmd", "slurm-client"];
     if is_head {
         all.push("slurmctld");
     }
-    if is_head && is_counted {
+    if batch.qsub {
+        all.push(pbs::PACKAGE);
+    }
+    if is_head && batch.has_accounting() {
         all.extend(accounting::PACKAGES);
     }
     all

@@ -133,7 +133,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     // A node that was started anew lacks its daemons.
     if args.batch || emulated::is_set_up(&state) {
         let slurm = Emulated::new(&state, up.record(), section.as_ref())?;
-        slurm.bring_up()?;
+        slurm.bring_up(&this_exe()?)?;
         let head = slurm.head()?;
         output::print(&format!(
             "Slurm is up, slurmctld on {head}: `{} -w {head} -- sbatch JOB.sh` submits a job\n",

@@ -159,6 +159,74 @@ fn batch_jobs_run_on_their_nodes_and_slots_over_wiglaf_and_down_leaves_nothing()
 }
 
 #[test]
+fn scripts_for_pbs_find_its_variables_however_they_are_submitted() {
+    let Some(site) = Site::with_slurm(&["--nodes", "3", "--no-pin"]) else { return };
+    let show = "echo \"$PBS_JOBID in $PBS_O_WORKDIR, $PBS_ENVIRONMENT, element <$PBS_ARRAYID>\"\n\
+                tr '\\n' ' ' <\"$PBS_NODEFILE\"\nstat -c ' %U %a' \"${PBS_NODEFILE%/*}\"";
+    let work = site.work().display().to_string();
+    let said = |job: &str, how: &str, element: &str, nodes: &str, user: &str| {
+        format!("{job} in {work}, {how}, element <{element}>\n{nodes}  {user} 700\n")
+    };
+    // Neither the submitter's nor another job's.
+    let script = format!(
+        "{show}\necho $(srun -n 3 sh -c 'echo $PBS_JOBID')\nsrun -N 2 -n 2 hostname >/dev/null"
+    );
+    fs::write(site.work().join("show"), format!("#!/bin/sh\n{script}\n")).unwrap();
+    let submit = "sbatch --parsable -o sbatch.out -w node[1-2] -N 2 -n 3 show";
+    let other = "export PBS_NODEFILE=/etc/passwd PBS_JOBID=99 PBS_ARRAYID=5";
+    let job = site.sh("node3", &format!("{other}; {submit}"));
+    site.waits_for(job.trim());
+    let printed = site.printed("sbatch");
+    let job = job.trim();
+    let expected =
+        said(job, "PBS_BATCH", "", "node1 node1 node2", "root") + &format!("{job} {job} {job}\n");
+    assert_eq!(printed, expected);
+    // A user's: in the shell that salloc gives, and srun alone.
+    let become_them = "setpriv --reuid nobody --regid nogroup --clear-groups";
+    let line = format!("echo '. ./show' | {become_them} salloc -w node[2-3] -N 2 -n 2 2>/dev/null");
+    let printed = site.sh("node1", &line);
+    assert!(
+        printed.contains(", PBS_INTERACTIVE, element <>\nnode2 node3  nobody 700\n"),
+        "{printed}"
+    );
+    fs::write(site.work().join("step"), format!("{show}\n")).unwrap();
+    let printed = site.sh("node1", &format!("{become_them} srun -w node3 -n 2 sh ./step"));
+    assert_eq!(printed.matches("node3 node3  nobody 700\n").count(), 2, "{printed}");
+    // Nothing of it stays.
+    site.waits_until_jobs_are_over();
+    eventually("the epilogs are over", || {
+        let left = ["exec", "--", "find", "/run/wiglaf-batch", "-mindepth", "2"];
+        site.wiglaf(&left).stdout.is_empty()
+    });
+    if !Path::new("/usr/bin/qsub").exists() {
+        eprintln!("skipped in part: qsub is not installed (slurm-wlm-torque)");
+        return;
+    }
+    let show = format!("#!/bin/sh\n#PBS -l nodes=2:ppn=2\n{show}\n");
+    fs::write(site.work().join("pbs"), show).unwrap();
+    let job = site.sh("node2", "qsub pbs");
+    site.waits_for(job.trim());
+    let printed = fs::read_to_string(site.work().join(format!("pbs.o{}", job.trim()))).unwrap();
+    let expected = said(job.trim(), "PBS_BATCH", "", "node1 node1 node2 node2", "root");
+    assert_eq!(printed, expected);
+    let listed = site.sh("node1", &format!("qstat {job}"));
+    assert!(listed.contains("pbs ") && listed.contains(" C batch"), "{listed}");
+    // A job array; then one that is deleted.
+    let array = site.sh("node1", "qsub -t 1-3 -l nodes=1 pbs");
+    site.waits_until_jobs_are_over();
+    for element in 1..=3 {
+        let file = format!("pbs.o{}.{element}", array.trim());
+        let printed = fs::read_to_string(site.work().join(file)).unwrap();
+        assert!(printed.contains(&format!("element <{element}>\n")), "{printed}");
+    }
+    fs::write(site.work().join("long"), "#!/bin/sh\nsleep 1000\n").unwrap();
+    let job = site.sh("node1", "qsub long");
+    eventually("it runs", || site.sh("node1", &format!("qstat {job}")).contains(" R batch"));
+    site.sh("node1", &format!("qdel {job}"));
+    site.waits_until_jobs_are_over();
+}
+
+#[test]
 fn srun_starts_an_mpich_program_over_wiglaf() {
     let prefix = wheels().join("mpich-5.0.2");
     if !prefix.exists() || Command::new("mpicc.mpich").arg("--version").output().is_err() {
