@@ -21,6 +21,7 @@ use crate::accounting;
 use crate::conf::{CONTROLLER_PORT, NodeFacts, Places, Plan, Tracking};
 use crate::daemons::{self, Place};
 use crate::look::{self, Commands, JobState, NodeState};
+use crate::modules::{self, System};
 use crate::node::{self, Script, Settings, When};
 use crate::pbs;
 
@@ -212,6 +213,15 @@ impl<'a> Emulated<'a> {
         for which in SCRIPTS {
             let text = node::script(which, program, Some(&settings));
             write(which.name(), text.as_bytes(), 0o755)?;
+        }
+        let script = folder.join("module");
+        write("module", modules::script(program).as_bytes(), 0o644)?;
+        for system in System::ALL {
+            for (name, text) in system.files(&script, program) {
+                let file = Path::new("modules").join(system.name()).join(name);
+                make(&folder.join(&file).parent().unwrap_or(folder).to_owned(), 0o755)?;
+                write(&file.to_string_lossy(), text.as_bytes(), 0o644)?;
+            }
         }
         if self.plan.has_accounting {
             let head = self.plan.head()?;

@@ -20,6 +20,7 @@ use crate::daemons::{Daemon, NOTED, Place};
 use crate::facts::Facts;
 use crate::login;
 use crate::look::{self, Commands, JobState, NodeState};
+use crate::modules;
 use crate::node::{self, CLOCK_S, SETTINGS, Script, Settings, When};
 use crate::owner::{self, Watch};
 use crate::pbs;
@@ -29,6 +30,7 @@ const SLURM_CONF: &str = "/etc/slurm/slurm.conf";
 const CGROUP_CONF: &str = "/etc/slurm/cgroup.conf";
 const PROLOG: &str = "/etc/wiglaf/batch/prolog";
 const EPILOG: &str = "/etc/wiglaf/batch/epilog";
+const MODULE: &str = "/etc/wiglaf/batch/module";
 const TASK_PROLOG: &str = "/etc/wiglaf/batch/task-prolog";
 /// What Slurm keeps on a host.
 const CONTROLLER: &str = "/var/lib/wiglaf/batch/controller";
@@ -420,6 +422,7 @@ impl Site {
             } else if lines.is_empty() && !old.is_empty() {
                 changes.push(format!("let everybody in by ssh again ({})", login::PAM));
             }
+            changes.extend(self.modules_change(host));
             changes.extend(self.owner_change(host));
             let runs = |daemon: Daemon| host.facts.running.iter().any(|name| name == daemon.name());
             let mut daemons = daemons(is_head, self.batch.has_accounting());
@@ -618,6 +621,38 @@ impl Site {
         }
     }
 
+    /// What `module load` takes on a host: nothing where nobody reads module files.
+    fn modules(&self, host: &Host) -> Result<Vec<NewFile>> {
+        let program = host.joined.program()?;
+        let file = |path: PathBuf, text: &str| NewFile {
+            path,
+            mode: 0o644,
+            bytes: text.as_bytes().to_vec(),
+        };
+        let mut files: Vec<NewFile> = Vec::new();
+        for system in &host.facts.modules {
+            let all = system.files(Path::new(MODULE), program);
+            let folder = Path::new(system.folder());
+            files.extend(all.iter().map(|(name, text)| file(folder.join(name), text)));
+        }
+        if !files.is_empty() {
+            files.push(file(MODULE.into(), &modules::script(program)));
+        }
+        Ok(files)
+    }
+
+    /// What would be changed for that.
+    fn modules_change(&self, host: &Host) -> Option<String> {
+        let files = self.modules(host).ok()?;
+        let is_new =
+            |file: &NewFile| host.joined.written(&file.path) != Some(digest(&file.bytes).as_str());
+        let folders = host.facts.modules.iter().map(|system| system.folder());
+        files.iter().any(is_new).then(|| {
+            let folders = folders.collect::<Vec<_>>().join(" and ");
+            format!("write modules for MPIs: wiglaf/ and tcp/ below {folders}")
+        })
+    }
+
     fn service(
         &self,
         host: &Host,
@@ -667,6 +702,7 @@ impl Site {
             );
             files.push(file(DROP_IN, 0o644, text.as_bytes()));
         }
+        files.extend(self.modules(host)?);
         let watch = self.watch(host);
         // Where the file says nothing any more, this ends who watches.
         if watch.is_some() || host.joined.written(Path::new(owner::FILE)).is_some() {

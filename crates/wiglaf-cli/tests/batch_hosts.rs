@@ -22,6 +22,8 @@ fn write_batch(hosts: &Hosts, section: &str) {
     hosts[0].write(FILE, format!("{above}\n[batch]\n{section}\n"), "ann", 0o644);
 }
 
+/// Where environment-modules, if installed, has an administrator's files.
+const MODULES: &str = "/etc/environment-modules/modules";
 const FILE: &str = "/home/ann/.config/wiglaf/cluster.toml";
 
 /// The same, where another program has to be installed, and jobs are noted.
@@ -178,6 +180,18 @@ fn hosts_get_from_nothing_to_a_job_over_wiglaf_and_remove_takes_it_back() {
         }
     } else {
         eprintln!("skipped in part: it takes MPICH 5.0.2 (`cargo xtask packages test`)");
+    }
+    if Path::new(MODULES).exists() {
+        // Found without a word about where they are.
+        let shell =
+            ". /usr/share/modules/init/bash; module load wiglaf/openmpi; mpirun /home/ann/hello";
+        let said =
+            job(&hosts, "modules", &format!("exec bash -c '{shell}'"), "-w pc[2-3] -N 2 -n 2");
+        for line in ["rank 0 of 2 on pc2: 1", "rank 1 of 2 on pc3: 1"] {
+            assert!(said.contains(line), "{said}");
+        }
+    } else {
+        eprintln!("skipped in part: it takes environment-modules (`cargo xtask packages test`)");
     }
     let removed = ann.run("wiglaf batch remove --yes");
     assert!(removed.ok().contains("pc[1-3]: no more batch jobs"), "{removed}");
@@ -489,7 +503,8 @@ fn packages_that_a_host_lacks_come_by_apt_and_go_again() {
         assert_eq!(hosts[0].read(&format!("/home/shared/old.o{id}")), "pc1\npc2\n");
     }
     let removed = ann.run("wiglaf batch remove --yes");
-    let counts = format!("take back 7 files and {count} packages");
+    let files = if Path::new(MODULES).exists() { 12 } else { 7 };
+    let counts = format!("take back {files} files and {count} packages");
     assert!(removed.ok().contains(&counts), "{removed}");
     assert_eq!(removed.stderr, "wiglaf: jobs and daemons\n");
     let left =
