@@ -1,8 +1,8 @@
 //! Environment modules: `module load wiglaf/openmpi` does what `eval "$(wiglaf env openmpi)"` does, and `module unload`
 //! takes it back.
 //!
-//! Each of the two programs that read module files has its own: Environment Modules' Tcl and Lmod's Lua. Both have one
-//! script read by bash, and note what changes; Lmod 8.6 cannot do that in a module file of Tcl.
+//! Each of the two programs that read module files has its own: Environment Modules' Tcl, which has bash read a script
+//! and notes what changes, and Lmod's Lua, for which that script prints what is to change.
 
 use std::path::Path;
 
@@ -62,25 +62,69 @@ impl System {
             ),
             Self::Lmod => (
                 format!("{network}/{mpi}.lua"),
-                format!(
-                    "-- Written by Wiglaf.\nwhatis(\"{says}\")\nfamily(\"wiglaf\")\n\
-                     source_sh(\"bash\", [[{script} {network} {mpi}]])\n"
-                ),
+                LUA.replace("@says@", says)
+                    .replace("@script@", &format!("bash '{script}' {network} {mpi} print"))
+                    .replace("@env@", &format!("'{program}' env {mpi} --transport {network}")),
             ),
         };
         MODULES.into_iter().map(file).collect()
     }
 }
 
-/// What bash reads for a module: `$1` is the network, `$2` the MPI.
+/// Lmod's. Not `source_sh`: what it runs has an empty `LD_LIBRARY_PATH`, and its user's would be lost.
+const LUA: &str = r#"-- Written by Wiglaf.
+whatis("@says@")
+conflict("wiglaf", "tcp")
+-- What unloading takes back; Lmod writes no variable with a line break as a shell could read it.
+local set = os.getenv("WIGLAF_MODULE_SET") or ""
+if (mode() == "load") then
+    set = capture("@script@ 2>/dev/null")
+    if (set == "") then
+        LmodError(capture("@env@ 2>&1"))
+    end
+end
+if (mode() == "load" or mode() == "unload") then
+    for name, value in set:gmatch("([%w_]+)=(.-)@@") do
+        if (name == "PATH" or name == "LD_LIBRARY_PATH") then
+            prepend_path(name, value)
+        else
+            setenv(name, value)
+        end
+    end
+    setenv("WIGLAF_MODULE_SET", set)
+end
+"#;
+
+/// What bash reads for a module: `$1` is the network, `$2` the MPI. It sets the variables, or prints them, of
+/// lists only what comes before those that were there.
 pub(crate) fn script(program: &Path) -> String {
-    format!(
-        "# Written by Wiglaf: modules have bash read this, and note what changes.\n\
-         said=$({} env \"$2\" --transport \"$1\") || return 1\neval \"$said\"\nunset said\n\
-         export WIGLAF_MODULE=\"$1/$2\"\n",
-        quoted(&program.display().to_string())
-    )
+    SCRIPT.replace("@program@", &quoted(&program.display().to_string()))
 }
+
+const SCRIPT: &str = r#"# Written by Wiglaf: modules have bash read this, or run it.
+# Lmod empties these for itself; an empty one is not handed on.
+for name in LD_LIBRARY_PATH LD_PRELOAD TMPDIR; do [ -n "${!name}" ] || unset "$name"; done
+if [ "$3" = print ]; then
+    path=$PATH libraries=$LD_LIBRARY_PATH
+    said=$(@program@ env "$2" --transport "$1") || exit 1
+    eval "$said"
+    for name in $(printf '%s\n' "$said" | sed -n 's/^export \([A-Za-z0-9_]*\)=.*/\1/p'); do
+        value=${!name}
+        case $name in
+        PATH) value=${value%":$path"} ;;
+        LD_LIBRARY_PATH) value=${value%":$libraries"} ;;
+        esac
+        printf '%s=%s@@' "$name" "$value"
+    done
+    printf 'WIGLAF_MODULE=%s@@' "$1/$2"
+    exit 0
+fi
+unset name
+said=$(@program@ env "$2" --transport "$1") || return 1
+eval "$said"
+unset said
+export WIGLAF_MODULE="$1/$2"
+"#;
 
 #[cfg(test)]
 mod tests {

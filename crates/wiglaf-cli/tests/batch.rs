@@ -168,9 +168,7 @@ fn scripts_for_pbs_find_its_variables_however_they_are_submitted() {
         format!("{job} in {work}, {how}, element <{element}>\n{nodes}  {user} 700\n")
     };
     // Neither the submitter's nor another job's.
-    let script = format!(
-        "{show}\necho $(srun -n 3 sh -c 'echo $PBS_JOBID')"
-    );
+    let script = format!("{show}\necho $(srun -n 3 sh -c 'echo $PBS_JOBID')");
     fs::write(site.work().join("show"), format!("#!/bin/sh\n{script}\n")).unwrap();
     let submit = "sbatch --parsable -o sbatch.out -w node[1-2] -N 2 -n 3 show";
     let other = "export PBS_NODEFILE=/etc/passwd PBS_JOBID=99 PBS_ARRAYID=5";
@@ -305,7 +303,7 @@ fn modules_have_launchers_take_wiglaf_and_unloading_takes_it_back() {
     // In a shell without a job; and what cannot be loaded says why, and is not.
     let show = "env | grep -vE \"^(LOADEDMODULES|_LMFILES_|__MODULES_|MODULES_|_=)\" | sort";
     let unload = format!(
-        "{show} >before; module load wiglaf/openmpi; {show} >loaded; module load tcp/openmpi; echo $?; \
+        "export LD_LIBRARY_PATH=/opt/mine; {show} >before; module load wiglaf/openmpi; {show} >loaded; module load tcp/openmpi; echo $?; \
          module unload wiglaf/openmpi; {show} >after"
     );
     let said = site.wiglaf(&["exec", "-w", "node1", "--", "sh", "-c", &shell(&unload)]);
