@@ -167,6 +167,19 @@ fn hosts_get_from_nothing_to_a_job_over_wiglaf_and_remove_takes_it_back() {
     let said = job(&hosts, "part", "wiglaf run -- /home/ann/hello", "-w pc[2-3] -N 2 -n 3");
     assert!(said.contains("rank 2 of 3 on pc2: 3") && !said.contains("on pc1"), "{said}");
 
+    if Path::new(MODULES).exists() {
+        // Found without a word about where they are.
+        let shell =
+            ". /usr/share/modules/init/bash; module load wiglaf/openmpi; mpirun /home/ann/hello";
+        let said =
+            job(&hosts, "modules", &format!("exec bash -c '{shell}'"), "-w pc[2-3] -N 2 -n 2");
+        for line in ["rank 0 of 2 on pc2: 1", "rank 1 of 2 on pc3: 1"] {
+            assert!(said.contains(line), "{said}");
+        }
+    } else {
+        eprintln!("skipped in part: it takes environment-modules (`cargo xtask packages test`)");
+    }
+
     if mpich.is_some() {
         put_program_of(&hosts, "mpicc.mpich", HELLO);
         let srun = "eval \"$(wiglaf env mpich@5.0.2)\"\nsrun /home/ann/hello";
@@ -180,18 +193,6 @@ fn hosts_get_from_nothing_to_a_job_over_wiglaf_and_remove_takes_it_back() {
         }
     } else {
         eprintln!("skipped in part: it takes MPICH 5.0.2 (`cargo xtask packages test`)");
-    }
-    if Path::new(MODULES).exists() {
-        // Found without a word about where they are.
-        let shell =
-            ". /usr/share/modules/init/bash; module load wiglaf/openmpi; mpirun /home/ann/hello";
-        let said =
-            job(&hosts, "modules", &format!("exec bash -c '{shell}'"), "-w pc[2-3] -N 2 -n 2");
-        for line in ["rank 0 of 2 on pc2: 1", "rank 1 of 2 on pc3: 1"] {
-            assert!(said.contains(line), "{said}");
-        }
-    } else {
-        eprintln!("skipped in part: it takes environment-modules (`cargo xtask packages test`)");
     }
     let removed = ann.run("wiglaf batch remove --yes");
     assert!(removed.ok().contains("pc[1-3]: no more batch jobs"), "{removed}");
@@ -498,7 +499,11 @@ fn packages_that_a_host_lacks_come_by_apt_and_go_again() {
     assert!(said.contains("pc1") && said.contains("pc2"), "{said}");
     if has_qsub {
         hosts[0].write("/home/shared/old", "#!/bin/sh\ncat $PBS_NODEFILE\n", "ann", 0o755);
-        let id = ann.run("ssh pc2 'cd /home/shared && qsub -l nodes=2 old'").ok().trim().to_owned();
+        let id = ann
+            .run("ssh pc2 'cd /home/shared && qsub -l nodes=2:ppn=1 old'")
+            .ok()
+            .trim()
+            .to_owned();
         is_over(&hosts, &id);
         assert_eq!(hosts[0].read(&format!("/home/shared/old.o{id}")), "pc1\npc2\n");
     }
