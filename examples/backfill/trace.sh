@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # One trace of 200 jobs on 16 emulated nodes, first in order of submission, then with backfill, as `wiglaf up --batch` sets it
-# up: how long each takes, and how much of the nodes' time jobs have used. As root: examples/backfill/trace.sh [NODES [JOBS]]
+# up: how long each takes, and how much of the nodes' time jobs have used. As root: examples/backfill/trace.sh [NODES [JOBS [SECONDS]]]
 #
-# Widths and times are drawn from a fixed seed. A job says that it takes so many minutes and sleeps for a fifth of as many seconds,
+# Widths and times are drawn from a fixed seed. A job says that it takes so many minutes and sleeps for SECONDS for each, 0.2 unless given,
 # so Slurm plans with what users say, as always, and nobody waits for an hour. Backfill looks every second here, not
 # every 30, because all is that much faster.
 set -euo pipefail
-nodes=${1:-16} jobs=${2:-200}
+nodes=${1:-16} jobs=${2:-200} seconds=${3:-0.2}
 wiglaf=${WIGLAF:-wiglaf}
 folder=$(mktemp -d) && chmod 755 "$folder"
 export WIGLAF_STATE=$folder/state
@@ -40,9 +40,9 @@ for scheduler in builtin backfill; do
     while on_head pgrep -x slurmctld >/dev/null; do sleep 0.2; done
     "$wiglaf" up --batch >/dev/null
     # All of them are there before the first begins.
-    on_head sh -c 'scontrol update PartitionName=batch State=DOWN
+    on_head env seconds="$seconds" sh -c 'scontrol update PartitionName=batch State=DOWN
         while read -r width minutes; do
-            sbatch -Q -o /dev/null -N "$width" -n "$width" -t "$minutes" job.sh "$(echo "$minutes" | awk "{ print \$1 / 5 }")"
+            sbatch -Q -o /dev/null -N "$width" -n "$width" -t "$minutes" job.sh "$(echo "$minutes $seconds" | awk "{ print \$1 * \$2 }")"
         done <trace
         scontrol update PartitionName=batch State=UP'
     while [ "$(find end -type f | wc -l)" -lt "$jobs" ]; do sleep 0.5; done
@@ -51,4 +51,4 @@ for scheduler in builtin backfill; do
         END { printf "%s: %d jobs in %.1f s, utilisation %.3f\n", scheduler, NR, (last - first) / 1e9, used / (last - first) / nodes }'
     "$wiglaf" down >/dev/null
 done | tee figures
-awk '{ sub(",", "", $7); value[NR] = $NF } END { printf "backfill / order of submission: %.2f\n", value[2] / value[1] }' figures
+awk '{ value[NR] = $NF } END { printf "backfill / order of submission: %.2f\n", value[2] / value[1] }' figures

@@ -219,7 +219,7 @@ impl<'a> Emulated<'a> {
         for system in System::ALL {
             for (name, text) in system.files(&script, program) {
                 let file = Path::new("modules").join(system.name()).join(name);
-                make(&folder.join(&file).parent().unwrap_or(folder).to_owned(), 0o755)?;
+                make(folder.join(&file).parent().unwrap_or(folder), 0o755)?;
                 write(&file.to_string_lossy(), text.as_bytes(), 0o644)?;
             }
         }
