@@ -68,6 +68,8 @@ const TEST: &[&str] = &[
     "slurmdbd",
     "mariadb-server-core",
     "mariadb-client-core",
+    "slurm-wlm-torque",
+    "environment-modules",
     "libpmi2-0",
     "openipmi",
     "freeipmi-tools",

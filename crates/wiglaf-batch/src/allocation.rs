@@ -4,7 +4,7 @@ use wiglaf_base::HostList;
 use wiglaf_base::error::{Error, Result};
 
 /// The variable that says that this is a job of Slurm's.
-const JOB_ID: &str = "SLURM_JOB_ID";
+pub(crate) const JOB_ID: &str = "SLURM_JOB_ID";
 const NODE_LIST: &str = "SLURM_JOB_NODELIST";
 const TASKS: &str = "SLURM_TASKS_PER_NODE";
 /// More nodes than any cluster here has.

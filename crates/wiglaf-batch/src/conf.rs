@@ -194,7 +194,7 @@ impl Plan {
         conf.set("SlurmctldLogFile", places.controller_log.display());
         conf.set("SlurmdLogFile", places.node_log.display());
         if let Some(prolog) = &places.task_prolog {
-            conf.remark("Tells each task which node it is on.");
+            conf.remark("Gives each task variables: those that scripts written for PBS look for.");
             conf.set("TaskProlog", prolog.display());
         }
         if let (Some(prolog), Some(epilog)) = (&places.prolog, &places.epilog) {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use wiglaf_base::error::{Context, Error, Result};
+use wiglaf_base::shell::quoted;
 use wiglaf_base::{End, machine, program};
 use wiglaf_cluster::batch::{Batch, Memory};
 use wiglaf_cluster::{Record, StateDir};
@@ -20,6 +21,9 @@ use crate::accounting;
 use crate::conf::{CONTROLLER_PORT, NodeFacts, Places, Plan, Tracking};
 use crate::daemons::{self, Place};
 use crate::look::{self, Commands, JobState, NodeState};
+use crate::modules::{self, System};
+use crate::node::{self, Script, Settings, When};
+use crate::pbs;
 
 /// What must be installed, and which package has it.
 const PROGRAMS: [(&str, &str); 5] = [
@@ -35,11 +39,8 @@ const SILENCE_SECONDS: u32 = 10;
 const PATIENCE: Duration = Duration::from_secs(120);
 const POLL_PAUSE: Duration = Duration::from_millis(100);
 
-/// What tells each task of a job which node it is on: the rest of its environment was the submitter's.
-const TASK_PROLOG: &str = "#!/bin/sh
-# Written by `wiglaf up --batch`. Slurm sets what it prints in the environment of each task.
-echo \"export WIGLAF_NODE=$SLURMD_NODENAME\"
-";
+/// Slurm's scripts on each node.
+const SCRIPTS: [Script; 3] = [Script::Root(When::Prolog), Script::Root(When::Epilog), Script::Task];
 
 /// Slurm on an emulated cluster.
 #[derive(Debug)]
@@ -127,22 +128,29 @@ impl<'a> Emulated<'a> {
                 missing_for_accounting().join(" ")
             )));
         }
+        if is_new && batch.qsub && program::find_tool(pbs::PROGRAM).is_none() {
+            return Err(Error::new(format!(
+                "[batch] wants qsub, which is not installed; run `apt-get install {}`",
+                pbs::PACKAGE
+            )));
+        }
         let plan = plan(state, record, batch)?;
         plan.head()?;
         Ok(Self { state, record, plan })
     }
 
-    /// Starts on every node what it lacks, and waits until all nodes take jobs.
+    /// Starts on every node what it lacks, and waits until all nodes take jobs. Slurm's scripts call that program,
+    /// which is Wiglaf's.
     ///
     /// # Errors
     /// When a daemon does not start; the sentence has its last words.
-    pub fn bring_up(&self) -> Result<()> {
+    pub fn bring_up(&self, program: &Path) -> Result<()> {
         check_installed()?;
         let conf = self.plan.slurm_conf()?;
         let folder = self.state.batch_dir();
         let is_new = !is_set_up(self.state);
         if is_new {
-            self.write(&folder, &conf)?;
+            self.write(&folder, &conf, program)?;
         }
         let all = self.nodes();
         let head = [self.state.node(&self.plan.head()?.name)];
@@ -160,7 +168,7 @@ impl<'a> Emulated<'a> {
         self.record.shape.nodes.iter().map(|node| self.state.node(&node.name)).collect()
     }
 
-    fn write(&self, folder: &Path, conf: &str) -> Result<()> {
+    fn write(&self, folder: &Path, conf: &str, program: &Path) -> Result<()> {
         let make = |path: &Path, mode: u32| {
             let made = fs::DirBuilder::new().recursive(true).mode(mode).create(path);
             made.cannot(|| format!("make {}", path.display()))
@@ -188,7 +196,33 @@ impl<'a> Emulated<'a> {
         write("munge.key", &key, 0o400)?;
         write("slurm.conf", conf.as_bytes(), 0o644)?;
         write("cgroup.conf", self.plan.cgroup_conf().as_bytes(), 0o644)?;
-        write("task-prolog", TASK_PROLOG.as_bytes(), 0o755)?;
+        // Each node's own, by the name that Slurm's daemon there tells its scripts.
+        let nodes = folder.join("nodes");
+        make(&nodes, 0o755)?;
+        for node in &self.plan.nodes {
+            let settings = Settings {
+                node: node.name.clone(),
+                memory_mib: node.memory_mib,
+                has_helper: false,
+            };
+            let settings = serde_json::to_vec_pretty(&settings)
+                .cannot(|| "write a node's settings".to_owned())?;
+            write(&format!("nodes/{}", node.name), &settings, 0o644)?;
+        }
+        let settings = format!("{}/\"$SLURMD_NODENAME\"", quoted(&nodes.display().to_string()));
+        for which in SCRIPTS {
+            let text = node::script(which, program, Some(&settings));
+            write(which.name(), text.as_bytes(), 0o755)?;
+        }
+        let script = folder.join("module");
+        write("module", modules::script(program).as_bytes(), 0o644)?;
+        for system in System::ALL {
+            for (name, text) in system.files(&script, program) {
+                let file = Path::new("modules").join(system.name()).join(name);
+                make(folder.join(&file).parent().unwrap_or(folder), 0o755)?;
+                write(&file.to_string_lossy(), text.as_bytes(), 0o644)?;
+            }
+        }
         if self.plan.has_accounting {
             let head = self.plan.head()?;
             let address = head.address.to_string();
@@ -403,9 +437,9 @@ fn plan(state: &StateDir, record: &Record, batch: Batch) -> Result<Plan> {
             spool: folder.join("spool/%n"),
             controller_log: folder.join("log/slurmctld"),
             node_log: folder.join("log/slurmd-%n"),
-            task_prolog: Some(folder.join("task-prolog")),
-            prolog: None,
-            epilog: None,
+            task_prolog: Some(folder.join(Script::Task.name())),
+            prolog: Some(folder.join(Script::Root(When::Prolog).name())),
+            epilog: Some(folder.join(Script::Root(When::Epilog).name())),
         },
         head_name: None,
         has_accounting,

@@ -7,6 +7,7 @@ use wiglaf_base::shell::quoted;
 use wiglaf_join::joined::Joined;
 
 use crate::accounting;
+use crate::modules::System;
 
 /// Prints a line for each fact: its name, a space, its value. As root, where the user may: the key is nobody else's.
 const LOOK: &str = r#"
@@ -40,6 +41,7 @@ sum conf /etc/slurm/slurm.conf
 sum database /etc/slurm/slurmdbd.conf
 [ -d "$accounting/db" ] && say kept yes
 [ -r "$accounting/next" ] && say next "$(cat "$accounting/next")"
+for folder in $modules; do [ -d "$folder" ] && say modules "$folder"; done
 [ -d /run/systemd/system ] && say systemd yes
 [ -S "$socket" ] && say helper yes
 if [ -e /sys/fs/cgroup/cgroup.controllers ]; then say cgroup 2
@@ -82,6 +84,8 @@ pub(crate) struct Facts {
     pub(crate) conf: Option<String>,
     pub(crate) has_systemd: bool,
     pub(crate) has_helper: bool,
+    /// Who reads module files there.
+    pub(crate) modules: Vec<System>,
     /// Whether its SSH server asks PAM who logs in.
     pub(crate) has_pam: bool,
     /// Digest of slurmdbd.conf.
@@ -105,11 +109,12 @@ impl Facts {
     /// What a host says, which is asked for these packages; the head is asked for users' shares of a cluster.
     pub(crate) fn look(host: &Joined, packages: &[&str], cluster: Option<&str>) -> Result<Self> {
         let script = format!(
-            "socket={} packages={} accounting={} cluster={}\n{}\n{LOOK}",
+            "socket={} packages={} accounting={} cluster={} modules={}\n{}\n{LOOK}",
             wiglaf_helper::SOCKET,
             quoted(&packages.join(" ")),
             accounting::FOLDER,
             quoted(cluster.unwrap_or_default()),
+            quoted(&System::ALL.map(System::folder).join(" ")),
             accounting::LACKING,
         );
         let said = host.run(&script, host.has_root(), b"")?;
@@ -160,6 +165,9 @@ impl Facts {
                 }
                 "conf" => facts.conf = Some(value.to_owned()),
                 "systemd" => facts.has_systemd = true,
+                "modules" => facts
+                    .modules
+                    .extend(System::ALL.into_iter().filter(|system| system.folder() == value)),
                 "helper" => facts.has_helper = true,
                 "cgroup" => facts.cgroup = value.parse().ok(),
                 "memory" => facts.memory_mib = value.parse::<u64>().unwrap_or(0) >> 10,

@@ -2,7 +2,7 @@
 //!
 //! `conf` makes its files from what is known of a cluster, `accounting` those of slurmdbd, `login` says who logs in on a host, `daemons` starts what reads them,
 //! `emulated` brings all up on emulated nodes and `setup` on hosts, `node` is what runs there before and after each
-//! job, `owner` has jobs make way for a PC's owner, `look` says in plain words what Slurm says, and `allocation` is what a job may use.
+//! job, `modules` what `module load` takes, `pbs` what scripts written for PBS find in it, `owner` has jobs make way for a PC's owner, `look` says in plain words what Slurm says, and `allocation` is what a job may use.
 
 #![forbid(unsafe_code)]
 
@@ -14,8 +14,10 @@ pub mod emulated;
 mod facts;
 mod login;
 pub mod look;
+mod modules;
 pub mod node;
 pub mod owner;
+pub mod pbs;
 pub mod setup;
 
 pub use allocation::Allocation;

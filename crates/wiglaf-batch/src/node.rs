@@ -16,7 +16,7 @@ use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_node::agent::{BatchJob, end_batch_job};
 use wiglaf_node::proto::Remains;
 
-use crate::login;
+use crate::{login, pbs};
 
 /// What setting up says of a host.
 pub const SETTINGS: &str = "/etc/wiglaf/batch/node.json";
@@ -45,7 +45,7 @@ pub struct Settings {
     pub has_helper: bool,
 }
 
-/// Which end of a job.
+/// What runs on a node besides a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     /// Before it.
@@ -54,23 +54,44 @@ pub enum When {
     Epilog,
 }
 
-/// Does what is to be done. Says what was found.
+/// One of Slurm's scripts, and what it is called in the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Script {
+    /// Root's, before or after a job.
+    Root(When),
+    /// The user's, before each task.
+    Task,
+}
+
+impl Script {
+    /// Its name: that of the file, and the word for `wiglaf host-batch`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Root(When::Prolog) => "prolog",
+            Self::Root(When::Epilog) => "epilog",
+            Self::Task => "task-prolog",
+        }
+    }
+}
+
+/// Does what is to be done on a node with these settings. Says what was found.
 ///
 /// # Errors
 /// When it was not called by Slurm, or could not be done.
-pub fn run(when: When) -> Result<Vec<String>> {
-    let settings = settings()?;
+pub fn run(when: When, settings: &Path) -> Result<Vec<String>> {
+    let settings = self::settings(settings)?;
     match when {
         When::Prolog => prolog(&settings),
         When::Epilog => epilog(&settings),
     }
 }
 
-/// What this host is to be like.
-pub(crate) fn settings() -> Result<Settings> {
-    let text = fs::read_to_string(SETTINGS).cannot(|| format!("read {SETTINGS}"))?;
+/// What this node is to be like.
+pub(crate) fn settings(path: &Path) -> Result<Settings> {
+    let text = fs::read_to_string(path).cannot(|| format!("read {}", path.display()))?;
     serde_json::from_str(&text)
-        .map_err(|error| Error::new(format!("{SETTINGS} is damaged ({error})")))
+        .map_err(|error| Error::new(format!("{} is damaged ({error})", path.display())))
 }
 
 fn variable<T: std::str::FromStr>(name: &str) -> Result<T> {
@@ -80,7 +101,9 @@ fn variable<T: std::str::FromStr>(name: &str) -> Result<T> {
 
 fn prolog(settings: &Settings) -> Result<Vec<String>> {
     let Some(why) = test_quickly(settings) else {
-        login::admit(variable("SLURM_JOB_ID")?, variable("SLURM_JOB_UID")?)?;
+        let (job, uid) = (variable("SLURM_JOB_ID")?, variable("SLURM_JOB_UID")?);
+        pbs::make_folder(job, uid)?;
+        login::admit(job, uid)?;
         return Ok(Vec::new());
     };
     drain(settings, &why)?;
@@ -104,6 +127,7 @@ fn epilog(settings: &Settings) -> Result<Vec<String>> {
     };
     // Before what is left is ended: nobody gets in any more.
     login::dismiss(job.id);
+    pbs::remove_folder(job.id);
     let remains = end_batch_job(&job);
     let mut said = match &remains {
         Ok(remains) => told(&job, remains),
@@ -241,19 +265,37 @@ fn drain(settings: &Settings, why: &str) -> Result<()> {
     }
 }
 
-/// The text of Slurm's `Prolog` or `Epilog`, for where Wiglaf's program is.
+/// The text of one of Slurm's scripts, for where Wiglaf's program is and, where they are no host's, the node's
+/// settings: a word of sh's.
 #[must_use]
-pub fn script(when: When, program: &Path) -> String {
-    let word = match when {
-        When::Prolog => "prolog",
-        When::Epilog => "epilog",
+pub fn script(which: Script, program: &Path, settings: Option<&str>) -> String {
+    let program = wiglaf_base::shell::quoted(&program.display().to_string());
+    let name = which.name();
+    let (by, who) = match (settings, which) {
+        (None, Script::Root(_)) => ("wiglaf batch setup", "root"),
+        (None, Script::Task) => ("wiglaf batch setup", "the job's user"),
+        (Some(_), Script::Root(_)) => ("wiglaf up --batch", "root"),
+        (Some(_), Script::Task) => ("wiglaf up --batch", "the job's user"),
+    };
+    // A task does not fail for want of variables that few look for.
+    let (exec, end) = match which {
+        Script::Root(_) => ("exec ", ""),
+        Script::Task => ("", " || exit 0"),
+    };
+    let path = match which {
+        Script::Root(_) => "PATH=/usr/sbin:/usr/bin:/sbin:/bin\nexport PATH\n",
+        // The rest of a task's environment was the submitter's.
+        Script::Task if settings.is_some() => "echo \"export WIGLAF_NODE=$SLURMD_NODENAME\"\n",
+        Script::Task => "",
+    };
+    let settings = match (which, settings) {
+        (Script::Root(_), Some(word)) => format!(" --settings {word}"),
+        _ => String::new(),
     };
     format!(
-        "#!/bin/sh\n# Written by `wiglaf batch setup`: Slurm's {word}, as root.\n\
-         PATH=/usr/sbin:/usr/bin:/sbin:/bin\nexport PATH\n\
-         # A host without Wiglaf takes jobs all the same.\n\
-         [ -x {0} ] || exit 0\nexec {0} host-batch {word}\n",
-        wiglaf_base::shell::quoted(&program.display().to_string())
+        "#!/bin/sh\n# Written by `{by}`: Slurm's {name}, as {who}.\n{path}\
+         # A node without Wiglaf takes jobs all the same.\n\
+         [ -x {program} ] || exit 0\n{exec}{program} host-batch {name}{settings}{end}\n"
     )
 }
 

@@ -237,7 +237,7 @@ fn read() -> Result<Option<Watch>> {
 /// # Errors
 /// When Slurm does not do it.
 pub fn release() -> Result<()> {
-    let node = node::settings()?.node;
+    let node = node::settings(Path::new(node::SETTINGS))?.node;
     let user = String::new();
     // Nobody's, so that every job goes on.
     let owner = Owner { user, hours: None, idle: None, when_back: None };

@@ -20,14 +20,18 @@ use crate::daemons::{Daemon, NOTED, Place};
 use crate::facts::Facts;
 use crate::login;
 use crate::look::{self, Commands, JobState, NodeState};
-use crate::node::{self, CLOCK_S, SETTINGS, Settings, When};
+use crate::modules;
+use crate::node::{self, CLOCK_S, SETTINGS, Script, Settings, When};
 use crate::owner::{self, Watch};
+use crate::pbs;
 
 const KEY: &str = "/etc/munge/munge.key";
 const SLURM_CONF: &str = "/etc/slurm/slurm.conf";
 const CGROUP_CONF: &str = "/etc/slurm/cgroup.conf";
 const PROLOG: &str = "/etc/wiglaf/batch/prolog";
 const EPILOG: &str = "/etc/wiglaf/batch/epilog";
+const MODULE: &str = "/etc/wiglaf/batch/module";
+const TASK_PROLOG: &str = "/etc/wiglaf/batch/task-prolog";
 /// What Slurm keeps on a host.
 const CONTROLLER: &str = "/var/lib/wiglaf/batch/controller";
 const SPOOL: &str = "/var/lib/wiglaf/batch/spool";
@@ -127,7 +131,7 @@ impl Site {
                 let joined = joined?;
                 let is_head = joined.name() == head;
                 let cluster = Some(hosts.name.as_str()).filter(|_| is_head && is_counted);
-                let facts = Facts::look(&joined, &packages(is_head, is_counted), cluster)?;
+                let facts = Facts::look(&joined, &packages(is_head, &batch), cluster)?;
                 Ok(Host { joined, facts })
             };
             let asked: Vec<_> =
@@ -294,7 +298,7 @@ impl Site {
     }
 
     fn packages(&self, host: &Host) -> Vec<&'static str> {
-        packages(host.name() == self.head_name(), self.batch.has_accounting())
+        packages(host.name() == self.head_name(), &self.batch)
     }
 
     fn missing(&self, host: &Host) -> Vec<String> {
@@ -344,7 +348,7 @@ impl Site {
                 spool: SPOOL.into(),
                 controller_log: CONTROLLER_LOG.into(),
                 node_log: NODE_LOG.into(),
-                task_prolog: None,
+                task_prolog: Some(TASK_PROLOG.into()),
                 prolog: Some(PROLOG.into()),
                 epilog: Some(EPILOG.into()),
             },
@@ -397,7 +401,7 @@ impl Site {
             }
             if host.joined.written(Path::new(SETTINGS)).is_none() {
                 changes.push(format!(
-                    "write {PROLOG}, {EPILOG}, {SETTINGS}, {} and {}",
+                    "write {PROLOG}, {EPILOG}, {TASK_PROLOG}, {SETTINGS}, {} and {}",
                     login::ALWAYS,
                     login::SCRIPT
                 ));
@@ -418,6 +422,7 @@ impl Site {
             } else if lines.is_empty() && !old.is_empty() {
                 changes.push(format!("let everybody in by ssh again ({})", login::PAM));
             }
+            changes.extend(self.modules_change(host));
             changes.extend(self.owner_change(host));
             let runs = |daemon: Daemon| host.facts.running.iter().any(|name| name == daemon.name());
             let mut daemons = daemons(is_head, self.batch.has_accounting());
@@ -616,6 +621,38 @@ impl Site {
         }
     }
 
+    /// What `module load` takes on a host: nothing where nobody reads module files.
+    fn modules(&self, host: &Host) -> Result<Vec<NewFile>> {
+        let program = host.joined.program()?;
+        let file = |path: PathBuf, text: &str| NewFile {
+            path,
+            mode: 0o644,
+            bytes: text.as_bytes().to_vec(),
+        };
+        let mut files: Vec<NewFile> = Vec::new();
+        for system in &host.facts.modules {
+            let all = system.files(Path::new(MODULE), program);
+            let folder = Path::new(system.folder());
+            files.extend(all.iter().map(|(name, text)| file(folder.join(name), text)));
+        }
+        if !files.is_empty() {
+            files.push(file(MODULE.into(), &modules::script(program)));
+        }
+        Ok(files)
+    }
+
+    /// What would be changed for that.
+    fn modules_change(&self, host: &Host) -> Option<String> {
+        let files = self.modules(host).ok()?;
+        let is_new =
+            |file: &NewFile| host.joined.written(&file.path) != Some(digest(&file.bytes).as_str());
+        let folders = host.facts.modules.iter().map(|system| system.folder());
+        files.iter().any(is_new).then(|| {
+            let folders = folders.collect::<Vec<_>>().join(" and ");
+            format!("write modules for MPIs: wiglaf/ and tcp/ below {folders}")
+        })
+    }
+
     fn service(
         &self,
         host: &Host,
@@ -644,10 +681,14 @@ impl Site {
         };
         let settings =
             serde_json::to_vec_pretty(&settings).cannot(|| "write a host's settings".to_owned())?;
+        let script = |path: &str, which: Script| {
+            file(path, 0o755, node::script(which, program, None).as_bytes())
+        };
         let mut files = vec![
             file(KEY, 0o400, key),
-            file(PROLOG, 0o755, node::script(When::Prolog, program).as_bytes()),
-            file(EPILOG, 0o755, node::script(When::Epilog, program).as_bytes()),
+            script(PROLOG, Script::Root(When::Prolog)),
+            script(EPILOG, Script::Root(When::Epilog)),
+            script(TASK_PROLOG, Script::Task),
             file(SETTINGS, 0o644, &settings),
             file(login::ALWAYS, 0o644, self.always(host).as_bytes()),
             file(login::SCRIPT, 0o755, login::script(host.name(), program).as_bytes()),
@@ -661,6 +702,7 @@ impl Site {
             );
             files.push(file(DROP_IN, 0o644, text.as_bytes()));
         }
+        files.extend(self.modules(host)?);
         let watch = self.watch(host);
         // Where the file says nothing any more, this ends who watches.
         if watch.is_some() || host.joined.written(Path::new(owner::FILE)).is_some() {
@@ -963,12 +1005,15 @@ fn daemons(is_head: bool, is_counted: bool) -> Vec<Daemon> {
     }
 }
 
-fn packages(is_head: bool, is_counted: bool) -> Vec<&'static str> {
+fn packages(is_head: bool, batch: &Batch) -> Vec<&'static str> {
     let mut all = vec!["munge", "slurmd", "slurm-client"];
     if is_head {
         all.push("slurmctld");
     }
-    if is_head && is_counted {
+    if batch.qsub {
+        all.push(pbs::PACKAGE);
+    }
+    if is_head && batch.has_accounting() {
         all.extend(accounting::PACKAGES);
     }
     all

@@ -1,5 +1,6 @@
 //! `wiglaf batch`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
@@ -8,8 +9,8 @@ use wiglaf_base::{Error, HostList, Result};
 use wiglaf_batch::emulated::{self, Emulated};
 use wiglaf_batch::look::{JobState, NodeState};
 use wiglaf_batch::node::{self, When};
-use wiglaf_batch::owner;
 use wiglaf_batch::setup::{self, Outcome, Site};
+use wiglaf_batch::{owner, pbs};
 use wiglaf_cluster::StateDir;
 use wiglaf_cluster::hosts::Hosts;
 
@@ -42,8 +43,8 @@ Examples:
   wiglaf batch setup --yes        ask nothing
 
 It takes hosts that have joined with sudo, and Debian on them, of one release.
-The section [batch] of the cluster file says which host decides, and which nodes
-are for short jobs. Called again, it changes what has changed since, and starts
+The section [batch] of the cluster file says which host decides, which nodes are
+for short jobs, and whether there are qsub, qstat and qdel. Called again, it changes what has changed since, and starts
 daemons that have ended. A host on which something fails is left as it was.";
 
 /// Batch jobs, run by Slurm on hosts or on emulated nodes
@@ -105,12 +106,17 @@ struct StatusArgs {
 pub(crate) struct HostArgs {
     #[arg(value_enum)]
     when: WhenArg,
+
+    /// What the node is to be like
+    #[arg(long, value_name = "FILE", default_value = node::SETTINGS)]
+    settings: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum WhenArg {
     Prolog,
     Epilog,
+    TaskProlog,
 }
 
 /// Have batch jobs make way for the owner of this PC; started by `wiglaf batch setup`
@@ -129,8 +135,9 @@ pub(crate) fn host(args: &HostArgs) -> Result<()> {
     let when = match args.when {
         WhenArg::Prolog => When::Prolog,
         WhenArg::Epilog => When::Epilog,
+        WhenArg::TaskProlog => return output::print(&pbs::task_prolog()),
     };
-    let said = node::run(when)?;
+    let said = node::run(when, &args.settings)?;
     said.iter().for_each(|line| eprintln!("wiglaf: {}", output::visible(line)));
     Ok(())
 }

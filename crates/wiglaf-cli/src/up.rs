@@ -133,17 +133,19 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     // A node that was started anew lacks its daemons.
     if args.batch || emulated::is_set_up(&state) {
         let slurm = Emulated::new(&state, up.record(), section.as_ref())?;
-        slurm.bring_up()?;
+        slurm.bring_up(&this_exe()?)?;
         let head = slurm.head()?;
         output::print(&format!(
             "Slurm is up, slurmctld on {head}: `{} -w {head} -- sbatch JOB.sh` submits a job\n",
             state.command("exec")
         ))?;
-        if !slurm.has_accounting() && section.is_none_or(|batch| batch.has_accounting()) {
+        let missing = emulated::missing_for_accounting();
+        let is_wanted = section.is_none_or(|batch| batch.has_accounting());
+        if !slurm.has_accounting() && is_wanted && !missing.is_empty() {
             eprintln!(
                 "wiglaf: note: jobs are not noted for sacct: slurmdbd is not installed whole; run `apt-get \
                  install --no-install-recommends {}`, then `{}` and `{} --batch`",
-                emulated::missing_for_accounting().join(" "),
+                missing.join(" "),
                 state.command("down"),
                 state.command("up"),
             );

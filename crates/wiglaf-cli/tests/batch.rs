@@ -159,6 +159,72 @@ fn batch_jobs_run_on_their_nodes_and_slots_over_wiglaf_and_down_leaves_nothing()
 }
 
 #[test]
+fn scripts_for_pbs_find_its_variables_however_they_are_submitted() {
+    let Some(site) = Site::with_slurm(&["--nodes", "3", "--no-pin"]) else { return };
+    let show = "echo \"$PBS_JOBID in $PBS_O_WORKDIR, $PBS_ENVIRONMENT, element <$PBS_ARRAYID>\"\n\
+                tr '\\n' ' ' <\"$PBS_NODEFILE\"\nstat -c ' %U %a' \"${PBS_NODEFILE%/*}\"";
+    let work = site.work().display().to_string();
+    let said = |job: &str, how: &str, element: &str, nodes: &str, user: &str| {
+        format!("{job} in {work}, {how}, element <{element}>\n{nodes}  {user} 700\n")
+    };
+    // Neither the submitter's nor another job's.
+    let script = format!("{show}\necho $(srun -n 3 sh -c 'echo $PBS_JOBID')");
+    fs::write(site.work().join("show"), format!("#!/bin/sh\n{script}\n")).unwrap();
+    let submit = "sbatch --parsable -o sbatch.out -w node[1-2] -N 2 -n 3 show";
+    let other = "export PBS_NODEFILE=/etc/passwd PBS_JOBID=99 PBS_ARRAYID=5";
+    let job = site.sh("node3", &format!("{other}; {submit}"));
+    site.waits_for(job.trim());
+    let printed = site.printed("sbatch");
+    let job = job.trim();
+    let expected =
+        said(job, "PBS_BATCH", "", "node1 node1 node2", "root") + &format!("{job} {job} {job}\n");
+    assert_eq!(printed, expected);
+    // A user's: in the shell that salloc gives, and srun alone.
+    let become_them = "setpriv --reuid nobody --regid nogroup --clear-groups";
+    let line = format!("echo '. ./show' | {become_them} salloc -w node[2-3] -N 2 -n 2 2>/dev/null");
+    let printed = site.sh("node1", &line);
+    assert!(
+        printed.contains(", PBS_INTERACTIVE, element <>\nnode2 node3  nobody 700\n"),
+        "{printed}"
+    );
+    fs::write(site.work().join("step"), format!("{show}\n")).unwrap();
+    let printed = site.sh("node1", &format!("{become_them} srun -w node3 -n 2 sh ./step"));
+    assert_eq!(printed.matches("node3 node3  nobody 700\n").count(), 2, "{printed}");
+    // Nothing of it stays.
+    site.waits_until_jobs_are_over();
+    eventually("the epilogs are over", || {
+        let left = ["exec", "--", "find", "/run/wiglaf-batch", "-mindepth", "2"];
+        site.wiglaf(&left).stdout.is_empty()
+    });
+    if !Path::new("/usr/bin/qsub").exists() {
+        eprintln!("skipped in part: qsub is not installed (slurm-wlm-torque)");
+        return;
+    }
+    let show = format!("#!/bin/sh\n#PBS -l nodes=2:ppn=2\n{show}\n");
+    fs::write(site.work().join("pbs"), show).unwrap();
+    let job = site.sh("node2", "qsub pbs");
+    site.waits_for(job.trim());
+    let printed = fs::read_to_string(site.work().join(format!("pbs.o{}", job.trim()))).unwrap();
+    let expected = said(job.trim(), "PBS_BATCH", "", "node1 node1 node2 node2", "root");
+    assert_eq!(printed, expected);
+    let listed = site.sh("node1", &format!("qstat {job}"));
+    assert!(listed.contains("pbs ") && listed.contains(" C batch"), "{listed}");
+    // A job array; then one that is deleted.
+    let array = site.sh("node1", "qsub -t 1-3 pbs");
+    site.waits_until_jobs_are_over();
+    for element in 1..=3 {
+        let file = format!("pbs.o{}.{element}", array.trim());
+        let printed = fs::read_to_string(site.work().join(file)).unwrap();
+        assert!(printed.contains(&format!("element <{element}>\n")), "{printed}");
+    }
+    fs::write(site.work().join("long"), "#!/bin/sh\nsleep 1000\n").unwrap();
+    let job = site.sh("node1", "qsub long");
+    eventually("it runs", || site.sh("node1", &format!("qstat {job}")).contains(" R batch"));
+    site.sh("node1", &format!("qdel {job}"));
+    site.waits_until_jobs_are_over();
+}
+
+#[test]
 fn srun_starts_an_mpich_program_over_wiglaf() {
     let prefix = wheels().join("mpich-5.0.2");
     if !prefix.exists() || Command::new("mpicc.mpich").arg("--version").output().is_err() {
@@ -175,6 +241,82 @@ fn srun_starts_an_mpich_program_over_wiglaf() {
     );
     let said = site.job("srun", &script, "-N 2");
     assert_eq!(sorted(&said), ranks(&[(0, "node1"), (1, "node2")]), "{said}");
+}
+
+/// Says whether it goes over Wiglaf: whether its provider, or what stands in for libfabric, is loaded.
+const WHICH: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+int main(int argc, char **argv) {
+    char line[4096], name[MPI_MAX_PROCESSOR_NAME];
+    int rank, length, has = 0, all = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Get_processor_name(name, &length);
+    MPI_Allreduce(&rank, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps)) has |= strstr(line, "wiglaf_fabric") || strstr(line, "wiglaf-provider");
+    printf("rank %d on %s: %s, sum %d\n", rank, name, has ? "wiglaf" : "tcp", all);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+#[test]
+fn modules_have_launchers_take_wiglaf_and_unloading_takes_it_back() {
+    let init = "/usr/share/modules/init/bash";
+    if !Path::new(init).exists() {
+        eprintln!("skipped: environment-modules is not installed (`cargo xtask packages test`)");
+        return;
+    }
+    let Some(site) = Site::with_slurm(&[]) else { return };
+    fs::write(site.work().join("which.c"), WHICH).unwrap();
+    let compiles = |cc: &str, name: &str| {
+        let mut cc = Command::new(cc);
+        cc.args(["-o", name, "which.c"]).current_dir(site.work());
+        cc.status().is_ok_and(|status| status.success())
+    };
+    assert!(compiles("mpicc", "which"));
+    let modules = format!("{}/batch/modules/tcl", site.state().display());
+    let shell = |lines: &str| format!("exec bash -c '. {init}; module use {modules}; {lines}'");
+    let lines = |network: &str| -> Vec<String> {
+        let line = |rank| format!("rank {rank} on node{}: {network}, sum 1", rank + 1);
+        (0..2).map(line).collect()
+    };
+    for network in ["wiglaf", "tcp"] {
+        let script = shell(&format!("module load {network}/openmpi; mpirun ./which"));
+        let said = site.job(network, &script, "-N 2 -n 2");
+        assert_eq!(sorted(&said), lines(network), "{said}");
+    }
+    let prefix = wheels().join("mpich-5.0.2");
+    if prefix.exists() && compiles("mpicc.mpich", "which-mpich") {
+        let path = format!("export WIGLAF_MPI_PATH={}\n", prefix.display());
+        for network in ["wiglaf", "tcp"] {
+            let script = shell(&format!("module load {network}/mpich; srun ./which-mpich"));
+            let said = site.job("srun", &format!("{path}{script}"), "-N 2");
+            assert_eq!(sorted(&said), lines(network), "{said}");
+        }
+    } else {
+        eprintln!("skipped in part: it takes MPICH 5 (`cargo xtask packages test`)");
+    }
+    // In a shell without a job; and what cannot be loaded says why, and is not.
+    let show = "env | grep -vE \"^(LOADEDMODULES|_LMFILES_|__MODULES_|MODULES_|_=)\" | sort";
+    let unload = format!(
+        "export LD_LIBRARY_PATH=/opt/mine; {show} >before; module load wiglaf/openmpi; {show} >loaded; module load tcp/openmpi; echo $?; \
+         module unload wiglaf/openmpi; {show} >after"
+    );
+    let said = site.wiglaf(&["exec", "-w", "node1", "--", "sh", "-c", &shell(&unload)]);
+    assert!(said.stderr.contains("conflict") && said.stdout == "1\n", "{said:?}");
+    let read = |name: &str| fs::read_to_string(site.work().join(name)).unwrap();
+    assert!(read("before") == read("after"), "{}{}", read("before"), read("after"));
+    assert!(read("loaded").contains("WIGLAF_MODULE=wiglaf/openmpi\n"), "{}", read("loaded"));
+    let said = site.wiglaf(&["env", "mpich"]);
+    if said.status != Some(0) {
+        let load = shell("module load wiglaf/mpich; echo $? $WIGLAF_MODULE.");
+        let told = site.wiglaf(&["exec", "-w", "node1", "--", "sh", "-c", &load]);
+        assert!(told.stderr.contains(said.stderr.trim()) && told.stdout == "1 .\n", "{told:?}");
+    }
 }
 
 #[test]
@@ -241,6 +383,36 @@ fn cancelled_jobs_and_dead_nodes_leave_nothing_and_are_told() {
     let fix: Vec<&str> = fix.split(' ').collect();
     site.wiglaf(&fix).expect_success();
     // Slurm asks a node first before it believes in it again.
+    eventually("the node is well", || site.wiglaf(&["batch", "status"]).status == Some(0));
+}
+
+#[test]
+fn emulated_nodes_end_what_is_left_of_a_job_and_take_no_jobs_when_they_fail_their_look() {
+    let Some(site) = Site::with_slurm(&[]) else { return };
+    // Who leaves its parents is not found by Slurm here.
+    let left =
+        "setsid -f sleep 40001 </dev/null >/dev/null 2>&1\ntouch /dev/shm/vader_segment.left";
+    site.job("left", left, "-w node2 -N 1 -n 1");
+    let look = || site.sh("node2", "ps -eo args | grep -x 'sleep 4000[1]'; ls /dev/shm");
+    eventually("the epilog has ended it", || look().is_empty());
+    let log = site.sh("node2", "cat /var/log/slurm/wiglaf-epilog.log");
+    assert!(log.contains("job 1: ended process") && log.contains("sleep 40001"), "{log}");
+    // In mid-job, so that the epilog finds it.
+    let job = site.submit("fills", "while [ ! -e go ]; do sleep 0.1; done", "-w node2 -N 1 -n 1");
+    eventually("it runs", || site.sh("node1", &format!("squeue -h -o %T -j {job}")) == "RUNNING\n");
+    site.sh("node2", "mount -o remount,size=1m /dev/shm");
+    fs::write(site.work().join("go"), "").unwrap();
+    site.waits_for(&job);
+    let says =
+        "node2 takes no jobs: /dev/shm has 1 MiB left of the 16 that it takes; make room there\n";
+    let mut told = site.wiglaf(&["batch", "status"]);
+    eventually("the node is drained", || {
+        told = site.wiglaf(&["batch", "status"]);
+        told.status == Some(3) && told.stdout.contains(says)
+    });
+    site.sh("node2", "mount -o remount,size=64m /dev/shm");
+    let fix = told.stdout.lines().find_map(|line| line.strip_prefix("  type: wiglaf ")).unwrap();
+    site.wiglaf(&fix.split(' ').collect::<Vec<_>>()).expect_success();
     eventually("the node is well", || site.wiglaf(&["batch", "status"]).status == Some(0));
 }
 

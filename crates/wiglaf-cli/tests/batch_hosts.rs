@@ -22,6 +22,8 @@ fn write_batch(hosts: &Hosts, section: &str) {
     hosts[0].write(FILE, format!("{above}\n[batch]\n{section}\n"), "ann", 0o644);
 }
 
+/// Where environment-modules, if installed, has an administrator's files.
+const MODULES: &str = "/etc/environment-modules/modules";
 const FILE: &str = "/home/ann/.config/wiglaf/cluster.toml";
 
 /// The same, where another program has to be installed, and jobs are noted.
@@ -158,8 +160,25 @@ fn hosts_get_from_nothing_to_a_job_over_wiglaf_and_remove_takes_it_back() {
     for (rank, host) in ["pc1", "pc2", "pc3"].iter().enumerate() {
         assert!(said.contains(&format!("rank {rank} of 3 on {host}: 3")), "{said}");
     }
+    // What scripts for PBS look for, on the job's first host.
+    let pbs = "echo $SLURM_JOB_ID $PBS_JOBID $WIGLAF_NODE.\ncat $PBS_NODEFILE";
+    let said = job(&hosts, "pbs", pbs, "-w pc[2-3] -N 2 -n 3");
+    assert_eq!(said, "2 2 .\npc2\npc2\npc3\n");
     let said = job(&hosts, "part", "wiglaf run -- /home/ann/hello", "-w pc[2-3] -N 2 -n 3");
     assert!(said.contains("rank 2 of 3 on pc2: 3") && !said.contains("on pc1"), "{said}");
+
+    if Path::new(MODULES).exists() {
+        // Found without a word about where they are.
+        let shell =
+            ". /usr/share/modules/init/bash; module load wiglaf/openmpi; mpirun /home/ann/hello";
+        let said =
+            job(&hosts, "modules", &format!("exec bash -c '{shell}'"), "-w pc[2-3] -N 2 -n 2");
+        for line in ["rank 0 of 2 on pc2: 1", "rank 1 of 2 on pc3: 1"] {
+            assert!(said.contains(line), "{said}");
+        }
+    } else {
+        eprintln!("skipped in part: it takes environment-modules (`cargo xtask packages test`)");
+    }
 
     if mpich.is_some() {
         put_program_of(&hosts, "mpicc.mpich", HELLO);
@@ -417,8 +436,10 @@ fn node_that_fails_its_look_takes_no_jobs_and_says_why_and_what_helps() {
 /// Packs installed packages again, as an archive of apt's below /srv/debs, and removes them from the host.
 const REPACK: &str = r#"
 set -e
+torque=
+if [ -e /usr/bin/qsub ]; then torque=slurm-wlm-torque; fi
 mkdir -p /srv/debs && cd /srv/debs
-for p in slurmd slurm-client munge; do
+for p in slurmd slurm-client munge $torque; do
     rm -rf /srv/p && mkdir -p /srv/p/DEBIAN
     dpkg-query -L $p | sed 's,^/lib,/usr/lib,' | sort -u | while read -r f; do
         if [ -d "$f" ] && [ ! -L "$f" ]; then mkdir -p "/srv/p$f"
@@ -442,6 +463,12 @@ fn packages_that_a_host_lacks_come_by_apt_and_go_again() {
     let Some(hosts) = joined(&plan(2)) else { return };
     let (ann, pc2) = (hosts[0].as_user("ann"), hosts[1].as_root());
     let _ = pc2.run(REPACK).ok();
+    let has_qsub = Path::new("/usr/bin/qsub").exists();
+    if has_qsub {
+        write_batch(&hosts, "accounting = false\nqsub = true");
+    } else {
+        eprintln!("skipped in part: qsub is not installed (`cargo xtask packages test`)");
+    }
     // apt has not read its lists yet.
     let _ = pc2.run("rm -rf /var/lib/apt/lists/*").ok();
     assert_refused(&hosts, "pc2 knows no package", "`ssh pc2 sudo apt-get update`");
@@ -454,16 +481,39 @@ fn packages_that_a_host_lacks_come_by_apt_and_go_again() {
     assert_refused(&hosts, "pc2 has a /etc/munge/munge.key of somebody else's", "try again");
     let _ = pc2.run("dpkg --purge --force-depends munge && rm -rf /etc/munge").ok();
     let dry = ann.run("wiglaf batch setup --dry-run");
-    let line = "pc2: install munge, slurmd, slurm-client by apt (Slurm ";
-    assert!(dry.ok().contains(line), "{dry}");
+    let (more, count) = if has_qsub { (", slurm-wlm-torque", 4) } else { ("", 3) };
+    let line = format!("pc2: install munge, slurmd, slurm-client{more} by apt (Slurm ");
+    assert!(dry.ok().contains(&line), "{dry}");
+    if has_qsub {
+        // What somebody else has installed stays, also where it conflicts.
+        let make = "mkdir -p /srv/t/DEBIAN && cd /srv && printf 'Package: torque-client\\nVersion: 6\\nArchitecture: all\\n\
+                    Maintainer: x <x@x>\\nDescription: x\\n' >t/DEBIAN/control && dpkg-deb -b t t.deb && dpkg -i t.deb";
+        let _ = pc2.run(make).ok();
+        let refused = ann.run("wiglaf batch setup --yes");
+        assert!(sentence(&refused).contains("remove is disabled"), "{refused}");
+        assert!(pc2.run("dpkg-query -W torque-client && ! ls /usr/sbin/slurmd").status.success());
+        let _ = pc2.run("dpkg --purge torque-client").ok();
+    }
     set_up(&hosts);
     let said = job(&hosts, "two", "srun hostname", "-N 2");
     assert!(said.contains("pc1") && said.contains("pc2"), "{said}");
+    if has_qsub {
+        hosts[0].write("/home/shared/old", "#!/bin/sh\ncat $PBS_NODEFILE\n", "ann", 0o755);
+        let id = ann
+            .run("ssh pc2 'cd /home/shared && qsub -l nodes=2:ppn=1 old'")
+            .ok()
+            .trim()
+            .to_owned();
+        is_over(&hosts, &id);
+        assert_eq!(hosts[0].read(&format!("/home/shared/old.o{id}")), "pc1\npc2\n");
+    }
     let removed = ann.run("wiglaf batch remove --yes");
-    assert!(removed.ok().contains("take back 6 files and 3 packages"), "{removed}");
+    let files = if Path::new(MODULES).exists() { 12 } else { 7 };
+    let counts = format!("take back {files} files and {count} packages");
+    assert!(removed.ok().contains(&counts), "{removed}");
     assert_eq!(removed.stderr, "wiglaf: jobs and daemons\n");
     let left =
-        pc2.run("dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' slurmd slurm-client munge");
+        pc2.run("dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' slurmd slurm-client munge slurm-wlm-torque");
     assert!(!left.stdout.contains("i "), "{left}");
     assert_eq!(
         pc2.run("ls /usr/sbin/slurmd /etc/munge/munge.key /var/lib/wiglaf/batch").stdout,

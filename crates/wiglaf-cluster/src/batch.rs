@@ -18,6 +18,9 @@ pub struct Batch {
     /// Users who get in on every node, with or without a job.
     #[serde(default)]
     pub admins: Vec<String>,
+    /// Whether there are qsub, qstat and qdel, for those who know PBS.
+    #[serde(default)]
+    pub qsub: bool,
     /// Whether jobs are noted in a database, for `sacct` and fair shares. They are unless this says no.
     pub accounting: Option<bool>,
     /// Who logs in on a host.

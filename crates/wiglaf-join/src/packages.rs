@@ -33,7 +33,8 @@ pub(crate) fn install_file(deb: &Path) -> Result<Vec<String>> {
 
 fn install_words(words: &[&str], before: &BTreeSet<String>) -> Result<Vec<String>> {
     let mut install = vec!["install", "-y", "-qq", "--no-install-recommends", "-o"];
-    install.push("Dpkg::Options::=--force-confold");
+    // What conflicts with what somebody has installed is refused, because it would not come back.
+    install.extend(["Dpkg::Options::=--force-confold", "--no-remove"]);
     install.extend(words);
     // Its lists may be older than the archive; where there is no network, they do.
     let done = apt(&install).or_else(|_| {
