@@ -43,7 +43,7 @@ impl Disk {
     }
 
     fn file(&self, name: &str, len: u64) -> Step {
-        Step::File { path: self.path(name), mode: 0o644, content: Content::Sent(len) }
+        Step::File { path: self.path(name), mode: 0o644, content: Content::Sent(len), owner: None }
     }
 
     fn block(&self, name: &str, text: &str, is_at_end: bool) -> Step {
@@ -65,6 +65,8 @@ fn apply(cluster: &str, steps: Vec<Step>) -> Action {
         ldconfig: false,
         packages: Vec::new(),
         deb_len: None,
+        versions: Vec::new(),
+        unwanted: Vec::new(),
         services: Vec::new(),
     }))
 }
