@@ -193,9 +193,7 @@ impl Joined {
     /// The same for root, with as many bytes of what it prints.
     pub(crate) fn run_for_bytes(&self, script: &str, len: u64, input: &[u8]) -> Result<Vec<u8>> {
         let script = self.script(script, true);
-        self.member
-            .remote
-            .run_for_bytes(&script, len, |to: &mut dyn Write| to.write_all(input))
+        self.member.remote.run_for_bytes(&script, len, |to: &mut dyn Write| to.write_all(input))
     }
 
     fn script(&self, script: &str, as_root: bool) -> String {

@@ -360,7 +360,9 @@ pub fn plan(hosts: &Hosts, options: &Options) -> Result<Plan> {
     let mut names: Vec<String> = options.nodes.clone();
     names.retain(|name| *name != from);
     if names.is_empty() {
-        return Err(Error::new(format!("{from} is the first host itself; name others with -w HOSTS")));
+        return Err(Error::new(format!(
+            "{from} is the first host itself; name others with -w HOSTS"
+        )));
     }
     names.push(from.clone());
     let mut looked = look(hosts, &names)?;
@@ -587,7 +589,11 @@ impl HostPlan {
         lines
     }
 
-    fn carry_out(&self, contents: &BTreeMap<&str, Vec<u8>>, say: &(dyn Fn(&str) + Sync)) -> Outcome {
+    fn carry_out(
+        &self,
+        contents: &BTreeMap<&str, Vec<u8>>,
+        say: &(dyn Fn(&str) + Sync),
+    ) -> Outcome {
         let name = self.name.clone();
         let packages = self.versions.len() + self.purged.len();
         say(&format!(
@@ -597,7 +603,8 @@ impl HostPlan {
         let mut apply = self.host.change(self.steps.clone());
         apply.versions.clone_from(&self.versions);
         apply.unwanted.clone_from(&self.purged);
-        apply.ldconfig = self.added.iter().chain(&self.changed).any(|p| p.starts_with("/etc/ld.so"));
+        apply.ldconfig =
+            self.added.iter().chain(&self.changed).any(|p| p.starts_with("/etc/ld.so"));
         let bytes = self.contents.iter().map(|sum| contents.get(sum.as_str()).cloned());
         let bytes = bytes.map(|bytes| Bytes::Text(bytes.unwrap_or_default())).collect::<Vec<_>>();
         let action = Action::Apply(Box::new(apply));
@@ -670,7 +677,8 @@ impl Plan {
         }
         let names: String = wanted.iter().map(|(_, (path, _))| format!("{path}\0")).collect();
         // The names first, whole: else both sides could wait for each other.
-        let script = "f=$(mktemp) && cat >\"$f\" && xargs -0 -r cat -- <\"$f\"; s=$?; rm -f \"$f\"; exit $s";
+        let script =
+            "f=$(mktemp) && cat >\"$f\" && xargs -0 -r cat -- <\"$f\"; s=$?; rm -f \"$f\"; exit $s";
         let said = self.first.run_for_bytes(script, len + 1, names.as_bytes())?;
         let mut rest = &said[..];
         let mut contents = BTreeMap::new();

@@ -118,7 +118,8 @@ fn dnsmasq_ends_with_a_server_that_is_killed_and_its_folder_goes_with_the_next()
     fs::write(folder.join("admitted"), admitted_macs(&hosts)).unwrap();
     let daemon = daemon(&folder);
     // A shell stands for the server: a test cannot be killed.
-    let script = "ip link set lo up && ip address add 192.168.77.1/24 dev lo && { \"$@\" & echo $!; wait; }";
+    let script =
+        "ip link set lo up && ip address add 192.168.77.1/24 dev lo && { \"$@\" & echo $!; wait; }";
     let mut server = Command::new("unshare")
         .args(["--net", "sh", "-c", script, "sh"])
         .arg(daemon.get_program())

@@ -214,12 +214,7 @@ fn files_that_an_update_removed_or_gave_away_come_back() {
     let owner = Some(format!("{}:{}", who.uid(), who.gid()));
     let steps = vec![
         Step::Folder { path: disk.path("a"), mode: 0o700, owner: owner.clone() },
-        Step::File {
-            path: disk.path("a/b/new"),
-            mode: 0o4750,
-            content: Content::Sent(3),
-            owner,
-        },
+        Step::File { path: disk.path("a/b/new"), mode: 0o4750, content: Content::Sent(3), owner },
         Step::Gone { path: disk.path("old") },
         Step::Gone { path: disk.path("again") },
         Step::Gone { path: disk.path("link") },
