@@ -26,7 +26,7 @@ Examples:
 
 What somebody else has changed since stays as it is, and is named.";
 
-/// Have other hosts get the packages and files of one that was configured
+/// Give other hosts the packages and files of one that was configured
 ///
 /// Packages get the versions of the first host, by apt; files below /etc and
 /// each --path its content, mode and owner. Copies of all that was there before
