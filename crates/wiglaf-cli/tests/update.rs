@@ -138,7 +138,7 @@ fn hosts_lose_what_the_first_has_not_if_asked_and_a_host_that_fails_is_as_it_was
     let Some(hosts) = configured() else { return };
     let ann = hosts[0].as_user("ann");
     let before: Vec<String> = hosts.iter().map(listing).collect();
-    // Nobody is called ann there: a file cannot be hers.
+    // A package that pc3 knows of and cannot fetch.
     let archive = "rm /opt/archive/wiglaf-tests-lib_1_all.deb";
     let _ = hosts[2].as_root().run(archive).ok();
     let lacking = listing(&hosts[2]);
