@@ -1,5 +1,7 @@
 //! `wiglaf image`.
 
+mod update;
+
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::net::Ipv4Addr;
@@ -31,11 +33,12 @@ Examples:
   sudo wiglaf image write /dev/sdb --serial WD-WX12A3 --node pc5
   wiglaf image admit 52:54:00:0a:0b:0c pc5 --serial WD-WX12A3
   sudo wiglaf image serve                  admitted PCs start from the network
+  wiglaf image update -w 'pc[2-4]'         make hosts that run like this one
 
 Nothing is written to a disk whose serial number was not named. Each node makes
 its own ssh keys, machine-id and munge key when it starts. See docs/images.md.";
 
-/// Make an image of a node, write it to disks, or install PCs from the network
+/// Make an image of a node, write it to disks, install PCs, or update hosts
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -49,6 +52,8 @@ enum Action {
     Write(WriteArgs),
     Admit(AdmitArgs),
     Serve(ServeArgs),
+    Update(update::Args),
+    Rollback(update::RollbackArgs),
     /// Write the image that a server has; started by the network's initrd
     #[command(hide = true)]
     Install(InstallArgs),
@@ -225,6 +230,8 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         Action::Write(args) => write(args, cluster(global)?.as_ref()),
         Action::Admit(args) => admit(args, &hosts(global)?),
         Action::Serve(args) => serve(args, &hosts(global)?),
+        Action::Update(args) => update::run(args, &hosts(global)?),
+        Action::Rollback(args) => update::rollback(args, &hosts(global)?),
         Action::Install(args) => {
             wiglaf_image::install(&args.server, &|line| eprintln!("wiglaf: {line}"))
         }

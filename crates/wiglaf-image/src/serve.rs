@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -31,6 +31,8 @@ const IPXE: [&str; 2] = ["/usr/lib/ipxe/undionly.kpxe", "/usr/lib/ipxe/snponly.e
 /// On to the next device. UEFI shows its menu after an option that has ended well, and takes the next one after one that
 /// has failed (UEFI 2.10, 3.1.7).
 const LEAVE: &str = "#!ipxe\nexit 1\n";
+/// The folder of a server begins so, and its process's number follows.
+const FOLDER: &str = "wiglaf-image-";
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 64;
 
@@ -95,16 +97,41 @@ fn configuration(
     let mask = Ipv4Addr::from(u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0));
     let folder = folder.display();
     let url = format!("http://{address}:{port}/boot.ipxe");
+    // Another group than ours would have the kernel forget the signal at our death (prctl(2), PR_SET_PDEATHSIG).
     // A proxy: no addresses, no names. iPXE takes no file without the address of a server. Classes 7 and 9 are both 64-bit UEFI (RFC 4578, errata).
     format!(
         "port=0\ninterface={interface}\nexcept-interface=lo\nbind-interfaces\nlog-facility=-\nlog-dhcp\n\
          dhcp-range={network},proxy,{mask}\ndhcp-hostsfile={folder}/admitted\ndhcp-ignore=tag:!admitted\n\
-         dhcp-match=set:ipxe,175\nenable-tftp\ntftp-root={folder}/tftp\ntftp-secure\nuser=root\n\
+         dhcp-match=set:ipxe,175\nenable-tftp\ntftp-root={folder}/tftp\ntftp-secure\nuser=root\ngroup=root\n\
          pxe-service=tag:!ipxe,x86PC,\"Wiglaf\",undionly.kpxe\n\
          pxe-service=tag:!ipxe,BC_EFI,\"Wiglaf\",snponly.efi\n\
          pxe-service=tag:!ipxe,X86-64_EFI,\"Wiglaf\",snponly.efi\n\
          dhcp-boot=tag:ipxe,{url},,{address}\n"
     )
+}
+
+/// dnsmasq with its files in `folder`: it ends with the thread that starts it, however that ends.
+fn daemon(folder: &Path) -> Command {
+    let tool = |name: &str| find_tool(name).unwrap_or_else(|| name.into());
+    let mut daemon = Command::new(tool("setpriv"));
+    daemon
+        .args(["--pdeathsig", "KILL", "--"])
+        .arg(tool("dnsmasq"))
+        .arg("--keep-in-foreground")
+        .arg(format!("--conf-file={}", folder.join("dnsmasq.conf").display()))
+        .arg(format!("--pid-file={}", folder.join("pid").display()));
+    daemon
+}
+
+/// Removes what servers have left that were killed.
+fn clear(run: &Path) {
+    for entry in fs::read_dir(run).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(FOLDER)?.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// Has dnsmasq read its configuration.
@@ -194,7 +221,8 @@ impl ServePlan {
         if let Some(file) = IPXE.iter().find(|file| !Path::new(file).is_file()) {
             return Err(Error::new(format!("{file} is missing here; run `apt-get install ipxe`")));
         }
-        let folder = PathBuf::from(format!("/run/wiglaf-image-{}", std::process::id()));
+        clear(Path::new("/run"));
+        let folder = Path::new("/run").join(format!("{FOLDER}{}", std::process::id()));
         // Beside the image is written down who has it.
         let state = self.options.image.with_extension("installed");
         let done = self.serve_from(&folder, &state, is_over, Box::new(say));
@@ -242,11 +270,7 @@ impl ServePlan {
         serving.remember()?;
         let configuration = folder.join("dnsmasq.conf");
         test(&configuration)?;
-        let dnsmasq = find_tool("dnsmasq").unwrap_or_else(|| "dnsmasq".into());
-        let mut daemon = std::process::Command::new(dnsmasq)
-            .arg("--keep-in-foreground")
-            .arg(format!("--conf-file={}", configuration.display()))
-            .arg(format!("--pid-file={}", folder.join("pid").display()))
+        let mut daemon = daemon(folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

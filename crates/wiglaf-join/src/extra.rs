@@ -113,6 +113,7 @@ pub fn apply(hosts: &Hosts, seen: &Seen, wanted: &Wanted) -> Result<()> {
         path: file.path.clone(),
         mode: file.mode,
         content: Content::Sent(file.text.len() as u64),
+        owner: None,
     });
     let mut apply = cluster.apply(steps.collect());
     apply.caches.clone_from(&wanted.folders);

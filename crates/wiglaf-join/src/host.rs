@@ -16,8 +16,8 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 use wiglaf_base::error::{Context, Error, Result};
 
-use crate::manifest::{Entry, Manifest, SAVED, Seen, Started, sha256};
-use crate::packages;
+use crate::manifest::{DEBS, Entry, Manifest, SAVED, Seen, Started, sha256};
+use crate::packages::{self, Version};
 
 /// Longest request, in bytes, without the files' contents.
 const REQUEST_LEN_MAX: usize = 16 << 20;
@@ -62,6 +62,12 @@ pub(crate) struct Apply {
     /// Length of Wiglaf's own Debian package, which follows the request before all other contents.
     #[serde(default)]
     pub(crate) deb_len: Option<u64>,
+    /// Debian packages that are to have these versions, installed first.
+    #[serde(default)]
+    pub(crate) versions: Vec<Version>,
+    /// Debian packages that go, with those.
+    #[serde(default)]
+    pub(crate) unwanted: Vec<String>,
     /// What is to run, started last and in this order.
     pub(crate) services: Vec<Service>,
 }
@@ -83,10 +89,23 @@ pub(crate) enum Step {
         path: PathBuf,
         mode: u32,
         content: Content,
+        /// `user:group`, where it is not that of who writes.
+        #[serde(default)]
+        owner: Option<String>,
     },
     Link {
         path: PathBuf,
         target: PathBuf,
+    },
+    /// A folder that is made where it is missing.
+    Folder {
+        path: PathBuf,
+        mode: u32,
+        owner: Option<String>,
+    },
+    /// A file or a link that goes.
+    Gone {
+        path: PathBuf,
     },
     /// Lines in a file that is somebody else's: at its top, or at its end. None: the lines go.
     Block {
@@ -135,7 +154,7 @@ fn serve(input: &mut impl BufRead) -> Result<Answer> {
             if done.is_err() {
                 changes.revert();
             }
-            done.map(|()| Answer::default())
+            done.map(|()| Answer { error: None, kept: changes.notes })
         }
         Action::Undo => undo(&request.manifest),
     }
@@ -182,6 +201,13 @@ struct Changes {
     /// Packages and services that are new here.
     late_packages: Vec<String>,
     systemd: Vec<String>,
+    /// Files and links that go.
+    gone: Vec<PathBuf>,
+    /// Versions of packages before and now, and where files of the earlier ones are.
+    versions: Vec<packages::Changed>,
+    debs: PathBuf,
+    /// What cannot be undone.
+    notes: Vec<String>,
 }
 
 impl Changes {
@@ -203,11 +229,40 @@ impl Changes {
         }
         manifest.packages.extend(self.packages.iter().cloned());
         self.folder_of(path)?;
+        self.debs = path.with_file_name(DEBS);
+        if !apply.versions.is_empty() || !apply.unwanted.is_empty() {
+            let changed = packages::change(&apply.versions, &apply.unwanted, &self.debs)?;
+            (self.versions, self.notes) = changed;
+            manifest.versions.extend(self.versions.iter().cloned());
+        }
         for step in &apply.steps {
             match step {
-                Step::File { path: at, mode, content } => {
+                Step::File { path: at, mode, content, owner } => {
                     let new = self.stage_file(at, *mode, content, input)?;
+                    if let Some(owner) = owner {
+                        let staged = beside(at, "new");
+                        own(&staged, owner)?;
+                        // A new owner takes away bits of the mode.
+                        fs::set_permissions(&staged, fs::Permissions::from_mode(*mode))
+                            .cannot(|| format!("write {}", at.display()))?;
+                    }
                     self.note_path(path, &mut manifest, at, new)?;
+                }
+                Step::Folder { path: at, mode, owner } => {
+                    if !at.exists() {
+                        self.folder_of(&at.join("x"))?;
+                        if let Some(owner) = owner {
+                            own(at, owner)?;
+                        }
+                        fs::set_permissions(at, fs::Permissions::from_mode(*mode))
+                            .cannot(|| format!("make the folder {}", at.display()))?;
+                    }
+                }
+                Step::Gone { path: at } => {
+                    self.note_path(path, &mut manifest, at, Seen::Nothing)?;
+                    if manifest.entry(at).is_some() {
+                        self.gone.push(at.clone());
+                    }
                 }
                 Step::Link { path: at, target } => {
                     self.folder_of(at)?;
@@ -483,6 +538,11 @@ impl Changes {
             fs::rename(&new, &path).cannot(cannot)?;
             self.staged.remove(0);
         }
+        for path in self.gone.drain(..) {
+            let old = beside(&path, "old");
+            fs::rename(&path, &old).cannot(|| format!("remove {}", path.display()))?;
+            self.replaced.push((path, Some(old)));
+        }
         Ok(())
     }
 
@@ -522,6 +582,8 @@ impl Changes {
             let _ = fs::remove_dir(folder);
         }
         let _ = packages::purge(&std::mem::take(&mut self.packages));
+        let _ = packages::restore(&std::mem::take(&mut self.versions), &self.debs);
+        let _ = fs::remove_dir_all(&self.debs);
     }
 }
 
@@ -547,6 +609,10 @@ fn own_as(path: &Path, other: &Path) -> io::Result<()> {
         true => Ok(()),
         false => chown(path, Some(wanted.uid()), Some(wanted.gid())),
     }
+}
+
+fn own(path: &Path, owner: &str) -> Result<()> {
+    run("chown", &["--no-dereference", owner, "--", &path.display().to_string()])
 }
 
 fn saved(manifest: &Path, sha256: &str) -> PathBuf {
@@ -650,6 +716,11 @@ fn undo(path: &Path) -> Result<Answer> {
     if let Err(error) = packages::purge(&manifest.packages) {
         answer.kept.push(error.to_string());
     }
+    if !manifest.versions.is_empty() {
+        let debs = path.with_file_name(DEBS);
+        answer.kept.extend(packages::restore(&manifest.versions, &debs));
+        let _ = fs::remove_dir_all(&debs);
+    }
     fs::remove_file(path).cannot(|| format!("remove {}", path.display()))?;
     let _ = fs::remove_dir(path.with_file_name(SAVED));
     for folder in manifest.folders.iter().rev() {
@@ -676,7 +747,7 @@ fn undo_path(
     if now != *after && now != Seen::Nothing {
         let earlier = copy.map(|copy| format!("; what was there before is {}", copy.display()));
         return Ok(Some(format!(
-            "{} stays: somebody has changed it since the host joined{}",
+            "{} stays: somebody has changed it since Wiglaf did{}",
             path.display(),
             earlier.unwrap_or_default()
         )));
@@ -712,7 +783,7 @@ fn undo_block(path: &Path, text: &str, created: bool) -> io::Result<Option<Strin
     };
     if !text.is_empty() && !now.contains(text) {
         return Ok(Some(format!(
-            "Wiglaf's lines in {} stay: somebody has changed them since the host joined",
+            "Wiglaf's lines in {} stay: somebody has changed them since Wiglaf did",
             path.display()
         )));
     }

@@ -13,7 +13,7 @@ use wiglaf_cluster::hosts::Hosts;
 use crate::ask::ask;
 use crate::facts::{Facts, Privilege};
 pub use crate::host::Service;
-use crate::host::{Action, Content, Request, Step};
+use crate::host::{Action, Apply, Content, Request, Step};
 use crate::join::look_all;
 use crate::manifest::{BATCH, Entry, Manifest, Seen, sha256};
 use crate::remote::Remote;
@@ -185,12 +185,22 @@ impl Joined {
     /// # Errors
     /// When it fails; the sentence is its last one.
     pub fn run(&self, script: &str, as_root: bool, input: &[u8]) -> Result<String> {
-        let is_sudo = as_root && self.member.facts.privilege == Privilege::Sudo;
-        let script = match is_sudo {
+        self.member
+            .remote
+            .run(&self.script(script, as_root), |to: &mut dyn Write| to.write_all(input))
+    }
+
+    /// The same for root, with as many bytes of what it prints.
+    pub(crate) fn run_for_bytes(&self, script: &str, len: u64, input: &[u8]) -> Result<Vec<u8>> {
+        let script = self.script(script, true);
+        self.member.remote.run_for_bytes(&script, len, |to: &mut dyn Write| to.write_all(input))
+    }
+
+    fn script(&self, script: &str, as_root: bool) -> String {
+        match as_root && self.as_root() {
             true => format!("sudo -n sh -c {}", quoted(script)),
             false => format!("sh -c {}", quoted(script)),
-        };
-        self.member.remote.run(&script, |to: &mut dyn Write| to.write_all(input))
+        }
     }
 
     /// The digest of a file as it was written there, if it was.
@@ -256,6 +266,7 @@ impl Joined {
             path: file.path.clone(),
             mode: file.mode,
             content: Content::Sent(file.bytes.len() as u64),
+            owner: None,
         };
         let block = |lines: &Lines| Step::Block {
             path: lines.path.clone(),
@@ -270,9 +281,25 @@ impl Joined {
         apply.caches.clone_from(&change.caches);
         let contents: Vec<Bytes> =
             change.files.iter().map(|file| Bytes::Text(file.bytes.clone())).collect();
-        let request = Request { manifest: BATCH.into(), action: Action::Apply(Box::new(apply)) };
-        let program = self.program.as_deref();
-        ask(&self.member.remote, self.as_root(), program, &request, &contents).map(drop)
+        self.ask(BATCH.into(), Action::Apply(Box::new(apply)), &contents).map(drop)
+    }
+
+    /// Has root do something there. Says what stays, a sentence each.
+    pub(crate) fn ask(
+        &self,
+        manifest: PathBuf,
+        action: Action,
+        contents: &[Bytes],
+    ) -> Result<Vec<String>> {
+        let request = Request { manifest, action };
+        let (remote, program) = (&self.member.remote, self.program.as_deref());
+        let answer = ask(remote, self.as_root(), program, &request, contents)?;
+        Ok(answer.kept.into_iter().map(|why| format!("{}: {why}", self.name())).collect())
+    }
+
+    /// Changes, for the manifest, in the name of this cluster.
+    pub(crate) fn change(&self, steps: Vec<Step>) -> Apply {
+        self.cluster.apply(steps)
     }
 
     /// Takes back everything. Says what stays, a sentence each.
@@ -280,10 +307,7 @@ impl Joined {
     /// # Errors
     /// When nothing could be taken back.
     pub fn undo(&self) -> Result<Vec<String>> {
-        let request = Request { manifest: BATCH.into(), action: Action::Undo };
-        let remote = &self.member.remote;
-        let answer = ask(remote, self.as_root(), self.program.as_deref(), &request, &[])?;
-        Ok(answer.kept.into_iter().map(|why| format!("{}: {why}", self.name())).collect())
+        self.ask(BATCH.into(), Action::Undo, &[])
     }
 }
 

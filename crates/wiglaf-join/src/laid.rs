@@ -54,7 +54,7 @@ impl Build {
                 path.parent().map_or(Ok(()), fs::create_dir_all)
             };
             match step {
-                Step::File { path, mode, content } => {
+                Step::File { path, mode, content, .. } => {
                     let to = below(&path);
                     let mut write = || -> io::Result<()> {
                         folder(&to)?;
@@ -78,7 +78,7 @@ impl Build {
                     let _ = fs::remove_file(&to);
                     folder(&to).and_then(|()| symlink(target, &to)).cannot(|| cannot(&to))?;
                 }
-                Step::Block { .. } => {}
+                Step::Block { .. } | Step::Folder { .. } | Step::Gone { .. } => {}
             }
         }
         Ok(laid)

@@ -4,7 +4,7 @@
 //! by their ssh (`facts`), says what it would change, and has a copy of this `wiglaf` change it there (`host`),
 //! with a `manifest` of what was there before. `leave` undoes from that manifest. `joined` is for what changes
 //! hosts further, and is undone in the same way.
-//! `extra` is the same for what watches hosts.
+//! `extra` is the same for what watches hosts, and `update` for what goes from one host to the others.
 
 #![forbid(unsafe_code)]
 
@@ -25,3 +25,4 @@ mod packages;
 mod remote;
 mod sync;
 mod tree;
+pub mod update;

@@ -10,6 +10,8 @@ use ring::digest::{Context as Digest, SHA256};
 use serde::{Deserialize, Serialize};
 use wiglaf_base::error::{Context, Error, Result};
 
+use crate::packages::Changed;
+
 /// A user's manifest, below the home.
 pub(crate) const USERS: &str = ".local/share/wiglaf/manifest.json";
 /// The manifest of what takes root.
@@ -20,6 +22,8 @@ pub(crate) const BATCH: &str = "/var/lib/wiglaf/batch/manifest.json";
 pub(crate) const EXTRA: &str = "/var/lib/wiglaf/monitor.json";
 /// Next to a manifest: what was overwritten, by its digest.
 pub(crate) const SAVED: &str = "saved";
+/// Next to a manifest: files of packages in the versions that were there before.
+pub(crate) const DEBS: &str = "debs";
 /// The form that this program reads and writes.
 const FORM: u32 = 1;
 
@@ -53,6 +57,9 @@ pub(crate) struct Manifest {
     /// Debian packages that were installed and were not there before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) packages: Vec<String>,
+    /// Debian packages whose versions were changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) versions: Vec<Changed>,
     /// What was started, in that order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) services: Vec<Started>,
@@ -149,6 +156,7 @@ impl Manifest {
             late_packages: Vec::new(),
             systemd: Vec::new(),
             packages: Vec::new(),
+            versions: Vec::new(),
             services: Vec::new(),
         }
     }

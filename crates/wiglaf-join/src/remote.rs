@@ -32,6 +32,17 @@ impl Remote {
         script: &str,
         input: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<String> {
+        let printed = self.run_for_bytes(script, OUTPUT_LEN_MAX, input)?;
+        Ok(String::from_utf8_lossy(&printed).into_owned())
+    }
+
+    /// The same, with as many bytes of what it prints.
+    pub(crate) fn run_for_bytes(
+        &self,
+        script: &str,
+        len_max: u64,
+        input: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<Vec<u8>> {
         let script = format!("echo '{MARK}'\n{script}");
         let words = format!("sh -c 'eval \"$(head -c {})\"'", script.len());
         let mut command = match self.target.is_here {
@@ -61,13 +72,14 @@ impl Remote {
         }
         let mut printed = Vec::new();
         if let Some(stdout) = child.stdout.take() {
-            let _ = stdout.take(OUTPUT_LEN_MAX).read_to_end(&mut printed);
+            let _ = stdout.take(len_max).read_to_end(&mut printed);
         }
         let status = child.wait().cannot(|| format!("wait for the ssh to {}", self.name))?;
-        let printed = String::from_utf8_lossy(&printed);
-        let own = printed.split_once(&format!("{MARK}\n")).map(|(_, own)| own);
+        let mark = format!("{MARK}\n");
+        let begin = printed.windows(mark.len()).position(|part| part == mark.as_bytes());
+        let own = begin.map(|at| printed.split_off(at + mark.len()));
         match own {
-            Some(own) if status.success() => Ok(own.to_owned()),
+            Some(own) if status.success() => Ok(own),
             _ => {
                 let said = said(complaints);
                 Err(self.failure(own.is_some(), status.code(), &said))

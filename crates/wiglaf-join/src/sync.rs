@@ -52,6 +52,8 @@ impl Cluster {
             ldconfig: false,
             packages: Vec::new(),
             deb_len: None,
+            versions: Vec::new(),
+            unwanted: Vec::new(),
             services: Vec::new(),
         }
     }
@@ -85,6 +87,7 @@ impl Member {
                 path: home.join(".config/wiglaf/cluster.toml"),
                 mode: 0o644,
                 content: Content::Sent(file.len() as u64),
+                owner: None,
             });
             contents.push(Bytes::Text(file.as_bytes().to_vec()));
         }

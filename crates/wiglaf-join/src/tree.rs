@@ -160,7 +160,7 @@ impl Tree {
                 bytes => Content::Sent(bytes.len(Path::new(""))?),
             };
             let path = prefix.join(&item.path);
-            steps.push(Step::File { path, mode: item.mode, content });
+            steps.push(Step::File { path, mode: item.mode, content, owner: None });
             if !matches!(bytes, Bytes::Program) {
                 contents.push(bytes);
             }

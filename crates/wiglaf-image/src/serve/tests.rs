@@ -103,3 +103,49 @@ fn installed_nodes_are_remembered_and_their_settings_handed_on() {
     let script = serving.script(mac);
     assert!(script.contains("BOOTIF=01-52-54-00-00-00-05 ") && script.starts_with("#!ipxe\n"));
 }
+
+#[test]
+fn dnsmasq_ends_with_a_server_that_is_killed_and_its_folder_goes_with_the_next() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: a namespace for dnsmasq takes root");
+    }
+    let run = tempfile::tempdir().unwrap();
+    let folder = run.path().join(format!("{FOLDER}{}", u32::MAX));
+    fs::create_dir_all(folder.join("tftp")).unwrap();
+    let hosts = Hosts::parse(FILE, Path::new("cluster.toml")).unwrap();
+    let text = configuration(&hosts, "lo", Ipv4Addr::new(192, 168, 77, 1), 8077, &folder);
+    fs::write(folder.join("dnsmasq.conf"), text.replace("except-interface=lo\n", "")).unwrap();
+    fs::write(folder.join("admitted"), admitted_macs(&hosts)).unwrap();
+    let daemon = daemon(&folder);
+    // A shell stands for the server: a test cannot be killed.
+    let script =
+        "ip link set lo up && ip address add 192.168.77.1/24 dev lo && { \"$@\" & echo $!; wait; }";
+    let mut server = Command::new("unshare")
+        .args(["--net", "sh", "-c", script, "sh"])
+        .arg(daemon.get_program())
+        .args(daemon.get_args())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pid = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut pid).unwrap();
+    let log = BufReader::new(server.stderr.take().unwrap());
+    // It says so when it has become who it stays.
+    let mut lines = log.lines().map_while(std::io::Result::ok);
+    assert!(lines.any(|line| line.contains("started, version")), "dnsmasq does not start");
+    let pid = pid.trim().parse().ok().and_then(rustix::process::Pid::from_raw).unwrap();
+    let ended = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let mut wait = [rustix::event::PollFd::new(&ended, rustix::event::PollFlags::IN)];
+    let limit = rustix::event::Timespec { tv_sec: 60, tv_nsec: 0 };
+    let has_ended = rustix::event::poll(&mut wait, Some(&limit)).unwrap() == 1;
+    let _ = rustix::process::pidfd_send_signal(&ended, rustix::process::Signal::KILL);
+    assert!(has_ended, "dnsmasq lives on");
+    let own = run.path().join(format!("{FOLDER}{}", std::process::id()));
+    fs::create_dir(&own).unwrap();
+    clear(run.path());
+    assert!(!folder.exists() && own.exists());
+}

@@ -43,7 +43,7 @@ impl Disk {
     }
 
     fn file(&self, name: &str, len: u64) -> Step {
-        Step::File { path: self.path(name), mode: 0o644, content: Content::Sent(len) }
+        Step::File { path: self.path(name), mode: 0o644, content: Content::Sent(len), owner: None }
     }
 
     fn block(&self, name: &str, text: &str, is_at_end: bool) -> Step {
@@ -65,6 +65,8 @@ fn apply(cluster: &str, steps: Vec<Step>) -> Action {
         ldconfig: false,
         packages: Vec::new(),
         deb_len: None,
+        versions: Vec::new(),
+        unwanted: Vec::new(),
         services: Vec::new(),
     }))
 }
@@ -199,4 +201,52 @@ fn what_is_no_request_is_a_sentence() {
         let error = serve(&mut &bytes[..]).unwrap_err().to_string();
         assert!(error.contains("join-host"), "{error}");
     }
+}
+
+#[test]
+fn files_that_an_update_removed_or_gave_away_come_back() {
+    let disk = Disk::new();
+    fs::write(disk.path("old"), "old").unwrap();
+    fs::write(disk.path("again"), "again").unwrap();
+    symlink("old", disk.path("link")).unwrap();
+    let before = disk.listing();
+    let who = fs::metadata(disk.path("old")).unwrap();
+    let owner = Some(format!("{}:{}", who.uid(), who.gid()));
+    let steps = vec![
+        Step::Folder { path: disk.path("a"), mode: 0o700, owner: owner.clone() },
+        Step::File { path: disk.path("a/b/new"), mode: 0o4750, content: Content::Sent(3), owner },
+        Step::Gone { path: disk.path("old") },
+        Step::Gone { path: disk.path("again") },
+        Step::Gone { path: disk.path("link") },
+        Step::Gone { path: disk.path("never-was") },
+    ];
+    assert_eq!(disk.ask(apply("1", steps.clone()), "new").error, None);
+    assert_eq!(fs::metadata(disk.path("a")).unwrap().permissions().mode() & 0o7777, 0o700);
+    let new = fs::metadata(disk.path("a/b/new")).unwrap();
+    assert_eq!(new.permissions().mode() & 0o7777, 0o4750);
+    for gone in ["old", "again", "link"] {
+        assert_eq!(Seen::at(&disk.path(gone)).unwrap(), Seen::Nothing, "{gone}");
+    }
+    // One of them was made anew: it is somebody's now.
+    fs::write(disk.path("again"), "mine").unwrap();
+    let answer = disk.ask(Action::Undo, "");
+    assert_eq!(answer.kept.len(), 1, "{:?}", answer.kept);
+    assert!(answer.kept[0].contains("again stays"), "{:?}", answer.kept);
+    fs::write(disk.path("again"), "again").unwrap();
+    let mut after = disk.listing();
+    // The copy of what stays is kept.
+    after.retain(|path, _| !path.starts_with(disk.path("state")));
+    assert_eq!(after, before);
+    // A failure half-way brings all back, too.
+    let mut steps = steps;
+    steps.push(Step::File {
+        path: disk.path("more"),
+        mode: 0o644,
+        content: Content::Sent(100),
+        owner: None,
+    });
+    assert!(disk.ask(apply("1", steps), "new").error.is_some());
+    let mut after = disk.listing();
+    after.retain(|path, _| !path.starts_with(disk.path("state")));
+    assert_eq!(after, before);
 }
