@@ -280,6 +280,21 @@ fn pipelined_messages_of_mpich_arrive() {
     }
 }
 
+/// Open MPI 5's own way to gather between nodes loses all but the first element of each column.
+#[test]
+fn columns_are_gathered_and_scattered_on_every_mpi() {
+    let Some((mut lab, mpis)) = Lab::up() else { return };
+    for (choice, compiler) in mpis {
+        let program = lab.build(compiler, "columns");
+        for transport in ["wiglaf", "tcp"] {
+            let args =
+                ["run", "--mpi", choice, "--transport", transport, "-n", "4", "--", &program];
+            let said = lab.wiglaf(&args, &[]).expect_success();
+            assert!(said.stdout.lines().any(|line| line == "passed"), "{choice} {said:?}");
+        }
+    }
+}
+
 /// A compiled program without windows does not take btl/ofi, whose end costs a second; others do.
 #[test]
 fn only_what_may_make_windows_takes_btl_ofi() {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use wiglaf_transport::Posted;
 use wiglaf_transport::limits::{
-    BURST_GAP, BURST_MIN, EAGER_LEN_MAX, PTO_MIN, QUEUED_LEN_MAX, UNCREDITED_LEN_MAX,
+    BURST_GAP, BURST_MIN, EAGER_LEN_MAX, PTO_MIN, QUEUED_LEN_MAX, UNASKED_LEN_MAX,
+    UNCREDITED_LEN_MAX,
 };
 use wiglaf_wire::{Class, Envelope, Record};
 
@@ -181,6 +182,34 @@ fn what_would_wait_behind_much_is_announced() {
         assert_eq!(net.sides[1].app.tags, (0..16).collect::<Vec<_>>());
         assert_eq!(net.sides[0].app.sent.len(), 16);
     }
+}
+
+#[test]
+fn the_way_of_a_message_depends_on_its_length() {
+    let mut net = Net::with_short_trains();
+    let mut tag = 0;
+    let mut way = |net: &mut Net, len: usize| {
+        tag += 1;
+        let posted = net.send(0, tag, len).expect("taken");
+        net.settle();
+        let segments = &mut net.sides[1].app.segments;
+        let unasked = std::mem::take(segments).len();
+        net.advance(Duration::from_millis(1));
+        net.settle();
+        (posted, unasked > 0)
+    };
+    let longest = UNASKED_LEN_MAX as usize;
+    way(&mut net, longest); // the window grows
+    for _ in 0..200 {
+        for (len, wanted) in [
+            (EAGER_LEN_MAX, (Posted::Buffered, false)),
+            (EAGER_LEN_MAX + 1, (Posted::Pending, true)),
+            (longest, (Posted::Pending, true)),
+        ] {
+            assert_eq!(way(&mut net, len), wanted, "{len}");
+        }
+    }
+    assert_eq!(net.sides[1].app.tags[1..], (1..=tag).collect::<Vec<_>>());
 }
 
 #[test]

@@ -1,0 +1,57 @@
+/* Collectives that take columns of a matrix at one end and contiguous numbers at the other: what is strided
+ * there must arrive as a row here, whoever is the root. */
+#include "check.h"
+
+enum { ROWS = 12, STRIDE = 10 };
+
+static double matrix[ROWS * STRIDE], row[ROWS * 64], all[ROWS * 64];
+
+static void fill(void)
+{
+    for (int i = 0; i < ROWS * STRIDE; i++) matrix[i] = -2;
+    for (int i = 0; i < ROWS; i++) matrix[i * STRIDE] = rank * ROWS + i;
+    for (int i = 0; i < ROWS * 64; i++) row[i] = i, all[i] = -1;
+}
+
+/* `all` has every rank's column, one after the other. */
+static void check_all(const char *what, int root)
+{
+    for (int i = 0; i < ROWS * size; i++)
+        CHECK(all[i] == i, "%s to %d: element %d is %g", what, root, i, all[i]);
+}
+
+int main(int argc, char **argv)
+{
+    begin(&argc, &argv);
+    CHECK(size <= 64, "%d ranks", size);
+    MPI_Datatype column;
+    MPI_Type_vector(ROWS, 1, STRIDE, MPI_DOUBLE, &column);
+    MPI_Type_commit(&column);
+    int counts[64], places[64];
+    for (int i = 0; i < size; i++) counts[i] = ROWS, places[i] = i * ROWS;
+    for (int root = 0; root < size; root++) {
+        fill();
+        MPI_Gather(matrix, 1, column, all, ROWS, MPI_DOUBLE, root, MPI_COMM_WORLD);
+        if (rank == root) check_all("gather", root);
+        fill();
+        MPI_Gatherv(matrix, 1, column, all, counts, places, MPI_DOUBLE, root, MPI_COMM_WORLD);
+        if (rank == root) check_all("gatherv", root);
+        fill();
+        MPI_Scatter(row, ROWS, MPI_DOUBLE, matrix, 1, column, root, MPI_COMM_WORLD);
+        for (int i = 0; i < ROWS; i++)
+            CHECK(matrix[i * STRIDE] == rank * ROWS + i && matrix[i * STRIDE + 1] == -2,
+                  "scatter from %d: row %d is %g", root, i, matrix[i * STRIDE]);
+        fill();
+        MPI_Bcast(matrix, 1, column, root, MPI_COMM_WORLD);
+        for (int i = 0; i < ROWS; i++)
+            CHECK(matrix[i * STRIDE] == root * ROWS + i, "bcast from %d: row %d is %g", root, i, matrix[i * STRIDE]);
+    }
+    fill();
+    MPI_Allgather(matrix, 1, column, all, ROWS, MPI_DOUBLE, MPI_COMM_WORLD);
+    check_all("allgather", -1);
+    fill();
+    MPI_Allgatherv(matrix, 1, column, all, counts, places, MPI_DOUBLE, MPI_COMM_WORLD);
+    check_all("allgatherv", -1);
+    MPI_Type_free(&column);
+    return finish();
+}
