@@ -11,7 +11,7 @@ const LISTING: &str = "find /etc /opt /var/lib/wiglaf -xdev -printf '%p %y %m %u
     find /etc /opt /var/lib/wiglaf -xdev -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum; \
     dpkg-query -W; apt-mark showauto";
 
-/// An archive of packages on the host's own disk: wiglaf-tests-tool 1 and 2, which takes wiglaf-tests-lib 2 then.
+/// An archive of packages on the host's own disk: tests-of-tool 1 and 2, which takes tests-of-lib 2 then.
 const ARCHIVE: &str = r#"set -e
 rm -rf /etc/apt/sources.list /etc/apt/sources.list.d /var/lib/apt/lists/*
 mkdir -p /opt/archive && cd /opt/archive
@@ -26,10 +26,10 @@ make() {
       echo "SHA256: $(sha256sum <"$1_$2_all.deb" | cut -c1-64)"; echo; } >>Packages
     rm -r root
 }
-make wiglaf-tests-tool 1 ''
-make wiglaf-tests-tool 2 wiglaf-tests-lib
-make wiglaf-tests-lib 1 ''
-make wiglaf-tests-old 1 ''
+make tests-of-tool 1 ''
+make tests-of-tool 2 tests-of-lib
+make tests-of-lib 1 ''
+make tests-of-old 1 ''
 echo 'deb [trusted=yes] file:/opt/archive ./' >/etc/apt/sources.list
 apt-get update -qq"#;
 
@@ -47,13 +47,13 @@ fn configured() -> Option<Hosts> {
         let _ = host.as_root().run(ARCHIVE).ok();
         host.write("/etc/motd", "welcome\n", "root", 0o644);
         host.write("/etc/tests/alone.conf", host.name(), "root", 0o644);
-        apt(host, "wiglaf-tests-tool=1");
+        apt(host, "tests-of-tool=1");
     }
-    apt(&hosts[1], "wiglaf-tests-old");
+    apt(&hosts[1], "tests-of-old");
     let ann = hosts[0].as_user("ann");
     let _ = ann.run("wiglaf init --network 192.168.77.0/24").ok();
     let _ = ann.run("wiglaf join pc[2-3] --yes").ok();
-    apt(&hosts[0], "wiglaf-tests-tool=2");
+    apt(&hosts[0], "tests-of-tool=2");
     hosts[0].write("/etc/motd", "welcome to the lab\n", "root", 0o600);
     hosts[0].write("/etc/tests/alone.conf", "as pc1 has it", "root", 0o644);
     hosts[0].write("/etc/tests/deep/er/ann.conf", "ann's\n", "ann", 0o640);
@@ -96,8 +96,8 @@ fn packages_and_files_of_the_first_go_to_the_others_and_back() {
         "pc2: add /etc/tests/link\n",
         "pc2: change /etc/motd\n",
         "pc3: change /etc/tests/alone.conf\n",
-        "pc3: install wiglaf-tests-lib 1\n",
-        "pc3: upgrade wiglaf-tests-tool 1 -> 2\n",
+        "pc3: install tests-of-lib 1\n",
+        "pc3: upgrade tests-of-tool 1 -> 2\n",
         "pc2: 1 files and 1 packages are there alone, and stay; --delete removes them\n",
     ] {
         assert!(dry.ok().contains(line), "{line}{dry}");
@@ -109,8 +109,8 @@ fn packages_and_files_of_the_first_go_to_the_others_and_back() {
 
     let _ = ann.run("wiglaf image update -w pc[2-3] --yes").ok();
     let there = "stat -c '%n %a %U:%G' /etc/motd /etc/tests/deep /etc/tests/deep/er/ann.conf; cat /etc/motd \
-                 /etc/tests/alone.conf /etc/tests/link; dpkg-query -W wiglaf-tests-tool wiglaf-tests-lib; apt-mark \
-                 showauto | grep wiglaf-tests; cat /usr/share/wiglaf-tests-tool/version";
+                 /etc/tests/alone.conf /etc/tests/link; dpkg-query -W tests-of-tool tests-of-lib; apt-mark \
+                 showauto | grep wiglaf-tests; cat /usr/share/tests-of-tool/version";
     let wanted = hosts[0].as_root().run(there);
     for (host, before) in hosts.iter().zip(&before).skip(1) {
         assert_eq!(host.as_root().run(there).stdout, wanted.stdout, "{}", host.name());
@@ -126,7 +126,7 @@ fn packages_and_files_of_the_first_go_to_the_others_and_back() {
     hosts[1].write("/etc/motd", "somebody was here\n", "root", 0o644);
     let back = ann.run("wiglaf image rollback -w pc[2-3] --yes");
     assert!(back.ok().contains("pc3: put back /etc/motd\n"), "{back}");
-    assert!(back.stdout.contains("pc3: wiglaf-tests-tool 2 -> 1\n"), "{back}");
+    assert!(back.stdout.contains("pc3: tests-of-tool 2 -> 1\n"), "{back}");
     assert!(back.stderr.contains("pc2: /etc/motd stays: somebody has changed it"), "{back}");
     assert_eq!(hosts[1].read("/etc/motd"), "somebody was here\n");
     assert_eq!(hosts[1].read("/etc/tests/alone.conf"), "pc2");
@@ -139,16 +139,16 @@ fn hosts_lose_what_the_first_has_not_if_asked_and_a_host_that_fails_is_as_it_was
     let ann = hosts[0].as_user("ann");
     let before: Vec<String> = hosts.iter().map(listing).collect();
     // A package that pc3 knows of and cannot fetch.
-    let archive = "rm /opt/archive/wiglaf-tests-lib_1_all.deb";
+    let archive = "rm /opt/archive/tests-of-lib_1_all.deb";
     let _ = hosts[2].as_root().run(archive).ok();
     let lacking = listing(&hosts[2]);
     let gone = ann.run("wiglaf image update -w pc[2-3] --delete --yes");
     assert!(sentence(&gone).contains("pc3: "), "{gone}");
     assert!(sentence(&gone).contains("it is as it was"), "{gone}");
     assert!(gone.stdout.contains("pc2: remove /etc/tests/theirs.conf\n"), "{gone}");
-    assert!(gone.stdout.contains("pc2: purge wiglaf-tests-old\n"), "{gone}");
+    assert!(gone.stdout.contains("pc2: purge tests-of-old\n"), "{gone}");
     assert_same(&lacking, &listing(&hosts[2]), "pc3");
-    let there = hosts[1].as_root().run("ls /etc/tests/theirs.conf; dpkg-query -W wiglaf-tests-old");
+    let there = hosts[1].as_root().run("ls /etc/tests/theirs.conf; dpkg-query -W tests-of-old");
     assert_eq!(there.stdout, "");
     let _ = ann.run("wiglaf image rollback -w pc2 --yes").ok();
     assert_same(&before[1], &listing(&hosts[1]), "pc2");

@@ -12,6 +12,8 @@ use wiglaf_node::ssh::{self, Target};
 
 /// The line after which the script's own output begins.
 const MARK: &str = "wiglaf-join: begin";
+/// How much the login before it may print, with the mark, in bytes.
+const LOGIN_LEN_MAX: u64 = 64 << 10;
 /// Longest output of a script that is read, in bytes.
 const OUTPUT_LEN_MAX: u64 = 4 << 20;
 /// The exit status of ssh itself.
@@ -72,7 +74,8 @@ impl Remote {
         }
         let mut printed = Vec::new();
         if let Some(stdout) = child.stdout.take() {
-            let _ = stdout.take(len_max).read_to_end(&mut printed);
+            // Its own output begins behind the mark, and behind what a login prints before it.
+            let _ = stdout.take(len_max + LOGIN_LEN_MAX).read_to_end(&mut printed);
         }
         let status = child.wait().cannot(|| format!("wait for the ssh to {}", self.name))?;
         let mark = format!("{MARK}\n");
