@@ -16,6 +16,14 @@ use crate::trains::{Place, Put, Shape, even_part, padded, put_body, tapered_part
 use crate::transport::{Config, Path, PeerId, Transport};
 use crate::{Mark, Source, Transmit};
 
+/// How messages are cut into bulk datagrams.
+#[derive(Clone, Copy)]
+struct Cut<'a> {
+    path: &'a Path,
+    /// Bytes of a message in each; lost ones keep the length that they had.
+    piece_len: usize,
+}
+
 impl Transport {
     /// Lets the message of `len` bytes that was taken last for `peer` wait for more: a short one in
     /// the same datagram, a longer one in the same train, if the peer was sent a burst of datagrams
@@ -271,6 +279,7 @@ impl Transport {
         };
         let len_max = path.frame_len_max;
         let shape = Shape { count_max, len_max, first_is_longest: alike.is_some() };
+        let cut = Cut { path: &path, piece_len };
         let (len, segment_len) = self.put_train(shape, out, |this, place, header, out| {
             if std::mem::take(&mut leads) {
                 let put = this.put_ordered(index, now, place, header, out)?;
@@ -278,7 +287,7 @@ impl Transport {
                 session.ordered_on_bulk_below = session.ordered.next();
                 return Some(padded(put, path.frame_len_max, out));
             }
-            this.put_segment(index, now, &path, piece_len, source, header, out)
+            this.put_segment(index, now, cut, source, header, out)
         })?;
         let session = &self.sessions[index as usize];
         let (port, is_bulk) = session.bulk_way();
@@ -340,13 +349,12 @@ impl Transport {
         &mut self,
         index: u32,
         now: Instant,
-        path: &Path,
-        piece_len: usize,
+        cut: Cut<'_>,
         source: &dyn Source,
         header: &mut Header,
         out: &mut [u8],
     ) -> Option<Put> {
-        let (number, piece) = self.next_piece(index, now, path, piece_len)?;
+        let (number, piece) = self.next_piece(index, now, cut)?;
         let len = HEADER_LEN + SEGMENT_PREFIX_LEN + piece.len as usize;
         let datagram = &mut out[..len];
         Segment::emit_prefix(piece.transfer, piece.offset, &mut datagram[HEADER_LEN..]);
@@ -366,14 +374,9 @@ impl Transport {
         Some(Put { len, sum })
     }
 
-    /// The next segment, lost ones first; others are of `len_max` bytes at most.
-    fn next_piece(
-        &mut self,
-        index: u32,
-        now: Instant,
-        path: &Path,
-        len_max: usize,
-    ) -> Option<(u64, Piece)> {
+    /// The next segment, lost ones first.
+    fn next_piece(&mut self, index: u32, now: Instant, cut: Cut<'_>) -> Option<(u64, Piece)> {
+        let Cut { path, piece_len } = cut;
         let session = &mut self.sessions[index as usize];
         if session.bulk.has_lost() {
             // What is too long goes in parts.
@@ -391,7 +394,7 @@ impl Transport {
             return None;
         }
         let job = session.jobs.front_mut()?;
-        let len = (job.end - job.offset).min(len_max as u64);
+        let len = (job.end - job.offset).min(piece_len as u64);
         let piece = Piece {
             send_id: job.send_id,
             transfer: job.transfer,
