@@ -280,7 +280,7 @@ fn pipelined_messages_of_mpich_arrive() {
     }
 }
 
-/// Open MPI 5's own way to gather between nodes loses all but the first element of each column.
+/// What Open MPI 5 gathers between nodes by its own default is wrong where a type has gaps or was resized.
 #[test]
 fn columns_are_gathered_and_scattered_on_every_mpi() {
     let Some((mut lab, mpis)) = Lab::up() else { return };

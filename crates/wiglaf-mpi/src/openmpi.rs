@@ -46,9 +46,12 @@ pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>
     let prrte = version.prrte;
     launching(settings, version, table);
     if prrte {
-        // coll/han's MPI_Gather between nodes loses all but the first element of a strided send type
-        // (findings/openmpi-gather-columns.sh): 3 is coll/tuned in its place. Its other collectives are right.
-        table.default("OMPI_MCA_coll_han_gather_dynamic_global_communicator_module", "3");
+        // What coll/han gathers between nodes is wrong where a type has gaps or was resized
+        // (findings/openmpi-gather-columns.sh): 3 is coll/tuned in its place.
+        for operation in ["gather", "allgather"] {
+            let name = format!("OMPI_MCA_coll_han_{operation}_dynamic_global_communicator_module");
+            table.default(&name, "3");
+        }
     }
     // Windows that the ranks of a node share are osc=sm's alone.
     let (memory, osc) = if prrte { ("sm", "rdma,sm") } else { ("vader", "rdma,sm,pt2pt") };

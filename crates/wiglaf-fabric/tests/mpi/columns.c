@@ -53,5 +53,22 @@ int main(int argc, char **argv)
     MPI_Allgatherv(matrix, 1, column, all, counts, places, MPI_DOUBLE, MPI_COMM_WORLD);
     check_all("allgatherv", -1);
     MPI_Type_free(&column);
+    /* The other way about: what is contiguous at each rank becomes a column at the receivers. */
+    MPI_Datatype strided, place;
+    MPI_Type_vector(ROWS, 1, size, MPI_DOUBLE, &strided);
+    MPI_Type_create_resized(strided, 0, sizeof(double), &place);
+    MPI_Type_commit(&place);
+    double mine[ROWS];
+    for (int i = 0; i < ROWS; i++) mine[i] = i * size + rank;
+    for (int root = 0; root < size; root++) {
+        fill();
+        MPI_Gather(mine, ROWS, MPI_DOUBLE, all, 1, place, root, MPI_COMM_WORLD);
+        if (rank == root) check_all("gather into columns", root);
+    }
+    fill();
+    MPI_Allgather(mine, ROWS, MPI_DOUBLE, all, 1, place, MPI_COMM_WORLD);
+    check_all("allgather into columns", -1);
+    MPI_Type_free(&place);
+    MPI_Type_free(&strided);
     return finish();
 }
