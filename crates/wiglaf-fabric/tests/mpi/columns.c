@@ -6,7 +6,7 @@ enum { ROWS = 12, STRIDE = 10 };
 
 static double matrix[ROWS * STRIDE], row[ROWS * 64], all[ROWS * 64];
 
-static void fill(void)
+static void refill(void)
 {
     for (int i = 0; i < ROWS * STRIDE; i++) matrix[i] = -2;
     for (int i = 0; i < ROWS; i++) matrix[i * STRIDE] = rank * ROWS + i;
@@ -30,26 +30,26 @@ int main(int argc, char **argv)
     int counts[64], places[64];
     for (int i = 0; i < size; i++) counts[i] = ROWS, places[i] = i * ROWS;
     for (int root = 0; root < size; root++) {
-        fill();
+        refill();
         MPI_Gather(matrix, 1, column, all, ROWS, MPI_DOUBLE, root, MPI_COMM_WORLD);
         if (rank == root) check_all("gather", root);
-        fill();
+        refill();
         MPI_Gatherv(matrix, 1, column, all, counts, places, MPI_DOUBLE, root, MPI_COMM_WORLD);
         if (rank == root) check_all("gatherv", root);
-        fill();
+        refill();
         MPI_Scatter(row, ROWS, MPI_DOUBLE, matrix, 1, column, root, MPI_COMM_WORLD);
         for (int i = 0; i < ROWS; i++)
             CHECK(matrix[i * STRIDE] == rank * ROWS + i && matrix[i * STRIDE + 1] == -2,
                   "scatter from %d: row %d is %g", root, i, matrix[i * STRIDE]);
-        fill();
+        refill();
         MPI_Bcast(matrix, 1, column, root, MPI_COMM_WORLD);
         for (int i = 0; i < ROWS; i++)
             CHECK(matrix[i * STRIDE] == root * ROWS + i, "bcast from %d: row %d is %g", root, i, matrix[i * STRIDE]);
     }
-    fill();
+    refill();
     MPI_Allgather(matrix, 1, column, all, ROWS, MPI_DOUBLE, MPI_COMM_WORLD);
     check_all("allgather", -1);
-    fill();
+    refill();
     MPI_Allgatherv(matrix, 1, column, all, counts, places, MPI_DOUBLE, MPI_COMM_WORLD);
     check_all("allgatherv", -1);
     MPI_Type_free(&column);
@@ -61,11 +61,11 @@ int main(int argc, char **argv)
     double mine[ROWS];
     for (int i = 0; i < ROWS; i++) mine[i] = i * size + rank;
     for (int root = 0; root < size; root++) {
-        fill();
+        refill();
         MPI_Gather(mine, ROWS, MPI_DOUBLE, all, 1, place, root, MPI_COMM_WORLD);
         if (rank == root) check_all("gather into columns", root);
     }
-    fill();
+    refill();
     MPI_Allgather(mine, ROWS, MPI_DOUBLE, all, 1, place, MPI_COMM_WORLD);
     check_all("allgather into columns", -1);
     MPI_Type_free(&place);
