@@ -44,8 +44,9 @@ Examples:
 
 It takes hosts that have joined with sudo, and Debian on them, of one release.
 The section [batch] of the cluster file says which host decides, which nodes are
-for short jobs, and whether there are qsub, qstat and qdel. Called again, it changes what has changed since, and starts
-daemons that have ended. A host on which something fails is left as it was.";
+for short jobs, and whether there are qsub, qstat and qdel. Called again, it
+changes what has changed since, and starts daemons that have ended. A host on
+which something fails is left as it was.";
 
 /// Batch jobs, run by Slurm on hosts or on emulated nodes
 #[derive(Debug, clap::Args)]

@@ -315,6 +315,12 @@ fn installed(
                 true => "; messages go through pml/ob1, without which its MPI windows fail",
                 false => "",
             };
+            let here = match mpi::never_ends_stdin(mpi) {
+                true => format!(
+                    "{here}; programs wait for ever at the end of `< FILE`, name it as an argument"
+                ),
+                false => here,
+            };
             return Check::ok(
                 name,
                 match provider.map(|p| Front::before(&libfabric, p)) {

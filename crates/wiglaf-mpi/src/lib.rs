@@ -25,7 +25,7 @@ pub use discover::{Choice, Which};
 pub use front::{Front, LibfabricChoice};
 pub use installation::{Family, Installation, Libfabric, Origin, Wrappers, numbers};
 pub use launcher::{Deal, Placement};
-pub use openmpi::windows_need_ob1;
+pub use openmpi::{never_ends_stdin, windows_need_ob1};
 
 use std::path::{Path, PathBuf};
 

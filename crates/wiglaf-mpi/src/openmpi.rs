@@ -40,6 +40,13 @@ pub fn windows_need_ob1(mpi: &Installation) -> bool {
         && !mpi.is_at_least(&WINDOWS_NEED_OB1_NO_MORE)
 }
 
+/// Whether its launcher never closes a program's standard input, so that one that reads to the end of `< FILE`
+/// waits for ever: 5.0.11 was seen to, and 5.0.8 to 5.0.10 not (docs/mpis.md).
+#[must_use]
+pub fn never_ends_stdin(mpi: &Installation) -> bool {
+    mpi.family == Family::OpenMpi && mpi.version == "5.0.11"
+}
+
 /// Sets everything.
 pub(super) fn set(settings: &Settings, mpi: &Installation, table: &mut Table<'_>) -> Result<()> {
     let version = Version::of(mpi);

@@ -212,6 +212,33 @@ fn releases_whose_windows_fail_over_cm_take_ob1() {
 }
 
 #[test]
+fn gathering_between_nodes_goes_around_what_is_wrong_unless_the_user_says_otherwise() {
+    const HAN: &str = "OMPI_MCA_coll_han_allgather_dynamic_global_communicator_module";
+    const INTEL: &str = "I_MPI_ADJUST_ALLGATHER";
+    for (family, version, name, is_set) in [
+        (Family::OpenMpi, "4.1.4", HAN, false),
+        (Family::OpenMpi, "5.0.11", HAN, true),
+        (Family::Intel, "2021.19.0", INTEL, true),
+        (Family::Mpich, "5.0.2", INTEL, false),
+    ] {
+        let one = mpi(family, version);
+        let vars = over_wiglaf().environment(&one, &nobody).unwrap();
+        assert_eq!(get(&vars, name).is_some(), is_set, "{family} {version}");
+        let user = |asked: &str| (asked == name).then(|| "6".to_owned());
+        let vars = over_wiglaf().environment(&one, &user).unwrap();
+        assert!(get(&vars, name).is_none_or(|value| value == "6"), "{family} {version}");
+    }
+}
+
+#[test]
+fn one_release_never_ends_standard_input() {
+    let is_one = |family, version| never_ends_stdin(&mpi(family, version));
+    assert!(is_one(Family::OpenMpi, "5.0.11"));
+    assert!(!is_one(Family::OpenMpi, "5.0.10") && !is_one(Family::OpenMpi, "4.1.4"));
+    assert!(!is_one(Family::Mpich, "5.0.11"));
+}
+
+#[test]
 fn mpich_sends_everything_through_the_provider_unless_told_otherwise() {
     let mpich = mpi(Family::Mpich, "5.0.2");
     let vars = over_wiglaf().environment(&mpich, &nobody).unwrap();
