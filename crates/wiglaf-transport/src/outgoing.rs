@@ -317,13 +317,19 @@ impl Transport {
     /// again as it needs. Nothing if fewer than two would go together.
     fn alike(&self, index: u32, capacity: usize, max: usize) -> Option<(usize, usize)> {
         let jobs = &self.sessions[index as usize].jobs;
+        // Mostly one message waits, and this is asked for each of its trains.
+        if jobs.len() < 2 {
+            return None;
+        }
         let rest = |job: &Job| match job.transfer {
             Transfer::Pulled(_) => (job.end - job.offset) as usize,
             Transfer::Unasked(_) => 0,
         };
         let first = jobs.front().map(rest).filter(|len| *len > 0)?;
         let least = first.div_ceil(capacity);
-        let pieces = (least..=least + least / 2).find(|pieces| first % pieces == 0)?;
+        // One that fills a train leaves no room for another.
+        let pieces = (least..=(least + least / 2).min(max.saturating_sub(1)))
+            .find(|pieces| first % pieces == 0)?;
         let alike = jobs.iter().take(max / pieces).take_while(|job| rest(job) == first).count();
         // One that is shorter than a piece may be the last.
         let ends = jobs.get(alike).is_some_and(|job| (1..first / pieces).contains(&rest(job)));
