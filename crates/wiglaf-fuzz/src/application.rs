@@ -2,8 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use wiglaf_transport::limits::{CREDIT_PER_MESSAGE, UNCREDITED_LEN_MAX};
-use wiglaf_transport::{Gone, PeerId, Sink, Source, Transport, Wanted};
+use wiglaf_transport::{Gone, PeerId, Sink, Source, Transport, Wanted, bounded_charge};
 use wiglaf_wire::Envelope;
 
 /// Most bytes that a receiver asks for, whatever is announced.
@@ -128,7 +127,7 @@ impl App {
     }
 
     fn charge(&mut self, peer: PeerId, len: u64) {
-        *self.unread.entry(peer).or_default() += bounded(len);
+        *self.unread.entry(peer).or_default() += bounded_charge(len);
     }
 
     fn keep(&mut self, peer: PeerId, len: u64) -> bool {
@@ -142,7 +141,7 @@ impl App {
     }
 
     fn consumed(&mut self, peer: PeerId, len: u64) {
-        *self.unread.entry(peer).or_default() -= bounded(len);
+        *self.unread.entry(peer).or_default() -= bounded_charge(len);
     }
 }
 
@@ -225,9 +224,4 @@ impl Sink for App {
         assert!(!is_sending, "its operations have been reported before");
         self.eager.remove(&peer);
     }
-}
-
-/// What an unread message of `len` bytes counts of what its sender's credit bounds.
-fn bounded(len: u64) -> u64 {
-    if len <= UNCREDITED_LEN_MAX as u64 { 0 } else { len + CREDIT_PER_MESSAGE }
 }

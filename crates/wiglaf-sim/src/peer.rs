@@ -2,8 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use wiglaf_transport::limits::{CREDIT_PER_MESSAGE, UNCREDITED_LEN_MAX};
-use wiglaf_transport::{Gone, PeerId, Sink, Source, Transport, Wanted};
+use wiglaf_transport::{Gone, PeerId, Sink, Source, Transport, Wanted, bounded_charge};
 use wiglaf_wire::{Class, Envelope};
 
 use crate::matched::Matched;
@@ -200,12 +199,12 @@ impl Peer {
 
     /// Notes an eager message of `len` bytes.
     fn charge(&mut self, peer: PeerId, len: u64) {
-        *self.unread.entry(peer).or_default() += bounded(len);
+        *self.unread.entry(peer).or_default() += bounded_charge(len);
     }
 
     fn consumed(&mut self, peer: PeerId, len: u64) {
         let unread = self.unread.entry(peer).or_default();
-        *unread = unread.saturating_sub(bounded(len));
+        *unread = unread.saturating_sub(bounded_charge(len));
     }
 
     fn check(&mut self, from: usize, number: u64, bytes: &[u8]) {
@@ -340,9 +339,4 @@ impl Sink for Peer {
             self.wrong(format!("{} was told twice that {who} is gone", self.me));
         }
     }
-}
-
-/// What an unread message of `len` bytes counts of what its sender's credit bounds.
-fn bounded(len: u64) -> u64 {
-    if len <= UNCREDITED_LEN_MAX as u64 { 0 } else { len + CREDIT_PER_MESSAGE }
 }

@@ -25,6 +25,13 @@ pub fn needs_credit(class: Class, len: usize) -> bool {
     !matches!(class, Class::Tagged | Class::Untagged) || len > UNCREDITED_LEN_MAX
 }
 
+/// What an unread message of `len` bytes takes of what its sender's credit bounds: nothing if it may have gone
+/// without any. For those who check the bound.
+#[must_use]
+pub fn bounded_charge(len: u64) -> u64 {
+    if len <= UNCREDITED_LEN_MAX as u64 { 0 } else { charge(len) }
+}
+
 impl Transport {
     /// Gives back the credit of an eager message of `len` bytes whose memory
     /// is free again.

@@ -39,7 +39,7 @@ mod timers;
 mod trains;
 mod transport;
 
-pub use credit::needs_credit;
+pub use credit::{bounded_charge, needs_credit};
 pub use endings::Silence;
 pub use sizing::WayNews;
 pub use stats::{Stats, Traffic};
