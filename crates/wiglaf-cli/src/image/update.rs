@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use serde::Serialize;
 use wiglaf_base::{Error, HostList, Result};
 use wiglaf_cluster::hosts::Hosts;
 use wiglaf_join::update::{self, Options, Outcome};
@@ -54,6 +55,25 @@ pub(crate) struct Args {
     #[arg(long)]
     delete: bool,
 
+    #[command(flatten)]
+    how: How,
+}
+
+/// Take the last update of hosts back
+#[derive(Debug, clap::Args)]
+#[command(after_help = ROLLBACK_EXAMPLES)]
+pub(crate) struct RollbackArgs {
+    /// The hosts
+    #[arg(short = 'w', long = "nodes", value_name = "HOSTS", value_parser = HostList::parse)]
+    nodes: HostList,
+
+    #[command(flatten)]
+    how: How,
+}
+
+/// What both are told.
+#[derive(Debug, clap::Args)]
+struct How {
     /// Say what would be changed, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -67,25 +87,19 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Take the last update of hosts back
-#[derive(Debug, clap::Args)]
-#[command(after_help = ROLLBACK_EXAMPLES)]
-pub(crate) struct RollbackArgs {
-    /// The hosts
-    #[arg(short = 'w', long = "nodes", value_name = "HOSTS", value_parser = HostList::parse)]
-    nodes: HostList,
-
-    /// Say what would be changed, and change nothing
-    #[arg(long)]
-    dry_run: bool,
-
-    /// Do not ask
-    #[arg(long, short)]
-    yes: bool,
-
-    /// Print the plan, or what was done, as JSON
-    #[arg(long)]
-    json: bool,
+impl How {
+    /// Shows a plan, host by host: as JSON, if nothing else is to be printed.
+    fn show<P: Serialize>(
+        &self,
+        plans: &[P],
+        of: impl Fn(&P) -> (&str, Vec<String>),
+    ) -> Result<()> {
+        match (self.json, self.dry_run) {
+            (true, true) => output::print_json(&plans),
+            (true, false) => Ok(()),
+            (false, _) => plans.iter().map(of).try_for_each(|(name, lines)| show(name, &lines)),
+        }
+    }
 }
 
 fn say(line: &str) {
@@ -110,33 +124,25 @@ pub(super) fn run(args: &Args, hosts: &Hosts) -> Result<()> {
     };
     say("hosts are being compared");
     let plan = update::plan(hosts, &options)?;
-    match (args.json, args.dry_run) {
-        (true, true) => output::print_json(&plan.hosts)?,
-        (true, false) => {}
-        (false, _) => plan.hosts.iter().try_for_each(|host| show(&host.name, &host.lines()))?,
-    }
-    if args.dry_run {
+    args.how.show(&plan.hosts, |host| (&host.name, host.lines()))?;
+    if args.how.dry_run {
         return Ok(());
     }
-    let outcomes = match plan.is_done() || !is_wanted(args.yes)? {
+    let outcomes = match plan.is_done() || !is_wanted(args.how.yes)? {
         true => Vec::new(),
         false => plan.carry_out(&say)?,
     };
-    told(&outcomes, args.json, "it is as it was")
+    told(&outcomes, args.how.json, "it is as it was")
 }
 
 pub(super) fn rollback(args: &RollbackArgs, hosts: &Hosts) -> Result<()> {
     let plans = update::rollback_plan(hosts, args.nodes.names())?;
-    match (args.json, args.dry_run) {
-        (true, true) => output::print_json(&plans)?,
-        (true, false) => {}
-        (false, _) => plans.iter().try_for_each(|host| show(&host.name, &host.lines()))?,
-    }
-    if args.dry_run || !is_wanted(args.yes)? {
+    args.how.show(&plans, |host| (&host.name, host.lines()))?;
+    if args.how.dry_run || !is_wanted(args.how.yes)? {
         return Ok(());
     }
     let outcomes: Vec<Outcome> = plans.iter().map(|host| host.carry_out(&say)).collect();
-    told(&outcomes, args.json, "try again")
+    told(&outcomes, args.how.json, "try again")
 }
 
 fn told(outcomes: &[Outcome], json: bool, end: &str) -> Result<()> {
