@@ -3,6 +3,7 @@
 //!
 //! Nothing here knows what a node, an MPI or a cluster is.
 
+pub mod at_once;
 pub mod columns;
 pub mod end;
 pub mod error;

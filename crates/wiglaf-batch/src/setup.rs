@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use wiglaf_base::at_once;
 use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::hostlist::HostList;
 use wiglaf_cluster::batch::{Batch, Login, Memory, Owner};
@@ -126,18 +127,12 @@ impl Site {
         let (head, _) = batch.place(&hosts.names()).map_err(one)?;
         let is_counted = batch.has_accounting();
         let looked = joined::look(hosts).map_err(one)?;
-        let asked: Vec<Result<Host>> = std::thread::scope(|scope| {
-            let ask = |joined: Result<Joined>| {
-                let joined = joined?;
-                let is_head = joined.name() == head;
-                let cluster = Some(hosts.name.as_str()).filter(|_| is_head && is_counted);
-                let facts = Facts::look(&joined, &packages(is_head, &batch), cluster)?;
-                Ok(Host { joined, facts })
-            };
-            let asked: Vec<_> =
-                looked.into_iter().map(|one| scope.spawn(move || ask(one))).collect();
-            let panicked = || Err(Error::new("a thread panicked"));
-            asked.into_iter().map(|one| one.join().unwrap_or_else(|_| panicked())).collect()
+        let asked = at_once::each(looked, |joined: Result<Joined>| {
+            let joined = joined?;
+            let is_head = joined.name() == head;
+            let cluster = Some(hosts.name.as_str()).filter(|_| is_head && is_counted);
+            let facts = Facts::look(&joined, &packages(is_head, &batch), cluster)?;
+            Ok(Host { joined, facts })
         });
         let (mut all, mut errors) = (Vec::new(), Vec::new());
         for host in asked {
@@ -543,14 +538,7 @@ impl Site {
         hosts: &[&'a Host],
         work: &(dyn Fn(&Host) -> Result<T> + Sync),
     ) -> Vec<(&'a Host, Result<T>)> {
-        std::thread::scope(|scope| {
-            let all: Vec<_> =
-                hosts.iter().map(|host| (*host, scope.spawn(move || work(host)))).collect();
-            let panicked = || Err(Error::new("a thread panicked"));
-            all.into_iter()
-                .map(|(host, one)| (host, one.join().unwrap_or_else(|_| panicked())))
-                .collect()
-        })
+        hosts.iter().copied().zip(at_once::each(hosts, |host| work(host))).collect()
     }
 
     /// Keeps a host on which it went well. Another one is as it was, and with the head all are.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use wiglaf_base::error::{Context, Error, Result};
-use wiglaf_base::{machine, random};
+use wiglaf_base::{at_once, machine, random};
 use wiglaf_cluster::hosts::Hosts;
 use wiglaf_node::ssh::Target;
 
@@ -510,13 +510,7 @@ fn check_package(name: &str, facts: &Facts) -> Result<()> {
 
 /// Looks at all at once.
 pub(crate) fn look_all(remotes: &[Remote], prefix: &Path, probe: &Probe) -> Vec<Result<Facts>> {
-    std::thread::scope(|scope| {
-        let looks =
-            remotes.iter().map(|remote| scope.spawn(|| Facts::look(remote, prefix, &probe.name)));
-        let looks: Vec<_> = looks.collect();
-        let panicked = || Err(Error::new("a thread panicked"));
-        looks.into_iter().map(|look| look.join().unwrap_or_else(|_| panicked())).collect()
-    })
+    at_once::each(remotes, |remote| Facts::look(remote, prefix, &probe.name))
 }
 
 impl Plan {

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use serde::Serialize;
+use wiglaf_base::at_once;
 use wiglaf_base::error::{Error, Result};
 use wiglaf_base::shell::quoted;
 use wiglaf_cluster::hosts::Hosts;
@@ -378,7 +379,9 @@ pub fn plan(hosts: &Hosts, options: &Options) -> Result<Plan> {
             joined::release(&first)
         )));
     }
-    let has = all(std::iter::once(&first).chain(&looked), |host| Has::look(host, &paths))?;
+    let all = std::iter::once(&first).chain(&looked);
+    let has = at_once::each(all, |host| Has::look(host, &paths));
+    let has = has.into_iter().collect::<Result<Vec<Has>>>()?;
     if let Some(path) = paths.iter().find(|path| !has[0].at.contains_key(*path)) {
         return Err(Error::new(format!("{from} has no {path}; name what it has with --path")));
     }
@@ -391,19 +394,6 @@ pub fn plan(hosts: &Hosts, options: &Options) -> Result<Plan> {
         plan.hosts.push(compare(host, model, there, options, &paths));
     }
     Ok(plan)
-}
-
-/// Does something with all hosts at once.
-fn all<'a, T: Send>(
-    hosts: impl Iterator<Item = &'a Joined>,
-    work: impl Fn(&Joined) -> Result<T> + Sync,
-) -> Result<Vec<T>> {
-    std::thread::scope(|scope| {
-        let work = &work;
-        let threads: Vec<_> = hosts.map(|host| scope.spawn(move || work(host))).collect();
-        let panicked = || Err(Error::new("a thread panicked"));
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
-    })
 }
 
 fn compare(
@@ -616,7 +606,7 @@ impl HostPlan {
     }
 }
 
-/// Has systemd read units and apt's lists of packages stay as they are; nothing is started anew.
+/// Has systemd read its units again; nothing is started anew.
 const RELOAD: &str = "[ ! -d /run/systemd/system ] || systemctl daemon-reload";
 
 fn outcome(name: String, done: Result<Vec<String>>, say: &(dyn Fn(&str) + Sync)) -> Outcome {
@@ -651,13 +641,8 @@ impl Plan {
     /// When the first host does not hand out its files; nothing is changed then.
     pub fn carry_out(&self, say: &(dyn Fn(&str) + Sync)) -> Result<Vec<Outcome>> {
         let contents = self.contents()?;
-        std::thread::scope(|scope| {
-            let due = self.hosts.iter().filter(|host| !host.is_done());
-            let threads: Vec<_> =
-                due.map(|host| scope.spawn(|| host.carry_out(&contents, say))).collect();
-            let panicked = |_| Err(Error::new("a thread panicked"));
-            threads.into_iter().map(|thread| thread.join().map_or_else(panicked, Ok)).collect()
-        })
+        let due = self.hosts.iter().filter(|host| !host.is_done());
+        at_once::each(due, |host| Ok(host.carry_out(&contents, say))).into_iter().collect()
     }
 
     /// What the files contain, by digest, from the first host.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
+use wiglaf_base::at_once;
 use wiglaf_base::error::{Error, Result};
 use wiglaf_cluster::hosts::{HostSpec, Hosts};
 use wiglaf_join::extra::{self, Seen, Wanted};
@@ -50,17 +51,12 @@ pub fn plan(
     chosen: &[&HostSpec],
     mail: Option<&Mail>,
 ) -> std::result::Result<Plan, Vec<Error>> {
-    let looks = std::thread::scope(|scope| {
-        let look = |spec: &HostSpec| {
-            let services: &[&str] = match spec.target.is_here {
-                true => &[ON_HOSTS[0], ON_SERVER[0], ON_SERVER[1]],
-                false => &ON_HOSTS,
-            };
-            extra::look(cluster, spec, services)
+    let looks = at_once::each(chosen, |spec| {
+        let services: &[&str] = match spec.target.is_here {
+            true => &[ON_HOSTS[0], ON_SERVER[0], ON_SERVER[1]],
+            false => &ON_HOSTS,
         };
-        let looks: Vec<_> = chosen.iter().map(|spec| scope.spawn(move || look(spec))).collect();
-        let panicked = || Err(Error::new("a thread panicked"));
-        looks.into_iter().map(|look| look.join().unwrap_or_else(|_| panicked())).collect::<Vec<_>>()
+        extra::look(cluster, spec, services)
     });
     let (seen, errors): (Vec<_>, Vec<_>) = looks.into_iter().partition(Result::is_ok);
     let errors: Vec<Error> = errors.into_iter().filter_map(Result::err).collect();
