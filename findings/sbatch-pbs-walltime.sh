@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# What: sbatch of a script with `#PBS -l walltime=90`; Debian slurm-client 22.05.8-4+deb12u3.
+# Guess: 90 seconds, as PBS and Torque mean it, and as Slurm's own qsub takes it (`qsub -l walltime=90`: 2 minutes).
+# Happens: the words after `walltime=` are read as those of --time: 90 is an hour and a half.
+# Who meets it: users who give their old scripts to sbatch; a job that is to end after 7200 s may hold its nodes for five days.
+# Instead: #PBS -l walltime=00:01:30, which both read alike
+set -euo pipefail
+[ "$(id -u)" = 0 ] || { echo "skipped: a network namespace takes root"; exit 0; }
+if [ -z "${T:-}" ]; then
+    T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
+    cd "$T"
+    apt-get download -q slurmctld=22.05.8-4+deb12u3 slurm-client=22.05.8-4+deb12u3 slurm-wlm-basic-plugins=22.05.8-4+deb12u3 libslurm38=22.05.8-4+deb12u3 munge=0.5.15-2+deb12u1 libmunge2 liblz4-1 libreadline8 >/dev/null 2>&1
+    for deb in *.deb; do dpkg -x "$deb" .; done
+    cd "$OLDPWD"
+    T=$T unshare --mount --net --uts --pid --fork --kill-child --mount-proc "$0"
+    exit
+fi
+cd "$T"
+libraries=$T/usr/lib/x86_64-linux-gnu
+export LD_LIBRARY_PATH=$libraries:$libraries/slurm-wlm SLURM_CONF=$T/slurm.conf
+ip link set lo up
+ip link add e0 type veth peer name e1 && ip link set e0 up && ip link set e1 up && ip address add 192.0.2.1/24 dev e0
+mkdir -m 755 state munge && chmod 755 "$T"
+head -c 128 /dev/urandom >key && chmod 400 key
+usr/sbin/munged --key-file="$T/key" --socket="$T/munge/socket" --pid-file="$T/munge/pid" --log-file="$T/munge/log" --seed-file="$T/munge/seed"
+cat >slurm.conf <<P
+ClusterName=lab
+SlurmctldHost=pc1(192.0.2.1)
+PluginDir=$libraries/slurm-wlm
+AuthInfo=socket=$T/munge/socket
+SlurmUser=root
+StateSaveLocation=$T/state
+SlurmctldPidFile=$T/slurmctld.pid
+ProctrackType=proctrack/linuxproc
+SelectType=select/cons_tres
+NodeName=pc[1-2] NodeAddr=192.0.2.[2-3] CPUs=8 RealMemory=16000 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES
+P
+hostname pc1 2>/dev/null || true
+usr/sbin/slurmctld-wlm -D -f "$T/slurm.conf" >words 2>&1 &
+for i in $(seq 100); do usr/bin/scontrol ping 2>/dev/null | grep -q 'is UP' && break; sleep 0.1; done
+asked() {
+    printf '#!/bin/sh\n#PBS %s\ntrue\n' "$1" >script
+    job=$(usr/bin/sbatch --parsable -H script)
+    echo "#PBS $1: $(usr/bin/scontrol -o show job "$job" | tr ' ' '\n' | grep "^$field=")"
+}
+{
+    field=TimeLimit
+    asked '-l walltime=90'
+    asked '-l walltime=7200'
+    asked '-l walltime=02:00:00'
+} | tee out
+kill %1; wait || true
+diff - out <<'P'
+#PBS -l walltime=90: TimeLimit=01:30:00
+#PBS -l walltime=7200: TimeLimit=5-00:00:00
+#PBS -l walltime=02:00:00: TimeLimit=02:00:00
+P
+echo "as observed: seconds are taken for minutes"
