@@ -38,6 +38,7 @@ Examples:
   wiglaf run --nodes node1 -n 2 -- ./hello   both ranks on one node
   wiglaf run --link udp -- ./hello           on plain UDP sockets
   wiglaf run --encrypt -- ./hello            on a network that others read
+  wiglaf run --wait block -- ./hello         its nodes have other work, too
   wiglaf run -n 1 --places 16 -- ./manager   it starts 31 workers by itself
   wiglaf run --fortran-true=-1 -- ./prog     its compiler stores .TRUE. as -1
   wiglaf run --mpi mpich -- ./hello          a program built with MPICH
@@ -103,6 +104,10 @@ pub(crate) struct Args {
     /// Encrypt what leaves a node (AES-128-GCM under the job's key)
     #[arg(long)]
     encrypt: bool,
+
+    /// How ranks wait for messages [default: WIGLAF_WAIT, or adaptive]
+    #[arg(long, value_enum)]
+    wait: Option<WaitArg>,
 
     /// How ranks are dealt to nodes
     #[arg(long, value_enum, default_value_t = DealArg::Cyclic)]
@@ -177,6 +182,16 @@ pub(crate) enum TransportArg {
     OfiTcp,
     /// libfabric's own reliable datagrams (udp;ofi_rxd)
     OfiRxd,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum WaitArg {
+    /// Never sleep: as other MPIs do, for nodes with a core for each rank
+    Poll,
+    /// Poll, offer the core to others, and sleep after 3 ms of silence
+    Adaptive,
+    /// Sleep soon: for nodes that also have other work to do
+    Block,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -359,6 +374,14 @@ fn run_job(
     // What is given by -x is over it.
     env.extend(pml.filter(|(name, _)| env.iter().all(|(given, _)| given != name)));
     env.extend(besides);
+    if let Some(wait) = args.wait {
+        if !matches!(args.transport, TransportArg::Wiglaf) {
+            let reason = "--wait is of Wiglaf's transport only; leave it or --transport out";
+            return Err(Error::new(reason));
+        }
+        let name = wait.to_possible_value().expect("none is skipped");
+        env.push(("WIGLAF_WAIT".to_owned(), name.get_name().to_owned()));
+    }
     match (args.encrypt, args.transport) {
         (false, _) => {}
         (true, TransportArg::Wiglaf) => {

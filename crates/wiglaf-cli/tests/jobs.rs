@@ -167,6 +167,57 @@ fn an_interrupted_job_leaves_nothing() {
 }
 
 /// What `nohup`, and a shell for what it starts in the background, have made ignored stays so.
+/// The first rank waits half a second for the last, and says how often it slept meanwhile: whenever it is not to be
+/// without its core for more than 10 ms at a time.
+const WAITS: &str = r#"
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int rank, size, got = 0;
+    struct rusage before, after;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Barrier(MPI_COMM_WORLD);
+    getrusage(RUSAGE_THREAD, &before);
+    if (rank == size - 1) {
+        usleep(500000);
+        MPI_Send(&rank, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+    } else if (rank == 0) {
+        MPI_Recv(&got, 1, MPI_INT, size - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        getrusage(RUSAGE_THREAD, &after);
+        printf("%s\n", after.ru_nvcsw - before.ru_nvcsw < 20 ? "awake" : "asleep");
+    }
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+#[test]
+fn ranks_wait_as_they_are_told() {
+    let Some(site) = Site::with_program(&[]) else { return };
+    fs::write(site.work().join("waits.c"), WAITS).unwrap();
+    let mut cc = Command::new("mpicc");
+    cc.args(["-o", "waits", "waits.c"]).current_dir(site.work());
+    assert!(cc.status().unwrap().success());
+    let nodes = [&["-n", "2"][..], &["-n", "2", "-w", "node1"]];
+    for (policy, expected) in [("poll", "awake\n"), ("adaptive", "asleep\n"), ("block", "asleep\n")]
+    {
+        for nodes in nodes {
+            let args = [&["run", "--wait", policy][..], nodes, &["--", "./waits"]].concat();
+            let said = site.wiglaf(&args).expect_success();
+            assert_eq!(said.stdout, expected, "{args:?}");
+        }
+    }
+    let said = site.wiglaf(&["run", "--wait", "poll", "--transport", "tcp", "--", "./waits"]);
+    said.expect_sentence(1, "--wait is of Wiglaf's transport only");
+    let said = site.wiglaf(&["run", "-x", "WIGLAF_WAIT=spin", "--", "./waits"]);
+    assert!(said.stderr.contains("give poll, adaptive or block"), "{said:?}");
+}
+
 #[test]
 fn a_signal_that_is_ignored_does_not_end_a_job() {
     let Some(site) = Site::with_program(&[]) else { return };

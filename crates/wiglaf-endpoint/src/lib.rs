@@ -49,6 +49,7 @@ pub use scratch::Scratch;
 pub use seen::{Counters, PeerCounts};
 pub use setup::Setup;
 pub use sleep::{Nap, Pause};
+pub use waiting::WaitPolicy;
 pub use wiglaf_link::Ports;
 pub use wiglaf_link::hosts::{Answer, Hosts};
 pub use wiglaf_transport::limits::FRAME_LEN_MIN;
@@ -271,6 +272,8 @@ pub struct Config {
     pub publish: bool,
     /// See [`Endpoint::set_late_peeks`].
     pub late_peeks: bool,
+    /// How its threads wait.
+    pub wait: WaitPolicy,
 }
 
 /// Longest active message, in bytes: its receiver allocates it unasked.

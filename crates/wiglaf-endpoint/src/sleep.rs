@@ -20,7 +20,7 @@ use wiglaf_transport::{Instant as Tick, Transport};
 use crate::books::Books;
 use crate::endpoint::{Endpoint, POLLS_PER_CLOCK};
 use crate::near::NearSide;
-use crate::waiting::{Step, Thread, Used};
+use crate::waiting::{Step, Thread, Used, WaitPolicy, Waiting};
 
 /// Longest sleep at all: links find the death of a peer only when they are asked.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
@@ -118,6 +118,11 @@ impl Pause {
 }
 
 impl Endpoint {
+    /// How its threads wait from now on.
+    pub fn set_wait(&mut self, policy: WaitPolicy) {
+        self.waiting = Waiting::new(policy);
+    }
+
     /// To be called when a caller that polls found nothing: polls, yields, or
     /// blocks for 1 to 10 ms at most, as the waiting policy finds best.
     pub fn idle(&mut self) {

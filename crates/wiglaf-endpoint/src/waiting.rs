@@ -9,6 +9,8 @@
 //! Nothing tells a caller that waits from one that only tests now and then, between pieces of its own work.
 //! But who waits posts nothing before something has come. So who does has tested, and is left awake
 //! for a while; and between two blocks there is time for some tests, so that it comes to that.
+//!
+//! That is the policy `adaptive`. Who knows better than it takes one of the other two, which guess nothing.
 
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -69,6 +71,40 @@ const LONG: Duration = Duration::from_millis(100);
 const FREE_MIN: Duration = Duration::from_secs(1);
 const FREE_MAX: Duration = Duration::from_secs(64);
 
+/// How a thread waits that reads its completions until something has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WaitPolicy {
+    /// It polls, and offers its core to others now and then; it never sleeps. So no call that is not to block does.
+    Poll,
+    /// It polls, gives its core away to those who want it, and sleeps after 3 ms in which nothing has come, or
+    /// sooner where somebody keeps the core.
+    #[default]
+    Adaptive,
+    /// It polls for 20 us, then sleeps until something comes, for 1 to 10 ms at a time.
+    Block,
+}
+
+impl WaitPolicy {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Poll, Self::Adaptive, Self::Block];
+
+    /// As users and `WIGLAF_WAIT` write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Poll => "poll",
+            Self::Adaptive => "adaptive",
+            Self::Block => "block",
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+}
+
 /// What to do now that a poll has found nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -114,9 +150,10 @@ impl Used {
     }
 }
 
-/// The waiting policy; time is handed in.
+/// What is known of how this thread waits; time is handed in.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
+    policy: WaitPolicy,
     /// When the run of empty polls began, and when its last was.
     run: Option<(Instant, Instant)>,
     /// What this thread had found when it began.
@@ -145,6 +182,10 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    pub(crate) fn new(policy: WaitPolicy) -> Self {
+        Self { policy, alone: policy == WaitPolicy::Poll, ..Self::default() }
+    }
+
     /// Something was there: the run of empty polls is over.
     pub(crate) fn found(&mut self) {
         self.polls = 0;
@@ -163,6 +204,9 @@ impl Waiting {
     /// At `now` a caller that has been blocked in vain, and that is owed something, posts an operation. So it
     /// was not waiting.
     pub(crate) fn acted(&mut self, now: Instant) {
+        if self.policy != WaitPolicy::Adaptive {
+            return;
+        }
         self.freedom = (self.freedom * 2).clamp(FREE_MIN, FREE_MAX);
         self.free_until = Some(now + self.freedom);
         (self.run, self.awake_until) = (None, None);
@@ -185,9 +229,13 @@ impl Waiting {
         self.alone && !self.is_crowded()
     }
 
-    /// Whether a stranger has been seen to hold the core of late.
+    /// Whether a stranger has been seen to hold the core of late, or is to have it all the same.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.crowded_waits > 0
+        match self.policy {
+            WaitPolicy::Poll => false,
+            WaitPolicy::Adaptive => self.crowded_waits > 0,
+            WaitPolicy::Block => true,
+        }
     }
 
     /// A poll has found nothing, and nobody looked at the clock.
@@ -207,6 +255,10 @@ impl Waiting {
         awaits: impl FnOnce() -> bool,
         thread: &impl Thread,
     ) -> Step {
+        if self.policy == WaitPolicy::Poll {
+            self.polls = 0;
+            return self.yield_now_and_then();
+        }
         if std::mem::replace(&mut self.found, found) != found {
             (self.run, self.awake_until) = (None, None);
         }
@@ -228,8 +280,7 @@ impl Waiting {
             return Step::Poll;
         }
         if (self.alone || self.caller_yields) && self.polls_until_yield > 0 {
-            self.polls_until_yield -= 1;
-            return Step::Poll;
+            return self.yield_now_and_then();
         }
         if self.yields_until_look == 0 {
             self.caller_yields = thread.lost_core(None);
@@ -239,6 +290,15 @@ impl Waiting {
         }
         self.polls_until_yield = POLLS_PER_YIELD;
         Step::Yield
+    }
+
+    fn yield_now_and_then(&mut self) -> Step {
+        let Some(left) = self.polls_until_yield.checked_sub(1) else {
+            self.polls_until_yield = POLLS_PER_YIELD;
+            return Step::Yield;
+        };
+        self.polls_until_yield = left;
+        Step::Poll
     }
 
     /// After a long absence between two polls: how much of it was the caller's, and how much was taken from it.
@@ -304,6 +364,9 @@ impl Waiting {
         now: Instant,
         thread: &impl Thread,
     ) {
+        if self.policy == WaitPolicy::Poll {
+            return;
+        }
         let took = now.saturating_duration_since(began);
         self.blocked = step == Step::Block;
         if self.blocked {
@@ -362,6 +425,45 @@ mod tests {
         assert_eq!(w.empty(t + US, 0, owed, KEPT), Step::Yield);
         w.resumed(Step::Yield, t + US, t + 10 * US, KEPT);
         assert_eq!(w.empty(t + 10 * US, 0, owed, KEPT), Step::Yield);
+    }
+
+    #[test]
+    fn who_is_told_to_poll_never_blocks_and_who_is_told_to_block_never_yields() {
+        for policy in WaitPolicy::ALL {
+            assert_eq!(WaitPolicy::named(policy.name()), Some(policy));
+        }
+        let (mut polls, mut blocks) =
+            (Waiting::new(WaitPolicy::Poll), Waiting::new(WaitPolicy::Block));
+        let mut now = Instant::now();
+        let (mut yields, mut last) = (0, Step::Poll);
+        for _ in 0..10_000 {
+            let step = polls.empty(now, 0, owed, KEPT);
+            yields += u32::from(step == Step::Yield);
+            assert_ne!(step, Step::Block);
+            polls.resumed(step, now, now + 800 * US, KEPT); // a stranger
+            last = blocks.empty(now, 0, owed, KEPT);
+            assert_ne!(last, Step::Yield);
+            now += 5 * US;
+            if last == Step::Block {
+                blocks.resumed(last, now, now + BLOCK_MAX, KEPT);
+                now += BLOCK_MAX;
+                blocks.acted(now);
+            }
+        }
+        assert_eq!(yields, 10_000_u32.div_ceil(POLLS_PER_YIELD + 1));
+        assert!(!polls.is_crowded() && blocks.is_crowded());
+        // Whatever it does between blocks, it does not stay awake for longer than their 128th.
+        while last != Step::Block {
+            now += 5 * US;
+            last = blocks.empty(now, 0, owed, KEPT);
+        }
+        blocks.resumed(last, now, now + BLOCK_MAX, KEPT);
+        let woken = now + BLOCK_MAX;
+        now = woken;
+        while blocks.empty(now, 0, owed, KEPT) != Step::Block {
+            now += 5 * US;
+        }
+        assert!(now - woken <= BLOCK_AFTER_CROWDED + BLOCK_MAX / AWAKE_DIVISOR);
     }
 
     #[test]

@@ -525,6 +525,7 @@ mod tests {
             memory_access: true,
             publish: false,
             late_peeks: false,
+            wait: wiglaf_endpoint::WaitPolicy::default(),
         };
         wiglaf_links::open(&config).expect("udp works on loopback")
     }

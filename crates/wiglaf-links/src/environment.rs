@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::geteuid;
-use wiglaf_endpoint::{Config, JobKey, LinkChoice, Ports};
+use wiglaf_endpoint::{Config, JobKey, LinkChoice, Ports, WaitPolicy};
 use wiglaf_link_udp::{Interface, Network, interface};
 
 /// How long a peer may be silent when the environment does not say: longer than
@@ -60,6 +60,7 @@ impl std::error::Error for VariableError {}
 /// | `WIGLAF_CMA` | `on` or `off` | `on` |
 /// | `WIGLAF_STATS` | `on` or `off` | `on` |
 /// | `WIGLAF_LATE_PEEKS` | `on` or `off` | `off` |
+/// | `WIGLAF_WAIT` | `poll`, `adaptive` or `block` | `adaptive` |
 ///
 /// # Errors
 /// When a variable holds something that cannot be meant.
@@ -120,6 +121,9 @@ pub fn config_from(look_up: impl Fn(&str) -> Option<OsString>) -> Result<Config,
         memory_access: read.parse("WIGLAF_CMA", "give on or off", switch)?.unwrap_or(true),
         publish: read.parse("WIGLAF_STATS", "give on or off", switch)?.unwrap_or(true),
         late_peeks: read.parse("WIGLAF_LATE_PEEKS", "give on or off", switch)?.unwrap_or(false),
+        wait: read
+            .parse("WIGLAF_WAIT", "give poll, adaptive or block", WaitPolicy::named)?
+            .unwrap_or_default(),
     })
 }
 
@@ -295,7 +299,7 @@ mod tests {
     fn nothing_asked_for_means_the_defaults() {
         for variables in [&[][..], &[("WIGLAF_LINK", ""), ("WIGLAF_IP", "")]] {
             let config = from(variables).expect("nothing wrong");
-            assert_eq!(config.link, LinkChoice::Auto);
+            assert_eq!((config.link, config.wait), (LinkChoice::Auto, WaitPolicy::Adaptive));
             assert_eq!((config.ip, config.port), (Ipv4Addr::UNSPECIFIED, 0));
             assert_eq!((config.key, config.silence_limit), (JobKey::default(), SILENCE_LIMIT));
             assert_eq!(config.host_limit, Some(HOST_LIMIT));
@@ -313,8 +317,10 @@ mod tests {
             ("WIGLAF_SILENCE_LIMIT", "1500ms"),
             ("WIGLAF_HOST_LIMIT", "off"),
             ("WIGLAF_ENCRYPT", "on"),
+            ("WIGLAF_WAIT", "block"),
         ])
         .expect("nothing wrong");
+        assert_eq!(config.wait, WaitPolicy::Block);
         assert_eq!((config.link, config.port), (LinkChoice::Packet, 4000));
         assert_eq!((config.key.0[15], config.encrypt), (15, true));
         assert_eq!(config.ip, Ipv4Addr::LOCALHOST);
@@ -348,6 +354,7 @@ mod tests {
                 "on",
                 r#"WIGLAF_ENCRYPT is "on": everybody knows the all-zero key; set WIGLAF_KEY for all ranks"#,
             ),
+            ("WIGLAF_WAIT", "spin", r#"WIGLAF_WAIT is "spin": give poll, adaptive or block"#),
             ("WIGLAF_PORT", "65536", r#"WIGLAF_PORT is "65536": give a port from 0 to 65535"#),
             ("WIGLAF_IP", "::1", r#"WIGLAF_IP is "::1": give an IPv4 address such as 10.0.0.1"#),
             (
