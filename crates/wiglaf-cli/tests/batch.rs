@@ -179,9 +179,10 @@ fn scripts_for_pbs_find_its_variables_however_they_are_submitted() {
     let expected =
         said(job, "PBS_BATCH", "", "node1 node1 node2", "root") + &format!("{job} {job} {job}\n");
     assert_eq!(printed, expected);
-    // A user's: in the shell that salloc gives, and srun alone.
+    // A user's: in the shell that salloc gives, which it takes from SHELL alone, and srun alone.
     let become_them = "setpriv --reuid nobody --regid nogroup --clear-groups";
-    let line = format!("echo '. ./show' | {become_them} salloc -w node[2-3] -N 2 -n 2 2>/dev/null");
+    let shell = format!("{become_them} env SHELL=/bin/sh salloc -w node[2-3] -N 2 -n 2");
+    let line = format!("echo '. ./show' | {shell} 2>salloc.err || cat salloc.err");
     let printed = site.sh("node1", &line);
     assert!(
         printed.contains(", PBS_INTERACTIVE, element <>\nnode2 node3  nobody 700\n"),
