@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# What: scontrol update jobid=N TimeLimit=+30, of a job without a time limit; Debian slurm-client, slurmctld 22.05.8-4+deb12u3.
+# Guess: no limit and 30 minutes more is no limit; or the command is refused.
+# Happens: the job has a limit of 29 minutes from its start, with status 0: no limit is the largest number, and one more is 0.
+# Who meets it: administrators who give all running jobs some hours more before a holiday; those without a limit are ended.
+# Instead: look at TimeLimit first, and leave UNLIMITED ones alone
+set -euo pipefail
+[ "$(id -u)" = 0 ] || { echo "skipped: a network namespace takes root"; exit 0; }
+if [ -z "${T:-}" ]; then
+    T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
+    cd "$T"
+    apt-get download -q slurmctld=22.05.8-4+deb12u3 slurm-client=22.05.8-4+deb12u3 slurm-wlm-basic-plugins=22.05.8-4+deb12u3 libslurm38=22.05.8-4+deb12u3 munge=0.5.15-2+deb12u1 libmunge2 liblz4-1 libreadline8 >/dev/null 2>&1
+    for deb in *.deb; do dpkg -x "$deb" .; done
+    cd "$OLDPWD"
+    T=$T unshare --mount --net --uts --pid --fork --kill-child --mount-proc "$0"
+    exit
+fi
+cd "$T"
+libraries=$T/usr/lib/x86_64-linux-gnu
+export LD_LIBRARY_PATH=$libraries:$libraries/slurm-wlm SLURM_CONF=$T/slurm.conf
+ip link set lo up
+ip link add e0 type veth peer name e1 && ip link set e0 up && ip link set e1 up && ip address add 192.0.2.1/24 dev e0
+mkdir -m 755 state munge && chmod 755 "$T"
+head -c 128 /dev/urandom >key && chmod 400 key
+usr/sbin/munged --key-file="$T/key" --socket="$T/munge/socket" --pid-file="$T/munge/pid" --log-file="$T/munge/log" --seed-file="$T/munge/seed"
+cat >slurm.conf <<P
+ClusterName=lab
+SlurmctldHost=pc1(192.0.2.1)
+PluginDir=$libraries/slurm-wlm
+AuthInfo=socket=$T/munge/socket
+SlurmUser=root
+StateSaveLocation=$T/state
+SlurmctldPidFile=$T/slurmctld.pid
+ProctrackType=proctrack/linuxproc
+SelectType=select/cons_tres
+NodeName=pc[1-2] NodeAddr=192.0.2.[2-3] CPUs=8 RealMemory=16000 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES
+P
+hostname pc1 2>/dev/null || true
+usr/sbin/slurmctld-wlm -D -f "$T/slurm.conf" >words 2>&1 &
+for i in $(seq 100); do usr/bin/scontrol ping 2>/dev/null | grep -q 'is UP' && break; sleep 0.1; done
+{
+    limit() { usr/bin/scontrol -o show job "$1" | tr ' ' '\n' | grep ^TimeLimit=; }
+    for asked in 60 UNLIMITED; do
+        job=$(usr/bin/sbatch --parsable -H --time="$asked" --wrap=true)
+        limit "$job"
+        usr/bin/scontrol update jobid="$job" TimeLimit=+30 && echo 'thirty minutes more: status 0'
+        limit "$job"
+    done
+} | tee out
+kill %1; wait || true
+diff - out <<'P'
+TimeLimit=01:00:00
+thirty minutes more: status 0
+TimeLimit=01:30:00
+TimeLimit=UNLIMITED
+thirty minutes more: status 0
+TimeLimit=00:29:00
+P
+echo "as observed: a job without a limit is given one of 29 minutes"
