@@ -69,6 +69,8 @@ const TEST: &[&str] = &[
     "mariadb-server-core",
     "mariadb-client-core",
     "slurm-wlm-torque",
+    "slurmrestd",
+    "libpam-slurm-adopt",
     "environment-modules",
     "libpmi2-0",
     "openipmi",
@@ -86,6 +88,7 @@ const DAEMONS: &[(&str, &str)] = &[
     ("slurmctld", "slurmctld"),
     ("slurmd", "slurmd"),
     ("slurmdbd", "slurmdbd"),
+    ("slurmrestd", "slurmrestd"),
     ("munge", "munge"),
 ];
 /// Besides, the programs that the demonstration runs.

@@ -199,7 +199,7 @@ const STANDS_STILL: &str =
     "stands still: the owner of one of its PCs is there, or somebody has suspended it";
 
 /// Why a job waits.
-fn waits_for(reason: &str) -> String {
+pub(crate) fn waits_for(reason: &str) -> String {
     // Slurm adds the nodes in question to some.
     let word = reason.split([',', ' ']).next().unwrap_or_default();
     let says = match word {
