@@ -29,7 +29,8 @@ const MARK: &str = ".wiglaf-staged";
 /// Says who the user is there and what slurmrestd takes, a line each. `$rest` is the program, `$folder` that of jobs.
 ///
 /// slurmrestd takes the user for its caller where its standard input is the user's own pipe: sshd's is a socket.
-/// Without accounting, that of 24.11 ends unless it is told to load no more than `slurmctld`'s part.
+/// Where the cluster has no slurmdbd, it ends unless it is told to load no more than the part that asks slurmctld: 24.11
+/// calls it `slurmctld`, and 22.05 by its version.
 const LOOK: &str = r#"
 PATH="$PATH:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 say() { printf '%s %s\n' "$1" "$2"; }
@@ -43,9 +44,9 @@ say folder "$folder"
 program=$(command -v "$rest") || { say end none; exit 0; }
 say rest "$program"
 say release "$("$program" -V 2>/dev/null)"
-for parts in '' '-s slurmctld'; do
+for parts in '' slurmctld v0.0.38; do
     said=$(printf 'GET /openapi/v3 HTTP/1.1\r\nHost: localhost\r\n\r\n' |
-        { timeout 60 "$program" $parts -a rest_auth/local 2>&1 | tr -d '\\' |
+        { timeout 60 "$program" ${parts:+-s $parts} -a rest_auth/local 2>&1 | tr -d '\\' |
             grep -oaE '(^slurmrestd: (fatal|error): .*|/slurm/v0[.]0[.][0-9]+/job/submit|Authentication failure)'; } | sort -u)
     case $said in */job/submit*) break ;; esac
 done
@@ -56,7 +57,7 @@ say end yes
 
 /// Asks slurmrestd what comes on standard input. Without an answer its last words are the error.
 const ASK: &str = r#"
-cat | timeout 120 "$program" $parts -a rest_auth/local | { IFS= read -r line && printf '%s\n' "$line" && cat; }
+cat | timeout 120 "$program" ${parts:+-s $parts} -a rest_auth/local | { IFS= read -r line && printf '%s\n' "$line" && cat; }
 "#;
 
 /// Makes a job's folder, `$folder/$job`, and fills it with the archive on standard input.
@@ -248,9 +249,7 @@ impl Grid {
 
     fn ask(&self, method: &str, what: &str, body: Option<&serde_json::Value>) -> Result<Answer> {
         let rest = self.facts.rest.as_deref().unwrap_or_default();
-        // One of two words of ours.
-        let parts = if self.facts.parts.is_empty() { "" } else { "-s slurmctld" };
-        let script = format!("program={} parts={}\n{ASK}", quoted(rest), quoted(parts));
+        let script = format!("program={} parts={}\n{ASK}", quoted(rest), quoted(&self.facts.parts));
         let message = question(method, &self.version.path(what), body);
         let mut said = Vec::new();
         let read = |from: &mut dyn Read| from.take(ANSWER_LEN_MAX).read_to_end(&mut said).map(drop);
@@ -555,7 +554,7 @@ mod tests {
     #[test]
     fn half_of_what_a_site_says_is_no_answer() {
         let said = "uid 2001\nuser ann\nhome /home/ann\nfolder /home/ann/wiglaf-jobs\nrest /usr/sbin/slurmrestd\n\
-                    parts -s slurmctld\nsaid /slurm/v0.0.42/job/submit\nend yes\n";
+                    parts slurmctld\nsaid /slurm/v0.0.42/job/submit\nend yes\n";
         let facts = Facts::parse(said).unwrap();
         assert_eq!((facts.uid, facts.user.as_str(), facts.said.len()), (2001, "ann", 1));
         assert_eq!(Facts::parse(&said.replace("end yes\n", "")), None);

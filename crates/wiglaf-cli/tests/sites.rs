@@ -41,8 +41,6 @@ fn two_clusters() -> Option<Hosts> {
         let _ = ann.run(&format!("wiglaf init --network 192.168.77.0/24 --name {name}")).ok();
         if name == "lab" {
             let _ = ann.run("wiglaf join --yes pc2").ok();
-        } else {
-            let _ = ann.run("wiglaf join --yes pc3").ok();
         }
         let file = "/home/ann/.config/wiglaf/cluster.toml";
         head.write(file, head.read(file) + "\n[batch]\naccounting = false\n", "ann", 0o644);
