@@ -217,6 +217,8 @@ pub(crate) enum Command {
     #[command(hide = true)]
     HostOwner(batch::OwnerArgs),
     #[command(hide = true)]
+    HostWake(batch::WakeArgs),
+    #[command(hide = true)]
     NodeInit(NodeInitArgs),
 }
 

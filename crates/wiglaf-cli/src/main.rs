@@ -114,6 +114,7 @@ fn main() -> ExitCode {
         Command::HostAgent => wiglaf_node::agent::host_main().map(|()| ExitCode::SUCCESS),
         Command::JoinHost => wiglaf_join::host::main().map(|()| ExitCode::SUCCESS),
         Command::HostBatch(args) => batch::host(args).map(|()| ExitCode::SUCCESS),
+        Command::HostWake(args) => batch::wake(args).map(|()| ExitCode::SUCCESS),
         Command::HostOwner(args) => batch::owner(args).map(|()| ExitCode::SUCCESS),
         Command::NodeInit(_) => wiglaf_emulation::init::main().map(|()| ExitCode::FAILURE),
     };
