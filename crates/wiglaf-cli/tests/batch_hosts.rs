@@ -914,7 +914,7 @@ fn pc_without_jobs_sleeps_and_a_job_wakes_it() {
     eventually("pc2 sleeps", || pc2.run("test -e /run/asleep").status.success());
     eventually("Slurm knows", || ann.run("sinfo -h -n pc2 -o %T").stdout.trim() == "idle~");
     let told = status(&hosts);
-    assert_eq!(told.status.code(), Some(0), "{told}");
+    assert!(told.ok().contains("asleep"), "{told}");
     let said = job(&hosts, "wakes", "srun hostname", "-w pc2 -N 1 -n 1");
     assert_eq!(said, "pc2\n");
     assert!(pc2.run("test -e /run/woken").status.success());
