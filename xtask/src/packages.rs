@@ -70,7 +70,6 @@ const TEST: &[&str] = &[
     "mariadb-client-core",
     "slurm-wlm-torque",
     "slurmrestd",
-    "libpam-slurm-adopt",
     "environment-modules",
     "libpmi2-0",
     "openipmi",

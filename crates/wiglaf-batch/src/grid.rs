@@ -21,8 +21,8 @@ use crate::look;
 use crate::request::Request;
 use crate::rest::{Answer, Job, Told, Version, question};
 
-/// Longest list of jobs that is read, in bytes: some 4000 of them.
-const ANSWER_LEN_MAX: u64 = 16 << 20;
+/// Longest list of jobs that is read, in bytes: some 8000 of them.
+const ANSWER_LEN_MAX: u64 = 64 << 20;
 /// In a job's folder: what is newer was written by the job.
 const MARK: &str = ".wiglaf-staged";
 
@@ -256,7 +256,7 @@ impl Grid {
         self.remote.run_into(&script, |to| to.write_all(&message), read)?;
         Answer::read(&said).ok_or_else(|| {
             Error::new(format!(
-                "{}: slurmrestd's answer is cut short, or longer than 16 MiB",
+                "{}: slurmrestd's answer is cut short, or longer than 64 MiB",
                 self.site.name
             ))
         })

@@ -161,6 +161,14 @@ impl Answer {
                 all.push(said);
             }
         }
+        // What became of a job that is to end: 24.11 says so here alone.
+        for status in self.body["status"].as_array().into_iter().flatten() {
+            let error = &status["error"];
+            let said = error["message"].as_str().filter(|_| error["code"].as_i64() != Some(0));
+            if let Some(said) = said.map(str::to_owned).filter(|said| !all.contains(said)) {
+                all.push(said);
+            }
+        }
         all
     }
 
@@ -380,6 +388,13 @@ mod tests {
             r#"{"job_id":12,"errors":[{"error_code":2015,"error":"not available now"}]}"#,
         );
         assert_eq!(waits.submitted(), Ok((12, vec!["not available now".to_owned()])));
+        let over = answer(
+            200,
+            r#"{"status":[{"error":{"code":2021,"message":"Job/step already completing or completed"}}],"errors":[]}"#,
+        );
+        assert_eq!(over.done(), Err("Job/step already completing or completed".to_owned()));
+        let done = r#"{"status":[{"error":{"code":0,"message":"No error"}}],"errors":[]}"#;
+        assert_eq!(answer(200, done).done(), Ok(()));
         let old = r#"{"errors":[],"jobs":[{"job_id":6,"array_job_id":5,"array_task_id":1,"name":"t",
             "job_state":"FAILED","user_name":"ann","exit_code":768,"nodes":"pc1","state_reason":"NonZeroExitCode",
             "current_working_directory":"/home/ann"},{"job_id":8,"array_job_id":0,"array_task_id":null,

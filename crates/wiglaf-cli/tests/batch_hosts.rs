@@ -766,12 +766,15 @@ fn jobs_stand_still_while_a_pcs_owner_is_there_and_go_on_then() {
     };
     let id = submit(&hosts, "stays", &script("go"), "-w pc[1-2] -N 2 -n 2");
     eventually("its rank on pc2 runs", || !ranks().is_empty() && state(&id) == "RUNNING");
+    let came = std::time::Instant::now();
     let dora = comes("away");
     eventually("the job stands still", || {
         state(&id) == "SUSPENDED"
             && !ranks().is_empty()
             && ranks().into_iter().all(|stopped| stopped)
     });
+    // The figure in docs/batch.md; the log in is part of it.
+    eprintln!("owner back to job stands still: {:.1} s", came.elapsed().as_secs_f64());
     let told = status(&hosts);
     for line in [
         "pc2 makes way for its owner: dora is there; no job begins there\n",
