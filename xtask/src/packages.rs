@@ -69,6 +69,7 @@ const TEST: &[&str] = &[
     "mariadb-server-core",
     "mariadb-client-core",
     "slurm-wlm-torque",
+    "slurmrestd",
     "environment-modules",
     "libpmi2-0",
     "openipmi",
@@ -86,6 +87,7 @@ const DAEMONS: &[(&str, &str)] = &[
     ("slurmctld", "slurmctld"),
     ("slurmd", "slurmd"),
     ("slurmdbd", "slurmdbd"),
+    ("slurmrestd", "slurmrestd"),
     ("munge", "munge"),
 ];
 /// Besides, the programs that the demonstration runs.

@@ -21,6 +21,9 @@ pub const SHORT: &str = "short";
 pub const CONTROLLER_PORT: u16 = 6817;
 /// Where a node may be silent for so long only, single questions must end sooner.
 const SILENCE_SHORT_SECONDS: u32 = 10;
+/// So many seconds a node has to fall asleep, in which it takes no job; and so many to wake, before it counts as down.
+const SLEEP_SECONDS: u32 = 30;
+const WAKE_SECONDS: u32 = 300;
 /// Below this no job of today's starts.
 const MEMORY_MIB_MIN: u64 = 64;
 
@@ -71,6 +74,8 @@ pub struct Places {
     pub prolog: Option<PathBuf>,
     /// One that root runs there after it.
     pub epilog: Option<PathBuf>,
+    /// Programs that send nodes to sleep and wake them, where any may sleep.
+    pub sleep: Option<[PathBuf; 2]>,
 }
 
 /// Everything that Slurm's files depend on.
@@ -156,6 +161,7 @@ impl Plan {
             conf.set("MessageTimeout", SILENCE_SHORT_SECONDS / 2);
             conf.set("TCPTimeout", 1);
         }
+        self.sleep(&mut conf)?;
         conf.remark("`salloc` gives a shell on the first node, not here.");
         conf.set("LaunchParameters", "use_interactive_step");
         conf.remark("MPICH is started by srun; Open MPI by its own mpirun inside the allocation.");
@@ -207,6 +213,24 @@ impl Plan {
             conf.set("PrologFlags", "Alloc");
             conf.set("PrologEpilogTimeout", 60);
         }
+    }
+
+    fn sleep(&self, conf: &mut Conf) -> Result<()> {
+        let (Some(sleep), Some([suspend, resume])) = (&self.batch.sleep, &self.places.sleep) else {
+            return Ok(());
+        };
+        let asleep = self.batch.sleeping()?;
+        let others = self.nodes.iter().map(|node| &node.name);
+        let others: HostList =
+            others.filter(|name| !asleep.names().contains(name)).cloned().collect();
+        conf.remark("Nodes without jobs sleep, and jobs wake them. Both programs return at once.");
+        conf.set("SuspendProgram", suspend.display());
+        conf.set("ResumeProgram", resume.display());
+        conf.set("SuspendTime", sleep.after.count().saturating_mul(60));
+        conf.set("SuspendExcNodes", others);
+        conf.set("SuspendTimeout", SLEEP_SECONDS);
+        conf.set("ResumeTimeout", WAKE_SECONDS);
+        Ok(())
     }
 
     fn accounting(&self, conf: &mut Conf, head: &NodeFacts) {
@@ -345,6 +369,7 @@ mod tests {
                 task_prolog: None,
                 prolog: Some("/etc/wiglaf/batch/prolog".into()),
                 epilog: Some("/etc/wiglaf/batch/epilog".into()),
+                sleep: Some(["/s".into(), "/w".into()]),
             },
             silence_seconds: 60,
             has_accounting: true,

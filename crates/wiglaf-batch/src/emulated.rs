@@ -440,6 +440,8 @@ fn plan(state: &StateDir, record: &Record, batch: Batch) -> Result<Plan> {
             task_prolog: Some(folder.join(Script::Task.name())),
             prolog: Some(folder.join(Script::Root(When::Prolog).name())),
             epilog: Some(folder.join(Script::Root(When::Epilog).name())),
+            // Nothing wakes an emulated node.
+            sleep: None,
         },
         head_name: None,
         has_accounting,

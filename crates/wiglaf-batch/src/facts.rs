@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use wiglaf_base::error::{Error, Result};
 use wiglaf_base::shell::quoted;
+use wiglaf_cluster::power::Mac;
 use wiglaf_join::joined::Joined;
 
 use crate::accounting;
@@ -47,6 +48,8 @@ for folder in $modules; do [ -d "$folder" ] && say modules "$folder"; done
 if [ -e /sys/fs/cgroup/cgroup.controllers ]; then say cgroup 2
 elif [ -d /sys/fs/cgroup/freezer ] && [ -d /sys/fs/cgroup/memory ]; then say cgroup 1; fi
 [ -e /etc/pam.d/sshd ] && sshd -T 2>/dev/null | grep -qx 'usepam yes' && say pam yes
+port=$(ip -o -4 addr show to "$address" 2>/dev/null | awk '{ sub(/@.*/, "", $2); print $2; exit }')
+[ -n "$port" ] && say card "$(ip -o link show dev "$port" | sed -n 's|.* link/ether \([0-9a-f:]*\).*|\1|p')"
 say memory "$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)"
 for name in munged mariadbd slurmdbd slurmctld slurmd wiglaf-owner; do
     file=/run/$name.pid
@@ -86,6 +89,8 @@ pub(crate) struct Facts {
     pub(crate) has_helper: bool,
     /// Who reads module files there.
     pub(crate) modules: Vec<System>,
+    /// The address of its card in the data network.
+    pub(crate) card: Option<Mac>,
     /// Whether its SSH server asks PAM who logs in.
     pub(crate) has_pam: bool,
     /// Digest of slurmdbd.conf.
@@ -109,12 +114,13 @@ impl Facts {
     /// What a host says, which is asked for these packages; the head is asked for users' shares of a cluster.
     pub(crate) fn look(host: &Joined, packages: &[&str], cluster: Option<&str>) -> Result<Self> {
         let script = format!(
-            "socket={} packages={} accounting={} cluster={} modules={}\n{}\n{LOOK}",
+            "socket={} packages={} accounting={} cluster={} modules={} address={}\n{}\n{LOOK}",
             wiglaf_helper::SOCKET,
             quoted(&packages.join(" ")),
             accounting::FOLDER,
             quoted(cluster.unwrap_or_default()),
             quoted(&System::ALL.map(System::folder).join(" ")),
+            host.address().map_or_else(|_| "none".to_owned(), |address| address.to_string()),
             accounting::LACKING,
         );
         let said = host.run(&script, host.has_root(), b"")?;
@@ -164,6 +170,7 @@ impl Facts {
                     facts.lacking = names.map(str::to_owned).collect();
                 }
                 "conf" => facts.conf = Some(value.to_owned()),
+                "card" => facts.card = value.parse().ok(),
                 "systemd" => facts.has_systemd = true,
                 "modules" => facts
                     .modules

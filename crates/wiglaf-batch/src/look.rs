@@ -24,7 +24,7 @@ pub struct Commands {
 pub struct NodeState {
     /// Its name.
     pub name: String,
-    /// Slurm's word for its state, without marks.
+    /// Slurm's word for its state, without marks; `asleep`, `falling asleep` or `waking` where Slurm says so.
     pub state: String,
     /// Whether it answers.
     pub answers: bool,
@@ -75,6 +75,9 @@ pub struct JobState {
 /// Marks that sinfo puts behind a state. A star is for a node that does not answer.
 const MARKS: &[char] = &['*', '~', '#', '!', '%', '$', '@', '^', '-', '+'];
 
+/// Marks of nodes that sleep while no job wants them, in words.
+const SLEEP: [(char, &str); 3] = [('~', "asleep"), ('%', "falling asleep"), ('#', "waking")];
+
 /// The nodes in what sinfo printed; each once, though it stands there for every partition that has it.
 #[must_use]
 pub fn nodes(printed: &str, commands: &Commands) -> Vec<NodeState> {
@@ -91,15 +94,19 @@ pub fn nodes(printed: &str, commands: &Commands) -> Vec<NodeState> {
         let owner = owners
             .filter(|_| answers && word.starts_with("drain"))
             .map(|why| format!("{name} makes way for its owner: {why}; no job begins there"));
+        let is_well = ["idle", "mixed", "allocated"].contains(&word);
+        let sleeps = SLEEP.iter().find(|(mark, _)| is_well && state.contains(*mark));
         let wrong = match owner {
             Some(_) => None,
+            // Slurm has sent it to sleep, or wakes it.
+            None if sleeps.is_some() => None,
             None => of_node(name, word, answers, reason, commands),
         };
         let (says, fix) = wrong.unzip();
         nodes.push(NodeState {
             name: name.to_owned(),
-            state: word.to_owned(),
-            answers,
+            state: sleeps.map_or(word, |(_, word)| word).to_owned(),
+            answers: answers || sleeps.is_some(),
             cpus: cpus.to_owned(),
             memory_mib: memory.to_owned(),
             reason: reason.map(str::to_owned),
@@ -199,7 +206,7 @@ const STANDS_STILL: &str =
     "stands still: the owner of one of its PCs is there, or somebody has suspended it";
 
 /// Why a job waits.
-fn waits_for(reason: &str) -> String {
+pub(crate) fn waits_for(reason: &str) -> String {
     // Slurm adds the nodes in question to some.
     let word = reason.split([',', ' ']).next().unwrap_or_default();
     let says = match word {
@@ -283,6 +290,22 @@ mod tests {
         let silent = owners("drained*");
         assert!(silent.says.is_some_and(|says| says.contains("does not answer")));
         assert_eq!(silent.owner, None);
+    }
+
+    #[test]
+    fn node_that_sleeps_or_wakes_is_well() {
+        for (state, word) in
+            [("idle~", "asleep"), ("idle%", "falling asleep"), ("allocated#*", "waking")]
+        {
+            let [node] = &nodes(&format!("pc1|{state}|4|900|none"), &commands())[..] else {
+                panic!()
+            };
+            assert_eq!((node.state.as_str(), node.answers, &node.says), (word, true, &None));
+        }
+        let [node] = &nodes("pc1|down~|4|900|ResumeTimeout reached", &commands())[..] else {
+            panic!()
+        };
+        assert!(node.says.is_some());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_node::agent::{BatchJob, end_batch_job};
 use wiglaf_node::proto::Remains;
 
-use crate::{login, pbs};
+use crate::{awake, login, pbs};
 
 /// What setting up says of a host.
 pub const SETTINGS: &str = "/etc/wiglaf/batch/node.json";
@@ -104,6 +104,7 @@ fn prolog(settings: &Settings) -> Result<Vec<String>> {
         let (job, uid) = (variable("SLURM_JOB_ID")?, variable("SLURM_JOB_UID")?);
         pbs::make_folder(job, uid)?;
         login::admit(job, uid)?;
+        awake::hold(job)?;
         return Ok(Vec::new());
     };
     drain(settings, &why)?;
@@ -127,6 +128,7 @@ fn epilog(settings: &Settings) -> Result<Vec<String>> {
     };
     // Before what is left is ended: nobody gets in any more.
     login::dismiss(job.id);
+    awake::let_go(job.id);
     pbs::remove_folder(job.id);
     let remains = end_batch_job(&job);
     let mut said = match &remains {

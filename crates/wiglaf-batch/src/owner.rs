@@ -17,6 +17,7 @@ use wiglaf_cluster::batch::{Owner, WhenBack};
 use wiglaf_node::agent::{BatchJob, processes_of_batch_job};
 
 use crate::node;
+use crate::sleep::Sleeper;
 
 /// What the service is to do on a host; `null` ends it.
 pub(crate) const FILE: &str = "/etc/wiglaf/batch/owner.json";
@@ -43,8 +44,10 @@ const PATIENCE_S: &str = "20";
 pub(crate) struct Watch {
     /// What Slurm calls the host.
     pub(crate) node: String,
-    /// Whose it is.
-    pub(crate) owner: Owner,
+    /// Whose it is, where jobs make way for somebody.
+    pub(crate) owner: Option<Owner>,
+    /// The head's address and port, where Slurm sends the host to sleep.
+    pub(crate) sleeps_under: Option<String>,
 }
 
 /// The text of [`FILE`].
@@ -207,10 +210,11 @@ pub fn watch() -> Result<()> {
     // By that name the service is known where no systemd runs.
     fs::write("/proc/self/comm", NAME).cannot(|| "name this process".to_owned())?;
     fs::write(PID, format!("{}\n", std::process::id())).cannot(|| format!("write {PID}"))?;
-    let mut last = String::new();
+    let (mut last, mut sleeper) = (String::new(), Sleeper::default());
     while let Some(watch) = read()? {
         // Slurm may be down, or not yet up: the next time.
-        let said = round(&watch).err().map(|error| error.to_string()).unwrap_or_default();
+        let said =
+            round(&watch, &mut sleeper).err().map(|error| error.to_string()).unwrap_or_default();
         if said != last && !said.is_empty() {
             eprintln!("wiglaf-owner: {said}");
         }
@@ -241,17 +245,20 @@ pub fn release() -> Result<()> {
     let user = String::new();
     // Nobody's, so that every job goes on.
     let owner = Owner { user, hours: None, idle: None, when_back: None };
-    let watch = Watch { node, owner };
-    act(&watch, &Presence::Gone, None)
+    act(&node, &owner, &Presence::Gone, None)
 }
 
-fn round(watch: &Watch) -> Result<()> {
-    let time = watch.owner.hours.as_ref().and_then(|_| time_of_week());
-    act(watch, &presence(&watch.owner.user), time)
-}
-
-fn act(watch: &Watch, presence: &Presence, time: Option<(usize, u32)>) -> Result<()> {
+fn round(watch: &Watch, sleeper: &mut Sleeper) -> Result<()> {
     let node = &watch.node;
+    let owned = watch.owner.as_ref().map_or(Ok(()), |owner| {
+        let time = owner.hours.as_ref().and_then(|_| time_of_week());
+        act(node, owner, &presence(&owner.user), time)
+    });
+    let slept = watch.sleeps_under.as_ref().map_or(Ok(()), |head| sleeper.round(node, head));
+    owned.and(slept)
+}
+
+fn act(node: &str, owner: &Owner, presence: &Presence, time: Option<(usize, u32)>) -> Result<()> {
     let mut touched = load();
     let before = touched.clone();
     let drained = drained(&ask("sinfo", &["-h", "-N", "-a", "-n", node, "-o", "%T|%E"])?);
@@ -261,7 +268,7 @@ fn act(watch: &Watch, presence: &Presence, time: Option<(usize, u32)>) -> Result
     touched.suspended.retain(|id| jobs.iter().any(|job| job.id == *id && job.is_suspended));
     touched.niced.retain(|id| jobs.iter().any(|job| job.id == *id));
     let mut failed = None;
-    for step in decide(&watch.owner, (presence, time), &drained, &jobs, &touched) {
+    for step in decide(owner, (presence, time), &drained, &jobs, &touched) {
         // One job that Slurm does not suspend keeps no other running. The node stays drained for it.
         if matches!(step, Step::Free) && failed.is_some() {
             break;
@@ -351,7 +358,7 @@ fn store(touched: &Touched) -> Result<()> {
 }
 
 /// What a program prints, as an error where it fails.
-fn ask(program: &str, words: &[&str]) -> Result<String> {
+pub(crate) fn ask(program: &str, words: &[&str]) -> Result<String> {
     let mut command = Command::new("timeout");
     command.args([PATIENCE_S, program]).args(words).env("LC_ALL", "C");
     let output = command.output().cannot(|| format!("start {program}"))?;

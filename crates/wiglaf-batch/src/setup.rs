@@ -11,6 +11,7 @@ use serde::Serialize;
 use wiglaf_base::at_once;
 use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::hostlist::HostList;
+use wiglaf_base::network::Cidr;
 use wiglaf_cluster::batch::{Batch, Login, Memory, Owner};
 use wiglaf_cluster::hosts::Hosts;
 use wiglaf_join::joined::{self, Change, Joined, Lines, NewFile, Service, digest};
@@ -25,6 +26,7 @@ use crate::modules;
 use crate::node::{self, CLOCK_S, SETTINGS, Script, Settings, When};
 use crate::owner::{self, Watch};
 use crate::pbs;
+use crate::sleep::{self, Waking};
 
 const KEY: &str = "/etc/munge/munge.key";
 const SLURM_CONF: &str = "/etc/slurm/slurm.conf";
@@ -79,7 +81,10 @@ pub struct Site {
     name: String,
     batch: Batch,
     owners: BTreeMap<String, Owner>,
+    network: Cidr,
     hosts: Vec<Host>,
+    /// Those that may sleep and do not answer, and why.
+    silent: Vec<(String, Error)>,
     head: usize,
     key: Option<Vec<u8>>,
 }
@@ -112,7 +117,8 @@ impl Host {
 /// All that stands in the way, a sentence for each host: then nothing is to be done on any.
 pub fn look(hosts: &Hosts) -> std::result::Result<Site, Vec<Error>> {
     let site = Site::new(hosts)?;
-    let errors = site.obstacles();
+    let mut errors = site.obstacles();
+    errors.extend(site.asleep());
     if errors.is_empty() { Ok(site) } else { Err(errors) }
 }
 
@@ -134,10 +140,14 @@ impl Site {
             let facts = Facts::look(&joined, &packages(is_head, &batch), cluster)?;
             Ok(Host { joined, facts })
         });
-        let (mut all, mut errors) = (Vec::new(), Vec::new());
-        for host in asked {
+        let sleeping = batch.sleeping().map_err(one)?;
+        let (mut all, mut errors, mut silent) = (Vec::new(), Vec::new(), Vec::new());
+        for (host, spec) in asked.into_iter().zip(&hosts.nodes) {
             match host {
                 Ok(host) => all.push(host),
+                Err(error) if sleeping.names().contains(&spec.name) => {
+                    silent.push((spec.name.clone(), error));
+                }
                 Err(error) => errors.push(error),
             }
         }
@@ -149,12 +159,25 @@ impl Site {
             name: hosts.name.clone(),
             batch,
             owners: hosts.owner.clone(),
+            network: hosts.network.data,
             hosts: all,
+            silent,
             head,
             key: None,
         };
         site.key = site.known_key().map_err(one)?;
         Ok(site)
+    }
+
+    /// Those that do not answer and may be asleep, a sentence each.
+    fn asleep(&self) -> Vec<Error> {
+        let scontrol = self.commands().scontrol;
+        let told = |(name, error): &(String, Error)| {
+            Error::new(format!(
+                "{error}; if {name} is asleep, wake it with `{scontrol} update NodeName={name} State=POWER_UP`"
+            ))
+        };
+        self.silent.iter().map(told).collect()
     }
 
     fn head(&self) -> &Host {
@@ -259,6 +282,12 @@ impl Site {
                  {path}.before`, and try again"
             ));
         }
+        if self.sleeps(host) && facts.card.is_none() {
+            return Some(format!(
+                "{name}: it does not say which card it has in the data network, and without that nothing wakes it; \
+                 leave it out of sleep in [batch]"
+            ));
+        }
         if !facts.is_debian {
             return Some(format!(
                 "{name} runs {}, and Slurm is taken from Debian's packages; leave it out of the cluster file",
@@ -332,6 +361,11 @@ impl Site {
             let left = wanted.names().iter().filter(|name| names.names().contains(name));
             short.nodes = left.cloned().collect::<HostList>().to_string();
         }
+        if let Some(sleep) = &mut batch.sleep {
+            let wanted = HostList::parse(&sleep.nodes)?;
+            let left = wanted.names().iter().filter(|name| names.names().contains(name));
+            sleep.nodes = left.cloned().collect::<HostList>().to_string();
+        }
         Ok(Conf {
             cluster: self.name.clone(),
             batch,
@@ -346,6 +380,7 @@ impl Site {
                 task_prolog: Some(TASK_PROLOG.into()),
                 prolog: Some(PROLOG.into()),
                 epilog: Some(EPILOG.into()),
+                sleep: Some([sleep::SUSPEND.into(), sleep::RESUME.into()]),
             },
             silence_seconds: SILENCE_SECONDS,
             has_accounting: self.batch.has_accounting(),
@@ -419,6 +454,7 @@ impl Site {
             }
             changes.extend(self.modules_change(host));
             changes.extend(self.owner_change(host));
+            changes.extend(self.waking_change().filter(|_| is_head));
             let runs = |daemon: Daemon| host.facts.running.iter().any(|name| name == daemon.name());
             let mut daemons = daemons(is_head, self.batch.has_accounting());
             daemons.extend(self.watch(host).map(|_| Daemon::Owner));
@@ -592,8 +628,46 @@ impl Site {
 
     /// What is to be watched on a host for its owner, where the file says anything.
     fn watch(&self, host: &Host) -> Option<Watch> {
-        let owner = self.owners.get(host.name()).filter(|owner| owner.is_watched())?;
-        Some(Watch { node: host.name().to_owned(), owner: owner.clone() })
+        let owner = self.owners.get(host.name()).filter(|owner| owner.is_watched()).cloned();
+        let address = self.head().joined.address().ok();
+        let head =
+            address.filter(|_| self.sleeps(host)).map(|head| format!("{head}:{CONTROLLER_PORT}"));
+        let node = host.name().to_owned();
+        (owner.is_some() || head.is_some()).then_some(Watch { node, owner, sleeps_under: head })
+    }
+
+    /// Whether a host goes to sleep while no job wants it.
+    fn sleeps(&self, host: &Host) -> bool {
+        self.batch
+            .sleeping()
+            .is_ok_and(|asleep| asleep.names().iter().any(|name| name == host.name()))
+    }
+
+    /// How hosts are woken: the text of the head's file, where any sleeps.
+    fn waking(&self) -> Result<Option<Vec<u8>>> {
+        let asleep = self.hosts.iter().filter(|host| self.sleeps(host));
+        let cards = asleep.filter_map(|host| Some((host.name().to_owned(), host.facts.card?)));
+        let waking = Waking { network: self.network, cards: cards.collect() };
+        let text =
+            serde_json::to_vec_pretty(&waking).cannot(|| "write how hosts are woken".to_owned())?;
+        Ok(self.batch.sleep.is_some().then_some(text))
+    }
+
+    /// What would be changed on the head for that.
+    fn waking_change(&self) -> Option<String> {
+        let new = self.waking().ok()??;
+        let sleep = self.batch.sleep.as_ref()?;
+        let old = self.head().joined.written(Path::new(sleep::FILE));
+        (old != Some(digest(&new).as_str())).then(|| {
+            format!(
+                "have {} sleep when no job has run there for {} min, and wake them for jobs ({}, {}, {})",
+                sleep.nodes,
+                sleep.after.count(),
+                sleep::FILE,
+                sleep::SUSPEND,
+                sleep::RESUME
+            )
+        })
     }
 
     /// What would be changed for a host's owner.
@@ -602,7 +676,15 @@ impl Site {
         let new = owner::file(watch.as_ref()).ok()?;
         match &watch {
             _ if old == Some(digest(&new).as_str()) => None,
-            Some(watch) => Some(format!("{} ({})", owner::told(&watch.owner), owner::FILE)),
+            Some(watch) => {
+                let owners = watch.owner.as_ref().map(owner::told);
+                let sleeps = watch
+                    .sleeps_under
+                    .as_ref()
+                    .map(|_| "go to sleep when Slurm says so and nobody is logged in".to_owned());
+                let all: Vec<String> = owners.into_iter().chain(sleeps).collect();
+                Some(format!("{} ({})", all.join("; "), owner::FILE))
+            }
             None => old.map(|_| {
                 format!("let jobs begin whether or not the owner is there ({})", owner::FILE)
             }),
@@ -685,8 +767,10 @@ impl Site {
             let head = self.place(host)?.head;
             let text = format!(
                 "# Written by `wiglaf batch setup`: slurm.conf comes from the head.\n[Unit]\nConditionPathExists=\n\
-                 [Service]\nExecStart=\nExecStart=/usr/sbin/slurmd -D -s --conf-server {head} -N {}\n",
-                host.name()
+                 [Service]\nExecStart=\nExecStart=/usr/sbin/slurmd -D -s --conf-server {head} -N {}{}\n",
+                host.name(),
+                // What says that it was started anew, when it was asleep.
+                if self.sleeps(host) { " $WIGLAF_SLURMD" } else { "" }
             );
             files.push(file(DROP_IN, 0o644, text.as_bytes()));
         }
@@ -741,6 +825,12 @@ impl Site {
         };
         let mut files =
             vec![file(SLURM_CONF, 0o644, text), file(CGROUP_CONF, 0o644, &conf.cgroup_conf())];
+        if let Some(waking) = self.waking()? {
+            let resume = sleep::resume(head.joined.program()?);
+            files.push(file(sleep::SUSPEND, 0o755, &sleep::suspend()));
+            files.push(file(sleep::RESUME, 0o755, &resume));
+            files.push(file(sleep::FILE, 0o644, &String::from_utf8_lossy(&waking)));
+        }
         let mut services = Vec::new();
         if self.batch.has_accounting() {
             let address = head.joined.address()?.to_string();
@@ -890,6 +980,9 @@ impl Site {
     /// # Errors
     /// When nothing was set up, or root's rights are missing.
     pub fn removal(&self, forgets: bool) -> Result<Vec<String>> {
+        if let Some(error) = self.asleep().pop() {
+            return Err(error);
+        }
         let changed: Vec<&Host> = self.changed().collect();
         if changed.is_empty()
             && forgets

@@ -11,7 +11,7 @@ use wiglaf_cluster::state::NAME_DEFAULT;
 
 use crate::{
     agent, batch, bench, capture, check, compare, cp, demo, discover, doctor, down, env, exec,
-    fault, floor, image, init, join, links, manual, monitor, mount, power, predict, profile,
+    fault, floor, grid, image, init, join, links, manual, monitor, mount, power, predict, profile,
     rank_usage, reset, run, serve_files, stats, status, top, tune, up, web,
 };
 #[cfg(feature = "trials")]
@@ -165,6 +165,8 @@ pub(crate) enum Command {
     Profile(profile::Args),
     Predict(predict::Args),
     Batch(batch::Args),
+    Submit(grid::SubmitArgs),
+    Jobs(grid::JobsArgs),
     Exec(exec::Args),
     Cp(cp::Args),
     Mount(mount::Args),
@@ -214,6 +216,8 @@ pub(crate) enum Command {
     HostBatch(batch::HostArgs),
     #[command(hide = true)]
     HostOwner(batch::OwnerArgs),
+    #[command(hide = true)]
+    HostWake(batch::WakeArgs),
     #[command(hide = true)]
     NodeInit(NodeInitArgs),
 }

@@ -10,6 +10,7 @@ use wiglaf_batch::emulated::{self, Emulated};
 use wiglaf_batch::look::{JobState, NodeState};
 use wiglaf_batch::node::{self, When};
 use wiglaf_batch::setup::{self, Outcome, Site};
+use wiglaf_batch::sleep::Waking;
 use wiglaf_batch::{owner, pbs};
 use wiglaf_cluster::StateDir;
 use wiglaf_cluster::hosts::Hosts;
@@ -126,6 +127,21 @@ pub(crate) struct OwnerArgs {
     /// Have jobs go on and begin again, and end
     #[arg(long)]
     release: bool,
+}
+
+/// Wake nodes for batch jobs; called by Slurm on the head
+#[derive(Debug, clap::Args)]
+pub(crate) struct WakeArgs {
+    /// As Slurm writes them
+    nodes: String,
+}
+
+pub(crate) fn wake(args: &WakeArgs) -> Result<()> {
+    let waking = Waking::read()?;
+    for card in waking.cards(&args.nodes)? {
+        wiglaf_power::wake(card, waking.network)?;
+    }
+    Ok(())
 }
 
 pub(crate) fn owner(args: &OwnerArgs) -> Result<()> {

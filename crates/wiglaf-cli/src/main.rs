@@ -20,6 +20,7 @@ mod env;
 mod exec;
 mod fault;
 mod floor;
+mod grid;
 #[cfg(feature = "trials")]
 mod hostile;
 mod image;
@@ -69,6 +70,8 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(args, &cli.global),
         Command::Down(_) => down::run(&state),
         Command::Batch(args) => batch::run(args, &cli.global),
+        Command::Submit(args) => grid::submit(args),
+        Command::Jobs(args) => grid::jobs(args),
         Command::Reset(args) => reset::run(args, &cli.global),
         Command::Check(args) => check::run(args, &cli.global),
         Command::Tune(args) => tune::run(args, &cli.global),
@@ -111,6 +114,7 @@ fn main() -> ExitCode {
         Command::HostAgent => wiglaf_node::agent::host_main().map(|()| ExitCode::SUCCESS),
         Command::JoinHost => wiglaf_join::host::main().map(|()| ExitCode::SUCCESS),
         Command::HostBatch(args) => batch::host(args).map(|()| ExitCode::SUCCESS),
+        Command::HostWake(args) => batch::wake(args).map(|()| ExitCode::SUCCESS),
         Command::HostOwner(args) => batch::owner(args).map(|()| ExitCode::SUCCESS),
         Command::NodeInit(_) => wiglaf_emulation::init::main().map(|()| ExitCode::FAILURE),
     };

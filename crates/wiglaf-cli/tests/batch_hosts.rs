@@ -766,12 +766,15 @@ fn jobs_stand_still_while_a_pcs_owner_is_there_and_go_on_then() {
     };
     let id = submit(&hosts, "stays", &script("go"), "-w pc[1-2] -N 2 -n 2");
     eventually("its rank on pc2 runs", || !ranks().is_empty() && state(&id) == "RUNNING");
+    let came = std::time::Instant::now();
     let dora = comes("away");
     eventually("the job stands still", || {
         state(&id) == "SUSPENDED"
             && !ranks().is_empty()
             && ranks().into_iter().all(|stopped| stopped)
     });
+    // The figure in docs/batch.md; the log in is part of it.
+    eprintln!("owner back to job stands still: {:.1} s", came.elapsed().as_secs_f64());
     let told = status(&hosts);
     for line in [
         "pc2 makes way for its owner: dora is there; no job begins there\n",
@@ -819,4 +822,111 @@ fn jobs_stand_still_while_a_pcs_owner_is_there_and_go_on_then() {
     assert_eq!(watches(), "");
     let left = pc2.run("find /etc -name '*owner*.json' -o -name 'wiglaf-owner*'");
     assert_eq!(left.ok(), "");
+}
+
+/// Holds a lock as systemd-inhibit does, for as long as it runs, and a program with it.
+const INHIBIT: &str = r#"#!/bin/sh
+while case $1 in --*) true ;; *) false ;; esac; do shift; done
+"$@"
+"#;
+
+#[test]
+fn sleep_is_held_off_while_a_job_runs() {
+    let Some(hosts) = joined(&plan(2)) else { return };
+    let pc2 = hosts[1].as_root();
+    // Stand-ins have no logind.
+    let _ = pc2.run("mkdir -p /run/systemd/seats").ok();
+    hosts[1].write("/usr/bin/systemd-inhibit", INHIBIT, "root", 0o755);
+    set_up(&hosts);
+    let held =
+        || pc2.run("ps -eo args= | grep -e '[-]-why=batch' -e '[s]leep infinity' | sort").stdout;
+    let wait = "while [ ! -e /home/shared/go ]; do sleep 0.1; done";
+    let id = submit(&hosts, "waits", wait, "-w pc[1-2] -N 2 -n 2");
+    eventually("sleep is held off", || held().lines().count() == 3);
+    let line = format!(
+        "--what=sleep:idle --mode=block --who=Wiglaf --why=batch job {id} runs sleep infinity\n"
+    );
+    assert!(held().contains(&line), "{}", held());
+    // Neither is it by a process of the job's, which the epilog would list, nor on a host without logind.
+    let left = hosts[0]
+        .as_root()
+        .run("ps -eo args= | grep -e '[-]-why=batch'; ls /run/wiglaf-batch/awake");
+    assert_eq!(left.stdout, "");
+    hosts[0].write("/home/shared/go", "", "ann", 0o644);
+    is_over(&hosts, &id);
+    eventually("nothing holds it", || held().is_empty());
+    assert_eq!(pc2.run("ls /run/wiglaf-batch/awake").ok(), "");
+    assert_eq!(pc2.run("cat /var/log/slurm/wiglaf-epilog.log").stdout, "");
+}
+
+/// Stands for a PC that sleeps: what Slurm and Wiglaf run there stands still until a magic packet comes for its card.
+const SLEEPER: &str = r#"#!/usr/bin/python3
+import os, signal, socket, subprocess, sys
+if sys.argv[1:2] != ["suspend"]:
+    sys.exit(1)
+links = subprocess.run(["ip", "-o", "link", "show", "dev", "@card@"], capture_output=True, text=True).stdout
+card = bytes.fromhex(links.split("link/ether ")[1].split()[0].replace(":", ""))
+wake = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+wake.bind(("", 9))
+if os.fork():
+    sys.exit(0)
+os.setsid()
+for number in range(3):
+    os.dup2(os.open("/dev/null", os.O_RDWR), number)
+def all(number):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if open(f"/proc/{pid}/comm").read().strip() in ("slurmd", "wiglaf-owner"):
+                os.kill(int(pid), number)
+        except OSError:
+            pass
+all(signal.SIGSTOP)
+open("/run/asleep", "w").close()
+while wake.recv(2000) != b"\xff" * 6 + card * 16:
+    pass
+os.rename("/run/asleep", "/run/woken")
+all(signal.SIGCONT)
+"#;
+
+#[test]
+fn pc_without_jobs_sleeps_and_a_job_wakes_it() {
+    let plan = plan(2);
+    let Some(hosts) = joined(&plan) else { return };
+    let (ann, pc2) = (hosts[0].as_user("ann"), hosts[1].as_root());
+    let before: Vec<String> = hosts.iter().map(listing).collect();
+    let sleeper = SLEEPER.replace("@card@", &plan.hosts[1].data.interface);
+    let systemctl = "test -e /usr/bin/systemctl && cp -p /usr/bin/systemctl /root/systemctl";
+    let _ = pc2.run(systemctl);
+    write_batch(&hosts, "accounting = false\nsleep = { nodes = \"pc2\", after = \"30min\" }");
+    let dry = ann.run("wiglaf batch setup --dry-run");
+    for line in [
+        "pc1: have pc2 sleep when no job has run there for 30 min, and wake them for jobs (/etc/wiglaf/batch/sleep.json",
+        "pc2: go to sleep when Slurm says so and nobody is logged in (/etc/wiglaf/batch/owner.json)",
+        "pc2: start munged, slurmd, wiglaf-owner",
+    ] {
+        assert!(dry.ok().contains(line), "{line}: {dry}");
+    }
+    set_up(&hosts);
+    let again = ann.run("wiglaf batch setup --yes");
+    assert!(again.ok().contains("set up already"), "{again}");
+    hosts[1].write("/usr/bin/systemctl", sleeper, "root", 0o755);
+    let conf = hosts[0].read("/etc/slurm/slurm.conf");
+    assert!(conf.contains("\nSuspendTime=1800\nSuspendExcNodes=pc1\n"), "{conf}");
+    // As if half an hour were over.
+    let _ = ann.run("sudo scontrol update NodeName=pc2 State=POWER_DOWN_ASAP").ok();
+    eventually("pc2 sleeps", || pc2.run("test -e /run/asleep").status.success());
+    eventually("Slurm knows", || ann.run("sinfo -h -n pc2 -o %T").stdout.trim() == "idle~");
+    let told = status(&hosts);
+    assert!(told.ok().contains("asleep"), "{told}");
+    let said = job(&hosts, "wakes", "srun hostname", "-w pc2 -N 1 -n 1");
+    assert_eq!(said, "pc2\n");
+    assert!(pc2.run("test -e /run/woken").status.success());
+    eventually("pc2 is awake", || ann.run("sinfo -h -n pc2 -o %T").stdout.trim() == "idle");
+    let removed = ann.run("wiglaf batch remove --yes");
+    assert!(removed.ok().contains("pc[1-2]: no more batch jobs"), "{removed}");
+    let _ =
+        pc2.run("test -e /root/systemctl && mv /root/systemctl /usr/bin/ || rm /usr/bin/systemctl");
+    for (host, before) in hosts.iter().zip(&before) {
+        assert_same(before, &listing(host), host.name());
+    }
 }

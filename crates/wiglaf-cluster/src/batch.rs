@@ -26,6 +26,19 @@ pub struct Batch {
     /// Who logs in on a host.
     #[serde(default)]
     pub login: Login,
+    /// Which hosts go to sleep while no job wants them; none unless it is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sleep: Option<Sleep>,
+}
+
+/// Hosts that go to sleep.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sleep {
+    /// Which ones, as a host list.
+    pub nodes: String,
+    /// For how long no job has run there.
+    pub after: Minutes,
 }
 
 /// Who logs in on a host by ssh.
@@ -293,6 +306,16 @@ impl Batch {
         self.accounting.unwrap_or(true)
     }
 
+    /// The hosts that may sleep.
+    ///
+    /// # Errors
+    /// When they are no host list.
+    pub fn sleeping(&self) -> Result<HostList> {
+        self.sleep
+            .as_ref()
+            .map_or_else(|| Ok(HostList::default()), |sleep| HostList::parse(&sleep.nodes))
+    }
+
     /// The head, and the nodes for short jobs, of a cluster with these nodes.
     ///
     /// # Errors
@@ -321,6 +344,13 @@ impl Batch {
             None => HostList::default(),
         };
         short.names().iter().try_for_each(|name| check(name, "short's"))?;
+        let asleep = self.sleeping()?;
+        asleep.names().iter().try_for_each(|name| check(name, "sleep's"))?;
+        if asleep.names().contains(&head) {
+            return Err(Error::new(format!(
+                "[batch]: sleep has {head}, which is the head and wakes the others; leave it out"
+            )));
+        }
         Ok((head, short))
     }
 }
@@ -411,6 +441,9 @@ mod tests {
         assert_eq!(Batch::default().place(&nodes).unwrap().0, "pc1");
         let why = |text: &str| parse(text).unwrap().place(&nodes).unwrap_err().to_string();
         assert!(why("head = \"pc3\"").contains("the head pc3 is no node of the cluster"));
+        let slept = why("head = \"pc2\"\nsleep = { nodes = \"pc[1-2]\", after = \"30min\" }");
+        assert!(slept.contains("sleep has pc2, which is the head"), "{slept}");
+        assert!(why("sleep = { nodes = \"pc9\", after = \"1h\" }").contains("sleep's pc9"));
         assert!(why("admins = [\"a b\"]").contains("`a b`, which is no user's name"));
         let why = why("short = { nodes = \"pc[2-4]\", time = \"1day\" }");
         assert!(why.contains("short's pc3") && why.contains("pc[1-2]"), "{why}");

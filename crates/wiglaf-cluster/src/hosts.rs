@@ -403,7 +403,7 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 /// Fails for what ssh would take for an option, or a shell for more than a word.
-fn check_destination(text: &str) -> Result<()> {
+pub(crate) fn check_destination(text: &str) -> Result<()> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._@:%".contains(&b);
     match !text.is_empty() && text.bytes().all(plain) && !text.starts_with('-') {
         true => Ok(()),

@@ -18,6 +18,7 @@ pub mod records;
 pub mod secret;
 pub mod shape;
 pub mod share;
+pub mod sites;
 pub mod stage;
 pub mod state;
 

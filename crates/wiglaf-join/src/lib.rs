@@ -22,7 +22,7 @@ pub mod leave;
 mod manifest;
 mod names;
 mod packages;
-mod remote;
+pub mod remote;
 mod sync;
 mod tree;
 pub mod update;

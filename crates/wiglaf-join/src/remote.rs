@@ -21,15 +21,19 @@ const SSH_FAILED: i32 = 255;
 
 /// A host that scripts are run on.
 #[derive(Debug, Clone)]
-pub(crate) struct Remote {
+pub struct Remote {
     /// What the cluster calls it, or will.
-    pub(crate) name: String,
-    pub(crate) target: Target,
+    pub name: String,
+    /// How it is reached.
+    pub target: Target,
 }
 
 impl Remote {
     /// Runs a script of sh with that input. Says what it printed.
-    pub(crate) fn run(
+    ///
+    /// # Errors
+    /// When it fails, or the host is not reached: a sentence.
+    pub fn run(
         &self,
         script: &str,
         input: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -45,6 +49,23 @@ impl Remote {
         len_max: u64,
         input: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<Vec<u8>> {
+        let mut printed = Vec::new();
+        self.run_into(script, input, |from| {
+            from.take(len_max).read_to_end(&mut printed).map(drop)
+        })?;
+        Ok(printed)
+    }
+
+    /// The same, where what it prints is read as it comes.
+    ///
+    /// # Errors
+    /// As for [`Self::run`]. What was read before is then no answer.
+    pub fn run_into(
+        &self,
+        script: &str,
+        input: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        output: impl FnOnce(&mut dyn Read) -> io::Result<()>,
+    ) -> Result<()> {
         let script = format!("echo '{MARK}'\n{script}");
         let words = format!("sh -c 'eval \"$(head -c {})\"'", script.len());
         let mut command = match self.target.is_here {
@@ -72,21 +93,20 @@ impl Remote {
             // Who does not want it says why below.
             let _ = stdin.write_all(script.as_bytes()).and_then(|()| input(&mut stdin));
         }
-        let mut printed = Vec::new();
+        let (mut has_begun, mut read) = (false, Ok(()));
         if let Some(stdout) = child.stdout.take() {
+            let mut stdout = io::BufReader::new(stdout);
             // Its own output begins behind the mark, and behind what a login prints before it.
-            let _ = stdout.take(len_max + LOGIN_LEN_MAX).read_to_end(&mut printed);
+            has_begun = skip_login(&mut stdout);
+            if has_begun {
+                // Who reads no further has the script end, by its next word.
+                read = output(&mut stdout);
+            }
         }
         let status = child.wait().cannot(|| format!("wait for the ssh to {}", self.name))?;
-        let mark = format!("{MARK}\n");
-        let begin = printed.windows(mark.len()).position(|part| part == mark.as_bytes());
-        let own = begin.map(|at| printed.split_off(at + mark.len()));
-        match own {
-            Some(own) if status.success() => Ok(own),
-            _ => {
-                let said = said(complaints);
-                Err(self.failure(own.is_some(), status.code(), &said))
-            }
+        match has_begun && status.success() {
+            true => read.cannot(|| format!("keep what {} sends", self.name)),
+            false => Err(self.failure(has_begun, status.code(), &said(complaints))),
         }
     }
 
@@ -123,6 +143,20 @@ impl Remote {
             )),
         }
     }
+}
+
+/// Reads what a login prints, and the mark behind it. False: there is none.
+fn skip_login(from: &mut impl Read) -> bool {
+    let mark = format!("{MARK}\n");
+    let mut printed = Vec::new();
+    let mut bytes = from.take(LOGIN_LEN_MAX).bytes();
+    while let Some(Ok(byte)) = bytes.next() {
+        printed.push(byte);
+        if printed.ends_with(mark.as_bytes()) {
+            return true;
+        }
+    }
+    false
 }
 
 fn said(mut complaints: File) -> String {

@@ -16,5 +16,6 @@ mod secret;
 mod switch;
 
 pub use bmc::{Sensor, State};
+pub use magic::wake;
 pub use record::{log_file, note};
 pub use switch::{Done, Limits, Wanted, sensors, status, switch};

@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// When this machine is not in the network, or nothing could be sent.
-pub(crate) fn wake(mac: Mac, data: Cidr) -> Result<&'static str> {
+pub fn wake(mac: Mac, data: Cidr) -> Result<&'static str> {
     let own = network::own_in(data).ok_or_else(|| {
         Error::new(format!(
             "this machine has no address in the data network {data}, where a magic packet would have to go; \
