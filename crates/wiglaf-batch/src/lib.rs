@@ -18,6 +18,7 @@ mod login;
 pub mod look;
 mod modules;
 pub mod node;
+mod outside;
 pub mod owner;
 pub mod pbs;
 pub mod request;

@@ -7,7 +7,6 @@
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Signal, kill_process, setpriority_process};
@@ -17,6 +16,7 @@ use wiglaf_cluster::batch::{Owner, WhenBack};
 use wiglaf_node::agent::{BatchJob, processes_of_batch_job};
 
 use crate::node;
+use crate::outside::ask;
 use crate::sleep::Sleeper;
 
 /// What the service is to do on a host; `null` ends it.
@@ -35,8 +35,6 @@ const TOUCHED: &str = "/run/wiglaf-batch/owner.json";
 const PAUSE: Duration = Duration::from_secs(2);
 /// What a niced job's processes get: the least there is.
 const NICE: i32 = 19;
-/// Longer no program of others is waited for, in seconds.
-const PATIENCE_S: &str = "20";
 
 /// What [`FILE`] says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -355,21 +353,6 @@ fn store(touched: &Touched) -> Result<()> {
     fs::write(&new, text)
         .and_then(|()| fs::rename(&new, TOUCHED))
         .cannot(|| format!("write {TOUCHED}"))
-}
-
-/// What a program prints, as an error where it fails.
-pub(crate) fn ask(program: &str, words: &[&str]) -> Result<String> {
-    let mut command = Command::new("timeout");
-    command.args([PATIENCE_S, program]).args(words).env("LC_ALL", "C");
-    let output = command.output().cannot(|| format!("start {program}"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(Error::new(format!(
-            "`{program} {}` fails: {}",
-            words.join(" "),
-            String::from_utf8_lossy(&output.stderr).trim()
-        ))),
-    }
 }
 
 /// The day, Monday first, and its minute, as the host's people count.

@@ -14,7 +14,7 @@ use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::network::Cidr;
 use wiglaf_cluster::power::Mac;
 
-use crate::owner::ask;
+use crate::outside::ask;
 
 /// On the head: how each node is woken.
 pub(crate) const FILE: &str = "/etc/wiglaf/batch/sleep.json";

@@ -782,6 +782,8 @@ fn jobs_stand_still_while_a_pcs_owner_is_there_and_go_on_then() {
     ] {
         assert!(told.ok().contains(line), "{told}");
     }
+    // Longer than a host may be silent, as an owner who works.
+    std::thread::sleep(std::time::Duration::from_secs(12));
     touch("away");
     eventually("the job goes on", || {
         state(&id) == "RUNNING" && ranks().into_iter().all(|stopped| !stopped)
@@ -842,7 +844,7 @@ fn sleep_is_held_off_while_a_job_runs() {
         || pc2.run("ps -eo args= | grep -e '[-]-why=batch' -e '[s]leep infinity' | sort").stdout;
     let wait = "while [ ! -e /home/shared/go ]; do sleep 0.1; done";
     let id = submit(&hosts, "waits", wait, "-w pc[1-2] -N 2 -n 2");
-    eventually("sleep is held off", || held().lines().count() == 3);
+    eventually("sleep is held off", || held().lines().count() == 2);
     let line = format!(
         "--what=sleep:idle --mode=block --who=Wiglaf --why=batch job {id} runs sleep infinity\n"
     );

@@ -36,6 +36,8 @@ const UNTAKEN_LEN_MAX: u64 = 256 << 10;
 const PING_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked whether the other side lives.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Who has not looked for so long did not run.
+const STOOD_STILL: Duration = Duration::from_secs(2);
 /// How long the other side may take to end when it has been left.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 /// A pipe with nothing in it for so long has been read to where an ended command left it.
@@ -171,6 +173,8 @@ struct Pulse {
     heard: AtomicU64,
     /// Milliseconds; 0 is for ever.
     limit: AtomicU64,
+    /// Milliseconds since `begun`: when it was asked last whether the other side is lost.
+    looked: AtomicU64,
     /// What has come is being handed to whoever reads it: nothing more is read meanwhile.
     is_busy: AtomicBool,
 }
@@ -181,6 +185,7 @@ impl Pulse {
             begun: Instant::now(),
             heard: AtomicU64::new(0),
             limit: AtomicU64::new(0),
+            looked: AtomicU64::new(0),
             is_busy: AtomicBool::new(false),
         };
         pulse.set_limit(limit);
@@ -203,7 +208,12 @@ impl Pulse {
 
     /// How long the other side has been silent, if that is too long.
     fn is_lost(&self) -> Option<Duration> {
-        if self.is_busy.load(Ordering::Relaxed) {
+        let now = self.now();
+        let unseen = now.saturating_sub(self.looked.swap(now, Ordering::Relaxed));
+        // Whoever did not look was stopped itself, as batch systems stop jobs: the other side may have been, too, and
+        // what it has said is read only now.
+        let stood_still = unseen > STOOD_STILL.as_millis() as u64;
+        if stood_still || self.is_busy.load(Ordering::Relaxed) {
             self.hear();
             return None;
         }
