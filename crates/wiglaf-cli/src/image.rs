@@ -30,6 +30,7 @@ Examples:
   sudo wiglaf image build --dry-run        say what an image would hold
   sudo wiglaf image build                  wiglaf-node.img, in some minutes
   lsblk -o NAME,SIZE,SERIAL,MODEL          which disk is which
+  sudo wiglaf image build --from pc2       like pc2, without what is its own
   sudo wiglaf image write /dev/sdb --serial WD-WX12A3 --node pc5
   wiglaf image admit 52:54:00:0a:0b:0c pc5 --serial WD-WX12A3
   sudo wiglaf image serve                  admitted PCs start from the network
@@ -66,6 +67,18 @@ enum Action {
 #[derive(Debug, clap::Args)]
 struct BuildArgs {
     /// Debian's release, 12 or 13 [default: this machine's]
+    /// Like this configured host: its packages, changed and added files, release
+    #[arg(long, value_name = "HOST", conflicts_with = "release")]
+    from: Option<String>,
+
+    /// With --from: a further folder or file, besides /etc and /usr/local
+    #[arg(long = "path", value_name = "PATH", requires = "from")]
+    paths: Vec<PathBuf>,
+
+    /// With --from: a folder or file that is left out
+    #[arg(long, value_name = "PATH", requires = "from")]
+    exclude: Vec<PathBuf>,
+
     #[arg(long, value_name = "NUMBER", value_parser = release)]
     release: Option<Release>,
 
@@ -246,13 +259,25 @@ fn build(args: &BuildArgs, hosts: Option<&Hosts>) -> Result<()> {
         output: args.output.clone(),
         cache: args.cache.clone(),
         // Who called sudo is meant, and not root.
+    let from = args.from.as_ref().map(|from| wiglaf_join::model::Options {
+        from: from.clone(),
+        // Who called sudo has keys for that host.
+        caller: sudo_user().filter(|_| rustix::process::geteuid().is_root()),
+        paths: args.paths.clone(),
+        excluded: args.exclude.clone(),
+    });
         caller: sudo_user().unwrap_or_else(|| rustix::process::getuid().as_raw().to_string()),
+        from,
     };
     let plan = wiglaf_image::plan(&options, hosts)?;
     match (args.json, args.dry_run) {
         (true, true) => output::print_json(&plan)?,
         (true, false) => {}
-        (false, _) => output::print(&(plan.lines().join("\n") + "\n"))?,
+        (false, _) => plan.lines().iter().try_for_each(|line| {
+            // Names of files come from another host.
+            output::print(&output::visible(line))?;
+            output::print("\n")
+        })?,
     }
     if args.dry_run {
         return Ok(());

@@ -1,5 +1,5 @@
 //! Images of nodes. `build` makes one from Debian's packages with this Wiglaf, the cluster's users and their keys, and
-//! nothing that tells one node from another: `share/first-boot.sh` makes that on each node. `write` puts it on a disk
+//! nothing that tells one node from another: `share/first-boot.sh` makes that on each node; `like` makes it as a configured host is. `write` puts it on a disk
 //! that was named by its serial number. `serve` has admitted PCs start from the network and do so by `install`. No boot loader, package manager or file system is written here: `root` calls
 //! mmdebstrap, `disk` GRUB, sfdisk, mke2fs and mtools,
 //! `serve` dnsmasq and iPXE.
@@ -11,6 +11,7 @@ mod cpio;
 mod disk;
 mod http;
 mod install;
+mod like;
 mod netboot;
 mod outside;
 mod root;

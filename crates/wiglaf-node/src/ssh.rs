@@ -141,10 +141,17 @@ pub fn options() -> Result<Vec<String>> {
         format!("ControlPersist={PERSIST_S}"),
         // Silence is ours to judge, by [`HOST_LIMIT_VAR`].
         "ServerAliveInterval=0".to_owned(),
-    ]
-    .into_iter()
-    .map(|option| format!("-o{option}"))
-    .collect())
+    ];
+    Ok(usual.into_iter().chain(further).map(|option| format!("-o{option}")).collect())
+}
+
+/// The ssh of another user, with that user's keys and known hosts; root starts it. Its connection is not kept.
+#[must_use]
+pub fn of_caller(user: &str) -> Command {
+    let mut command = Command::new("runuser");
+    command.args(["-u", user, "--", "ssh", "-oBatchMode=yes", "-oLogLevel=ERROR"]);
+    command.arg(format!("-oConnectTimeout={CONNECT_S}"));
+    command
 }
 
 /// Runs a command on a terminal of the host, as `ssh -t` does; says its exit status.
