@@ -9,8 +9,10 @@
 mod build;
 mod cpio;
 mod disk;
+mod hostkey;
 mod http;
 mod install;
+mod joining;
 mod like;
 mod netboot;
 mod outside;
@@ -20,7 +22,9 @@ mod users;
 mod write;
 
 pub use build::{Built, Options, Plan, Release, plan};
+pub use hostkey::HostKey;
 pub use install::install;
-pub use serve::{ServeOptions, ServePlan, serve_plan};
+pub use joining::Newcomer;
+pub use serve::{Join, ServeOptions, ServePlan, serve_plan};
 pub use users::Account;
 pub use write::{Checked, Machine, NodeSettings, Target, Written, image_len, settings};

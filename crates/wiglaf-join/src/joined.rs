@@ -306,6 +306,12 @@ impl Joined {
     }
 }
 
+/// Whether batch jobs were set up on this host.
+#[must_use]
+pub fn has_batch() -> bool {
+    Path::new(BATCH).exists()
+}
+
 /// The SHA-256 of bytes, as `sha256sum` prints it.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
