@@ -40,7 +40,8 @@ const GENERATED: [&str; 15] = [
     "/usr/local/share/mime",
 ];
 /// Users' and daemons' own below folders that --path may name: homes, logs, leases, mails, secrets.
-const PRIVATE: [&str; 14] = [
+const PRIVATE: [&str; 15] = [
+    "/etc/security/opasswd",
     "/home",
     "/root",
     "/tmp",
