@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +17,8 @@ use wiglaf_base::{Error, HostList, Result};
 use wiglaf_cluster::hosts::Hosts;
 use wiglaf_cluster::image::Admitted;
 use wiglaf_cluster::power::Mac;
-use wiglaf_image::{Machine, Options, Release, ServeOptions, Target};
+use wiglaf_image::{Machine, Newcomer, Options, Release, ServeOptions, Target};
+use wiglaf_node::ssh::KNOWN_HOSTS_VAR;
 
 use crate::args::Global;
 use crate::join::is_wanted;
@@ -29,6 +30,7 @@ const EXAMPLES: &str = "\
 Examples:
   sudo wiglaf image build --dry-run        say what an image would hold
   sudo wiglaf image build                  wiglaf-node.img, in some minutes
+  sudo wiglaf image build --from pc2       like pc2, without what is its own
   lsblk -o NAME,SIZE,SERIAL,MODEL          which disk is which
   sudo wiglaf image write /dev/sdb --serial WD-WX12A3 --node pc5
   wiglaf image admit 52:54:00:0a:0b:0c pc5 --serial WD-WX12A3
@@ -65,6 +67,18 @@ enum Action {
 /// UEFI; kernel and initrd for a start from the network lie beside it.
 #[derive(Debug, clap::Args)]
 struct BuildArgs {
+    /// Like this configured host: its packages, changed and added files, release
+    #[arg(long, value_name = "HOST", conflicts_with = "release")]
+    from: Option<String>,
+
+    /// With --from: a further folder or file, besides /etc and /usr/local
+    #[arg(long = "path", value_name = "PATH", requires = "from")]
+    paths: Vec<PathBuf>,
+
+    /// With --from: a folder or file that is left out
+    #[arg(long, value_name = "PATH", requires = "from")]
+    exclude: Vec<PathBuf>,
+
     /// Debian's release, 12 or 13 [default: this machine's]
     #[arg(long, value_name = "NUMBER", value_parser = release)]
     release: Option<Release>,
@@ -150,7 +164,8 @@ struct AdmitArgs {
 ///
 /// dnsmasq answers beside your network's DHCP server, in the data network
 /// alone. A PC that is not admitted gets nothing; one that is has the disk
-/// overwritten whose serial number was admitted, once.
+/// overwritten whose serial number was admitted, once. When it has started from
+/// it, with the ssh host key that was made then, it joins the cluster as yours.
 #[derive(Debug, clap::Args)]
 struct ServeArgs {
     /// The image; kernel and initrd lie beside it
@@ -164,6 +179,10 @@ struct ServeArgs {
     /// Install these nodes again, though their disks were written once
     #[arg(long, value_name = "NODES", value_parser = HostList::parse)]
     again: Option<HostList>,
+
+    /// Leave it to you to join what was installed
+    #[arg(long)]
+    no_join: bool,
 
     /// Say who would be answered, and answer nobody
     #[arg(long)]
@@ -240,7 +259,15 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 }
 
 fn build(args: &BuildArgs, hosts: Option<&Hosts>) -> Result<()> {
+    let from = args.from.as_ref().map(|from| wiglaf_join::model::Options {
+        from: from.clone(),
+        // Who called sudo has keys for that host.
+        caller: sudo_user().filter(|_| rustix::process::geteuid().is_root()),
+        paths: args.paths.clone(),
+        excluded: args.exclude.clone(),
+    });
     let options = Options {
+        from,
         release: args.release,
         packages: args.include.clone(),
         output: args.output.clone(),
@@ -252,7 +279,11 @@ fn build(args: &BuildArgs, hosts: Option<&Hosts>) -> Result<()> {
     match (args.json, args.dry_run) {
         (true, true) => output::print_json(&plan)?,
         (true, false) => {}
-        (false, _) => output::print(&(plan.lines().join("\n") + "\n"))?,
+        (false, _) => plan.lines().iter().try_for_each(|line| {
+            // Names of files come from another host.
+            output::print(&output::visible(line))?;
+            output::print("\n")
+        })?,
     }
     if args.dry_run {
         return Ok(());
@@ -383,5 +414,70 @@ fn serve(args: &ServeArgs, hosts: &Hosts) -> Result<()> {
     let is_over = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&is_over);
     held.pass_on(move |_| flag.store(true, Ordering::Relaxed))?;
-    plan.serve(&is_over, |line| eprintln!("wiglaf: {line}"))
+    let file = hosts.file.clone();
+    let has_batch = hosts.batch.is_some();
+    let join: Option<wiglaf_image::Join> = (!args.no_join).then(|| {
+        Box::new(move |newcomer: &Newcomer| join(newcomer, &file, has_batch)) as wiglaf_image::Join
+    });
+    plan.serve(&is_over, |line| eprintln!("wiglaf: {line}"), join)
+}
+
+/// Has a PC that was installed join, as who called sudo, whose keys it has; then Slurm, where this host has set it up.
+fn join(newcomer: &Newcomer, file: &Path, has_batch: bool) -> Result<String> {
+    let name = &newcomer.name;
+    let known = Known::new(&newcomer.known_hosts)?;
+    let own = std::env::current_exe().cannot(|| "find the running wiglaf".to_owned())?;
+    let call = |words: &[&str]| {
+        let mut command = match sudo_user() {
+            None => Command::new(&own),
+            Some(user) => {
+                let mut command = Command::new("setpriv");
+                command.arg(format!("--reuid={user}")).args(["--init-groups", "--reset-env"]);
+                command.arg(format!("--regid={}", User::find(&user)?.gid)).args(["--", "env"]);
+                let agent = std::env::var("SSH_AUTH_SOCK").ok();
+                command.args(agent.map(|agent| format!("SSH_AUTH_SOCK={agent}")));
+                command.arg(format!("{KNOWN_HOSTS_VAR}={}", known.path.display())).arg(&own);
+                command
+            }
+        };
+        command.env(KNOWN_HOSTS_VAR, &known.path).arg("--file").arg(file).args(words);
+        let said = command.stdin(Stdio::null()).output().cannot(|| "start wiglaf".to_owned())?;
+        let text = String::from_utf8_lossy(&said.stderr);
+        let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        match said.status.success() {
+            true => Ok(()),
+            false => Err(Error::new(last.trim_start_matches("wiglaf: ").to_owned())),
+        }
+    };
+    call(&["join", &newcomer.address.to_string(), "--yes"]).map_err(|error| {
+        Error::new(format!("{name} was installed and does not join: {error}; it is tried again"))
+    })?;
+    if !has_batch || !wiglaf_join::joined::has_batch() {
+        return Ok(format!("{name}: has joined"));
+    }
+    match call(&["batch", "setup", "--yes"]) {
+        Ok(()) => Ok(format!("{name}: has joined, and takes batch jobs")),
+        Err(error) => Ok(format!(
+            "{name}: has joined; it takes no batch jobs yet: {error}; run `wiglaf batch setup`"
+        )),
+    }
+}
+
+/// A file that others may read, and that goes with this value.
+struct Known {
+    path: PathBuf,
+}
+
+impl Known {
+    fn new(text: &str) -> Result<Self> {
+        let path = PathBuf::from(format!("/run/wiglaf-known-{}", std::process::id()));
+        std::fs::write(&path, text).cannot(|| format!("write {}", path.display()))?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
 }

@@ -14,7 +14,9 @@ use wiglaf_base::{Error, HostList, Result, paths};
 use wiglaf_check::verdict::Severity;
 use wiglaf_cluster::Cluster;
 use wiglaf_node::Node;
-use wiglaf_web::{Board, Check, Job, Pair, Part, Queue, Series, Server, Trouble, View, token};
+use wiglaf_web::{
+    Board, Check, Job, Pair, Part, Password, Queue, Series, Server, Trouble, View, token,
+};
 
 use crate::args::Global;
 use crate::top::view::{Row, per_second};
@@ -43,7 +45,8 @@ Examples:
 The page shows what `wiglaf top` shows, the network as `wiglaf check` measured
 it, Slurm's jobs and what is wrong with nodes; and the last six hours, where
 `wiglaf monitor setup` was typed on this host. Jobs are those that Slurm shows
-to you: whoever has the URL sees them, too. There is no TLS. Ctrl-C ends it.";
+to you: whoever has the URL sees them, too. At 127.0.0.1 your password on this
+machine signs you in as well. There is no TLS. Ctrl-C ends it.";
 
 /// Serve a page that shows the cluster, to browsers that have its token
 #[derive(Debug, clap::Args)]
@@ -101,6 +104,11 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     first.show(None, &mut view);
     let board = Arc::new(Board::new(view));
     let server = Server::bind(SocketAddr::new(address.into(), args.port), &token, board.clone())?;
+    // On a network everybody could read it.
+    let server = match Password::of_user().filter(|_| address.is_loopback()) {
+        Some(password) => server.with_password(password)?,
+        None => server,
+    };
     let url = format!("http://{}/?token={token}", server.address()?);
     if args.json {
         output::print_json(&Where { url, token_file })?;

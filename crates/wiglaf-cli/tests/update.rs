@@ -18,6 +18,9 @@ mkdir -p /opt/archive && cd /opt/archive
 make() {
     mkdir -p root/DEBIAN root/usr/share/$1
     echo "$2" >root/usr/share/$1/version
+    for file in $4; do
+        mkdir -p root/etc && echo "as $1 brings it" >root/etc/$file && echo /etc/$file >>root/DEBIAN/conffiles
+    done
     printf '%s\n' "Package: $1" "Version: $2" "Architecture: all" 'Maintainer: Nobody <nobody@localhost>' \
         'Description: for a test' >root/DEBIAN/control
     [ -z "$3" ] || echo "Depends: $3" >>root/DEBIAN/control
@@ -30,6 +33,7 @@ make tests-of-tool 1 ''
 make tests-of-tool 2 tests-of-lib
 make tests-of-lib 1 ''
 make tests-of-old 1 ''
+make tests-of-files 1 '' 'tests-of-a.conf tests-of-b.conf tests-of-c.conf'
 echo 'deb [trusted=yes] file:/opt/archive ./' >/etc/apt/sources.list
 apt-get update -qq"#;
 
@@ -73,6 +77,74 @@ fn identity(host: &Host) -> String {
     let line = "hostname; cat /etc/hostname /etc/hosts /etc/passwd /etc/shadow /etc/machine-id; sha256sum \
                 /etc/ssh/ssh_host_*";
     host.as_root().run(line).stdout
+}
+
+/// In place of mmdebstrap: says what it was asked for, and fails.
+const NO_DEBIAN: &str = r#"#!/bin/sh
+echo "$@" >/tmp/asked
+for word; do
+    case "$word" in
+    *Preferences*) cp "$(echo "$word" | cut -d'"' -f2)" /tmp/preferences ;;
+    */apt/*) cat "$word" >>/tmp/sources ;;
+    esac
+done
+echo 'E: no archive here' >&2
+exit 1
+"#;
+
+#[test]
+fn image_like_a_host_says_what_it_takes_and_asks_for_those_versions() {
+    let Some(hosts) = configured() else { return };
+    apt(&hosts[1], "tests-of-files");
+    hosts[1].write("/etc/tests-of-a.conf", "of pc2\n", "root", 0o644);
+    hosts[1].write("/etc/tests/own.key", "-----BEGIN PRIVATE KEY-----\n", "root", 0o600);
+    hosts[1].write("/usr/local/etc/tool.rc", "as pc2\n", "root", 0o600);
+    let _ = hosts[1].as_root().run("rm /etc/tests-of-b.conf").ok();
+    let ann = hosts[0].as_user("ann");
+    let keys = "mkdir -p .ssh; [ -e .ssh/id_ed25519.pub ] || ssh-keygen -q -t ed25519 -N '' -f .ssh/id_ed25519";
+    let _ = ann.run(keys).ok();
+    let before = listing(&hosts[1]);
+    let dry = ann.run("wiglaf image build --from pc2 --exclude /etc/tests/alone.conf --dry-run");
+    for line in [
+        "take package tests-of-tool 1\n",
+        "take package tests-of-old 1\n",
+        "take /etc/tests-of-a.conf, a package's, changed there\n",
+        "take /usr/local/etc/tool.rc\n",
+        "take /etc/tests/theirs.conf\n",
+        "remove /etc/tests-of-b.conf, a package's, as there\n",
+        "leave out /etc/tests/own.key: it has a private key; --path with the file itself takes it\n",
+        "leave out /etc/tests/alone.conf: you have excluded it\n",
+        "leave out /etc/hostname: it tells that host from others, or depends on it\n",
+        "leave out /etc/shadow: it tells that host from others, or depends on it\n",
+        "leave out /etc/ssh/ssh_host_ed25519_key: it tells that host from others, or depends on it\n",
+    ] {
+        assert!(dry.ok().contains(line), "{line}{dry}");
+    }
+    assert!(!dry.stdout.contains("take /etc/ssh/ssh_host"), "{dry}");
+    assert!(!dry.stdout.contains("take /etc/tests-of-c.conf"), "{dry}");
+    assert_same(&before, &listing(&hosts[1]), "pc2");
+    let json = ann.run("wiglaf image build --from pc2 --dry-run --json");
+    let plan: serde_json::Value = serde_json::from_str(json.ok()).expect("JSON");
+    assert_eq!(plan["like"]["name"], "pc2", "{json}");
+    let itself = ann.run("wiglaf image build --from pc1 --dry-run");
+    assert!(itself.ok().contains("take package tests-of-tool 2\n"), "{itself}");
+    let nobody = ann.run("wiglaf image build --from pc9 --dry-run");
+    assert!(sentence(&nobody).contains("pc9"), "{nobody}");
+    let twice = ann.run("wiglaf image build --from pc2 --release 12 --dry-run");
+    assert!(twice.complaint().contains("--release"), "{twice}");
+
+    // As root, with the ssh of who has called sudo.
+    hosts[0].write("/usr/local/sbin/mmdebstrap", NO_DEBIAN, "root", 0o755);
+    for tool in ["mkfs.fat", "mcopy", "mmd"] {
+        hosts[0].write(&format!("/usr/local/sbin/{tool}"), "#!/bin/sh\n", "root", 0o755);
+    }
+    let made = ann.run("sudo wiglaf --file ~/.config/wiglaf/cluster.toml image build --from pc2");
+    assert!(sentence(&made).contains("no archive here"), "{made}");
+    let asked = hosts[0].read("/tmp/asked");
+    assert!(asked.contains("tests-of-old") && asked.contains("file-mirror-automount"), "{asked}");
+    let pins = hosts[0].read("/tmp/preferences");
+    assert!(pins.contains("Package: tests-of-tool\nPin: version 1\n"), "{pins}");
+    assert!(hosts[0].read("/tmp/sources").contains("file:/opt/archive"));
 }
 
 #[test]

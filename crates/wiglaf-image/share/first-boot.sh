@@ -8,15 +8,17 @@ disk=$(basename "$(readlink -f "/sys/class/block/$part/..")")
 number=$(cat "/sys/class/block/$part/partition")
 
 # What `wiglaf image write` has written to the partition of settings: lines of a word and a value.
-name='' address='' mac=''
+name='' address='' mac='' key='' from=''
 for other in "/sys/class/block/$disk/$disk"*; do
     [ "$(cat "$other/partition")" = 3 ] || continue
-    settings=$(tr -d '\000' <"/dev/${other##*/}" | head -c 4096)
+    from=/dev/${other##*/}
+    settings=$(tr -d '\000' <"$from" | head -c 4096)
     while read -r word value; do
         case "$word" in
         name) name=$value ;;
         address) address=$value ;;
         mac) mac=$value ;;
+        key) key=$value ;;
         esac
     done <<EOF
 $settings
@@ -42,6 +44,12 @@ if [ -n "$address" ] && [ -n "$mac" ]; then
         "$mac" "$address" >/etc/systemd/network/10-wiglaf-data.network
 fi
 
+# The key that the installer has told the server; the others are made here.
+if [ -n "$key" ]; then
+    file=/etc/ssh/ssh_host_ed25519_key
+    (umask 077 && { echo '-----BEGIN OPENSSH PRIVATE KEY-----'; echo "$key" | fold -w 70
+        echo '-----END OPENSSH PRIVATE KEY-----'; } >"$file") && ssh-keygen -y -f "$file" >"$file.pub" || rm -f "$file"
+fi
 ssh-keygen -A
 if [ -x /usr/sbin/mungekey ] && [ ! -e /etc/munge/munge.key ]; then
     mungekey --create --keyfile=/etc/munge/munge.key && chown munge: /etc/munge/munge.key
@@ -49,3 +57,7 @@ fi
 mkdir -p /var/lib/wiglaf
 echo "$name" >/var/lib/wiglaf/first-boot
 sync
+# What it was told is kept nowhere else.
+if [ -n "$from" ]; then
+    dd if=/dev/zero of="$from" bs=4096 count=1 conv=fsync 2>/dev/null
+fi

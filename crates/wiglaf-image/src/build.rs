@@ -9,9 +9,10 @@ use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_cluster::hosts::Hosts;
 use wiglaf_cluster::image::Image;
 use wiglaf_join::laid::Build;
+use wiglaf_join::model::{self, Model};
 
 use crate::users::{self, Account};
-use crate::{disk, netboot, outside, root};
+use crate::{disk, like, netboot, outside, root};
 
 /// What building takes, each with the package that has it.
 const PROGRAMS: [(&str, &str); 9] = [
@@ -78,6 +79,8 @@ impl Release {
 pub struct Options {
     /// The release; this machine's unless given.
     pub release: Option<Release>,
+    /// The configured host that the image is to be like, if one is named.
+    pub from: Option<model::Options>,
     /// Packages besides those of each node and of the cluster file.
     pub packages: Vec<String>,
     /// The image; kernel and initrd for starting from the network lie beside it.
@@ -99,6 +102,8 @@ pub struct Plan {
     pub users: Vec<Account>,
     /// The cluster whose file is in the image.
     pub cluster: Option<String>,
+    /// What it has of a configured host.
+    pub like: Option<Model>,
     /// The image.
     pub image: PathBuf,
     /// The kernel for starting from the network.
@@ -133,7 +138,9 @@ pub struct Built {
 /// # Errors
 /// When something that it takes is missing here.
 pub fn plan(options: &Options, cluster: Option<&Hosts>) -> Result<Plan> {
-    let suite = options.release.or_else(Release::of_this_machine).ok_or_else(|| {
+    let like = options.from.as_ref().map(|from| model::look(cluster, from)).transpose()?;
+    let there = like.as_ref().map(release_of).transpose()?;
+    let suite = there.or(options.release).or_else(Release::of_this_machine).ok_or_else(|| {
         Error::new(
             "this machine is no Debian 12 or 13; say which one the nodes get, with `--release 13`",
         )
@@ -163,6 +170,7 @@ pub fn plan(options: &Options, cluster: Option<&Hosts>) -> Result<Plan> {
         )));
     }
     Ok(Plan {
+        like,
         release: suite.number(),
         packages,
         users,
@@ -177,6 +185,17 @@ pub fn plan(options: &Options, cluster: Option<&Hosts>) -> Result<Plan> {
     })
 }
 
+/// The release of a host that an image is to be like.
+fn release_of(model: &Model) -> Result<Release> {
+    let all = [Release::Bookworm, Release::Trixie];
+    all.into_iter().find(|one| one.number().to_string() == model.release).ok_or_else(|| {
+        Error::new(format!(
+            "{} has Debian {}, and images are of Debian 12 or 13; choose another host",
+            model.name, model.release
+        ))
+    })
+}
+
 impl Plan {
     /// A line for each thing that an image gets.
     #[must_use]
@@ -186,6 +205,7 @@ impl Plan {
             "Wiglaf {} below /usr/local, its helper enabled",
             env!("CARGO_PKG_VERSION")
         ));
+        lines.extend(self.like.iter().flat_map(Model::lines));
         if let Some(cluster) = &self.cluster {
             lines.push(format!("the file of cluster {cluster} in /etc/wiglaf"));
         }
@@ -220,12 +240,14 @@ impl Plan {
         let free =
             rustix::fs::statvfs(folder).cannot(|| format!("look at {}", folder.display()))?;
         let free = free.f_bavail * free.f_frsize;
-        if free < SPACE {
+        let installed = self.like.as_ref().map_or(0, |model| model.installed_bytes);
+        let space = SPACE.max(installed.saturating_mul(5) / 2);
+        if free < space {
             return Err(Error::new(format!(
                 "{} has {} MB free, and building takes {}; name a file elsewhere with --output",
                 folder.display(),
                 free / 1_000_000,
-                SPACE / 1_000_000
+                space / 1_000_000
             )));
         }
         let work = self.image.with_extension(format!("work-{}", std::process::id()));
@@ -242,9 +264,22 @@ impl Plan {
         let cannot = |path: &Path| format!("write {}", path.display());
         let root = work.join("root");
         fs::create_dir(work).cannot(|| cannot(work))?;
+        let mut packages = self.packages.clone();
+        let contents = self.like.as_ref().map(Model::contents).transpose()?.unwrap_or_default();
+        let archives = self.like.as_ref().map(|model| {
+            packages.extend(model.packages.iter().map(|package| package.name.clone()));
+            packages.sort();
+            packages.dedup();
+            like::archives(model, &contents, self.suite, &work.join("apt"))
+        });
+        let archives = archives.transpose()?;
         say(&format!("Debian {} is being unpacked by mmdebstrap", self.release));
-        root::make(self.suite, &self.packages, self.cache.as_deref(), &root)?;
+        root::make(self.suite, &packages, archives.as_ref(), self.cache.as_deref(), &root)?;
         let packages_seconds = began.elapsed().as_secs_f64();
+        if let Some(model) = &self.like {
+            say(&format!("it is being made like {}", model.name));
+            like::apply(&root, model, &contents)?.iter().for_each(|note| say(note));
+        }
         say("Wiglaf and the users are being added");
         root::finish(&root, &self.build, &self.users, self.hosts.as_ref())?;
         say("the disk is being made");

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use wiglaf_base::error::{Context, Error, Result};
 
+use crate::hostkey::HostKey;
 use crate::http;
 use crate::serve::Job;
-use crate::write::{Machine, Target};
+use crate::write::{Machine, NodeSettings, Target};
 
 /// Longest job, in bytes.
 const JOB_LEN_MAX: u64 = 64 << 10;
@@ -27,7 +28,10 @@ pub fn install(server: &str, say: &dyn Fn(&str)) -> Result<()> {
     let disk = find(&machine, &job.disk)?;
     let target = Target { disk: disk.clone(), serial: Some(job.disk.clone()), wipe: false };
     let checked = target.check(&machine, job.image_bytes)?;
-    let settings = job.settings()?;
+    // Made here, so that its private half never travels.
+    let key = HostKey::new()?;
+    let public = key.public().to_owned();
+    let settings = NodeSettings { host_key: Some(key), ..job.settings()? };
     let (mut image, len) = http::ask(server, "GET", "/image")?;
     if len != job.image_bytes {
         return Err(Error::new("the server has another image by now"));
@@ -42,7 +46,7 @@ pub fn install(server: &str, say: &dyn Fn(&str)) -> Result<()> {
         }
     };
     checked.write(&mut image, len, &settings, &mut progress)?;
-    http::ask(server, "POST", "/done").map(drop)
+    http::ask(server, "POST", &format!("/done?{public}")).map(drop)
 }
 
 /// The one disk of that serial number.

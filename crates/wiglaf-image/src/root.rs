@@ -10,6 +10,7 @@ use wiglaf_cluster::hosts::Hosts;
 use wiglaf_join::laid::Build;
 
 use crate::build::Release;
+use crate::like::Archives;
 use crate::outside::{command, run};
 use crate::users::Account;
 
@@ -58,6 +59,10 @@ pub(crate) const TOOLS: &str = ".tools";
 /// Packages of these.
 const TOOL_PACKAGES: &str =
     "grub-common grub-pc-bin grub-efi-amd64-signed shim-signed libdevmapper1.02.1";
+/// Debian's archive, where a host that an image is to be like names none.
+const DEBIAN: &str = "http://deb.debian.org/debian";
+/// mmdebstrap's own way to archives that are folders of this machine.
+const FOLDERS_HOOK: &str = "/usr/share/mmdebstrap/hooks/file-mirror-automount";
 /// Where settings of mmdebstrap's own are left.
 const LEFT: [&str; 2] = ["etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap"];
 /// What tells a machine from others.
@@ -78,6 +83,8 @@ const FIRST_BOOT: &str = include_str!("../share/first-boot.sh");
 const FIRST_BOOT_UNIT: &str = include_str!("../share/first-boot.service");
 const NETWORK: &str =
     "[Match]\nName=en* eth*\n\n[Network]\nDHCP=yes\n\n[DHCPv4]\nClientIdentifier=mac\n";
+const NETWORK_MANAGER: &str = "# Written by `wiglaf image build`: systemd-networkd has these cards.\n[keyfile]\n\
+    unmanaged-devices=type:ethernet\n";
 const SSHD: &str = "# Written by `wiglaf image build`.\nPasswordAuthentication no\n";
 
 /// Makes the tree of packages at `root`. With a `cache` the tree is kept there as well, and taken from there if it
@@ -85,20 +92,22 @@ const SSHD: &str = "# Written by `wiglaf image build`.\nPasswordAuthentication n
 pub(crate) fn make(
     release: Release,
     packages: &[String],
+    archives: Option<&Archives>,
     cache: Option<&Path>,
     root: &Path,
 ) -> Result<()> {
-    let Some(cache) = cache else { return debootstrap(release, packages, root) };
+    let Some(cache) = cache else { return debootstrap(release, packages, archives, root) };
     let (tar, list) = (
         cache.join(format!("{}.tar", release.suite())),
         cache.join(format!("{}.packages", release.suite())),
     );
-    let packages_text = packages.join(" ");
+    let further = archives.map_or("", |archives| &archives.text);
+    let packages_text = format!("{}{further}", packages.join(" "));
     if !fs::read_to_string(&list).is_ok_and(|text| text == packages_text) {
         fs::create_dir_all(cache).cannot(|| format!("make the folder {}", cache.display()))?;
         let _ = fs::remove_file(&list);
         let half = tar.with_extension("half.tar");
-        debootstrap(release, packages, &half)?;
+        debootstrap(release, packages, archives, &half)?;
         fs::rename(&half, &tar)
             .and_then(|()| fs::write(&list, &packages_text))
             .cannot(|| format!("write {}", tar.display()))?;
@@ -115,7 +124,12 @@ pub(crate) fn make(
     run(unpack.arg("--file").arg(&tar).arg("--directory").arg(root), "").map(drop)
 }
 
-fn debootstrap(release: Release, packages: &[String], to: &Path) -> Result<()> {
+fn debootstrap(
+    release: Release,
+    packages: &[String],
+    archives: Option<&Archives>,
+    to: &Path,
+) -> Result<()> {
     let mut make = command("mmdebstrap");
     make.args(["--quiet", "--variant=apt", "--mode=root"]);
     make.args([
@@ -134,7 +148,20 @@ fn debootstrap(release: Release, packages: &[String], to: &Path) -> Result<()> {
          apt-get -qq -o APT::Sandbox::User=root download {TOOL_PACKAGES} && for deb in *.deb; do dpkg-deb -x \
          \"$deb\" . && rm \"$deb\" || exit 1; done"
     ));
+    if let Some(archives) = archives {
+        make.arg(format!("--aptopt=Dir::Etc::Preferences \"{}\"", archives.preferences.display()));
+        make.args(archives.keys.iter().map(|keys| format!("--keyring={}", keys.display())));
+        if archives.has_folders {
+            make.arg(format!("--hook-dir={FOLDERS_HOOK}"));
+        }
+    }
     make.arg(format!("--include={}", packages.join(","))).arg(release.suite()).arg(to);
+    if let Some(archives) = archives.filter(|archives| !archives.sources.is_empty()) {
+        if archives.lacks_debian {
+            make.arg(DEBIAN);
+        }
+        make.args(&archives.sources);
+    }
     run(&mut make, "").map(drop)
 }
 
@@ -159,6 +186,10 @@ pub(crate) fn finish(
     ];
     units.iter().try_for_each(|(path, text, mode)| put(path, text, *mode))?;
     put("etc/hosts", &hosts_file(cluster), 0o644)?;
+    if root.join("usr/sbin/NetworkManager").exists() {
+        // Two daemons would ask for addresses.
+        put("etc/NetworkManager/conf.d/wiglaf.conf", NETWORK_MANAGER, 0o644)?;
+    }
     let resolv = root.join("etc/resolv.conf");
     let _ = fs::remove_file(&resolv);
     symlink("../run/systemd/resolve/stub-resolv.conf", &resolv)

@@ -22,7 +22,9 @@ use wiglaf_cluster::hosts::Hosts;
 use wiglaf_cluster::image::{Admitted, Image};
 use wiglaf_cluster::power::Mac;
 
+use crate::hostkey;
 use crate::http::{self, Answer};
+use crate::joining::{Installed, Newcomer, Waiting};
 use crate::outside::{self, command, run};
 use crate::write::{NodeSettings, image_len, settings};
 
@@ -33,6 +35,8 @@ const IPXE: [&str; 2] = ["/usr/lib/ipxe/undionly.kpxe", "/usr/lib/ipxe/snponly.e
 const LEAVE: &str = "#!ipxe\nexit 1\n";
 /// The folder of a server begins so, and its process's number follows.
 const FOLDER: &str = "wiglaf-image-";
+/// Between two looks for PCs that were installed.
+const PAUSE: Duration = Duration::from_secs(5);
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 64;
 
@@ -201,11 +205,18 @@ struct Serving {
     installed: Mutex<BTreeSet<String>>,
     state: PathBuf,
     refused: Mutex<BTreeSet<String>>,
-    say: Box<dyn Fn(&str) + Send + Sync>,
+    say: Say,
+    /// Those that are to join, unless that is the user's business.
+    waiting: Option<Waiting>,
 }
 
+type Say = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Joins a PC; answers what there is to say of it.
+pub type Join = Box<dyn Fn(&Newcomer) -> Result<String> + Send + Sync>;
+
 impl ServePlan {
-    /// Serves until `is_over`.
+    /// Serves until `is_over`. With `join`, PCs that were installed here are handed to it when they have started.
     ///
     /// # Errors
     /// When it cannot begin, or dnsmasq ends.
@@ -213,6 +224,7 @@ impl ServePlan {
         self,
         is_over: &AtomicBool,
         say: impl Fn(&str) + Send + Sync + 'static,
+        join: Option<Join>,
     ) -> Result<()> {
         if !rustix::process::geteuid().is_root() {
             return Err(Error::new("answering PCs that start takes root; run it with sudo"));
@@ -225,7 +237,7 @@ impl ServePlan {
         let folder = Path::new("/run").join(format!("{FOLDER}{}", std::process::id()));
         // Beside the image is written down who has it.
         let state = self.options.image.with_extension("installed");
-        let done = self.serve_from(&folder, &state, is_over, Box::new(say));
+        let done = self.serve_from(&folder, &state, is_over, Box::new(say), join);
         let _ = fs::remove_dir_all(&folder);
         done
     }
@@ -235,7 +247,8 @@ impl ServePlan {
         folder: &Path,
         state: &Path,
         is_over: &AtomicBool,
-        say: Box<dyn Fn(&str) + Send + Sync>,
+        say: Say,
+        join: Option<Join>,
     ) -> Result<()> {
         let cannot = || format!("write below {}", folder.display());
         let ServePlan { interface, address, options, hosts, .. } = &self;
@@ -265,6 +278,9 @@ impl ServePlan {
             state: state.to_owned(),
             refused: Mutex::default(),
             say,
+            waiting: join
+                .as_ref()
+                .map(|_| Waiting::load(&options.image.with_extension("joining"), &options.again)),
             plan: self,
         });
         serving.remember()?;
@@ -276,7 +292,17 @@ impl ServePlan {
             .stderr(Stdio::piped())
             .spawn()
             .cannot(|| "start dnsmasq".to_owned())?;
-        let done = serving.attend(&listener, &mut daemon, folder, is_over);
+        let has_ended = AtomicBool::new(false);
+        let done = std::thread::scope(|scope| {
+            if let Some(join) = &join {
+                let (serving, has_ended) = (&serving, &has_ended);
+                scope.spawn(move || serving.join_all(join, &|| has_ended.load(Ordering::Relaxed)));
+            }
+            let done = serving.attend(&listener, &mut daemon, folder, is_over);
+            // A PC that is being joined is joined whole.
+            has_ended.store(true, Ordering::Relaxed);
+            done
+        });
         let _ = daemon.kill();
         let _ = daemon.wait();
         done
@@ -348,6 +374,50 @@ impl Serving {
         Ok(())
     }
 
+    /// Looks for PCs that were installed, and joins those that have started.
+    fn join_all(&self, join: &Join, is_over: &dyn Fn() -> bool) {
+        while !is_over() {
+            for (name, installed) in self.waiting.iter().flat_map(Waiting::all) {
+                if is_over() {
+                    return;
+                }
+                if let Err(error) = self.join_one(join, &name, &installed) {
+                    self.say_once(&error.to_string());
+                }
+            }
+            let until = std::time::Instant::now() + PAUSE;
+            while !is_over() && std::time::Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+    }
+
+    fn join_one(&self, join: &Join, name: &str, installed: &Installed) -> Result<()> {
+        let Some(waiting) = &self.waiting else { return Ok(()) };
+        let admitted = self.admitted(installed.mac).filter(|(now, ..)| now == name);
+        let Some((_, admitted, _)) = admitted else {
+            self.say(&format!("{name}: is not admitted any more, and is not joined"));
+            return waiting.forget(name);
+        };
+        let arp = fs::read_to_string("/proc/net/arp").unwrap_or_default();
+        let mut addresses: Vec<Ipv4Addr> = admitted.address.into_iter().collect();
+        addresses.push(installed.from);
+        addresses.extend(addresses_of(&arp, installed.mac, &self.plan.interface));
+        addresses.dedup();
+        if let Some(newcomer) = installed.find(name, &addresses)? {
+            let said = join(&newcomer)?;
+            waiting.forget(name)?;
+            self.say(&said);
+        }
+        Ok(())
+    }
+
+    fn say_once(&self, text: &str) {
+        if self.waiting.as_ref().is_some_and(|waiting| waiting.is_news(text)) {
+            self.say(text);
+        }
+    }
+
     fn say(&self, text: &str) {
         (self.say)(text);
     }
@@ -406,6 +476,7 @@ impl Serving {
             !self.installed.lock().unwrap_or_else(PoisonError::into_inner).contains(&mark(disk))
         };
         let due = admitted.disk.clone().filter(is_due);
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
         match (method, path, due) {
             ("GET", "/boot.ipxe", due) => {
                 self.say(&match (&due, &admitted.disk) {
@@ -434,6 +505,10 @@ impl Serving {
                     .map_or(Answer::Refused(500, "Internal Server Error"), Answer::Text)
             }
             ("POST", "/done", Some(disk)) => {
+                if !query.is_empty() && !hostkey::is_public(query) {
+                    return Answer::Refused(400, "Bad Request");
+                }
+                self.is_to_join(&name, Installed { mac, from: peer, key: query.to_owned() });
                 self.installed.lock().unwrap_or_else(PoisonError::into_inner).insert(mark(&disk));
                 match self.remember() {
                     Ok(()) => {
@@ -447,6 +522,15 @@ impl Serving {
                 }
             }
             _ => Answer::Refused(404, "Not Found"),
+        }
+    }
+
+    /// Remembers a PC that has told its key.
+    fn is_to_join(&self, name: &str, installed: Installed) {
+        if let Some(waiting) = self.waiting.as_ref().filter(|_| !installed.key.is_empty())
+            && let Err(error) = waiting.add(name, installed)
+        {
+            self.say(&format!("{error}; join it by hand: `wiglaf join {name}`"));
         }
     }
 
@@ -491,6 +575,13 @@ fn mac_of(arp: &str, peer: Ipv4Addr, interface: &str) -> Option<Mac> {
         let [ip, _, _, mac, _, device] = fields[..] else { return None };
         (ip.parse() == Ok(peer) && device == interface).then(|| mac.parse().ok())?
     })
+}
+
+/// The addresses that the kernel's table has for a card on that interface.
+fn addresses_of(arp: &str, mac: Mac, interface: &str) -> Vec<Ipv4Addr> {
+    let addresses =
+        arp.lines().skip(1).filter_map(|line| line.split_whitespace().next()?.parse().ok());
+    addresses.filter(|address| mac_of(arp, *address, interface) == Some(mac)).collect()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use wiglaf_cluster::image::Admitted;
 use wiglaf_cluster::power::Mac;
 
 use crate::disk::{MIB, SETTINGS_AT};
+use crate::hostkey::HostKey;
 use crate::outside::command;
 
 /// What is written at a time, in bytes.
@@ -47,6 +48,9 @@ pub struct NodeSettings {
     pub name: Option<String>,
     /// A further address, and the length of its network's prefix, of the card with that MAC address.
     pub address: Option<(Ipv4Addr, u8, Mac)>,
+    /// Its ssh host key; one of its own making unless given.
+    #[serde(skip)]
+    pub host_key: Option<HostKey>,
 }
 
 impl NodeSettings {
@@ -55,7 +59,8 @@ impl NodeSettings {
         let address = self.address.as_ref();
         let address =
             address.map(|(ip, prefix, mac)| format!("address {ip}/{prefix}\nmac {mac}\n"));
-        name.into_iter().chain(address).collect()
+        let key = self.host_key.as_ref().map(|key| format!("key {}\n", key.private()));
+        name.into_iter().chain(address).chain(key).collect()
     }
 }
 
@@ -276,7 +281,7 @@ pub fn settings(
         admitted.unwrap_or(&nobody).check(name)?;
     }
     let address = admitted.and_then(|it| it.address.map(|address| (address, prefix, it.mac)));
-    Ok(NodeSettings { name: name.map(str::to_owned), address })
+    Ok(NodeSettings { name: name.map(str::to_owned), address, host_key: None })
 }
 
 /// A disk as sysfs shows it.

@@ -59,7 +59,7 @@ fn devices_in_use_are_refused_and_a_free_one_is_written() {
     let write = || {
         let checked = target.check(&Machine::default(), len).map_err(|error| error.to_string())?;
         let mut image = File::open(&file).unwrap();
-        let settings = NodeSettings { name: Some("pc5".to_owned()), address: None };
+        let settings = NodeSettings { name: Some("pc5".to_owned()), ..NodeSettings::default() };
         checked.write(&mut image, len, &settings, &mut |_| ()).map_err(|error| error.to_string())
     };
 

@@ -6,7 +6,6 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use wiglaf_base::error::{Context, Error, Result};
-use wiglaf_base::shell::quoted;
 use wiglaf_base::{machine, random};
 use wiglaf_cluster::hosts::Hosts;
 
@@ -16,7 +15,7 @@ pub use crate::host::Service;
 use crate::host::{Action, Apply, Content, Request, Step};
 use crate::join::look_all;
 use crate::manifest::{BATCH, Entry, Manifest, Seen, sha256};
-use crate::remote::Remote;
+use crate::remote::{self, Remote, Shell};
 use crate::sync::{self, Cluster, Member, Probe};
 use crate::tree::{Bytes, Tree};
 
@@ -190,17 +189,13 @@ impl Joined {
             .run(&self.script(script, as_root), |to: &mut dyn Write| to.write_all(input))
     }
 
-    /// The same for root, with as many bytes of what it prints.
-    pub(crate) fn run_for_bytes(&self, script: &str, len: u64, input: &[u8]) -> Result<Vec<u8>> {
-        let script = self.script(script, true);
-        self.member.remote.run_for_bytes(&script, len, |to: &mut dyn Write| to.write_all(input))
+    /// For scripts that root runs there.
+    pub(crate) fn shell(&self) -> Shell {
+        Shell::new(self.member.remote.clone(), self.as_root())
     }
 
     fn script(&self, script: &str, as_root: bool) -> String {
-        match as_root && self.as_root() {
-            true => format!("sudo -n sh -c {}", quoted(script)),
-            false => format!("sh -c {}", quoted(script)),
-        }
+        remote::script(script, as_root && self.as_root())
     }
 
     /// The digest of a file as it was written there, if it was.
@@ -309,6 +304,12 @@ impl Joined {
     pub fn undo(&self) -> Result<Vec<String>> {
         self.ask(BATCH.into(), Action::Undo, &[])
     }
+}
+
+/// Whether batch jobs were set up on this host.
+#[must_use]
+pub fn has_batch() -> bool {
+    Path::new(BATCH).exists()
 }
 
 /// The SHA-256 of bytes, as `sha256sum` prints it.

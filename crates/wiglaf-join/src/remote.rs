@@ -8,6 +8,7 @@ use std::io::{self, Read, Seek, Write};
 use std::process::{Command, Stdio};
 
 use wiglaf_base::error::{Context, Error, Result};
+use wiglaf_base::shell::quoted;
 use wiglaf_node::ssh::{self, Target};
 
 /// The line after which the script's own output begins.
@@ -49,19 +50,40 @@ impl Remote {
         len_max: u64,
         input: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<Vec<u8>> {
+        self.run_as(None, script, len_max, input)
+    }
+
+    /// The same with another user's ssh, keys and agent.
+    fn run_as(
+        &self,
+        caller: Option<&str>,
+        script: &str,
+        len_max: u64,
+        input: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<Vec<u8>> {
         let mut printed = Vec::new();
-        self.run_into(script, input, |from| {
+        self.run_as_into(caller, script, input, |from| {
             from.take(len_max).read_to_end(&mut printed).map(drop)
         })?;
         Ok(printed)
     }
 
-    /// The same, where what it prints is read as it comes.
+    /// As [`Self::run`], where what it prints is read as it comes.
     ///
     /// # Errors
     /// As for [`Self::run`]. What was read before is then no answer.
     pub fn run_into(
         &self,
+        script: &str,
+        input: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        output: impl FnOnce(&mut dyn Read) -> io::Result<()>,
+    ) -> Result<()> {
+        self.run_as_into(None, script, input, output)
+    }
+
+    fn run_as_into(
+        &self,
+        caller: Option<&str>,
         script: &str,
         input: impl FnOnce(&mut dyn Write) -> io::Result<()>,
         output: impl FnOnce(&mut dyn Read) -> io::Result<()>,
@@ -74,7 +96,7 @@ impl Remote {
                 command.args(["-c", &words]);
                 command
             }
-            false => self.ssh(&words)?,
+            false => self.ssh(caller, &words)?,
         };
         // A file, not a pipe: a kept connection's ssh holds its standard error open for a minute.
         let complaints = rustix::fs::memfd_create("complaints", rustix::fs::MemfdFlags::CLOEXEC)
@@ -110,9 +132,15 @@ impl Remote {
         }
     }
 
-    fn ssh(&self, words: &str) -> Result<Command> {
-        let mut command = Command::new("ssh");
-        command.args(ssh::options()?);
+    fn ssh(&self, caller: Option<&str>, words: &str) -> Result<Command> {
+        let mut command = match caller {
+            None => {
+                let mut command = Command::new("ssh");
+                command.args(ssh::options()?);
+                command
+            }
+            Some(user) => ssh::of_caller(user),
+        };
         if let Some(user) = &self.target.user {
             command.args(["-l", user]);
         }
@@ -157,6 +185,63 @@ fn skip_login(from: &mut impl Read) -> bool {
         }
     }
     false
+}
+
+/// Why nothing can be done where the user does not become root.
+pub(crate) fn no_root(name: &str) -> Error {
+    Error::new(format!(
+        "{name}: sudo takes a password there, or refuses you; have it allowed, or run this as root"
+    ))
+}
+
+/// A script as one command of the user there, or of root by sudo.
+pub(crate) fn script(script: &str, sudo: bool) -> String {
+    let sudo = if sudo { "sudo -n " } else { "" };
+    format!("{sudo}sh -c {}", quoted(script))
+}
+
+/// A host on which root runs scripts.
+#[derive(Debug)]
+pub(crate) struct Shell {
+    remote: Remote,
+    sudo: bool,
+    /// Whose ssh it is, where that is not this process's user.
+    caller: Option<String>,
+}
+
+impl Shell {
+    pub(crate) fn new(remote: Remote, sudo: bool) -> Self {
+        Self { remote, sudo, caller: None }
+    }
+
+    /// Finds out how root is reached there; with the ssh of `caller`, if one is named.
+    ///
+    /// # Errors
+    /// When root is not, unless it is this host: there files that the user may not read are missing then.
+    pub(crate) fn open(remote: Remote, caller: Option<String>) -> Result<Self> {
+        let mut shell = Self { remote, sudo: false, caller };
+        let ask =
+            "id -u; command -v sudo >/dev/null && sudo -n true >/dev/null 2>&1 && echo sudo; true";
+        let said = shell.run(ask, OUTPUT_LEN_MAX, b"")?;
+        let said = String::from_utf8_lossy(&said);
+        let words: Vec<&str> = said.split_whitespace().collect();
+        shell.sudo = words.contains(&"sudo") && words.first() != Some(&"0");
+        match shell.sudo || words.first() == Some(&"0") || shell.remote.target.is_here {
+            true => Ok(shell),
+            false => Err(no_root(shell.name())),
+        }
+    }
+
+    /// What the cluster calls the host.
+    pub(crate) fn name(&self) -> &str {
+        &self.remote.name
+    }
+
+    /// Runs a script of sh with that input. Says as many bytes of what it printed.
+    pub(crate) fn run(&self, text: &str, len_max: u64, input: &[u8]) -> Result<Vec<u8>> {
+        let put = |to: &mut dyn Write| to.write_all(input);
+        self.remote.run_as(self.caller.as_deref(), &script(text, self.sudo), len_max, put)
+    }
 }
 
 fn said(mut complaints: File) -> String {

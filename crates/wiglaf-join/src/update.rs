@@ -2,102 +2,24 @@
 //! back. Each update of a host has a manifest of its own, so the newest is taken back first.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Serialize;
 use wiglaf_base::at_once;
 use wiglaf_base::error::{Error, Result};
-use wiglaf_base::shell::quoted;
 use wiglaf_cluster::hosts::Hosts;
 
 use crate::host::{Action, Content, Step};
-use crate::joined::{self, Joined, digest};
-use crate::manifest::{BATCH, EXTRA, Entry, Manifest, ROOTS};
-use crate::packages::{LIST, Version, listed};
+use crate::joined::{self, Joined};
+use crate::listing::{self, At, Has, OWN_PACKAGES, UPDATES, chosen, is_common};
+use crate::manifest::Manifest;
+use crate::packages::Version;
+use crate::remote::no_root;
 use crate::tree::Bytes;
 
-/// Below it each update has its manifest, in a folder with a number.
-const UPDATES: &str = "/var/lib/wiglaf/update";
-/// What is compared unless other folders are named.
-const FOLDERS: &str = "/etc";
-/// Longest listing of a host and all contents together, in bytes.
-const LISTING_LEN_MAX: u64 = 64 << 20;
+/// Longest contents of files together, in bytes.
 const CONTENTS_LEN_MAX: u64 = 128 << 20;
-/// What tells one host from another, or is made from what does: files, and folders with all that is below them.
-const IDENTITY: [&str; 46] = [
-    "/etc/.pwd.lock",
-    "/etc/NetworkManager",
-    "/etc/X11/xorg.conf",
-    "/etc/adjtime",
-    "/etc/alternatives",
-    "/etc/cloud",
-    "/etc/crypttab",
-    "/etc/default/grub",
-    "/etc/dhcp",
-    "/etc/fstab",
-    "/etc/group",
-    "/etc/group-",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/hostid",
-    "/etc/hostname",
-    "/etc/hosts",
-    "/etc/initramfs-tools/conf.d/resume",
-    "/etc/iscsi/initiatorname.iscsi",
-    "/etc/krb5.keytab",
-    "/etc/ld.so.cache",
-    "/etc/lvm",
-    "/etc/machine-id",
-    "/etc/mailname",
-    "/etc/mdadm",
-    "/etc/mtab",
-    "/etc/munge",
-    "/etc/netplan",
-    "/etc/network",
-    "/etc/nvme/hostid",
-    "/etc/nvme/hostnqn",
-    "/etc/openvpn",
-    "/etc/passwd",
-    "/etc/passwd-",
-    "/etc/resolv.conf",
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/ssl/private",
-    "/etc/subgid",
-    "/etc/subuid",
-    "/etc/systemd/network",
-    "/etc/udev/rules.d/70-persistent-net.rules",
-    "/etc/wireguard",
-    "/etc/wpa_supplicant",
-    // Wiglaf's own, which `join` and `batch setup` bring.
-    "/etc/slurm",
-    "/etc/wiglaf",
-];
-/// Never compared: they are no files of a disk, or the records of dpkg and of Wiglaf.
-const NEVER: [&str; 7] =
-    ["/proc", "/sys", "/dev", "/run", "/var/lib/dpkg", "/var/lib/apt", "/var/lib/wiglaf"];
-/// Packages that depend on the machine, or that Wiglaf brings by other ways: their names begin so.
-const OWN_PACKAGES: [&str; 6] =
-    ["grub-", "shim-", "wiglaf", "libwiglaf", "intel-microcode", "amd64-microcode"];
-
-/// Tells of files: kind, mode, owner, length, target, path; then their digests, and what Wiglaf has changed.
-const LOOK: &str = r#"
-apt-mark showauto | sed 's/^/auto\t/'
-nl='
-'
-tab=$(printf '\t')
-for at in "$@"; do
-    [ -e "$at" ] || continue
-    find "$at" -xdev \( -path "*$nl*" -o -lname "*$nl*" -o -lname "*$tab*" \) -prune -o \
-        \( -type f -o -type l -o -type d \) -printf 'at\t%y\t%m\t%u:%g\t%s\t%l\t%p\n'
-    find "$at" -xdev -path "*$nl*" -prune -o -type f -print0 | xargs -0 -r sha256sum -z | tr '\0' '\n' |
-        sed 's/^/sum\t/'
-done
-for at in $manifests; do [ -r "$at" ] && printf 'manifest\t' && tr -d '\n' <"$at" && echo; done
-for at in $updates/*/; do [ -d "$at" ] && printf 'update\t%s\n' "$(basename "$at")"; done
-printf 'end\t\n'
-"#;
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
@@ -192,138 +114,6 @@ pub struct Rollback {
     manifest: PathBuf,
 }
 
-/// Something at a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct At {
-    kind: char,
-    mode: u32,
-    owner: String,
-    len: u64,
-    /// A link's target, or a file's digest.
-    content: String,
-}
-
-/// What a host has.
-#[derive(Debug, Default)]
-struct Has {
-    at: BTreeMap<String, At>,
-    packages: BTreeMap<String, String>,
-    held: BTreeSet<String>,
-    autos: BTreeSet<String>,
-    /// What Wiglaf has changed there.
-    own: BTreeSet<String>,
-    own_packages: BTreeSet<String>,
-    updates: Vec<u32>,
-}
-
-impl Has {
-    fn look(host: &Joined, paths: &[String]) -> Result<Self> {
-        let words: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
-        let script = format!(
-            "LC_ALL=C; export LC_ALL\nmanifests='{ROOTS} {BATCH} {EXTRA}'\nupdates={UPDATES}\nset -- {}\n{LIST}\n{LOOK}",
-            words.join(" ")
-        );
-        let said = host.run_for_bytes(&script, LISTING_LEN_MAX, b"")?;
-        Self::parse(&String::from_utf8_lossy(&said)).ok_or_else(|| {
-            Error::new(format!(
-                "{}: there are too many files, or no Debian; choose fewer folders with --path",
-                host.name()
-            ))
-        })
-    }
-
-    fn parse(said: &str) -> Option<Self> {
-        let mut has = Self::default();
-        let mut is_whole = false;
-        // A name that is no text cannot be asked for again.
-        for line in said.lines().filter(|line| !line.contains(char::REPLACEMENT_CHARACTER)) {
-            if let Some(((name, version), is_held)) = listed(line) {
-                has.held.extend(is_held.then(|| name.clone()));
-                has.packages.insert(name, version);
-                continue;
-            }
-            let (what, rest) = line.split_once('\t')?;
-            match what {
-                "auto" => {
-                    has.autos.insert(rest.to_owned());
-                }
-                "at" => {
-                    let fields: Vec<&str> = rest.splitn(6, '\t').collect();
-                    let [kind, mode, owner, len, target, path] = fields[..] else { continue };
-                    let at = At {
-                        kind: kind.chars().next()?,
-                        mode: u32::from_str_radix(mode, 8).ok()?,
-                        owner: owner.to_owned(),
-                        len: len.parse().ok()?,
-                        content: target.to_owned(),
-                    };
-                    has.at.insert(path.to_owned(), at);
-                }
-                "sum" => {
-                    let (sum, path) = rest.split_once("  ")?;
-                    if let Some(at) = has.at.get_mut(path).filter(|at| at.kind == 'f') {
-                        sum.clone_into(&mut at.content);
-                    }
-                }
-                "manifest" => {
-                    let manifest = Manifest::parse(rest, Path::new(UPDATES)).ok()?;
-                    let paths = manifest.entries.iter().map(Entry::path);
-                    has.own.extend(paths.map(|path| path.display().to_string()));
-                    has.own_packages.extend(manifest.packages);
-                    has.own_packages.extend(manifest.late_packages);
-                }
-                "update" => has.updates.extend(rest.parse::<u32>().ok()),
-                "end" => is_whole = true,
-                _ => {}
-            }
-        }
-        // What vanished between the two looks has no digest.
-        has.at.retain(|_, at| at.kind != 'f' || !at.content.is_empty());
-        is_whole.then_some(has)
-    }
-}
-
-fn is_below(path: &str, folder: &str) -> bool {
-    Path::new(path).starts_with(folder)
-}
-
-/// Whether a path is no host's own; `named` are the user's.
-fn is_common(path: &str, named: &[String]) -> bool {
-    if NEVER.iter().any(|never| is_below(path, never)) || path.contains(".wiglaf-") {
-        return false;
-    }
-    let is_key = is_below(path, "/etc/ssh") && path.contains("ssh_host_");
-    let is_own = is_key || IDENTITY.iter().any(|own| is_below(path, own));
-    !is_own || named.iter().any(|name| name == path)
-}
-
-/// Checks the paths that were named, and adds those that are always compared.
-fn chosen(paths: &[PathBuf]) -> Result<Vec<String>> {
-    let mut all = vec![FOLDERS.to_owned()];
-    for path in paths {
-        let is_plain =
-            path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-        let text = path.to_str().filter(|text| !text.contains(['\n', '\t']));
-        let text = text.filter(|_| path.is_absolute() && is_plain).map(|t| t.trim_end_matches('/'));
-        match text {
-            Some(text) if text.is_empty() || NEVER.iter().any(|never| is_below(text, never)) => {
-                return Err(Error::new(format!(
-                    "{} is no folder to copy from one host to others; name one such as --path /usr/local/etc",
-                    path.display()
-                )));
-            }
-            Some(text) => all.push(text.to_owned()),
-            None => {
-                return Err(Error::new(format!(
-                    "{} is no whole path; name one such as --path /usr/local/etc",
-                    path.display()
-                )));
-            }
-        }
-    }
-    Ok(all)
-}
-
 /// Looks at hosts of the cluster; those that are needed must answer and let us be root.
 fn look(hosts: &Hosts, wanted: &[String]) -> Result<Vec<Joined>> {
     for name in wanted {
@@ -339,10 +129,7 @@ fn look(hosts: &Hosts, wanted: &[String]) -> Result<Vec<Joined>> {
     let looked: Result<Vec<Joined>> = joined::look(&only)?.into_iter().collect();
     let looked = looked?;
     match looked.iter().find(|host| !host.has_root()) {
-        Some(host) => Err(Error::new(format!(
-            "{}: sudo takes a password there, or refuses you; have it allowed, or run this as root",
-            host.name()
-        ))),
+        Some(host) => Err(no_root(host.name())),
         None => Ok(looked),
     }
 }
@@ -380,7 +167,7 @@ pub fn plan(hosts: &Hosts, options: &Options) -> Result<Plan> {
         )));
     }
     let all = std::iter::once(&first).chain(&looked);
-    let has = at_once::each(all, |host| Has::look(host, &paths));
+    let has = at_once::each(all, |host| Has::look(&host.shell(), &paths));
     let has = has.into_iter().collect::<Result<Vec<Has>>>()?;
     if let Some(path) = paths.iter().find(|path| !has[0].at.contains_key(*path)) {
         return Err(Error::new(format!("{from} has no {path}; name what it has with --path")));
@@ -581,7 +368,7 @@ impl HostPlan {
 
     fn carry_out(
         &self,
-        contents: &BTreeMap<&str, Vec<u8>>,
+        contents: &BTreeMap<String, Vec<u8>>,
         say: &(dyn Fn(&str) + Sync),
     ) -> Outcome {
         let name = self.name.clone();
@@ -646,12 +433,14 @@ impl Plan {
     }
 
     /// What the files contain, by digest, from the first host.
-    fn contents(&self) -> Result<BTreeMap<&str, Vec<u8>>> {
+    fn contents(&self) -> Result<BTreeMap<String, Vec<u8>>> {
         let wanted: BTreeSet<&str> =
             self.hosts.iter().flat_map(|host| &host.contents).map(String::as_str).collect();
-        let wanted: Vec<(&str, &(String, u64))> =
-            wanted.into_iter().filter_map(|sum| Some((sum, self.sources.get(sum)?))).collect();
-        let len: u64 = wanted.iter().map(|(_, (_, len))| len).sum();
+        let wanted: Vec<(&str, &str, u64)> = wanted
+            .into_iter()
+            .filter_map(|sum| self.sources.get(sum).map(|(path, len)| (sum, &path[..], *len)))
+            .collect();
+        let len: u64 = wanted.iter().map(|(_, _, len)| len).sum();
         if len > CONTENTS_LEN_MAX {
             return Err(Error::new(format!(
                 "{} MB of files differ, and {} MB go at once; copy the large ones with `wiglaf cp` first, or choose \
@@ -660,29 +449,7 @@ impl Plan {
                 CONTENTS_LEN_MAX / 1_000_000
             )));
         }
-        let names: String = wanted.iter().map(|(_, (path, _))| format!("{path}\0")).collect();
-        // The names first, whole: else both sides could wait for each other.
-        let script =
-            "f=$(mktemp) && cat >\"$f\" && xargs -0 -r cat -- <\"$f\"; s=$?; rm -f \"$f\"; exit $s";
-        let said = self.first.run_for_bytes(script, len + 1, names.as_bytes())?;
-        let mut rest = &said[..];
-        let mut contents = BTreeMap::new();
-        for (sum, (path, len)) in wanted {
-            let part = usize::try_from(*len).ok().and_then(|len| rest.split_at_checked(len));
-            match part {
-                Some((part, others)) if digest(part) == sum => {
-                    contents.insert(sum, part.to_vec());
-                    rest = others;
-                }
-                _ => {
-                    return Err(Error::new(format!(
-                        "{path} has just been changed on {}; try again",
-                        self.from
-                    )));
-                }
-            }
-        }
-        Ok(contents)
+        listing::contents(&self.first.shell(), &wanted)
     }
 }
 
@@ -738,56 +505,5 @@ impl Rollback {
             let _ = self.host.run(RELOAD, true, b"");
         }
         outcome(self.name.clone(), done, say)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn identity_of_a_host_is_left_out_unless_a_file_is_named_itself() {
-        let none: [String; 0] = [];
-        for own in [
-            "/etc/ssh/ssh_host_ed25519_key",
-            "/etc/machine-id",
-            "/etc/hostname",
-            "/etc/hosts",
-            "/etc/fstab",
-            "/etc/network/interfaces",
-            "/etc/NetworkManager/system-connections/x",
-            "/etc/munge/munge.key",
-            "/etc/shadow",
-            "/var/lib/wiglaf/manifest.json",
-        ] {
-            assert!(!is_common(own, &none), "{own}");
-        }
-        for common in ["/etc/ssh/sshd_config", "/etc/hosts.allow", "/etc/security/limits.conf"] {
-            assert!(is_common(common, &none), "{common}");
-        }
-        assert!(is_common("/etc/shadow", &["/etc/shadow".to_owned()]));
-        assert!(!is_common("/proc/x", &["/proc/x".to_owned()]));
-    }
-
-    #[test]
-    fn paths_that_are_no_folders_of_a_disk_are_refused() {
-        for path in ["/", "/proc", "/etc/../proc", "opt", "/var/lib/dpkg/status", "/a\nb"] {
-            let error = chosen(&[path.into()]).unwrap_err().to_string();
-            assert!(error.contains("--path /usr/local/etc"), "{error}");
-        }
-        assert_eq!(chosen(&["/opt/".into()]).unwrap(), ["/etc", "/opt"]);
-    }
-
-    #[test]
-    fn listing_that_was_cut_off_is_none() {
-        let said = "package\tii \ta\t1\npackage\trc \tb\t1\npackage\thi \tc\t2\nat\tf\t640\tbob:root\t3\t\t/etc/x\n\
-                    sum\t00ff  /etc/x\nupdate\t3\nend\t\n";
-        let has = Has::parse(said).unwrap();
-        assert_eq!(has.packages.len(), 2);
-        assert!(has.held.contains("c"));
-        assert_eq!((has.at["/etc/x"].mode, has.at["/etc/x"].content.as_str()), (0o640, "00ff"));
-        assert_eq!(has.updates, [3]);
-        assert!(Has::parse(said.strip_suffix("end\t\n").unwrap()).is_none());
-        assert!(Has::parse("nonsense\nend\t\n").is_none());
     }
 }

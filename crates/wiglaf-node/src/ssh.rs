@@ -29,6 +29,9 @@ use crate::tunnel::{self, Lost};
 pub const HOST_LIMIT_VAR: &str = "WIGLAF_HOST_LIMIT";
 /// The same, where nothing is said: a cable may be out for 5 s, and a dead host ends a job within 10 s.
 pub const HOST_LIMIT: Duration = Duration::from_secs(8);
+/// The variable that names a further file of known ssh host keys. With it hosts that are in none are refused, whatever
+/// the user's configuration says.
+pub const KNOWN_HOSTS_VAR: &str = "WIGLAF_KNOWN_HOSTS";
 /// As much of what ssh complains about is kept, in bytes.
 const COMPLAINT_LEN_MAX: u64 = 16 << 10;
 /// How long an idle connection is kept for the next command, in seconds.
@@ -131,7 +134,12 @@ pub fn parse_limit(variable: &str, text: &str) -> Result<Option<Duration>> {
 /// When there is no folder for the sockets of kept connections.
 pub fn options() -> Result<Vec<String>> {
     let sockets = runtime_dir()?.join("ssh-%C");
-    Ok([
+    let further = std::env::var(KNOWN_HOSTS_VAR).ok().filter(|file| !file.is_empty());
+    let further = further.into_iter().flat_map(|file| {
+        let own = format!("UserKnownHostsFile=~/.ssh/known_hosts ~/.ssh/known_hosts2 {file}");
+        [own, "StrictHostKeyChecking=yes".to_owned()]
+    });
+    let usual = [
         "BatchMode=yes".to_owned(),
         // A banner is none of our business, an error is.
         "LogLevel=ERROR".to_owned(),
@@ -141,10 +149,17 @@ pub fn options() -> Result<Vec<String>> {
         format!("ControlPersist={PERSIST_S}"),
         // Silence is ours to judge, by [`HOST_LIMIT_VAR`].
         "ServerAliveInterval=0".to_owned(),
-    ]
-    .into_iter()
-    .map(|option| format!("-o{option}"))
-    .collect())
+    ];
+    Ok(usual.into_iter().chain(further).map(|option| format!("-o{option}")).collect())
+}
+
+/// The ssh of another user, with that user's keys and known hosts; root starts it. Its connection is not kept.
+#[must_use]
+pub fn of_caller(user: &str) -> Command {
+    let mut command = Command::new("runuser");
+    command.args(["-u", user, "--", "ssh", "-oBatchMode=yes", "-oLogLevel=ERROR"]);
+    command.arg(format!("-oConnectTimeout={CONNECT_S}"));
+    command
 }
 
 /// Runs a command on a terminal of the host, as `ssh -t` does; says its exit status.

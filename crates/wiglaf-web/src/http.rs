@@ -51,6 +51,23 @@ pub(crate) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value)
 }
 
+/// The same where a form has escaped it (URL standard, application/x-www-form-urlencoded). None where it is no text.
+pub(crate) fn unescaped(text: &str, name: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = field(text, name)?.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+                u8::try_from(digit(rest.next())? * 16 + digit(rest.next())?).ok()?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
 /// A stream that ends at a time, not only when it has been silent for long.
 struct Until<'a>(&'a TcpStream, Instant);
 
@@ -244,6 +261,16 @@ mod tests {
             assert_eq!(seen, status, "{headers}");
         }
         assert_eq!(refused(b"GET / HTTP/1.1\r\nCookie: \xff\r\n\r\n"), 400);
+    }
+
+    #[test]
+    fn form_is_unescaped_and_what_is_no_text_is_none() {
+        let value = |text: &str| unescaped(text, "password");
+        assert_eq!(value("password=a+b%2B%26%c3%A9").as_deref(), Some("a b+&\u{e9}"));
+        assert_eq!(value("password=").as_deref(), Some(""));
+        for odd in ["password=%", "password=%4", "password=%zz", "password=%ff", "token=x"] {
+            assert_eq!(value(odd), None, "{odd}");
+        }
     }
 
     #[test]

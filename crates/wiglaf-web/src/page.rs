@@ -52,9 +52,21 @@ fn frame(title: &str, body: &str) -> String {
     )
 }
 
-/// Where the token is asked for.
-pub(crate) fn sign_in(was_wrong: bool) -> String {
-    let wrong = if was_wrong { "<p class=\"bad\">This is not the token.</p>\n" } else { "" };
+/// Where the token is asked for, or the password of that user; with what was wrong.
+pub(crate) fn sign_in(wrong: &str, user: Option<&str>) -> String {
+    let wrong = match wrong {
+        "" => String::new(),
+        wrong => format!("<p class=\"bad\">{}</p>\n", text(wrong)),
+    };
+    let password = user.map_or_else(String::new, |user| {
+        format!(
+            "<form method=\"post\" action=\"/sign-in\">\n\
+             <label for=\"password\">Or the password of {} on this machine</label>\n\
+             <input id=\"password\" name=\"password\" type=\"password\" autocomplete=\"current-password\" required>\n\
+             <button>Sign in</button>\n</form>\n",
+            text(user)
+        )
+    });
     frame(
         "Wiglaf: sign in",
         &format!(
@@ -62,7 +74,7 @@ pub(crate) fn sign_in(was_wrong: bool) -> String {
              <form method=\"post\" action=\"/sign-in\">\n\
              <label for=\"token\">Token</label>\n\
              <input id=\"token\" name=\"token\" type=\"password\" autocomplete=\"off\" required autofocus>\n\
-             <button>Sign in</button>\n</form>\n\
+             <button>Sign in</button>\n</form>\n{password}\
              <p class=\"quiet\"><code>wiglaf web</code> has printed an address with the token in it.</p>\n</main>\n"
         ),
     )

@@ -1,4 +1,4 @@
-//! Listens, admits whoever has the token, and answers with the page.
+//! Listens, admits whoever has the token or knows the user's password, and answers with the page.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use wiglaf_base::{Error, Result};
 
-use crate::http::{self, Answer, Method, Refused, Request, field};
+use crate::http::{self, Answer, Method, Refused, Request, field, unescaped};
+use crate::password::{Password, Tried};
 use crate::token::Guard;
 use crate::{Board, page};
 
@@ -26,6 +27,7 @@ pub struct Server {
     guard: Guard,
     /// A session's cookie. Browsers keep those of all ports of an address together.
     cookie: String,
+    password: Option<Password>,
     board: Arc<Board>,
     connections: Mutex<HashMap<IpAddr, usize>>,
 }
@@ -48,7 +50,19 @@ impl Server {
         })?;
         let port = listener.local_addr().map_or(0, |own| own.port());
         let (guard, cookie) = (Guard::new(token)?, format!("wiglaf-web-{port}"));
-        Ok(Self { listener, guard, cookie, board, connections: Mutex::new(HashMap::new()) })
+        let connections = Mutex::new(HashMap::new());
+        Ok(Self { listener, guard, cookie, password: None, board, connections })
+    }
+
+    /// Who knows this password is shown the page as well. Nothing encrypts it on its way here.
+    ///
+    /// # Errors
+    /// When the server listens elsewhere than on the loopback.
+    pub fn with_password(self, password: Password) -> Result<Self> {
+        match self.address()?.ip().is_loopback() {
+            true => Ok(Self { password: Some(password), ..self }),
+            false => Err(Error::new("a password is asked for at 127.0.0.1 alone")),
+        }
     }
 
     /// Where it listens.
@@ -121,7 +135,12 @@ impl Server {
             "/icon.svg" if is_read => return Answer::new("image/svg+xml", page::ICON),
             "/sign-in" if !is_read => {
                 let body = String::from_utf8_lossy(&request.body);
-                return self.sign_in(field(&body, "token").unwrap_or_default());
+                return match (field(&body, "password"), &self.password) {
+                    (Some(_), Some(password)) => {
+                        self.sign_in_by(password, &unescaped(&body, "password").unwrap_or_default())
+                    }
+                    _ => self.sign_in(field(&body, "token").unwrap_or_default()),
+                };
             }
             _ => {}
         }
@@ -136,11 +155,7 @@ impl Server {
         let mut cookies = request.cookies.iter().filter_map(|cookie| cookie.split_once('='));
         if !cookies.any(|(name, value)| name == self.cookie && self.guard.knows(value)) {
             return match request.path.as_str() {
-                "/" => Answer {
-                    status: 401,
-                    why: "Unauthorized",
-                    ..Answer::new(HTML, page::sign_in(false))
-                },
+                "/" => self.asks("", Refused(401, "Unauthorized")),
                 _ => Answer::refused(Refused(401, "Unauthorized")),
             };
         }
@@ -155,21 +170,45 @@ impl Server {
         }
     }
 
+    /// The page that asks who it is.
+    fn asks(&self, wrong: &str, Refused(status, why): Refused) -> Answer {
+        let user = self.password.as_ref().map(Password::user);
+        Answer { status, why, ..Answer::new(HTML, page::sign_in(wrong, user)) }
+    }
+
     fn sign_in(&self, token: &str) -> Answer {
         match self.guard.begin(token) {
-            // Another address, so that the token does not stay in the browser's line.
-            Some(session) => Answer { status: 303, why: "See Other", ..Answer::new(HTML, "") }
-                .with("Location", "/")
-                .with(
-                    "Set-Cookie",
-                    format!("{}={session}; HttpOnly; SameSite=Strict; Path=/", self.cookie),
-                ),
-            None => Answer {
-                status: 401,
-                why: "Unauthorized",
-                ..Answer::new(HTML, page::sign_in(true))
-            },
+            Some(session) => self.signed_in(&session),
+            None => self.asks("This is not the token.", Refused(401, "Unauthorized")),
         }
+    }
+
+    fn sign_in_by(&self, password: &Password, text: &str) -> Answer {
+        match password.try_one(text) {
+            Tried::Right => match self.guard.begin_anyway() {
+                Some(session) => self.signed_in(&session),
+                None => Answer::refused(Refused(500, "Internal Server Error")),
+            },
+            Tried::Wrong => self.asks(
+                "This is not the password, or another machine keeps it. The token lets you in.",
+                Refused(401, "Unauthorized"),
+            ),
+            Tried::TooSoon => self.asks(
+                "A wrong password was given just before: try again in two seconds, after five wrong ones in ten minutes. \
+                 The token lets you in.",
+                Refused(429, "Too Many Requests"),
+            ),
+        }
+    }
+
+    fn signed_in(&self, session: &str) -> Answer {
+        // Another address, so that the token does not stay in the browser's line.
+        Answer { status: 303, why: "See Other", ..Answer::new(HTML, "") }
+            .with("Location", "/")
+            .with(
+                "Set-Cookie",
+                format!("{}={session}; HttpOnly; SameSite=Strict; Path=/", self.cookie),
+            )
     }
 }
 

@@ -4,9 +4,10 @@ mod common;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{TOKEN, cluster, cookie_of, get, raw, serve, session};
-use wiglaf_web::{Board, Part, Server, Trouble};
+use wiglaf_web::{Board, Part, Password, Server, Trouble};
 
 #[track_caller]
 fn assert_status(answer: &str, status: &str) {
@@ -61,6 +62,38 @@ fn token_begins_a_session_by_address_and_by_form_and_all_answers_have_the_policy
     assert!(!page.contains("://") && !page.contains("style="), "{page}");
     let head = raw(at, format!("HEAD / HTTP/1.1\r\nCookie: {own}\r\n\r\n").as_bytes());
     assert!(head.ends_with("\r\n\r\n") && head.contains("Content-Length: "), "{head}");
+}
+
+#[test]
+fn password_of_the_user_begins_a_session_and_wrong_ones_are_slowed_down() {
+    let user = "ann<b>".to_owned();
+    let board = Arc::new(Board::new(cluster(5)));
+    let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), TOKEN, board).unwrap();
+    // Longer than any test takes.
+    let password = Password::new(user, |text| text == "se cret+").waiting(Duration::from_hours(1));
+    let server = server.with_password(password).unwrap();
+    let at = server.address().unwrap();
+    std::thread::spawn(move || server.run());
+    let form = |body: &str| {
+        let len = body.len();
+        raw(at, format!("POST /sign-in HTTP/1.1\r\nContent-Length: {len}\r\n\r\n{body}").as_bytes())
+    };
+    let asked = get(at, "/", None);
+    assert!(asked.contains("password of ann&lt;b&gt; on this machine"), "{asked}");
+    // In the address line it would stay in the browser's history.
+    assert_status(&get(at, "/?password=se+cret%2B", None), "401");
+    let right = form("password=se+cret%2B");
+    assert_status(&right, "303");
+    assert_status(&get(at, "/", Some(cookie_of(&right).unwrap())), "200");
+    let wrong = form("password=se+cret");
+    assert_status(&wrong, "401");
+    assert!(cookie_of(&wrong).is_none() && !wrong.contains("se cret"), "{wrong}");
+    // So soon not even the right one is looked at.
+    assert_status(&form("password=se+cret%2B"), "429");
+    assert_status(&form(&format!("token={TOKEN}")), "303");
+    // Where no password is known, none is asked for.
+    let without = serve(cluster(5));
+    assert!(!get(without, "/", None).contains("password\" name=\"password"));
 }
 
 #[test]

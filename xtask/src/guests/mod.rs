@@ -19,7 +19,7 @@ const LIMIT: &str = "timeout -k 10 180";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Only what contains one of these words, such as `e1000e` or `pingpong`; `image` alone: images of nodes instead.
+    /// Only what contains one of these words, such as `e1000e` or `pingpong`; `image` first: images of nodes instead, `image bios` one alone.
     words: Vec<String>,
     /// Make disks and guests, say how to enter them, and wait for Ctrl-C.
     #[arg(long)]
@@ -35,8 +35,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     let workspace =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no workspace")?;
     let folder = workspace.join("target/guests");
-    if arguments.words == ["image"] {
-        return nodes::run(workspace, &folder);
+    if arguments.words.first().is_some_and(|word| word == "image") {
+        return nodes::run(workspace, &folder, arguments.words.contains(&"bios".to_owned()));
     }
     let image = image::make(workspace, &folder)?;
     eprintln!("== guests: starting two; consoles: {}/g?.console", folder.display());

@@ -1,6 +1,7 @@
 //! `xtask guests image`: an image of a node, made with this build and written by `wiglaf image serve` to the empty disks
 //! of two guests, one with BIOS and one with UEFI, beside a third that is not admitted. All are on a bridge in a
-//! namespace, with a DHCP server of the "institute" in another. Then they start from their disks, and ssh reaches them.
+//! namespace, with a DHCP server of the "institute" in another. Then they start from their disks, ssh reaches them, and they
+//! join ann's cluster by themselves.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,6 +15,8 @@ use super::machine::{said, ssh_from};
 
 /// From power on to an answer over ssh, on emulated processors of a machine that is busy.
 const LIMIT: Duration = Duration::from_mins(45);
+/// The cluster file, in ann's home.
+const FILE: &str = "home/.config/wiglaf/cluster.toml";
 const DISK_LEN: u64 = 3 << 30;
 /// UEFI's code, and the variables that a guest begins with: Debian's package ovmf.
 const UEFI: [&str; 2] = ["/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"];
@@ -60,65 +63,80 @@ impl Drop for Running {
     }
 }
 
-/// Makes the image and tries it.
-pub(super) fn run(workspace: &Path, folder: &Path) -> Result<(), String> {
+/// Where only ann, whose cluster it is, and an installed Wiglaf are others than outside: `passwd` and what lies at
+/// /usr/local come first, then a command, called by ann through sudo.
+const INSIDE: &str = "mount --bind \"$1\" /etc/passwd && mount --bind \"$2\" /usr/local && mount -t tmpfs tmpfs /tmp && \
+    shift 2 && exec env SUDO_USER=ann /usr/local/bin/wiglaf \"$@\"";
+
+fn inside(mut command: Command, folder: &Path) -> Command {
+    command.args(["--mount", "--propagation", "private", "sh", "-c", INSIDE, "sh"]);
+    command.arg(folder.join("passwd")).arg(folder.join("site/usr/local"));
+    command.arg("--file").arg(folder.join(FILE));
+    command
+}
+
+/// Makes the image and tries it, on the guest with BIOS alone if asked.
+pub(super) fn run(workspace: &Path, folder: &Path, bios_alone: bool) -> Result<(), String> {
     let folder = folder.join("nodes");
     fs::create_dir_all(&folder).map_err(|why| format!("{}: {why}", folder.display()))?;
-    let wiglaf = workspace.join("target/release/wiglaf");
-    let key = prepare(&folder)?;
+    let admitted = if bios_alone { &ADMITTED[..1] } else { &ADMITTED[..] };
+    let key = prepare(workspace, &folder)?;
     let image = folder.join("node.img");
-    eprintln!("== guests: an image by {}", wiglaf.display());
-    // The image's user is one whom only this mount namespace knows.
-    let mut build = Command::new("unshare");
-    build.args(["--mount", "--propagation", "private", "sh", "-c"]);
-    build.arg("mount --bind \"$1\" /etc/passwd && shift && exec \"$@\"").arg("sh");
-    build.arg(folder.join("passwd")).arg(&wiglaf).args(["image", "build", "--cache"]);
-    build.arg(folder.join("cache")).arg("--output").arg(&image);
-    finish(build.arg("--file").arg(folder.join("cluster.toml")))?;
+    eprintln!("== guests: an image by the release build");
+    let mut build = inside(Command::new("unshare"), &folder);
+    build.args(["image", "build", "--cache"]).arg(folder.join("cache"));
+    finish(build.arg("--output").arg(&image))?;
 
     let namespace = Namespace::new()?;
     let institute = Namespace::new()?;
     let mut dhcp = network(&namespace, &institute, &folder)?;
-    let mut serve = in_namespace(&namespace, &wiglaf, &folder.join("serve.log"))?;
-    serve.args(["image", "serve", "--image"]).arg(&image);
-    serve.arg("--file").arg(folder.join("cluster.toml")).args(["--again", "pc-bios,pc-uefi"]);
+    let log = folder.join("serve.log");
+    let serve = in_namespace(&namespace, Path::new("unshare"), &log)?;
+    let mut serve = inside(serve, &folder);
+    serve.args(["image", "serve", "--image"]).arg(&image).args(["--again", "pc-bios,pc-uefi"]);
     let serve = serve.spawn().map_err(|why| format!("wiglaf cannot be started: {why}"))?;
     let server = Running(serve);
     let began = Instant::now();
     let mut guests = Vec::new();
-    for guest in ADMITTED.into_iter().chain([STRANGER]) {
+    for guest in admitted.iter().copied().chain([STRANGER]) {
         guests.push(start(guest, &namespace, &folder)?);
     }
-    let mut pending = ADMITTED.to_vec();
+    let mut pending = admitted.to_vec();
     while !pending.is_empty() {
         if began.elapsed() > LIMIT {
             let names: Vec<&str> = pending.iter().map(|guest| guest.name).collect();
-            return Err(format!("no ssh to {names:?}; see {}", folder.display()));
+            return Err(format!("{names:?} have not joined; see {}", folder.display()));
         }
         if !matches!(dhcp.0.try_wait(), Ok(None)) {
             return Err("the institute's DHCP server has ended".to_owned());
         }
         std::thread::sleep(Duration::from_secs(3));
         pending.retain(|guest| {
-            let is_up = ssh(&namespace, &key, *guest, "true").is_ok();
-            if is_up {
-                eprintln!("{}: from power on to ssh {} s", guest.name, began.elapsed().as_secs());
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            let has_joined = said.contains(&format!("{}: has joined", guest.name));
+            if has_joined {
+                let seconds = began.elapsed().as_secs();
+                eprintln!("{}: from power on to a host of the cluster {seconds} s", guest.name);
             }
-            !is_up
+            !has_joined
         });
     }
-    let outcome = look(&namespace, &key, &folder);
+    let outcome = look(&namespace, &key, &folder, admitted);
     drop(guests);
     drop(server);
     outcome?;
     println!(
-        "both guests were installed from the network, started from their disks and let ssh in"
+        "the guests were installed from the network, started from their disks and joined by themselves"
     );
     Ok(())
 }
 
-/// The key, the user, the cluster file.
-fn prepare(folder: &Path) -> Result<PathBuf, String> {
+/// The key, the user, the cluster file, an installed Wiglaf.
+fn prepare(workspace: &Path, folder: &Path) -> Result<PathBuf, String> {
+    let mut make = Command::new("make");
+    make.args(["--silent", "install", "PREFIX=/usr/local"]);
+    make.arg(format!("DESTDIR={}", folder.join("site").display()));
+    finish(make.current_dir(workspace))?;
     let home = folder.join("home");
     let ssh = home.join(".ssh");
     let key = ssh.join("id_ed25519");
@@ -144,7 +162,12 @@ fn prepare(folder: &Path) -> Result<PathBuf, String> {
             guest.address()
         );
     }
-    fs::write(folder.join("cluster.toml"), text).map_err(failed)?;
+    let file = folder.join(FILE);
+    file.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+    fs::write(file, text).map_err(failed)?;
+    // Earlier guests' keys are not to be known.
+    let _ = fs::remove_file(ssh.join("known_hosts"));
+    finish(Command::new("chown").args(["-R", "2001:2001"]).arg(&home))?;
     Ok(key)
 }
 
@@ -259,9 +282,18 @@ fn ssh(namespace: &Namespace, key: &Path, guest: Guest, line: &str) -> Result<St
 }
 
 /// What must be so of guests that are up.
-fn look(namespace: &Namespace, key: &Path, folder: &Path) -> Result<(), String> {
+fn look(
+    namespace: &Namespace,
+    key: &Path,
+    folder: &Path,
+    admitted: &[Guest],
+) -> Result<(), String> {
     let mut identities = Vec::new();
-    for guest in ADMITTED {
+    let file = fs::read_to_string(folder.join(FILE)).map_err(|why| why.to_string())?;
+    for guest in admitted.iter().copied() {
+        if !file.contains(&format!("[node.{}]", guest.name)) {
+            return Err(format!("the cluster file has no {}: {file}", guest.name));
+        }
         let ask = |line: &str| ssh(namespace, key, guest, line);
         let name = ask("hostname")?;
         if name.trim() != guest.name {
@@ -284,8 +316,12 @@ fn look(namespace: &Namespace, key: &Path, folder: &Path) -> Result<(), String> 
             .push(ask("cat /etc/machine-id; cut -d' ' -f2 /etc/ssh/ssh_host_ed25519_key.pub")?);
     }
     let lines: Vec<Vec<&str>> = identities.iter().map(|text| text.lines().collect()).collect();
-    let [one, other] = &lines[..] else { return Err("two guests".to_owned()) };
-    if one.len() != 2 || other.len() != 2 || one[0] == other[0] || one[1] == other[1] {
+    if lines.iter().any(|own| own.len() != 2) {
+        return Err(format!("a guest has no identity: {identities:?}"));
+    }
+    if let [one, other] = &lines[..]
+        && (one[0] == other[0] || one[1] == other[1])
+    {
         return Err(format!("the guests are one: {identities:?}"));
     }
     let log = fs::read_to_string(folder.join("serve.log")).unwrap_or_default();

@@ -28,6 +28,7 @@ fn serving(folder: &Path) -> (Serving, Arc<Mutex<Vec<String>>>) {
         state: folder.join("node.installed"),
         refused: Mutex::default(),
         say: Box::new(move |text| copy.lock().unwrap().push(text.to_owned())),
+        waiting: Some(Waiting::load(&folder.join("node.joining"), &[])),
     };
     (serving, said)
 }
