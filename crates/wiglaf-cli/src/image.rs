@@ -419,7 +419,7 @@ fn serve(args: &ServeArgs, hosts: &Hosts) -> Result<()> {
     let join: Option<wiglaf_image::Join> = (!args.no_join).then(|| {
         Box::new(move |newcomer: &Newcomer| join(newcomer, &file, has_batch)) as wiglaf_image::Join
     });
-    plan.serve(&is_over, |line| eprintln!("wiglaf: {line}"), join)
+    plan.serve(&is_over, |line| eprintln!("wiglaf: {line}"), join.as_ref())
 }
 
 /// Has a PC that was installed join, as who called sudo, whose keys it has; then Slurm, where this host has set it up.

@@ -31,7 +31,7 @@ fn config(ip: Ipv4Addr, link: LinkChoice, host_limit: Option<Duration>) -> Confi
         memory_access: true,
         publish: false,
         late_peeks: false,
-            wait: wiglaf_endpoint::WaitPolicy::default(),
+        wait: wiglaf_endpoint::WaitPolicy::default(),
     }
 }
 

@@ -224,7 +224,7 @@ impl ServePlan {
         self,
         is_over: &AtomicBool,
         say: impl Fn(&str) + Send + Sync + 'static,
-        join: Option<Join>,
+        join: Option<&Join>,
     ) -> Result<()> {
         if !rustix::process::geteuid().is_root() {
             return Err(Error::new("answering PCs that start takes root; run it with sudo"));
@@ -248,7 +248,7 @@ impl ServePlan {
         state: &Path,
         is_over: &AtomicBool,
         say: Say,
-        join: Option<Join>,
+        join: Option<&Join>,
     ) -> Result<()> {
         let cannot = || format!("write below {}", folder.display());
         let ServePlan { interface, address, options, hosts, .. } = &self;
@@ -279,7 +279,6 @@ impl ServePlan {
             refused: Mutex::default(),
             say,
             waiting: join
-                .as_ref()
                 .map(|_| Waiting::load(&options.image.with_extension("joining"), &options.again)),
             plan: self,
         });
@@ -294,7 +293,7 @@ impl ServePlan {
             .cannot(|| "start dnsmasq".to_owned())?;
         let has_ended = AtomicBool::new(false);
         let done = std::thread::scope(|scope| {
-            if let Some(join) = &join {
+            if let Some(join) = join {
                 let (serving, has_ended) = (&serving, &has_ended);
                 scope.spawn(move || serving.join_all(join, &|| has_ended.load(Ordering::Relaxed)));
             }

@@ -259,7 +259,7 @@ pub fn look(hosts: Option<&Hosts>, options: &Options) -> Result<Model> {
         )));
     }
     let excluded: Vec<String> = options.excluded.iter().map(|p| p.display().to_string()).collect();
-    model(shell, has, more, &paths, &excluded)
+    model(shell, &has, more, &paths, &excluded)
 }
 
 /// How a host is reached.
@@ -287,7 +287,7 @@ fn remote(hosts: Option<&Hosts>, name: &str) -> Result<Remote> {
 
 fn model(
     shell: Shell,
-    has: Has,
+    has: &Has,
     more: More,
     named: &[String],
     excluded: &[String],
@@ -352,7 +352,7 @@ fn model(
         };
         if let Some(one) = excluded.iter().find(|one| is_below(path, one)) {
             leave(one, "you have excluded it");
-        } else if let Some((what, why)) = reason(path, &has, named).filter(|_| !is_named) {
+        } else if let Some((what, why)) = reason(path, has, named).filter(|_| !is_named) {
             leave(&what, why);
         } else if more.private.contains(path) && !is_named {
             leave(path, "it has a private key; --path with the file itself takes it");
@@ -536,7 +536,7 @@ mod tests {
         let strings = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
         let (has, more) = (Has::parse(LISTED).unwrap(), More::parse(MORE).unwrap());
         let named = strings(&[&["/etc", "/usr/local"], named].concat());
-        model(Shell::new(remote, false), has, more, &named, &strings(excluded)).unwrap()
+        model(Shell::new(remote, false), &has, more, &named, &strings(excluded)).unwrap()
     }
 
     #[test]

@@ -174,7 +174,7 @@ impl Remote {
 }
 
 /// Reads what a login prints, and the mark behind it. False: there is none.
-fn skip_login(from: &mut impl Read) -> bool {
+fn skip_login(from: &mut impl io::BufRead) -> bool {
     let mark = format!("{MARK}\n");
     let mut printed = Vec::new();
     let mut bytes = from.take(LOGIN_LEN_MAX).bytes();
