@@ -300,17 +300,22 @@ impl Grid {
             folder: &folder,
             environment: self.environment(),
         });
-        let answer = self.ask("POST", "job/submit", Some(&body));
-        let done = answer.and_then(|answer| answer.submitted().map_err(|why| self.refused(&why)));
-        match done {
+        let answer = self.ask("POST", "job/submit", Some(&body)).map_err(|error| {
+            // It may run by now, in that folder.
+            Error::new(format!(
+                "{error}; whether the job was submitted is not known: see `wiglaf jobs --site {}`, and {folder} there",
+                self.site.name
+            ))
+        })?;
+        match answer.submitted() {
             Ok((id, says)) => {
                 let link = "ln -sfn -- \"$job\" \"$folder/$id\"\n";
                 self.run(link, &[("job", &job), ("id", &id.to_string())])?;
                 Ok(Submitted { id, folder, says })
             }
-            Err(error) => {
+            Err(why) => {
                 let _ = self.run("rm -rf -- \"$folder/$job\"\n", &[("job", &job)]);
-                Err(error)
+                Err(self.refused(&why))
             }
         }
     }
