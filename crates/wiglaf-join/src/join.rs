@@ -190,7 +190,10 @@ impl Base {
         let seen = earlier.iter().map(|member| &member.facts);
         let seen = seen.chain(looked.iter().flatten()).filter_map(|facts| facts.manifest.as_ref());
         let own = self.manifest.as_ref();
-        let known = own.or_else(|| seen.clone().find(|known| known.by == by && known.name == name));
+        let is_ours = |known: &&Manifest| known.by == by && known.name == name;
+        // Batch jobs may have been set up on this host alone.
+        let batch = || self.here.facts.batch_manifest.as_ref().filter(is_ours);
+        let known = own.or_else(|| seen.clone().find(is_ours)).or_else(batch);
         let id = known.map(|known| known.cluster.clone());
         let id = id.map_or_else(random::key, Ok).map_err(|error| vec![error])?;
         let cluster = Cluster { id, name, by };
