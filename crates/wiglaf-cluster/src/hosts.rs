@@ -18,6 +18,7 @@ use wiglaf_node::ssh::Target;
 use crate::batch::{Batch, Owner, is_user};
 use crate::image::Image;
 use crate::power::Power;
+use crate::toml_file;
 
 /// The variable that names the cluster file.
 pub const FILE_VAR: &str = "WIGLAF_CLUSTER";
@@ -232,11 +233,7 @@ impl Hosts {
     /// When it is malformed; the sentence names the line.
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
         let shown = path.display();
-        let raw: RawFile = toml::from_str(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start.min(text.len()));
-            let line = 1 + text.as_bytes()[..at].iter().filter(|b| **b == b'\n').count();
-            Error::new(format!("{shown}, line {line}: {}", error.message().replace('\n', ", ")))
-        })?;
+        let raw: RawFile = toml_file::parse(text, &shown)?;
         let wrong = |error: Error| Error::new(format!("{shown}: {error}"));
         Self::from_raw(raw, path).map_err(wrong)
     }

@@ -21,6 +21,7 @@ pub mod share;
 pub mod sites;
 pub mod stage;
 pub mod state;
+mod toml_file;
 
 pub use cluster::{Cluster, Member};
 pub use state::{Record, StateDir};

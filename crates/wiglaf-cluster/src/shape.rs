@@ -13,6 +13,7 @@ pub use wiglaf_base::paths::INTERFACE;
 
 use crate::batch::Batch;
 use crate::rate::Rate;
+use crate::toml_file;
 
 /// Most nodes of an emulated cluster: one /24 network.
 pub const NODES_MAX: usize = 250;
@@ -256,12 +257,7 @@ impl Draft {
     /// # Errors
     /// When it is malformed; the sentence names the line.
     pub fn parse(text: &str, file: &str) -> Result<Self> {
-        let draft: Self = toml::from_str(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start.min(text.len()));
-            let line = 1 + text.as_bytes()[..at].iter().filter(|b| **b == b'\n').count();
-            let cause = error.message().replace('\n', ", ");
-            Error::new(format!("{file}, line {line}: {cause}"))
-        })?;
+        let draft: Self = toml_file::parse(text, file)?;
         if let Some(ssh) = &draft.ssh {
             return Err(Error::new(format!(
                 "{file}: real hosts ({}) are not supported yet; remove the [ssh] section to get an \

@@ -12,6 +12,7 @@ use wiglaf_base::paths;
 use wiglaf_node::ssh::Target;
 
 use crate::hosts::check_destination;
+use crate::toml_file;
 
 /// The variable that names the file of sites.
 pub const FILE_VAR: &str = "WIGLAF_SITES";
@@ -96,11 +97,7 @@ fn files() -> Vec<PathBuf> {
 
 fn parse(text: &str, path: &Path) -> Result<Vec<Site>> {
     let shown = path.display();
-    let raw: RawFile = toml::from_str(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start.min(text.len()));
-        let line = 1 + text.as_bytes()[..at].iter().filter(|b| **b == b'\n').count();
-        Error::new(format!("{shown}, line {line}: {}", error.message().replace('\n', ", ")))
-    })?;
+    let raw: RawFile = toml_file::parse(text, &shown)?;
     let wrong = |name: &str, why: &str| Error::new(format!("{shown}: [site.{name}]: {why}"));
     let site = |(name, raw): (String, RawSite)| {
         crate::shape::check_cluster_name(&name)
