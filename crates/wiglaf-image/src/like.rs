@@ -156,13 +156,7 @@ pub(crate) fn apply(
     for entry in fs::read_dir(root.join("etc/apt/sources.list.d")).into_iter().flatten().flatten() {
         fs::remove_file(entry.path()).cannot(|| format!("remove {}", entry.path().display()))?;
     }
-    let mut tree = Tree {
-        root,
-        users: numbers(&root.join("etc/passwd")),
-        groups: numbers(&root.join("etc/group")),
-        notes: Vec::new(),
-        changed: BTreeSet::new(),
-    };
+    let mut tree = Tree::new(root);
     for file in &model.files {
         tree.put(model, file, contents.get(&file.digest).map_or(&[][..], |bytes| &bytes[..]))?;
     }
@@ -189,7 +183,17 @@ pub(crate) fn apply(
     Ok(notes)
 }
 
-impl Tree<'_> {
+impl<'a> Tree<'a> {
+    fn new(root: &'a Path) -> Self {
+        Self {
+            root,
+            users: numbers(&root.join("etc/passwd")),
+            groups: numbers(&root.join("etc/group")),
+            notes: Vec::new(),
+            changed: BTreeSet::new(),
+        }
+    }
+
     /// Where a path is in the tree, if no link leads elsewhere on the way, and nothing that is no folder stands there.
     fn at(&mut self, path: &str) -> Option<PathBuf> {
         let below = Path::new(path).strip_prefix("/").ok()?;

@@ -38,13 +38,7 @@ fn tree() -> tempfile::TempDir {
 }
 
 fn put(root: &Path, model: &Model, contents: &BTreeMap<String, Vec<u8>>) -> Vec<String> {
-    let mut tree = Tree {
-        root,
-        users: numbers(&root.join("etc/passwd")),
-        groups: numbers(&root.join("etc/group")),
-        notes: Vec::new(),
-        changed: BTreeSet::new(),
-    };
+    let mut tree = Tree::new(root);
     for file in &model.files {
         tree.put(model, file, contents.get(&file.digest).map_or(&[][..], |bytes| &bytes[..]))
             .unwrap();
