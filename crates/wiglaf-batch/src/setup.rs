@@ -355,16 +355,17 @@ impl Site {
         let mut batch = self.batch.clone();
         batch.head = Some(self.head_name().to_owned());
         let names: HostList = hosts.iter().map(|host| host.name()).collect();
-        if let Some(short) = &mut batch.short {
-            // Those that failed are nobody's.
-            let wanted = HostList::parse(&short.nodes)?;
+        // Those that failed are nobody's.
+        let left = |wanted: &str| -> Result<String> {
+            let wanted = HostList::parse(wanted)?;
             let left = wanted.names().iter().filter(|name| names.names().contains(name));
-            short.nodes = left.cloned().collect::<HostList>().to_string();
+            Ok(left.cloned().collect::<HostList>().to_string())
+        };
+        if let Some(short) = &mut batch.short {
+            short.nodes = left(&short.nodes)?;
         }
         if let Some(sleep) = &mut batch.sleep {
-            let wanted = HostList::parse(&sleep.nodes)?;
-            let left = wanted.names().iter().filter(|name| names.names().contains(name));
-            sleep.nodes = left.cloned().collect::<HostList>().to_string();
+            sleep.nodes = left(&sleep.nodes)?;
         }
         Ok(Conf {
             cluster: self.name.clone(),
