@@ -452,7 +452,10 @@ impl Launch<'_> {
             link: self.job.link,
             interface: self.on_hosts.is_none().then(|| self.interface.to_owned()),
             interface_is_asked: self.job.interface.is_some(),
-            remote: self.on_hosts.is_some() && !self.job.is_patient,
+            silence: match &self.on_hosts {
+                Some(_) if !self.job.is_patient => ssh::host_limit()?.map(|limit| limit * 2),
+                _ => None,
+            },
             libfabric: self.job.libfabric,
             agent: Some(match &self.on_hosts {
                 // Its daemons on other hosts look for one as well, and have none but ssh.

@@ -28,6 +28,7 @@ pub use launcher::{Deal, Placement};
 pub use openmpi::{never_ends_stdin, windows_need_ob1};
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use wiglaf_base::error::{Error, Result};
 use wiglaf_base::paths::{AGENT, INTERFACE, LIBDIR_VAR, NODE_VAR, STATE_VAR};
@@ -114,8 +115,9 @@ pub struct Settings {
     /// Whether the user has named interface or network in this call: what their environment says is
     /// then older.
     pub interface_is_asked: bool,
-    /// Whether nodes are other machines, which lose power and cables.
-    pub remote: bool,
+    /// Where nodes are other machines, which lose power and cables: for how long the launcher endures it that
+    /// one is silent. None: as long as the MPI does by itself.
+    pub silence: Option<Duration>,
     /// Which libfabric the user wants.
     pub libfabric: LibfabricChoice,
     /// What the launcher calls instead of ssh.
@@ -154,6 +156,9 @@ pub const KEY_VAR: &str = "WIGLAF_KEY";
 const PROVIDER_PATH: &str = "FI_PROVIDER_PATH";
 /// What programs and the loader look for libraries in.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+/// For so long a launcher of the user's own endures it that a host is silent: one without power is given up, and
+/// a cable that is out for 5 s is borne.
+const SILENCE: Duration = Duration::from_secs(7);
 
 /// Looks up a variable that the user has set.
 pub type User<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -380,7 +385,7 @@ pub fn own_environment(
         interface_is_asked: interface.is_some(),
         interface: interface.or_else(|| on_node.then(|| INTERFACE.to_owned())),
         libfabric,
-        remote: !on_node,
+        silence: (!on_node).then_some(SILENCE),
         agent: on_node.then(|| AGENT.to_owned()),
         as_root: machine::is_root(),
         leased: false,

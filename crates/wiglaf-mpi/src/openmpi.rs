@@ -127,13 +127,15 @@ fn launching(settings: &Settings, version: Version, table: &mut Table<'_>) {
         let framework = if prrte { "PRTE" } else { "OMPI" };
         table.default(&format!("{framework}_MCA_odls_base_sigkill_timeout"), "0");
     }
-    if settings.remote {
+    if let Some(silence) = settings.silence {
         let prefix = match (prrte, version.renamed) {
             (_, true) => "PRTE_MCA_prte",
             (true, false) => "PRTE_MCA_oob_tcp",
             (false, false) => "OMPI_MCA_oob_tcp",
         };
-        for (name, value) in KEEPALIVE {
+        // Seconds until it asks a silent host, between such questions, and how many go unanswered.
+        let count = silence.as_secs().saturating_sub(1).max(1).to_string();
+        for (name, value) in [("time", "1"), ("intvl", "1"), ("probes", &count)] {
             table.default(&format!("{prefix}_keepalive_{name}"), value);
         }
     }
@@ -148,10 +150,6 @@ fn launching(settings: &Settings, version: Version, table: &mut Table<'_>) {
         table.default("OMPI_MCA_mpi_yield_when_idle", "1");
     }
 }
-
-/// Seconds until a launcher asks whether a silent host is there, between such questions, and how many go
-/// unanswered: it is given up 6 to 7 s after it has lost power, and a cable that is out for 5 s is borne.
-const KEEPALIVE: [(&str, &str); 3] = [("time", "1"), ("intvl", "1"), ("probes", "6")];
 
 /// Each of the launcher's and Open MPI's own connections, by name or by network.
 fn interfaces(settings: &Settings, prrte: bool, table: &mut Table<'_>) {

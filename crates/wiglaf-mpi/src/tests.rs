@@ -79,7 +79,7 @@ fn each_launcher_gets_the_agent_by_its_own_variable() {
 /// Names of PRRTE's parameters change with Open MPI's version; an old one is a warning of ten lines.
 #[test]
 fn launchers_are_told_by_the_names_of_their_version() {
-    let settings = Settings { remote: true, ..over_wiglaf() };
+    let settings = Settings { silence: Some(Duration::from_secs(7)), ..over_wiglaf() };
     for (version, binding, keepalive) in [
         ("4.1.4", "OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_oob_tcp_keepalive_time"),
         ("5.0.7", "PRTE_MCA_hwloc_default_binding_policy", "PRTE_MCA_oob_tcp_keepalive_time"),
@@ -90,6 +90,8 @@ fn launchers_are_told_by_the_names_of_their_version() {
         assert_eq!(get(&vars, keepalive), Some("1"), "{version}");
         let count = |word: &str| vars.iter().filter(|(name, _)| name.contains(word)).count();
         assert_eq!((count("bind"), count("keepalive")), (1, 3), "{version}");
+        let probes = keepalive.replace("_time", "_probes");
+        assert_eq!(get(&vars, &probes), Some("6"), "{version}");
         let near = over_wiglaf().environment(&mpi(Family::OpenMpi, version), &nobody).unwrap();
         assert_eq!(get(&near, keepalive), None, "{version}");
     }

@@ -33,6 +33,8 @@ pub struct Connection {
     pub unacknowledged: u32,
     /// How often in a row the kernel has sent them again, and got no answer.
     pub timeouts: u8,
+    /// How often in a row the kernel has asked an idle peer for a sign of life, and got none.
+    pub probes: u8,
 }
 
 impl Connection {
@@ -47,6 +49,7 @@ impl Connection {
             inode: u32_at(body, 68)?,
             unacknowledged: u32_at(info, 24)?,
             timeouts: *info.get(2)?,
+            probes: *info.get(3)?,
         })
     }
 }
@@ -94,7 +97,7 @@ mod tests {
         let text = |at: std::io::Result<std::net::SocketAddr>| at.unwrap().to_string();
         assert_eq!(ours.local.to_string(), text(near.local_addr()));
         assert_eq!(ours.remote.to_string(), text(near.peer_addr()));
-        assert_eq!((ours.unacknowledged, ours.timeouts), (0, 0));
+        assert_eq!((ours.unacknowledged, ours.timeouts, ours.probes), (0, 0, 0));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! And daemons that the network leaves alone: on a real host, launchers and daemons may talk over another network
 //! than Wiglaf does. When that one is out, a launcher with bytes on their way waits a quarter of an hour for the
 //! kernel (tcp(7), `tcp_retries2`), because keepalive asks only where nothing is on its way. So the kernel
-//! is asked which connections it sends again in vain, and the client is told.
+//! is asked over which connections it sends again, or asks, in vain, and the client is told.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -78,7 +78,7 @@ pub(super) fn watch(
     }
 }
 
-/// The connections of this machine that are sent again and again in vain.
+/// The connections of this machine over which bytes or questions are sent again and again in vain.
 #[derive(Debug)]
 pub(super) struct Unheard {
     kernel: Option<Netlink>,
@@ -112,7 +112,8 @@ impl Unheard {
         now: Instant,
         owner: impl Fn(u32) -> Option<String>,
     ) -> Option<Unanswered> {
-        let is_silent = |one: &&Connection| one.unacknowledged > 0 && one.timeouts > 0;
+        let is_silent =
+            |one: &&Connection| (one.unacknowledged > 0 && one.timeouts > 0) || one.probes > 0;
         let silent: Vec<&Connection> = all.iter().filter(is_silent).collect();
         let inodes: HashSet<u32> = silent.iter().map(|one| one.inode).collect();
         self.since.retain(|inode, _| inodes.contains(inode));
@@ -189,7 +190,7 @@ mod tests {
 
     fn connection(inode: u32, unacknowledged: u32, timeouts: u8) -> Connection {
         let at = |last| SocketAddrV4::new(Ipv4Addr::new(10, 9, 0, last), 47_000);
-        Connection { local: at(1), remote: at(3), inode, unacknowledged, timeouts }
+        Connection { local: at(1), remote: at(3), inode, unacknowledged, timeouts, probes: 0 }
     }
 
     #[test]
@@ -211,5 +212,8 @@ mod tests {
         let found = look(17, &with(connection(1, 1, 5))).unwrap();
         assert_eq!((found.program.as_str(), found.since), ("orted", limit));
         assert_eq!(found.remote, Ipv4Addr::new(10, 9, 0, 3));
+        let idle = [Connection { probes: 1, ..connection(4, 0, 0) }];
+        assert_eq!(look(20, &idle), None);
+        assert_eq!(look(28, &idle).unwrap().since, limit, "a daemon that has nothing to send");
     }
 }
