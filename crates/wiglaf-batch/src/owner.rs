@@ -7,7 +7,7 @@
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Signal, kill_process, setpriority_process};
 use serde::{Deserialize, Serialize};
@@ -208,11 +208,11 @@ pub fn watch() -> Result<()> {
     // By that name the service is known where no systemd runs.
     fs::write("/proc/self/comm", NAME).cannot(|| "name this process".to_owned())?;
     fs::write(PID, format!("{}\n", std::process::id())).cannot(|| format!("write {PID}"))?;
-    let (mut last, mut sleeper) = (String::new(), Sleeper::default());
+    let (mut last, mut sleeper, mut rest) = (String::new(), Sleeper::default(), Rest::default());
     while let Some(watch) = read()? {
         // Slurm may be down, or not yet up: the next time.
         let said =
-            round(&watch, &mut sleeper).err().map(|error| error.to_string()).unwrap_or_default();
+            round(&watch, &mut sleeper, &mut rest).err().map(|error| error.to_string()).unwrap_or_default();
         if said != last && !said.is_empty() {
             eprintln!("wiglaf-owner: {said}");
         }
@@ -243,20 +243,51 @@ pub fn release() -> Result<()> {
     let user = String::new();
     // Nobody's, so that every job goes on.
     let owner = Owner { user, hours: None, idle: None, when_back: None };
-    act(&node, &owner, &Presence::Gone, None)
+    act(&node, &owner, &Presence::Gone, None).map(drop)
 }
 
-fn round(watch: &Watch, sleeper: &mut Sleeper) -> Result<()> {
+/// While the owner is away and nothing of ours is left in Slurm, it need not be asked: its programs, every two seconds,
+/// take some per cent of a processor that a job has.
+#[derive(Debug, Default)]
+struct Rest {
+    /// When Slurm was last seen to hold nothing of ours.
+    since: Option<Instant>,
+}
+
+impl Rest {
+    /// Somebody may have changed files of ours: then it is asked all the same.
+    const MAX: Duration = Duration::from_secs(60);
+
+    fn goes_on(&self, is_owners: bool, now: Instant) -> bool {
+        !is_owners && self.since.is_some_and(|since| now.duration_since(since) < Self::MAX)
+    }
+}
+
+fn round(watch: &Watch, sleeper: &mut Sleeper, rest: &mut Rest) -> Result<()> {
     let node = &watch.node;
     let owned = watch.owner.as_ref().map_or(Ok(()), |owner| {
         let time = owner.hours.as_ref().and_then(|_| time_of_week());
-        act(node, owner, &presence(&owner.user), time)
+        let (presence, now) = (presence(&owner.user), Instant::now());
+        let is_owners = reason(owner, &presence, time).is_some();
+        if rest.goes_on(is_owners, now) {
+            return Ok(());
+        }
+        rest.since = None;
+        let has_ours = act(node, owner, &presence, time)?;
+        rest.since = (!has_ours && !is_owners).then_some(now);
+        Ok(())
     });
     let slept = watch.sleeps_under.as_ref().map_or(Ok(()), |head| sleeper.round(node, head));
     owned.and(slept)
 }
 
-fn act(node: &str, owner: &Owner, presence: &Presence, time: Option<(usize, u32)>) -> Result<()> {
+/// Says whether Slurm held anything of ours before, or holds it now.
+fn act(
+    node: &str,
+    owner: &Owner,
+    presence: &Presence,
+    time: Option<(usize, u32)>,
+) -> Result<bool> {
     let mut touched = load();
     let before = touched.clone();
     let drained = drained(&ask("sinfo", &["-h", "-N", "-a", "-n", node, "-o", "%T|%E"])?);
@@ -266,7 +297,9 @@ fn act(node: &str, owner: &Owner, presence: &Presence, time: Option<(usize, u32)
     touched.suspended.retain(|id| jobs.iter().any(|job| job.id == *id && job.is_suspended));
     touched.niced.retain(|id| jobs.iter().any(|job| job.id == *id));
     let mut failed = None;
-    for step in decide(owner, (presence, time), &drained, &jobs, &touched) {
+    let steps = decide(owner, (presence, time), &drained, &jobs, &touched);
+    let has_ours = !steps.is_empty() || touched != Touched::default();
+    for step in steps {
         // One job that Slurm does not suspend keeps no other running. The node stays drained for it.
         if matches!(step, Step::Free) && failed.is_some() {
             break;
@@ -278,7 +311,7 @@ fn act(node: &str, owner: &Owner, presence: &Presence, time: Option<(usize, u32)
     if touched != before {
         store(&touched)?;
     }
-    failed.map_or(Ok(()), Err)
+    failed.map_or(Ok(has_ours), Err)
 }
 
 fn carry_out(step: &Step, node: &str, touched: &mut Touched) -> Result<()> {
@@ -526,6 +559,16 @@ mod tests {
             };
             assert_eq!((idle(899), idle(900)), (wanted, vec![]));
         }
+    }
+
+    #[test]
+    fn slurm_is_asked_again_when_the_owner_comes_or_a_minute_later() {
+        let now = Instant::now();
+        assert!(!Rest::default().goes_on(false, now), "not before it was asked once");
+        let rest = Rest { since: Some(now) };
+        assert!(rest.goes_on(false, now + Duration::from_secs(59)));
+        assert!(!rest.goes_on(true, now + Duration::from_secs(1)));
+        assert!(!rest.goes_on(false, now + Rest::MAX));
     }
 
     #[test]

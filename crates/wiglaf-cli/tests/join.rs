@@ -112,6 +112,41 @@ fn with_sudo_all_hosts_have_one_installation_and_leave_takes_it_back() {
     }
 }
 
+/// systemctl, as far as `join` asks it: units are enabled or not.
+const SYSTEMCTL: &str = "#!/bin/sh\ncase $1 in\nis-enabled) test -e /root/enabled ;;\nenable) touch /root/enabled ;;\n\
+    disable) rm -f /root/enabled ;;\nesac\n";
+
+#[test]
+fn helper_comes_to_hosts_that_have_wiglaf_already() {
+    let Some(hosts) = cluster(&Plan::new(2).with_sudo()) else { return };
+    let ann = hosts[0].as_user("ann");
+    for host in hosts.iter() {
+        let _ = host.as_root().run("mkdir -p /run/systemd/system; chmod 755 /root").ok();
+        host.write("/usr/local/bin/systemctl", SYSTEMCTL, "root", 0o755);
+    }
+    let before = listing(&hosts[0]);
+    let planned = ann.run("wiglaf join pc2 --dry-run");
+    for host in ["pc1", "pc2"] {
+        assert!(planned.ok().contains(&format!("{host}: start wiglaf-helper, now")), "{planned}");
+    }
+    assert!(!planned.ok().contains("pc1: install"), "{planned}");
+    let joined = ann.run("wiglaf join pc2 --yes");
+    assert!(joined.stderr.contains("pc1: wiglaf-helper is being started"), "{joined}");
+    for host in hosts.iter() {
+        let _ = host.as_root().run("test -e /root/enabled && grep ann /etc/wiglaf/helper.toml").ok();
+    }
+    // Who disables it is not asked again, unless that host is named.
+    let _ = hosts[0].as_root().run("systemctl disable").ok();
+    let again = ann.run("wiglaf join pc2 --yes");
+    assert!(sentence(&again).contains("pc2 has joined already"), "{again}");
+    let named = ann.run("wiglaf join pc1 --yes");
+    assert!(named.ok().contains("pc1: start wiglaf-helper, now"), "{named}");
+    let _ = hosts[0].as_root().run("test -e /root/enabled").ok();
+    let _ = ann.run("wiglaf leave pc2 --yes").ok();
+    let _ = ann.run("wiglaf leave pc1 --yes");
+    assert_same(&before, &listing(&hosts[0]), "pc1");
+}
+
 /// Wiglaf's Debian package as `make deb` lays it out, but for what takes programs that tests do without. It may need
 /// another package.
 fn package(hosts: &Hosts, folder: &Path, depends: &str) -> PathBuf {

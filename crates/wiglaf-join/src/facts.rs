@@ -1,6 +1,7 @@
 //! What a look at a host tells: a script of sh that changes nothing, and what its answers mean.
 
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,7 +27,10 @@ say user "$(id -un)"
 say home "$HOME"
 [ -e "$HOME/$probe" ] && say shared yes
 say clock "$(date +%s)"
-[ -d /run/systemd/system ] && say systemd yes
+if [ -d /run/systemd/system ]; then
+    say systemd yes
+    systemctl is-enabled --quiet wiglaf-helper.socket 2>/dev/null && say helper yes
+fi
 command -v apt-get >/dev/null && say apt yes
 if [ "$(id -u)" = 0 ]; then say sudo root
 elif command -v sudo >/dev/null && sudo -n true >/dev/null 2>&1; then say sudo yes; fi
@@ -85,6 +89,8 @@ pub(crate) struct Facts {
     /// Seconds that its clock is ahead of this host's.
     pub(crate) clock_ahead_s: i64,
     pub(crate) has_systemd: bool,
+    /// Whether systemd starts wiglaf-helper there.
+    pub(crate) has_helper: bool,
     /// Whether Debian's packages can be installed there.
     pub(crate) has_apt: bool,
     pub(crate) privilege: Privilege,
@@ -112,14 +118,26 @@ impl Facts {
     pub(crate) fn look(remote: &Remote, prefix: &Path, probe: &str) -> Result<Self> {
         let prefix = quoted(&prefix.display().to_string());
         let script = format!("prefix={prefix}\nprobe={}\n{LOOK}", quoted(probe));
+        let now = || {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+            i64::try_from(now).unwrap_or(i64::MAX)
+        };
+        let asked = now();
         let said = remote.run(&script, |_| Ok(()))?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-        Self::parse(&said, i64::try_from(now).unwrap_or(i64::MAX))
+        Self::parse(&said, asked..=now())
             .map_err(|error| Error::new(format!("{}: {error}", remote.name)))
     }
 
-    /// Reads what the script printed.
-    fn parse(said: &str, now: i64) -> Result<Self> {
+    /// Whether its user can have systemd start the helper there, which does not yet; and nobody has disabled it since
+    /// an earlier `join` did so.
+    pub(crate) fn may_get_helper(&self) -> bool {
+        let was_given = self.root_manifest.as_ref().is_some_and(|manifest| manifest.has_units);
+        let may = self.has_systemd && self.privilege != Privilege::None;
+        may && !self.has_helper && !was_given
+    }
+
+    /// Reads what the script printed, which ran within this time of this host's clock.
+    fn parse(said: &str, ran: RangeInclusive<i64>) -> Result<Self> {
         let mut facts = Self::default();
         let mut is_whole = false;
         for line in said.lines() {
@@ -137,11 +155,16 @@ impl Facts {
                 "home" => facts.home = PathBuf::from(value),
                 "shared" => facts.shares_home = true,
                 "clock" => {
-                    facts.clock_ahead_s =
-                        value.parse().map_or(0, |clock: i64| clock.saturating_sub(now));
+                    // A login to a host that is busy takes as long as clocks may be apart.
+                    let ahead = |clock: i64| match clock > *ran.end() {
+                        true => clock.saturating_sub(*ran.end()),
+                        false => clock.saturating_sub(*ran.start()).min(0),
+                    };
+                    facts.clock_ahead_s = value.parse().map_or(0, ahead);
                 }
                 "watched" => facts.is_watched = true,
                 "systemd" => facts.has_systemd = true,
+                "helper" => facts.has_helper = true,
                 "apt" => facts.has_apt = true,
                 "sudo" if value == "root" => facts.privilege = Privilege::Root,
                 "sudo" => facts.privilege = Privilege::Sudo,
@@ -243,8 +266,11 @@ mod tests {
 
     #[test]
     fn facts_are_what_the_host_said() {
-        let facts = Facts::parse(SAID, 1000).unwrap();
+        let facts = Facts::parse(SAID, 995..=1000).unwrap();
         assert_eq!((facts.glibc, facts.uid, facts.clock_ahead_s), (Some((2, 36)), 1001, 30));
+        for (ran, ahead) in [(1000..=1030, 0), (1030..=1090, 0), (1025..=1029, 1), (1031..=1120, -1)] {
+            assert_eq!(Facts::parse(SAID, ran.clone()).unwrap().clock_ahead_s, ahead, "{ran:?}");
+        }
         assert_eq!(facts.privilege, Privilege::Sudo);
         let data = "192.168.77.0/24".parse().unwrap();
         assert_eq!(facts.address_in(data), Some(Ipv4Addr::new(192, 168, 77, 2)));
@@ -255,7 +281,7 @@ mod tests {
 
     #[test]
     fn build_that_would_not_run_there_is_refused_in_a_sentence() {
-        let facts = |from, to| Facts::parse(&SAID.replace(from, to), 0).unwrap();
+        let facts = |from, to| Facts::parse(&SAID.replace(from, to), 0..=0).unwrap();
         for (facts, part) in [
             (facts("x86_64", "aarch64"), "it is aarch64"),
             (facts("glibc 2.36", "glibc 2.31"), "its glibc is 2.31 (Debian"),
@@ -265,7 +291,7 @@ mod tests {
             let error = facts.may_run("x86_64", Some((2, 34))).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
-        assert!(Facts::parse(&SAID.replace("end yes\n", ""), 0).is_err());
+        assert!(Facts::parse(&SAID.replace("end yes\n", ""), 0..=0).is_err());
     }
 
     #[test]
@@ -278,7 +304,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_an_answer_and_not_a_panic(text in "(?s).{0,200}") {
-            let _ = Facts::parse(&format!("{text}\n{SAID}"), i64::MIN);
+            let _ = Facts::parse(&format!("{text}\n{SAID}"), i64::MIN..=i64::MIN);
             let _ = glibc_of(text.as_bytes());
         }
     }

@@ -286,7 +286,8 @@ impl Changes {
                 manifest.caches.push(cache.clone());
             }
         }
-        let wants_units = apply.units && !manifest.has_units && !are_enabled();
+        // Somebody may have disabled them since they were enabled for the manifest.
+        let wants_units = apply.units && !are_enabled();
         manifest.has_units |= wants_units;
         let known: Vec<String> =
             manifest.services.iter().map(|started| started.name.clone()).collect();

@@ -199,7 +199,9 @@ impl Base {
         let cluster = Cluster { id, name, by };
         let (mut plans, mut errors): (Vec<HostPlan>, Vec<Error>) = Default::default();
         // What this host has elsewhere than the others will, a job would not find.
-        let here = self.tree.prefix.as_ref() != Some(&self.prefix);
+        let is_elsewhere = self.tree.prefix.as_ref() != Some(&self.prefix);
+        let is_named = wanted.iter().any(|remote| remote.target.is_here);
+        let here = is_elsewhere || (!copy && !is_named && self.here.facts.may_get_helper());
         let here = here.then(|| Ok((self.here.remote.clone(), self.here.facts.clone())));
         let looked = wanted.into_iter().zip(looked).map(|(remote, facts)| Ok((remote, facts?)));
         for host in here.into_iter().chain(looked) {
@@ -409,9 +411,10 @@ impl Base {
             changes.push(format!("install Wiglaf {version} {how}{earlier}"));
         }
         let is_root = facts.privilege != Privilege::None;
-        let units = as_root && is_root && installs && facts.has_systemd;
-        let admits = as_root && is_root && installs && facts.has_systemd && !facts.is_admitted;
-        if units {
+        let units =
+            as_root && is_root && facts.has_systemd && (installs || has_it && !facts.has_helper);
+        let admits = units && !facts.is_admitted;
+        if units && !facts.has_helper {
             changes.push("start wiglaf-helper, now and with the machine".to_owned());
         }
         if admits {
@@ -528,6 +531,8 @@ impl Plan {
             if plan.own.installs {
                 let mib = self.tree.len >> 20;
                 say(&format!("{}: Wiglaf is being installed ({mib} MiB)", plan.name));
+            } else if plan.own.units {
+                say(&format!("{}: wiglaf-helper is being started", plan.name));
             }
             let outcome = self.install(&plan).and_then(|()| {
                 let mut file = self.file.clone();
@@ -538,6 +543,10 @@ impl Plan {
             });
             match outcome {
                 Ok(()) => joined.push(plan),
+                // It has its own Wiglaf, and jobs use the udp link.
+                Err(error) if plan.own.member.remote.target.is_here && !plan.own.installs => {
+                    say(&format!("{error}; jobs use udp here"));
+                }
                 // Without this host's own no job would start.
                 Err(error) if plan.own.member.remote.target.is_here => return Err(error),
                 Err(error) => {
@@ -556,10 +565,11 @@ impl Plan {
     /// Lays down Wiglaf's own files.
     fn install(&self, plan: &HostPlan) -> Result<()> {
         let Own { member, installs, as_root, admits, units, .. } = &plan.own;
-        if !installs {
+        if !installs && !units {
             return Ok(());
         }
         let (mut steps, contents) = match &self.tree.package {
+            _ if !installs => (Vec::new(), Vec::new()),
             Some(deb) => (Vec::new(), vec![Bytes::Of(deb.clone())]),
             None => self.tree.steps(&self.prefix, *as_root)?,
         };
@@ -578,8 +588,8 @@ impl Plan {
         }
         let mut apply = self.cluster.apply(steps);
         apply.units = *units;
-        apply.ldconfig = *as_root && self.tree.package.is_none();
-        if self.tree.package.is_some() {
+        apply.ldconfig = *installs && *as_root && self.tree.package.is_none();
+        if *installs && self.tree.package.is_some() {
             let deb = contents.first().map(|deb| deb.len(Path::new(""))).transpose()?;
             apply.deb_len = deb;
         }
