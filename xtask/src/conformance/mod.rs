@@ -26,6 +26,7 @@ use clap::ValueEnum;
 
 use crate::packages;
 use cluster::Cluster;
+use report::Section;
 use verdict::Findings;
 
 #[derive(Debug, clap::Args)]
@@ -248,7 +249,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
             eprintln!("   {}: {passed} passed, {failed} failed, {skipped} skipped", column.heading);
         }
         eprintln!("   {} tests, {} s", findings.rows.len(), began.elapsed().as_secs());
-        sections.push((suite, report::section(suite, &findings, &date, &machine)));
+        sections.push(Section::new(suite, &arguments.mpi, &findings, &date, &machine));
     }
     if arguments.only.is_none() && arguments.drop.is_none() {
         report::write(&root.join(&arguments.output), &sections)?;

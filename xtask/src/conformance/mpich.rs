@@ -96,9 +96,14 @@ struct Test {
 impl Test {
     /// None where the line is a comment, or asks for what only the suite's own launcher can judge:
     /// another ending than the usual one, a graphics card, options of MPICH's mpiexec, a known failure.
+    /// Nor where it is marked as a test of gigabytes.
     fn parse(folder: &'static str, line: &str) -> Option<Self> {
         let mut words = line.split('#').next()?.split_whitespace();
-        let program = words.next()?.to_owned();
+        // A mark that the suite's configuration turns into a comment or into nothing stands before the name.
+        let program = match split_mark(words.next()?) {
+            ("largetest", _) => return None,
+            (_, program) => program.to_owned(),
+        };
         let ranks = words.next()?.parse().ok().filter(|ranks| *ranks <= RANKS_MAX)?;
         let limit = Duration::from_secs(LIMIT_S);
         let (arguments, env) = (Vec::new(), Vec::new());
@@ -124,6 +129,41 @@ impl Test {
         let arguments = self.arguments.iter().map(|argument| format!(" {argument}"));
         let (env, arguments) = (env.collect::<String>(), arguments.collect::<String>());
         format!("{env}{}/{}{arguments}, {} ranks", self.folder, self.program, self.ranks)
+    }
+}
+
+/// `@mark@name` in two; without a mark the first is empty.
+fn split_mark(word: &str) -> (&str, &str) {
+    word.strip_prefix('@').and_then(|rest| rest.split_once('@')).unwrap_or(("", word))
+}
+
+/// How a program is made that is not its own single source.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Recipe {
+    sources: Vec<String>,
+    defines: Vec<String>,
+}
+
+impl Recipe {
+    /// What a folder's makefile says of that program.
+    fn of(makefile: &str, program: &str) -> Self {
+        let makefile = makefile.replace("\\\n", " ");
+        let value = |suffix: &str| {
+            let name = format!("{program}_{suffix}");
+            makefile.lines().find_map(|line| {
+                let (before, after) = line.split_once('=')?;
+                (before.trim() == name).then(|| after.to_owned())
+            })
+        };
+        let words = |suffix: &str, is_wanted: fn(&&str) -> bool| {
+            let value = value(suffix).unwrap_or_default();
+            value.split_whitespace().filter(is_wanted).map(str::to_owned).collect::<Vec<String>>()
+        };
+        let mut sources = words("SOURCES", |word| word.ends_with(".c"));
+        if sources.is_empty() {
+            sources.push(format!("{program}.c"));
+        }
+        Self { sources, defines: words("CPPFLAGS", |word| word.starts_with("-D")) }
     }
 }
 
@@ -161,7 +201,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
         format!(
             "A test passes if it ends with status 0 and says `{PASSED}`. Left out: tests of more than {RANKS_MAX} \
              ranks, of graphics cards, that need options of MPICH's mpiexec, that end otherwise, and those that \
-             the suite expects to fail."
+             the suite expects to fail, or marks as tests of gigabytes."
         ),
         not_run,
     ];
@@ -271,22 +311,26 @@ impl Built {
 
     /// The program of that test; none where it does not compile for this MPI.
     fn program(&mut self, test: &Test) -> Option<PathBuf> {
-        let source = self.sources.join(test.folder).join(&test.program).with_extension("c");
-        if !self.programs.contains_key(&source) {
+        let folder = self.sources.join(test.folder);
+        let key = folder.join(&test.program);
+        if !self.programs.contains_key(&key) {
+            let makefile = fs::read_to_string(folder.join("Makefile.am")).unwrap_or_default();
+            let recipe = Recipe::of(&makefile, &test.program);
             let name = format!("{}-{}", test.folder.replace('/', "-"), test.program);
             let program = self.folder.join(name);
-            let objects: Vec<&Path> = self
+            let defines = recipe.defines.iter().map(PathBuf::from);
+            let sources = recipe.sources.iter().map(|source| folder.join(source));
+            let inputs: Vec<PathBuf> = defines.chain(sources).collect();
+            let objects = self
                 .objects
                 .iter()
-                .map(PathBuf::as_path)
                 // Either way of starting threads defines the others' functions.
-                .filter(|object| is_for(object, test.folder.starts_with("threads")))
-                .collect();
-            let inputs = [&[source.as_path()], &objects[..]].concat();
+                .filter(|object| is_for(object, test.folder.starts_with("threads")));
+            let inputs: Vec<&Path> = inputs.iter().chain(objects).map(PathBuf::as_path).collect();
             let built = matches!(self.compile(&inputs, &program), Ok(true)).then_some(program);
-            self.programs.insert(source.clone(), built);
+            self.programs.insert(key.clone(), built);
         }
-        self.programs[&source].clone()
+        self.programs[&key].clone()
     }
 
     fn compile(&self, inputs: &[&Path], output: &Path) -> Result<bool, String> {
@@ -329,6 +373,26 @@ mod tests {
         {
             assert_eq!(Test::parse("rma", line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn marks_before_names_are_read() {
+        let program = |line| Test::parse("coll", line).map(|test| test.program);
+        assert_eq!(program("@comm_overlap@ctxidup 4").as_deref(), Some("ctxidup"));
+        assert_eq!(program("@largetest@gather_big 8"), None);
+    }
+
+    #[test]
+    fn programs_share_sources_under_other_definitions() {
+        let makefile = "noinst_PROGRAMS = a \\\n  put_int\nput_int_SOURCES= put.c \\\n lock.c lock.h\n\
+            put_int_CPPFLAGS  = -DINT -DX=2 $(AM_CPPFLAGS)\n# b_SOURCES = c.c\n";
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let put =
+            Recipe { sources: words(&["put.c", "lock.c"]), defines: words(&["-DINT", "-DX=2"]) };
+        assert_eq!(Recipe::of(makefile, "put_int"), put);
+        let own = |name: &str| Recipe { sources: words(&[name]), defines: Vec::new() };
+        assert_eq!(Recipe::of(makefile, "a"), own("a.c"));
+        assert_eq!(Recipe::of(makefile, "b"), own("b.c"));
     }
 
     #[test]

@@ -20,8 +20,38 @@ run, with its start. A run fails where a test fails over Wiglaf and passes over 
 long and 2 s more.
 ";
 
+/// What one run of a suite says.
+pub(crate) struct Section {
+    suite: Suite,
+    /// The MPIs that were asked for; empty where none was.
+    mpis: String,
+    text: String,
+}
+
+impl Section {
+    pub(crate) fn new(
+        suite: Suite,
+        mpis: &[String],
+        findings: &Findings,
+        date: &str,
+        machine: &str,
+    ) -> Self {
+        // Other suites run on what they name.
+        let mpis = if suite.is_long() { mpis.join(", ") } else { String::new() };
+        let text = section(suite, &mpis, findings, date, machine);
+        Self { suite, mpis, text }
+    }
+
+    fn name(&self) -> String {
+        match self.mpis.as_str() {
+            "" => self.suite.name().to_owned(),
+            mpis => format!("{} {mpis}", self.suite.name()),
+        }
+    }
+}
+
 /// Replaces the sections of the suites that ran, and leaves the others.
-pub(crate) fn write(path: &Path, sections: &[(Suite, String)]) -> Result<(), String> {
+pub(crate) fn write(path: &Path, sections: &[Section]) -> Result<(), String> {
     let failed = |why: io::Error| format!("{}: {why}", path.display());
     let before = match fs::read_to_string(path) {
         Ok(text) => text,
@@ -31,26 +61,45 @@ pub(crate) fn write(path: &Path, sections: &[(Suite, String)]) -> Result<(), Str
     fs::write(path, merge(&before, sections)).map_err(failed)
 }
 
-fn marks(suite: Suite) -> (String, String) {
-    (format!("<!-- {} -->\n", suite.name()), format!("<!-- /{} -->\n", suite.name()))
+fn marks(name: &str) -> (String, String) {
+    (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->\n"))
 }
 
-fn merge(before: &str, sections: &[(Suite, String)]) -> String {
+/// The names of the sections of a suite that are there already.
+fn names_of(suite: Suite, before: &str) -> Vec<String> {
+    let names = before.lines().filter_map(|line| {
+        let name = line.strip_prefix("<!-- ")?.strip_suffix(" -->")?;
+        (name.split(' ').next() == Some(suite.name())).then(|| name.to_owned())
+    });
+    names.collect()
+}
+
+fn merge(before: &str, sections: &[Section]) -> String {
     let mut text = HEAD.to_owned();
     for suite in Suite::ALL {
-        let (begin, end) = marks(suite);
-        let old = || before.split_once(&begin)?.1.split_once(&end).map(|(section, _)| section);
-        let new = sections.iter().find(|(ran, _)| *ran == suite).map(|(_, text)| text.as_str());
-        if let Some(section) = new.or_else(old) {
-            text += &format!("\n{begin}{section}{end}");
+        let mut names = names_of(suite, before);
+        let new = sections.iter().filter(|section| section.suite == suite);
+        for name in new.map(Section::name) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        for name in names {
+            let (begin, end) = marks(&name);
+            let old = || before.split_once(&begin)?.1.split_once(&end).map(|(section, _)| section);
+            let new = sections.iter().find(|section| section.name() == name);
+            if let Some(section) = new.map(|section| section.text.as_str()).or_else(old) {
+                text += &format!("\n{begin}{section}{end}");
+            }
         }
     }
     text
 }
 
 /// A section: what ran, the counts, the table.
-pub(crate) fn section(suite: Suite, findings: &Findings, date: &str, machine: &str) -> String {
-    let mut text = format!("## {}\n\n{date}, {machine}.\n", suite.title());
+fn section(suite: Suite, mpis: &str, findings: &Findings, date: &str, machine: &str) -> String {
+    let on = if mpis.is_empty() { String::new() } else { format!(" on {mpis}") };
+    let mut text = format!("## {}{on}\n\n{date}, {machine}.\n", suite.title());
     for sentence in &findings.about {
         text += &format!("{sentence}\n");
     }
@@ -104,11 +153,22 @@ mod tests {
 
     #[test]
     fn a_section_replaces_its_own_and_no_other() {
-        let first = merge("", &[(Suite::Hpcc, "h1\n".into()), (Suite::Netpipe, "n1\n".into())]);
-        let second = merge(&first, &[(Suite::Hpcc, "h2\n".into())]);
+        let section = |suite, mpis: &str, text: &str| Section {
+            suite,
+            mpis: mpis.to_owned(),
+            text: format!("{text}\n"),
+        };
+        let (netpipe, hpcc) = (section(Suite::Netpipe, "", "n1"), section(Suite::Hpcc, "", "h1"));
+        let first = merge("", &[hpcc, netpipe]);
+        let second = merge(&first, &[section(Suite::Hpcc, "", "h2")]);
         assert!(second.starts_with(HEAD));
         assert!(second.contains("n1\n") && second.contains("h2\n") && !second.contains("h1\n"));
         assert_eq!(merge(&second, &[]), second);
+        let third = merge(&second, &[section(Suite::Mpich, "openmpi@5", "m5")]);
+        let fourth = merge(&third, &[section(Suite::Mpich, "mpich", "m0")]);
+        let fifth = merge(&fourth, &[section(Suite::Mpich, "openmpi@5", "m6")]);
+        assert!(fourth.contains("m5\n") && !fifth.contains("m5\n"), "{fifth}");
+        assert!(fifth.contains("m6\n") && fifth.contains("m0\n"), "{fifth}");
     }
 
     #[test]
