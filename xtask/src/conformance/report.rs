@@ -129,15 +129,19 @@ fn table(findings: &Findings, is_long: bool) -> String {
     let headings: Vec<&str> = findings.columns.iter().map(|c| c.heading.as_str()).collect();
     let mut text = format!("| test | {} |\n", headings.join(" | "));
     text += &format!("|---|{}\n", "---|".repeat(headings.len()));
-    let is_shown = |row: &&Row| !is_long || !row.passes_everywhere();
+    let is_shown = |row: &&Row| !is_long || !(row.passes_everywhere() || row.runs_nowhere());
     for row in findings.rows.iter().filter(is_shown) {
         let cells: Vec<String> = row.cells.iter().map(|cell| escape(&cell.to_string())).collect();
         let _ = writeln!(text, "| {} | {} |", escape(&row.name), cells.join(" | "));
     }
-    let left_out = findings.rows.len() - findings.rows.iter().filter(is_shown).count();
-    if left_out > 0 {
-        let _ =
-            writeln!(text, "| *{left_out} more* | {} |", vec!["pass"; headings.len()].join(" | "));
+    let left_out: Vec<&Row> = findings.rows.iter().filter(|row| !is_shown(row)).collect();
+    let (skipped, passed): (Vec<&Row>, Vec<&Row>) =
+        left_out.into_iter().partition(|row| row.runs_nowhere());
+    for (rows, verdict) in [(passed, "pass"), (skipped, "skip")] {
+        if !rows.is_empty() {
+            let cells = vec![verdict; headings.len()].join(" | ");
+            let _ = writeln!(text, "| *{} more* | {cells} |", rows.len());
+        }
     }
     text
 }
@@ -149,7 +153,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::verdict::{Column, Verdict};
+    use crate::conformance::verdict::{Column, NOT_ASKED, Verdict};
 
     #[test]
     fn a_section_replaces_its_own_and_no_other() {
@@ -179,10 +183,15 @@ mod tests {
             name: name.to_owned(),
             cells: vec![Verdict::pass().into(), second.into()],
         };
-        let rows = vec![row("one", Verdict::pass()), row("two", Verdict::Skip("why".to_owned()))];
+        let not_asked = Verdict::Skip(NOT_ASKED.to_owned());
+        let rows = vec![row("one", not_asked), row("two", Verdict::Skip("why".to_owned()))];
+        let mut nowhere = row("three", Verdict::Skip("why".to_owned()));
+        nowhere.cells.remove(0);
+        let rows = [rows, vec![nowhere]].concat();
         let findings = Findings { about: Vec::new(), columns: columns.to_vec(), rows };
         let long = table(&findings, true);
-        assert!(long.contains("| two | pass | skip: why |\n| *1 more* | pass | pass |"), "{long}");
+        let counts = "| *1 more* | pass | pass |\n| *1 more* | skip | skip |";
+        assert!(long.contains(&format!("| two | pass | skip: why |\n{counts}")), "{long}");
         let short = table(&findings, false);
         assert!(short.contains("| one |") && !short.contains("more"), "{short}");
     }
