@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::cluster::Ended;
-use super::mpis::{self, Mpi};
+use super::mpis::{self, Mpi, TRANSPORTS};
 use super::verdict::{Cell, Findings, Row, Verdict};
 use super::{Context, once, progress};
 use crate::wheels;
@@ -35,6 +35,7 @@ const FOLDERS: [&str; 16] = [
     "threads/rma",
     "threads/init",
 ];
+const MPICHS_COMPILER: &str = "mpicc.mpich";
 /// What a test says when nothing was wrong.
 const PASSED: &str = "No Errors";
 /// Unless its line names another.
@@ -96,9 +97,14 @@ struct Test {
 impl Test {
     /// None where the line is a comment, or asks for what only the suite's own launcher can judge:
     /// another ending than the usual one, a graphics card, options of MPICH's mpiexec, a known failure.
+    /// Nor where it is marked as a test of gigabytes.
     fn parse(folder: &'static str, line: &str) -> Option<Self> {
         let mut words = line.split('#').next()?.split_whitespace();
-        let program = words.next()?.to_owned();
+        // A mark that the suite's configuration turns into a comment or into nothing stands before the name.
+        let program = match split_mark(words.next()?) {
+            ("largetest", _) => return None,
+            (_, program) => program.to_owned(),
+        };
         let ranks = words.next()?.parse().ok().filter(|ranks| *ranks <= RANKS_MAX)?;
         let limit = Duration::from_secs(LIMIT_S);
         let (arguments, env) = (Vec::new(), Vec::new());
@@ -119,11 +125,51 @@ impl Test {
         Some(test)
     }
 
+    /// Whether it repeats another with settings that no other MPI reads.
+    fn is_of_mpich_alone(&self) -> bool {
+        self.env.iter().any(|(name, _)| name.starts_with("MPIR_CVAR_"))
+    }
+
     fn name(&self) -> String {
         let env = self.env.iter().map(|(name, value)| format!("{name}={value} "));
         let arguments = self.arguments.iter().map(|argument| format!(" {argument}"));
         let (env, arguments) = (env.collect::<String>(), arguments.collect::<String>());
         format!("{env}{}/{}{arguments}, {} ranks", self.folder, self.program, self.ranks)
+    }
+}
+
+/// `@mark@name` in two; without a mark the first is empty.
+fn split_mark(word: &str) -> (&str, &str) {
+    word.strip_prefix('@').and_then(|rest| rest.split_once('@')).unwrap_or(("", word))
+}
+
+/// How a program is made that is not its own single source.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Recipe {
+    sources: Vec<String>,
+    defines: Vec<String>,
+}
+
+impl Recipe {
+    /// What a folder's makefile says of that program.
+    fn of(makefile: &str, program: &str) -> Self {
+        let makefile = makefile.replace("\\\n", " ");
+        let value = |suffix: &str| {
+            let name = format!("{program}_{suffix}");
+            makefile.lines().find_map(|line| {
+                let (before, after) = line.split_once('=')?;
+                (before.trim() == name).then(|| after.to_owned())
+            })
+        };
+        let words = |suffix: &str, is_wanted: fn(&&str) -> bool| {
+            let value = value(suffix).unwrap_or_default();
+            value.split_whitespace().filter(is_wanted).map(str::to_owned).collect::<Vec<String>>()
+        };
+        let mut sources = words("SOURCES", |word| word.ends_with(".c"));
+        if sources.is_empty() {
+            sources.push(format!("{program}.c"));
+        }
+        Self { sources, defines: words("CPPFLAGS", |word| word.starts_with("-D")) }
     }
 }
 
@@ -143,17 +189,28 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
     for test in tests(sources)?.iter().filter(|test| context.wants(&test.name())) {
         let mut cells: Vec<Cell> = Vec::new();
         for mpi in &mpis {
-            let program = suites.get_mut(mpi.compiler).and_then(|built| built.program(test));
-            for transport in mpis::TRANSPORTS {
+            let built = suites.get_mut(mpi.compiler);
+            let program = built.and_then(|built| built.program(test, context.is_over()));
+            for transport in TRANSPORTS {
                 cells.push(match &program {
+                    _ if test.is_of_mpich_alone() && mpi.compiler != MPICHS_COMPILER => {
+                        Verdict::Skip("settings of MPICH".to_owned()).into()
+                    }
+                    // The rival stands behind ours.
+                    Some(_)
+                        if transport != TRANSPORTS[0] && context.short && last_passed(&cells) =>
+                    {
+                        once::not_asked().into()
+                    }
                     Some(program) => judge(context, test, mpi, transport, program)?,
+                    None if context.is_over() => once::not_run().into(),
                     None => Verdict::Skip("does not compile".to_owned()).into(),
                 });
             }
         }
         rows.push(Row { name: test.name(), cells });
     }
-    let about = vec![
+    let mut about = vec![
         format!(
             "Tests of {}, each built with Debian's compiler of the binary interface.",
             FOLDERS.join(", ")
@@ -161,11 +218,18 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
         format!(
             "A test passes if it ends with status 0 and says `{PASSED}`. Left out: tests of more than {RANKS_MAX} \
              ranks, of graphics cards, that need options of MPICH's mpiexec, that end otherwise, and those that \
-             the suite expects to fail."
+             the suite expects to fail, or marks as tests of gigabytes."
         ),
         not_run,
     ];
+    if context.short {
+        about.push("TCP was asked only about tests that fail over Wiglaf.".to_owned());
+    }
     Ok(Some(Findings { about, columns: mpis::columns(&mpis), rows }))
+}
+
+fn last_passed(cells: &[Cell]) -> bool {
+    cells.last().is_some_and(|cell| cell.verdict.passed())
 }
 
 /// What the suite's lists name, in its order.
@@ -229,6 +293,8 @@ struct Built {
     folder: PathBuf,
     objects: Vec<PathBuf>,
     programs: BTreeMap<PathBuf, Option<PathBuf>>,
+    /// Take over what an interrupted run has compiled.
+    keeps: bool,
 }
 
 impl Built {
@@ -249,7 +315,8 @@ impl Built {
         let sources =
             sources.canonicalize().map_err(|why| format!("{}: {why}", sources.display()))?;
         let (objects, programs) = (Vec::new(), BTreeMap::new());
-        let mut built = Self { compiler, sources, folder, objects, programs };
+        let keeps = context.resume;
+        let mut built = Self { compiler, sources, folder, objects, programs, keeps };
         let mut shared: Vec<PathBuf> =
             ["mtest", "mtest_common", "mtest_single", "dtypes", "mtest_thread"]
                 .map(|name| built.sources.join("util").join(name).with_extension("c"))
@@ -261,7 +328,8 @@ impl Built {
         for source in shared.iter().filter(|source| source.is_file()) {
             let name = source.file_stem().unwrap_or_default();
             let object = built.folder.join(name).with_extension("o");
-            if !built.compile(&["-c".as_ref(), source], &object)? {
+            let is_built = keeps && object.is_file();
+            if !is_built && !built.compile(&["-c".as_ref(), source], &object)? {
                 return Err(format!("{compiler} cannot compile {}", source.display()));
             }
             built.objects.push(object);
@@ -269,24 +337,33 @@ impl Built {
         Ok(built)
     }
 
-    /// The program of that test; none where it does not compile for this MPI.
-    fn program(&mut self, test: &Test) -> Option<PathBuf> {
-        let source = self.sources.join(test.folder).join(&test.program).with_extension("c");
-        if !self.programs.contains_key(&source) {
+    /// The program of that test; none where it does not compile for this MPI, or has not been when time is over.
+    fn program(&mut self, test: &Test, is_over: bool) -> Option<PathBuf> {
+        let folder = self.sources.join(test.folder);
+        let key = folder.join(&test.program);
+        if !self.programs.contains_key(&key) {
+            let makefile = fs::read_to_string(folder.join("Makefile.am")).unwrap_or_default();
+            let recipe = Recipe::of(&makefile, &test.program);
             let name = format!("{}-{}", test.folder.replace('/', "-"), test.program);
             let program = self.folder.join(name);
-            let objects: Vec<&Path> = self
+            let defines = recipe.defines.iter().map(PathBuf::from);
+            let sources = recipe.sources.iter().map(|source| folder.join(source));
+            let inputs: Vec<PathBuf> = defines.chain(sources).collect();
+            let objects = self
                 .objects
                 .iter()
-                .map(PathBuf::as_path)
                 // Either way of starting threads defines the others' functions.
-                .filter(|object| is_for(object, test.folder.starts_with("threads")))
-                .collect();
-            let inputs = [&[source.as_path()], &objects[..]].concat();
-            let built = matches!(self.compile(&inputs, &program), Ok(true)).then_some(program);
-            self.programs.insert(source.clone(), built);
+                .filter(|object| is_for(object, test.folder.starts_with("threads")));
+            let inputs: Vec<&Path> = inputs.iter().chain(objects).map(PathBuf::as_path).collect();
+            let is_built = self.keeps && program.is_file();
+            if !is_built && is_over {
+                return None;
+            }
+            let is_built = is_built || matches!(self.compile(&inputs, &program), Ok(true));
+            let built = is_built.then_some(program);
+            self.programs.insert(key.clone(), built);
         }
-        self.programs[&source].clone()
+        self.programs[&key].clone()
     }
 
     fn compile(&self, inputs: &[&Path], output: &Path) -> Result<bool, String> {
@@ -323,12 +400,35 @@ mod tests {
         let test = Test::parse("rma", line).unwrap();
         assert_eq!(test.name(), "A=b rma/get_struct -n 2, 4 ranks");
         assert_eq!(test.limit, Duration::from_secs(300));
+        assert!(!test.is_of_mpich_alone());
+        let line = "probe_unexp 4 env=MPIR_CVAR_CH4_OFI_EAGER_MAX_MSG_SIZE=16384";
+        assert!(Test::parse("pt2pt", line).unwrap().is_of_mpich_alone());
         assert_eq!(Test::parse("rma", "put 2").unwrap().limit, Duration::from_secs(LIMIT_S));
         let left_out = ["# put 2", "", "put", "put 2 xfail=ticket1", "put 2 resultTest=TestStatus"];
         for line in left_out.iter().chain(&["put 99", "put 2 strict=false", "@some@ 2 hasgpu=any"])
         {
             assert_eq!(Test::parse("rma", line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn marks_before_names_are_read() {
+        let program = |line| Test::parse("coll", line).map(|test| test.program);
+        assert_eq!(program("@comm_overlap@ctxidup 4").as_deref(), Some("ctxidup"));
+        assert_eq!(program("@largetest@gather_big 8"), None);
+    }
+
+    #[test]
+    fn programs_share_sources_under_other_definitions() {
+        let makefile = "noinst_PROGRAMS = a \\\n  put_int\nput_int_SOURCES= put.c \\\n lock.c lock.h\n\
+            put_int_CPPFLAGS  = -DINT -DX=2 $(AM_CPPFLAGS)\n# b_SOURCES = c.c\n";
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let put =
+            Recipe { sources: words(&["put.c", "lock.c"]), defines: words(&["-DINT", "-DX=2"]) };
+        assert_eq!(Recipe::of(makefile, "put_int"), put);
+        let own = |name: &str| Recipe { sources: words(&[name]), defines: Vec::new() };
+        assert_eq!(Recipe::of(makefile, "a"), own("a.c"));
+        assert_eq!(Recipe::of(makefile, "b"), own("b.c"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::cluster::Ended;
-use super::verdict::Verdict;
+use super::verdict::{NOT_ASKED, Verdict};
 use super::{Context, output_of};
 
 /// Runs an MPI program to its end, or takes over how the same run with the same provider ended where that is wanted.
@@ -28,7 +28,7 @@ pub(super) fn run(
     {
         return Ok(Some(kept));
     }
-    if context.ends.is_some_and(|ends| Instant::now() >= ends) {
+    if context.is_over() {
         return Ok(None);
     }
     let began = Instant::now();
@@ -42,6 +42,11 @@ pub(super) fn run(
 /// What is said of a test that there was no time for.
 pub(super) fn not_run() -> Verdict {
     Verdict::Skip("not run".to_owned())
+}
+
+/// What is said of a rival where Wiglaf passes, in a run that asks no more than it must.
+pub(super) fn not_asked() -> Verdict {
+    Verdict::Skip(NOT_ASKED.to_owned())
 }
 
 /// Tells builds of the provider apart.

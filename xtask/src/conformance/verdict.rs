@@ -10,6 +10,9 @@ const FAR_SLOWER: f64 = 10.0;
 /// Less than so much more may be the machine's.
 const SLOWER_BY_MIN: Duration = Duration::from_secs(2);
 
+/// Why a rival was not run where Wiglaf passes.
+pub(crate) const NOT_ASKED: &str = "not asked";
+
 /// How one test ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -29,6 +32,10 @@ impl Verdict {
 
     pub(crate) fn passed(&self) -> bool {
         matches!(self, Self::Pass(_))
+    }
+
+    fn was_not_asked(&self) -> bool {
+        matches!(self, Self::Skip(why) if why == NOT_ASKED)
     }
 
     fn failed(&self) -> bool {
@@ -142,7 +149,12 @@ pub(crate) struct Row {
 impl Row {
     /// Whether there is nothing else to say of it.
     pub(crate) fn passes_everywhere(&self) -> bool {
-        self.cells.iter().all(|cell| cell.verdict.passed())
+        self.cells.iter().all(|Cell { verdict, .. }| verdict.passed() || verdict.was_not_asked())
+    }
+
+    /// Whether no cell of it was run.
+    pub(crate) fn runs_nowhere(&self) -> bool {
+        self.cells.iter().all(|cell| matches!(cell.verdict, Verdict::Skip(_)))
     }
 
     fn passes(&self, column: usize) -> bool {
