@@ -38,14 +38,14 @@ that it was made with, and until `wiglaf down`.
 `behind` says by how much a link's worst figure is worse than the best link's.
 
 An MPI chooses algorithms for collectives by rules that were made on other
-networks. `measure --collectives` measures, on emulated nodes and on hosts, those
-algorithms that are right for any input in turns with the MPI's own choice, for
-2, 4, 8 ... nodes and 4 B to 1 MiB, and keeps a rule where in all of 5 rounds one
-beat it, and its median by a tenth. `wiglaf run` uses the rules for exactly this
-version of the MPI, transport, link and number of ranks on a node; `--collectives
-mpi` does not, nor does it where a variable of yours speaks of coll/tuned. For
-Open MPI 4 and 5. Measure while nothing else runs, and again when the network has
-changed.";
+networks. `measure --collectives` measures, on emulated nodes and on hosts,
+those algorithms that are right for any input in turns with the MPI's own
+choice, for 2, 4, 8 ... nodes and 4 B to 1 MiB, and keeps a rule where in all
+of 5 rounds one beat it, and its median by a tenth. `wiglaf run` uses the rules
+for exactly this version of the MPI, transport, link and number of ranks on a
+node; `--collectives mpi` does not, nor does it where a variable of yours
+speaks of coll/tuned. For Open MPI 4 and 5. Measure while nothing else runs,
+and again when the network has changed.";
 
 /// Every one that may join two nodes.
 const LINKS: [Link; 5] =
