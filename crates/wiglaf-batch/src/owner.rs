@@ -211,8 +211,10 @@ pub fn watch() -> Result<()> {
     let (mut last, mut sleeper, mut rest) = (String::new(), Sleeper::default(), Rest::default());
     while let Some(watch) = read()? {
         // Slurm may be down, or not yet up: the next time.
-        let said =
-            round(&watch, &mut sleeper, &mut rest).err().map(|error| error.to_string()).unwrap_or_default();
+        let said = round(&watch, &mut sleeper, &mut rest)
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default();
         if said != last && !said.is_empty() {
             eprintln!("wiglaf-owner: {said}");
         }
@@ -282,12 +284,7 @@ fn round(watch: &Watch, sleeper: &mut Sleeper, rest: &mut Rest) -> Result<()> {
 }
 
 /// Says whether Slurm held anything of ours before, or holds it now.
-fn act(
-    node: &str,
-    owner: &Owner,
-    presence: &Presence,
-    time: Option<(usize, u32)>,
-) -> Result<bool> {
+fn act(node: &str, owner: &Owner, presence: &Presence, time: Option<(usize, u32)>) -> Result<bool> {
     let mut touched = load();
     let before = touched.clone();
     let drained = drained(&ask("sinfo", &["-h", "-N", "-a", "-n", node, "-o", "%T|%E"])?);

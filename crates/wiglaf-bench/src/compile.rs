@@ -26,6 +26,8 @@ pub enum MeasuringProgram {
     Ring,
     /// Any number of ranks, collectives and exchanges by length.
     Collectives,
+    /// Any number of ranks, each algorithm of each collective.
+    Algorithms,
     /// Everybody sends to rank 0, which is away meanwhile.
     Backlog,
     /// Two ranks, windows of messages.
@@ -53,6 +55,7 @@ impl MeasuringProgram {
             Self::Ring => "ring",
             Self::Backlog => "backlog",
             Self::Collectives => "collectives",
+            Self::Algorithms => "algorithms",
             Self::Stream => "stream",
             Self::Soak => "soak",
             Self::Flow => "flow",
@@ -70,6 +73,7 @@ impl MeasuringProgram {
             Self::Ring => include_str!("../mpi/ring.c"),
             Self::Backlog => include_str!("../mpi/backlog.c"),
             Self::Collectives => include_str!("../mpi/collectives.c"),
+            Self::Algorithms => include_str!("../mpi/algorithms.c"),
             Self::Stream => include_str!("../mpi/stream.c"),
             Self::Soak => include_str!("../mpi/soak.c"),
             Self::Flow => include_str!("../mpi/flow.c"),

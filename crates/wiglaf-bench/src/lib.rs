@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod active;
+pub mod algorithms;
 pub mod backlog;
 pub mod bandwidth;
 pub mod collectives;

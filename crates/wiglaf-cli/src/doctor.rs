@@ -107,7 +107,14 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         checks.insert(at + 1, helper);
     }
     let after_links = checks.iter().rposition(|check| check.name.starts_with("link "));
-    checks.insert(after_links.map_or(0, |at| at + 1), auto_link(state));
+    let after_links = after_links.map_or(0, |at| at + 1);
+    checks.insert(after_links, auto_link(state));
+    if let Some(found) =
+        global.meant().and_then(|meant| meant.running()).ok().as_ref().and_then(links::rules)
+    {
+        let row = Check { name: "collectives", verdict: Verdict::Ok, found, mend: None };
+        checks.insert(after_links + 1, row);
+    }
     let complete = checks.iter().all(|check| check.verdict != Verdict::Missing);
     match args.json {
         true => output::print_json(&Report { complete, checks })?,

@@ -1,5 +1,7 @@
 //! `wiglaf links`: what is known of the links here, and measuring them.
 
+mod collectives;
+
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,11 +19,14 @@ use crate::bench::nodes::{Cluster, Wish};
 use crate::bench::{interrupt, progress};
 use crate::output;
 use crate::which::Meant;
+use collectives::CollectivesArgs;
 
 const HELP: &str = "\
 Examples:
   wiglaf links measure      measure every link between the first two nodes
   wiglaf links              show what was measured
+  wiglaf links measure --collectives    measure the MPI's algorithms
+  wiglaf links forget       take back what that has found
 
 `--link auto` takes packet, or else udp, until the links have been measured.
 Then it takes the link that comes closest to the best one for frames of every
@@ -30,7 +35,17 @@ measurement is kept in the cluster's state folder, so `measure` takes root where
 root has brought the cluster up. It holds for the kernel, the driver and the MTU
 that it was made with, and until `wiglaf down`.
 
-`behind` says by how much a link's worst figure is worse than the best link's.";
+`behind` says by how much a link's worst figure is worse than the best link's.
+
+An MPI chooses algorithms for collectives by rules that were made on other
+networks. `measure --collectives` measures, on emulated nodes and on hosts,
+those algorithms that are right for any input in turns with the MPI's own
+choice, for 2, 4, 8 ... nodes and 4 B to 1 MiB, and keeps a rule where in all
+of 5 rounds one beat it, and its median by a tenth. `wiglaf run` uses the rules
+for exactly this version of the MPI, transport, link and number of ranks on a
+node; `--collectives mpi` does not, nor does it where a variable of yours
+speaks of coll/tuned. For Open MPI 4 and 5. Measure while nothing else runs,
+and again when the network has changed.";
 
 /// Every one that may join two nodes.
 const LINKS: [Link; 5] =
@@ -55,17 +70,44 @@ enum What {
     Show,
     /// Measure the links of the cluster that is up, and remember it
     Measure(MeasureArgs),
+    /// Take back what `measure --collectives` has found
+    Forget,
 }
 
 #[derive(Debug, clap::Args)]
 struct MeasureArgs {
-    /// How often each link is measured; medians count
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    /// How often each link is measured; medians count [default: 3; with
+    /// --collectives 5, which is the least there]
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
-    repeats: u16,
+    repeats: Option<u16>,
+
+    #[command(flatten)]
+    collectives: CollectivesArgs,
 }
 
+/// Rounds unless said otherwise.
+const ROUNDS: u16 = 3;
+
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    match &args.what {
+        Some(What::Measure(how)) if how.collectives.collectives => {
+            collectives::measure(how, global, args.json)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(What::Forget) => {
+            output::print(&collectives::forget(&global.meant()?.running()?)?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        None | Some(What::Show) if matches!(global.meant()?, Meant::Hosts(_)) && !args.json => {
+            let found = collectives::summary(&global.meant()?.running()?)?;
+            let none = "No algorithms of collectives have been measured; `wiglaf links measure \
+                        --collectives` does it.\n";
+            output::print(if found.is_empty() { none } else { found.trim_start() })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ => {}
+    }
     let state = match global.meant()? {
         Meant::Emulated(state) => state,
         Meant::Hosts(hosts) => {
@@ -78,12 +120,15 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         }
     };
     if let Some(What::Measure(how)) = &args.what {
-        measure(global, &state, how.repeats)?;
+        measure(global, &state, how.repeats.unwrap_or(ROUNDS))?;
     }
     let all = recall(&state)?;
     match args.json {
         true => output::print_json(&all)?,
-        false => output::print(&show(&all))?,
+        false => {
+            let rules = Meant::Emulated(state).running().and_then(|c| collectives::summary(&c));
+            output::print(&(show(&all) + &rules.unwrap_or_default()))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -113,6 +158,13 @@ pub(crate) fn summary(state: &StateDir) -> String {
         true => "packet, else udp; `wiglaf links measure` finds the best".to_owned(),
         false => all.join("; "),
     }
+}
+
+/// Whether rules for collectives are kept, in a few words; for `wiglaf doctor`.
+pub(crate) fn rules(cluster: &wiglaf_cluster::Cluster) -> Option<String> {
+    collectives::count(cluster).filter(|count| *count > 0).map(|count| {
+        format!("algorithms of collectives for {count} kinds of jobs; see `wiglaf links`")
+    })
 }
 
 fn measure(global: &Global, state: &StateDir, rounds: u16) -> Result<()> {

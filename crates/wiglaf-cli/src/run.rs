@@ -11,7 +11,7 @@ use wiglaf_base::user::User;
 use wiglaf_base::{End, Error, HostList, Result, signals};
 use wiglaf_batch::Allocation;
 use wiglaf_cluster::hosts::Hosts;
-use wiglaf_cluster::launch::{self, Deal, Job, JobEnd, Mpi};
+use wiglaf_cluster::launch::{self, Collectives, Deal, Job, JobEnd, Mpi};
 use wiglaf_cluster::records::Records;
 use wiglaf_cluster::shape::Draft;
 use wiglaf_cluster::share::Shared;
@@ -108,6 +108,10 @@ pub(crate) struct Args {
     /// How ranks wait for messages [default: WIGLAF_WAIT, or adaptive]
     #[arg(long, value_enum)]
     wait: Option<WaitArg>,
+
+    /// Who chooses the algorithms of collectives (Open MPI)
+    #[arg(long, value_enum, default_value_t = CollectivesArg::Auto)]
+    collectives: CollectivesArg,
 
     /// How ranks are dealt to nodes
     #[arg(long, value_enum, default_value_t = DealArg::Cyclic)]
@@ -254,6 +258,14 @@ impl PmlArg {
         };
         Ok(("OMPI_MCA_pml".to_owned(), value.to_owned()))
     }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum CollectivesArg {
+    /// What `wiglaf links measure --collectives` has found for this MPI and shape
+    Auto,
+    /// The MPI
+    Mpi,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -454,6 +466,10 @@ fn run_job(
         user: args.user.clone(),
         is_patient: args.patient,
         fortran_true: args.fortran_true,
+        collectives: match args.collectives {
+            CollectivesArg::Auto => Collectives::Auto,
+            CollectivesArg::Mpi => Collectives::Mpi,
+        },
         deal: match args.deal {
             DealArg::Cyclic => Deal::Cyclic,
             DealArg::Block => Deal::Block,

@@ -760,14 +760,19 @@ fn jobs_stand_still_while_a_pcs_owner_is_there_and_go_on_then() {
     };
     let touch = |name: &str| hosts[0].write(&format!("/home/shared/{name}"), "", "ann", 0o644);
     let script = |go: &str| {
-        // Ranks without an MPI on other hosts end with a `wiglaf run` that is silent for longer (docs/batch.md).
         format!(
-            "export WIGLAF_HOST_LIMIT=off\n\
+            "export WIGLAF_HOST_LIMIT=2s\n\
              wiglaf run --mpi none -- sh -c 'while [ ! -e /home/shared/{go} ]; do sleep 0.1; done; hostname'"
         )
     };
     let id = submit(&hosts, "stays", &script("go"), "-w pc[1-2] -N 2 -n 2");
     eventually("its rank on pc2 runs", || !ranks().is_empty() && state(&id) == "RUNNING");
+    // As a control group that is frozen: nobody is told. It lasts longer than a host may be silent.
+    let pc1 = hosts[0].as_root();
+    let _ = pc1.run("pkill -STOP -f 'wiglaf [r]un --mpi none'").ok();
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    let _ = pc1.run("pkill -CONT -f 'wiglaf [r]un --mpi none'").ok();
+    assert!(!ranks().is_empty() && state(&id) == "RUNNING", "{:?} {}", ranks(), state(&id));
     let came = std::time::Instant::now();
     let dora = comes("away");
     eventually("the job stands still", || {
@@ -785,7 +790,7 @@ fn jobs_stand_still_while_a_pcs_owner_is_there_and_go_on_then() {
         assert!(told.ok().contains(line), "{told}");
     }
     // Longer than a host may be silent, as an owner who works.
-    std::thread::sleep(std::time::Duration::from_secs(12));
+    std::thread::sleep(std::time::Duration::from_secs(5));
     touch("away");
     eventually("the job goes on", || {
         state(&id) == "RUNNING" && ranks().into_iter().all(|stopped| !stopped)

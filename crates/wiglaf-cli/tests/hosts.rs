@@ -4,7 +4,8 @@ mod common;
 
 use std::path::Path;
 
-use common::hosts::{HELLO, put_program, put_program_of};
+use common::hosts::{BINOMIAL, HELLO, ORDER, put_program, put_program_of};
+use wiglaf_mpi::rules::{Operation, Rules, Shape};
 use wiglaf_testhosts::{Cable, Firewall, Hosts, Network, Plan};
 
 const FILE: &str = "/home/ann/.config/wiglaf/cluster.toml";
@@ -712,4 +713,44 @@ fn profile_counts_the_ranks_of_all_hosts() {
     for host in hosts.iter() {
         assert_eq!(host.as_user("ann").run("ls /tmp | grep wiglaf-records; true").ok(), "");
     }
+}
+
+/// Every rank reads the rules for itself: one that lacks them would wait for the others for ever.
+#[test]
+fn every_host_has_the_rules_before_ranks_start() {
+    let Some(hosts) = cluster(&Plan::new(2)) else { return };
+    put_program(&hosts, ORDER);
+    let ann = hosts[0].as_user("ann");
+    let version = ann.run("mpirun --version").ok().lines().next().unwrap().to_owned();
+    let version = version.rsplit(' ').next().unwrap();
+    let shape = Shape {
+        mpi: format!("Open MPI {version}"),
+        transport: "wiglaf".to_owned(),
+        link: "udp".to_owned(),
+        per_node: 1,
+        nodes: vec!["pc1".to_owned(), "pc2".to_owned()],
+    };
+    let mut rules = Rules::new(shape, Vec::new());
+    rules.add(Operation::Reduce, 2, vec![(0, BINOMIAL)]).unwrap();
+    let run = |more: &str| {
+        let output = ann.run(&format!("wiglaf run -n 2 --link udp {more} -- ./hello"));
+        (output.ok().to_owned(), output.stderr.clone())
+    };
+    assert_eq!(run("").0, "12\n");
+    // Where they are kept is what `links` says; there is none yet.
+    let said = ann.run("wiglaf links").ok().to_owned();
+    assert!(said.starts_with("No algorithms of collectives"), "{said}");
+    let folder = "/home/ann/.local/state/wiglaf/collectives-hosts".to_owned();
+    let file = format!("{folder}/{}@1.rules", rules.shape.file_name());
+    let _ = ann.run(&format!("mkdir -p {folder}")).ok();
+    hosts[0].write(&file, rules.text(), "ann", 0o644);
+    assert_eq!(run(""), ("21\n".to_owned(), String::new()));
+    assert_eq!(hosts[1].as_user("ann").run(&format!("cat {file}")).ok(), rules.text());
+    assert_eq!(run("--collectives mpi").0, "12\n");
+    // A host that cannot have them: nobody is told of them, and the job runs.
+    let blocked = format!("rm -r {folder} && touch {folder}");
+    let _ = hosts[1].as_user("ann").run(&blocked).ok();
+    let (said, complaint) = run("");
+    assert_eq!(said, "12\n");
+    assert!(complaint.contains("own choice of algorithms is used: pc2"), "{complaint}");
 }

@@ -133,7 +133,8 @@ fn helper_comes_to_hosts_that_have_wiglaf_already() {
     let joined = ann.run("wiglaf join pc2 --yes");
     assert!(joined.stderr.contains("pc1: wiglaf-helper is being started"), "{joined}");
     for host in hosts.iter() {
-        let _ = host.as_root().run("test -e /root/enabled && grep ann /etc/wiglaf/helper.toml").ok();
+        let _ =
+            host.as_root().run("test -e /root/enabled && grep ann /etc/wiglaf/helper.toml").ok();
     }
     // Who disables it is not asked again, unless that host is named.
     let _ = hosts[0].as_root().run("systemctl disable").ok();

@@ -27,6 +27,7 @@ use crate::cluster::{self, Cluster, Member};
 use crate::hosts::Hosts;
 use crate::names;
 use crate::on_hosts::{Guard, Needed, OnHosts};
+use crate::rules;
 use crate::shape::INTERFACE;
 pub use wiglaf_mpi::Deal;
 
@@ -36,6 +37,8 @@ pub const PORT_FIRST: u16 = 7701;
 const RANKS_MAX: usize = 4096;
 /// How many processes a node has room for unless said: a job may start more than its ranks.
 const PLACES: usize = 8;
+/// Where Open MPI has its user's parameters, below their home.
+const MCA_PARAMETERS: &str = ".openmpi/mca-params.conf";
 /// When one rank has failed, the others may still report it.
 const FAILED_RANK_GRACE: Duration = Duration::from_secs(5);
 
@@ -52,6 +55,16 @@ impl Default for Mpi {
     fn default() -> Self {
         Self::With(Choice::any(Family::OpenMpi))
     }
+}
+
+/// Who chooses the algorithms of an MPI's collectives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Collectives {
+    /// What was measured for exactly this MPI, transport and shape, where there is that.
+    #[default]
+    Auto,
+    /// The MPI.
+    Mpi,
 }
 
 /// What to run.
@@ -77,6 +90,8 @@ pub struct Job {
     pub libfabric: LibfabricChoice,
     /// The interface, if not that of emulated nodes.
     pub interface: Option<String>,
+    /// Who chooses algorithms.
+    pub collectives: Collectives,
     /// Which ranks on which nodes.
     pub deal: Deal,
     /// What the program stores for .TRUE..
@@ -222,7 +237,7 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
             (Some(prepared), mpi::name_dirs(None))
         }
     };
-    let launch = Launch {
+    let mut launch = Launch {
         job,
         members,
         ranks,
@@ -233,7 +248,15 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
         preload,
         name_dirs,
         on_hosts,
+        rules: None,
     };
+    if let Some(mpi) = &mpi {
+        launch.rules = launch.find_rules(cluster, mpi).unwrap_or_else(|why| {
+            // The job is right without.
+            eprintln!("wiglaf: the MPI's own choice of algorithms is used: {why}");
+            None
+        });
+    }
     launch.share_folders(mpi.as_ref())?;
     let names = match &mpi {
         // That user could write in neither folder; and other hosts need what is in it.
@@ -349,6 +372,8 @@ struct Launch<'a> {
     name_dirs: Vec<PathBuf>,
     /// What there is besides where the nodes are real hosts.
     on_hosts: Option<OnHosts>,
+    /// Which algorithms the MPI takes for collectives, where that was measured.
+    rules: Option<PathBuf>,
 }
 
 impl Launch<'_> {
@@ -379,6 +404,7 @@ impl Launch<'_> {
             .chain(program_dir.filter(|_| program.components().count() > 1))
             .chain(self.provider.iter().map(|p| p.shared.clone()))
             .chain(self.preload.iter().map(|p| p.folder.clone()))
+            .chain(self.rules.as_deref().and_then(Path::parent).map(Path::to_path_buf))
             .chain(mpi.map(|mpi| mpi.prefix.clone()))
             .collect();
         self.members.iter().try_for_each(|member| member.node.share(&folders))
@@ -441,6 +467,46 @@ impl Launch<'_> {
         is_alone && !mpi::windows::may_be_made(program, preloads)
     }
 
+    /// The shape of the job, where it is one that rules are measured for: as many ranks on each node.
+    fn shape(&self, mpi: &Installation) -> Option<mpi::rules::Shape> {
+        let dealt = self.members.iter().zip(self.slots()).filter(|(_, ranks)| *ranks > 0);
+        let dealt: Vec<(&Member, usize)> = dealt.collect();
+        let per_node = dealt.first()?.1;
+        let is_even = dealt.iter().all(|(_, ranks)| *ranks == per_node);
+        let is_cyclic = per_node == 1 || self.job.deal == Deal::Cyclic;
+        (is_even && is_cyclic && dealt.len() > 1).then(|| mpi::rules::Shape {
+            mpi: mpi::rules::Shape::mpi_of(mpi),
+            transport: self.job.transport.word().to_owned(),
+            link: self.job.link.name().to_owned(),
+            per_node,
+            nodes: dealt.iter().map(|(member, _)| member.name().to_owned()).collect(),
+        })
+    }
+
+    /// The file of rules that was measured for this job, where all its ranks can read it.
+    fn find_rules(&self, cluster: &Cluster, mpi: &Installation) -> Result<Option<PathBuf>> {
+        let is_wanted = self.job.collectives == Collectives::Auto
+            && mpi::rules::why_not(mpi).is_none()
+            // Another user of a host need not be able to read what is in this one's home.
+            && (self.job.user.is_none() || self.on_hosts.is_none());
+        let Some(shape) = is_wanted.then(|| self.shape(mpi)).flatten() else { return Ok(None) };
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let names = names.chain(self.job.env.iter().map(|(name, _)| name.clone()));
+        let defaults =
+            std::env::var_os("HOME").map(|home| PathBuf::from(home).join(MCA_PARAMETERS));
+        let defaults = defaults.and_then(|path| std::fs::read_to_string(path).ok());
+        if mpi::rules::users_own(names, &defaults.unwrap_or_default()).is_some() {
+            return Ok(None);
+        }
+        let Some((path, rules)) = rules::find(&rules::folder(cluster)?, &shape)? else {
+            return Ok(None);
+        };
+        if self.on_hosts.is_some() {
+            rules::put_on(&self.members, &path, &rules)?;
+        }
+        Ok(Some(path))
+    }
+
     /// Starts the launcher of an MPI on the first node.
     fn under(&self, mpi: &Installation, streams: Streams) -> Result<Running> {
         let name = &self.job.argv[0];
@@ -485,6 +551,7 @@ impl Launch<'_> {
         if let Some(hosts) = &self.on_hosts {
             vars.extend(hosts.variables(mpi, &user)?);
         }
+        vars.extend(self.rules.iter().flat_map(|file| mpi::rules::variables(file)));
         vars.extend(self.job.env.iter().cloned());
         vars.extend(self.preload.iter().flat_map(|preload| preload.vars.clone()));
         vars.push((JOB_VAR.to_owned(), self.id.clone()));

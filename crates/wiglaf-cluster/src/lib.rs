@@ -15,6 +15,7 @@ mod on_hosts;
 pub mod power;
 pub mod rate;
 pub mod records;
+pub mod rules;
 pub mod secret;
 pub mod shape;
 pub mod share;

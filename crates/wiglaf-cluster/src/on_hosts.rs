@@ -17,6 +17,7 @@ use wiglaf_mpi::{Family, Installation};
 use wiglaf_node::agent::look;
 use wiglaf_node::client::{Lease, working_folder};
 use wiglaf_node::proto::{HostHello, Seen};
+use wiglaf_node::ssh;
 
 use crate::cluster::{self, AgentHost, HOSTS_VAR, Member};
 use crate::hosts::{Hosts, Network, Ports};
@@ -140,6 +141,10 @@ impl OnHosts {
         if let Some(ports) = self.network.ports {
             vars.push(("WIGLAF_PORTS".to_owned(), String::from(ports)));
         }
+        if ssh::may_be_frozen() && std::env::var_os(SILENCE_VAR).is_none() {
+            // A job that stands still owes answers for as long; machines are asked all the same.
+            vars.push((SILENCE_VAR.to_owned(), "24h".to_owned()));
+        }
         vars
     }
 
@@ -226,6 +231,9 @@ pub(crate) fn hello_of(member: &Member) -> Result<HostHello> {
         ))),
     }
 }
+
+/// How long ranks wait for each other.
+const SILENCE_VAR: &str = "WIGLAF_SILENCE_LIMIT";
 
 /// What a file is for, and so what to do where it is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

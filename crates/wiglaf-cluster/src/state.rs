@@ -21,9 +21,10 @@ const RUN_DIR: &str = "/run/wiglaf";
 /// The cluster that is meant where none is named.
 pub const NAME_DEFAULT: &str = "default";
 /// What a state folder may hold; anything else is not ours to remove.
-const ENTRIES: [&str; 8] = [
+const ENTRIES: [&str; 9] = [
     "lock",
     BATCH_DIR,
+    RULES_DIR,
     "cluster.json",
     "cluster.json.new",
     "nodes",
@@ -34,6 +35,8 @@ const ENTRIES: [&str; 8] = [
 
 /// The folder, in a cluster's state folder, of what runs batch jobs.
 const BATCH_DIR: &str = "batch";
+/// The folder, in a cluster's state folder, of rules for collectives.
+pub(crate) const RULES_DIR: &str = "collectives";
 
 /// The folder of one cluster.
 #[derive(Debug, Clone)]

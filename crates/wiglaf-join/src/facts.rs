@@ -268,7 +268,9 @@ mod tests {
     fn facts_are_what_the_host_said() {
         let facts = Facts::parse(SAID, 995..=1000).unwrap();
         assert_eq!((facts.glibc, facts.uid, facts.clock_ahead_s), (Some((2, 36)), 1001, 30));
-        for (ran, ahead) in [(1000..=1030, 0), (1030..=1090, 0), (1025..=1029, 1), (1031..=1120, -1)] {
+        for (ran, ahead) in
+            [(1000..=1030, 0), (1030..=1090, 0), (1025..=1029, 1), (1031..=1120, -1)]
+        {
             assert_eq!(Facts::parse(SAID, ran.clone()).unwrap().clock_ahead_s, ahead, "{ran:?}");
         }
         assert_eq!(facts.privilege, Privilege::Sudo);

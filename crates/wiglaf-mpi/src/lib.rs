@@ -18,6 +18,7 @@ mod openmpi;
 pub mod profiler;
 pub mod provider;
 pub mod quiet;
+pub mod rules;
 pub mod windows;
 
 pub use abi::{check as check_abi, is_linked};
@@ -51,6 +52,20 @@ pub enum Transport {
     OfiTcp,
     /// Over libfabric's own reliable datagrams, `udp;ofi_rxd`.
     OfiRxd,
+}
+
+impl Transport {
+    /// As users write it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Wiglaf => "wiglaf",
+            Self::Tcp => "tcp",
+            Self::Ucx => "ucx",
+            Self::OfiTcp => "ofi-tcp",
+            Self::OfiRxd => "ofi-rxd",
+        }
+    }
 }
 
 /// Which of Wiglaf's links to use.

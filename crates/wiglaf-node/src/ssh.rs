@@ -23,7 +23,7 @@ use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::shell::quoted;
 
 use crate::proto::VERSION;
-use crate::tunnel::{self, Lost};
+use crate::tunnel::{self, Limits, Lost};
 
 /// The variable that says how long a host may be silent before it is taken for dead; `off` is for ever.
 pub const HOST_LIMIT_VAR: &str = "WIGLAF_HOST_LIMIT";
@@ -72,16 +72,12 @@ impl Target {
 /// # Errors
 /// When it cannot be made, or is somebody else's.
 pub fn runtime_dir() -> Result<PathBuf> {
-    let uid = rustix::process::geteuid().as_raw();
-    let own = PathBuf::from(format!("/run/user/{uid}"));
-    let is_own = |path: &Path| {
-        fs::symlink_metadata(path)
-            .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid && meta.mode() & 0o077 == 0)
-    };
-    // logind removes it with the user's last session: not before the ssh that this runs under has ended.
-    let folder = match is_own(&own) {
-        true => own.join("wiglaf"),
-        false => PathBuf::from(format!("/tmp/wiglaf-{uid}")),
+    let [by_logind, by_user] = runtime_dirs();
+    // logind removes its own with the user's last session: not before the ssh that this runs under has ended, but
+    // in the middle of a batch job, which is of no session.
+    let folder = match by_logind.parent().is_some_and(is_own) && !is_of_slurm() {
+        true => by_logind,
+        false => by_user,
     };
     if let Err(error) = DirBuilder::new().mode(0o700).create(&folder)
         && error.kind() != std::io::ErrorKind::AlreadyExists
@@ -95,6 +91,40 @@ pub fn runtime_dir() -> Result<PathBuf> {
             folder.display()
         ))),
     }
+}
+
+/// Whether it is a folder that is the user's alone.
+fn is_own(path: &Path) -> bool {
+    let uid = rustix::process::geteuid().as_raw();
+    fs::symlink_metadata(path)
+        .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid && meta.mode() & 0o077 == 0)
+}
+
+/// Every folder that [`runtime_dir`] has made for this user's processes here: a batch job's is another.
+pub(crate) fn all_runtime_dirs() -> impl Iterator<Item = PathBuf> {
+    // Below /tmp anybody may make one of that name.
+    runtime_dirs().into_iter().filter(|folder| is_own(folder))
+}
+
+/// Where [`runtime_dir`] may be: below logind's folder, and where there is none, or none that stays.
+fn runtime_dirs() -> [PathBuf; 2] {
+    let uid = rustix::process::geteuid().as_raw();
+    [format!("/run/user/{uid}/wiglaf"), format!("/tmp/wiglaf-{uid}")].map(PathBuf::from)
+}
+
+/// Whether this process is a batch job's: by its environment, or by its control group, which what an MPI's launcher
+/// starts has as well.
+fn is_of_slurm() -> bool {
+    std::env::var_os("SLURM_JOB_ID").is_some()
+        || fs::read_to_string("/proc/self/cgroup").is_ok_and(|groups| groups.contains("slurm"))
+}
+
+/// Whether this process may stand still without being told: Slurm suspends a job by freezing its control group, and
+/// tells no process but the script's shell. Then others may not take its silence for its death. Where `wiglaf batch
+/// setup` was run, the epilog ends what is left of a job on each of its hosts.
+#[must_use]
+pub fn may_be_frozen() -> bool {
+    is_of_slurm() && Path::new("/etc/wiglaf/batch/epilog").exists()
 }
 
 /// How long a host may be silent; nothing is for ever.
@@ -273,7 +303,8 @@ fn carry(
         let said = complaint.lock().unwrap_or_else(PoisonError::into_inner).clone();
         sentence(name, target, &lost, &String::from_utf8_lossy(&said))
     };
-    tunnel::carry(local, &output, input, VERSION, limit, &explain, &kill);
+    let limits = Limits { host: limit, may_be_frozen: may_be_frozen() };
+    tunnel::carry(local, &output, input, VERSION, limits, &explain, &kill);
     let mut child = child.into_inner().unwrap_or_else(PoisonError::into_inner);
     let _ = child.kill();
     let _ = child.wait();

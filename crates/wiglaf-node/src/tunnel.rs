@@ -345,8 +345,25 @@ pub(crate) enum Lost {
     Silent(Duration),
 }
 
+/// How long each side endures it that the other is silent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// The host; none: for ever. The host endures the client's silence as long.
+    pub(crate) host: Option<Duration>,
+    /// The host endures the client's silence for ever, because that may stand still and not know it.
+    pub(crate) may_be_frozen: bool,
+}
+
+impl Limits {
+    /// What the host is told: milliseconds, 0 is for ever.
+    fn of_client(self) -> u64 {
+        let limit = self.host.filter(|_| !self.may_be_frozen);
+        limit.map_or(0, |limit| limit.as_millis() as u64)
+    }
+}
+
 /// The client's side: carries what is said on `local` through the tunnel, until either end closes.
-/// `explain` makes a sentence of a tunnel that broke. `limit` is how long the host may be silent.
+/// `explain` makes a sentence of a tunnel that broke.
 ///
 /// Blocks; what it starts besides has ended, or waits for a descriptor of the caller's only.
 pub(crate) fn carry(
@@ -354,12 +371,12 @@ pub(crate) fn carry(
     mut from: impl Read,
     to: impl Write + Send + 'static,
     version: u32,
-    limit: Option<Duration>,
+    limits: Limits,
     explain: &dyn Fn(Lost) -> String,
     hang_up: &(dyn Fn() + Sync),
 ) {
     let out = Arc::new(Outward(Mutex::new(Some(Box::new(to)))));
-    let (local, pulse) = (Arc::new(local), Arc::new(Pulse::new(limit)));
+    let (local, pulse) = (Arc::new(local), Arc::new(Pulse::new(limits.host)));
     let (untaken, streams) = (Arc::new(Untaken::new()), Arc::new(Mutex::new(None)));
     let is_over = Arc::new(Over::default());
     let silent = Arc::new(Mutex::new(None));
@@ -369,8 +386,8 @@ pub(crate) fn carry(
             let (untaken, pulse) = (untaken.clone(), pulse.clone());
             let is_over = is_over.clone();
             move || {
-                let _ = out.send_number(Kind::Limit, millis(limit));
-                let _ = requests(&local, &out, &streams, &untaken, &pulse);
+                let _ = out.send_number(Kind::Limit, limits.of_client());
+                let _ = requests(&local, &out, &streams, &untaken, (&pulse, limits));
                 // The host's agent ends what it runs for us, and itself.
                 out.close();
                 untaken.end();
@@ -413,10 +430,6 @@ pub(crate) fn carry(
     });
 }
 
-fn millis(limit: Option<Duration>) -> u64 {
-    limit.map_or(0, |limit| limit.as_millis() as u64)
-}
-
 /// Reads up to the greeting.
 fn greeted(from: &mut impl Read, version: u32) -> Result<(), Lost> {
     let mut line = Vec::new();
@@ -457,13 +470,13 @@ fn requests(
     out: &Arc<Outward>,
     streams: &Outputs,
     untaken: &Arc<Untaken>,
-    pulse: &Pulse,
+    (pulse, limits): (&Pulse, Limits),
 ) -> io::Result<()> {
     loop {
         let (request, fds) = proto::recv::<Request>(local)?;
         if let Request::Patience(limit) = request {
             pulse.set_limit(limit);
-            out.send_number(Kind::Limit, millis(limit))?;
+            out.send_number(Kind::Limit, Limits { host: limit, ..limits }.of_client())?;
             continue;
         }
         let mut body = vec![fds.len() as u8];
@@ -698,6 +711,12 @@ mod tests {
     use crate::proto::{End, Spawn};
 
     /// A tunnel between a client and a server that a test plays; and what the client is told at its end.
+    #[test]
+    fn host_endures_the_silence_of_who_may_be_frozen() {
+        let limits = |may_be_frozen| Limits { host: Some(Duration::from_secs(8)), may_be_frozen };
+        assert_eq!((limits(false).of_client(), limits(true).of_client()), (8000, 0));
+    }
+
     fn tunnel(limit: Option<Duration>) -> (UnixStream, UnixStream) {
         let (client, near) = UnixStream::pair().unwrap();
         let (far, server) = UnixStream::pair().unwrap();
@@ -706,7 +725,8 @@ mod tests {
         std::thread::spawn(move || serve(far, File::from(far_from), File::from(far_to), 7));
         std::thread::spawn(move || {
             let explain = |lost: Lost| format!("{lost:?}");
-            carry(near, File::from(near_from), File::from(near_to), 7, limit, &explain, &|| {});
+            let limits = Limits { host: limit, may_be_frozen: false };
+            carry(near, File::from(near_from), File::from(near_to), 7, limits, &explain, &|| {});
         });
         (client, server)
     }
@@ -797,8 +817,8 @@ mod tests {
         std::thread::spawn(move || {
             let explain = |lost: Lost| format!("{lost:?}");
             let hang_up = || drop(lock(&hung_up).take());
-            let limit = Some(Duration::from_millis(60));
-            carry(near, near_from, io::sink(), 7, limit, &explain, &hang_up);
+            let limits = Limits { host: Some(Duration::from_millis(60)), may_be_frozen: false };
+            carry(near, near_from, io::sink(), 7, limits, &explain, &hang_up);
         });
         let (reply, _) = proto::recv::<Reply>(&client).unwrap();
         let Reply::Failed { sentence, .. } = reply else { panic!("{reply:?}") };

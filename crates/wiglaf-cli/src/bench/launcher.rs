@@ -115,13 +115,7 @@ fn of_cluster(transport: Transport) -> mpi::Transport {
 }
 
 pub(super) fn word(transport: Transport) -> &'static str {
-    match of_cluster(transport) {
-        mpi::Transport::Wiglaf => "wiglaf",
-        mpi::Transport::Tcp => "tcp",
-        mpi::Transport::Ucx => "ucx",
-        mpi::Transport::OfiTcp => "ofi-tcp",
-        mpi::Transport::OfiRxd => "ofi-rxd",
-    }
+    of_cluster(transport).word()
 }
 
 /// What `wiglaf run` is going to set, without what only starts the ranks, and

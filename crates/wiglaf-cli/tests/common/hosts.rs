@@ -22,6 +22,31 @@ int main(int argc, char **argv) {
 }
 "#;
 
+/// Reduces 1 and 2 by an operation that does not commute: 12, or 21 by an algorithm that turns operands round, as coll/tuned's
+/// binomial tree does. So the result tells which was taken.
+pub(crate) const ORDER: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+static void then(void *first, void *second, int *len, MPI_Datatype *type) {
+    (void)type;
+    for (int i = 0; i < *len; i++) ((int *)second)[i] += 10 * ((int *)first)[i];
+}
+int main(int argc, char **argv) {
+    int rank, all = 0;
+    MPI_Op op;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Op_create(then, 0, &op);
+    int mine = rank + 1;
+    MPI_Reduce(&mine, &all, 1, MPI_INT, op, 0, MPI_COMM_WORLD);
+    if (rank == 0) printf("%d\n", all);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+/// Which that is in coll/tuned, in versions 4 and 5.
+pub(crate) const BINOMIAL: u32 = 5;
+
 /// Puts an Open MPI program that this machine can compile on these hosts.
 pub(crate) fn put_program(hosts: &[Host], source: &str) {
     put_program_of(hosts, "mpicc.openmpi", source);

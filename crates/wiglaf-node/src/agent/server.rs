@@ -33,6 +33,7 @@ use crate::faults::{PortFaults, PortReport};
 use crate::proto::{
     self, Allowed, FDS_MAX, Hello, MESSAGE_LEN_MAX, Remains, Reply, Request, Spawn, VERSION,
 };
+use crate::ssh;
 
 /// A client that takes nothing must not stop the reaper.
 const SEND_PATIENCE: Duration = Duration::from_secs(2);
@@ -542,7 +543,12 @@ impl Node {
         let running = match whose {
             Whose::OfJobsBut(_) => self.jobs.names(),
             // Each job of a real host is watched over by a process of its own.
-            Whose::Marked => host::running_jobs(&self.about.keys),
+            Whose::Marked => {
+                // A batch job's are elsewhere than those of who is logged in.
+                let others = ssh::all_runtime_dirs().map(|folder| folder.join("keys"));
+                let all = others.chain([self.about.keys.clone()]);
+                all.flat_map(|keys| host::running_jobs(&keys)).collect()
+            }
         };
         remains::remove(&self.children, &running, whose, caller.uid)
     }
