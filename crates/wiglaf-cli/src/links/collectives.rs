@@ -8,7 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 use wiglaf_base::error::Context;
 use wiglaf_base::{Error, HostList, Result};
-use wiglaf_bench::algorithms::{self, LeftOut, Measurement, OPERATIONS, Plan, ROUNDS_MIN, Winner};
+use wiglaf_bench::algorithms::{
+    self, LeftOut, Measurement, OPERATIONS, Plan, ROUNDS_MAX, ROUNDS_MIN, Winner,
+};
 use wiglaf_cluster::launch::Mpi;
 use wiglaf_cluster::rules::{self as kept, Kept};
 use wiglaf_cluster::{Cluster, Member};
@@ -83,6 +85,11 @@ pub(super) fn measure(args: &MeasureArgs, global: &Global, json: bool) -> Result
         return Err(Error::new(format!(
             "rules for collectives are measured for Open MPI 4 and 5, not for {}; take --mpi openmpi",
             choice.family
+        )));
+    }
+    if args.repeats.is_some_and(|rounds| !(ROUNDS_MIN..=ROUNDS_MAX).contains(&rounds)) {
+        return Err(Error::new(format!(
+            "with --collectives, --repeats is {ROUNDS_MIN} to {ROUNDS_MAX}: fewer tell nothing of the spread"
         )));
     }
     let mpi = mpi::installation(choice, Transport::from(how.transport))?;
