@@ -28,7 +28,7 @@ pub(super) fn make(workspace: &Path, folder: &Path) -> Result<Image, String> {
     fs::create_dir_all(folder).map_err(|why| format!("{}: {why}", folder.display()))?;
     let tree = folder.join("root");
     let suite = suite()?;
-    root_tree(folder, &tree, &suite)?;
+    root_tree(folder, &tree, &suite, PACKAGES)?;
     let root = folder.join("root.img");
     if !root.exists() {
         eprintln!("== guests: a disk of the root file system");
@@ -49,15 +49,20 @@ pub(super) fn make(workspace: &Path, folder: &Path) -> Result<Image, String> {
 }
 
 /// This machine's own suite: the release build needs its C library.
-fn suite() -> Result<String, String> {
+pub(super) fn suite() -> Result<String, String> {
     let text = fs::read_to_string("/etc/os-release").map_err(|why| format!("os-release: {why}"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     line.map(str::to_owned).ok_or_else(|| "/etc/os-release names no Debian suite".to_owned())
 }
 
-fn root_tree(folder: &Path, tree: &Path, suite: &str) -> Result<(), String> {
+pub(super) fn root_tree(
+    folder: &Path,
+    tree: &Path,
+    suite: &str,
+    packages: &str,
+) -> Result<(), String> {
     let marker = folder.join("root.is-complete");
-    let contents = format!("{suite} {PACKAGES}");
+    let contents = format!("{suite} {packages}");
     if fs::read_to_string(&marker).is_ok_and(|text| text == contents) {
         return Ok(());
     }
@@ -69,7 +74,7 @@ fn root_tree(folder: &Path, tree: &Path, suite: &str) -> Result<(), String> {
     }
     eprintln!("== guests: {suite} in {} by mmdebstrap, minutes", tree.display());
     let mut command = Command::new("mmdebstrap");
-    command.args(["--variant=minbase", &format!("--include={PACKAGES}"), suite]).arg(tree);
+    command.args(["--variant=minbase", &format!("--include={packages}"), suite]).arg(tree);
     // From where this machine has its packages.
     let sources = ["/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list"];
     command.args(sources.iter().find(|file| Path::new(file).exists()));
@@ -87,7 +92,7 @@ fn root_tree(folder: &Path, tree: &Path, suite: &str) -> Result<(), String> {
 }
 
 /// An ext4 file system with what is in a folder.
-fn disk(tree: &Path, image: &Path, size: &str) -> Result<(), String> {
+pub(super) fn disk(tree: &Path, image: &Path, size: &str) -> Result<(), String> {
     let _ = fs::remove_file(image);
     let half = image.with_extension("half");
     let _ = fs::remove_file(&half);
@@ -98,7 +103,7 @@ fn disk(tree: &Path, image: &Path, size: &str) -> Result<(), String> {
 }
 
 /// /usr/local of the guests.
-fn site_disk(workspace: &Path, folder: &Path, image: &Path) -> Result<(), String> {
+pub(super) fn site_disk(workspace: &Path, folder: &Path, image: &Path) -> Result<(), String> {
     let tree = folder.join("site");
     let _ = fs::remove_dir_all(&tree);
     let mut make = Command::new("make");
@@ -186,13 +191,13 @@ fn in_order(modules: &Path) -> Result<Vec<String>, String> {
     Ok(order)
 }
 
-fn newest(folder: &Path) -> Result<String, String> {
+pub(super) fn newest(folder: &Path) -> Result<String, String> {
     let entries = fs::read_dir(folder).map_err(|why| format!("{}: {why}", folder.display()))?;
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.max().ok_or_else(|| format!("{} has no kernel's modules", folder.display()))
 }
 
-fn run(command: &mut Command) -> Result<(), String> {
+pub(super) fn run(command: &mut Command) -> Result<(), String> {
     let status = command.stdin(Stdio::null()).status();
     let status = status.map_err(|why| format!("{command:?} cannot be started: {why}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}")) }

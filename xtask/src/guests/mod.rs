@@ -1,6 +1,7 @@
 //! `xtask guests`: jobs on two QEMU guests with kernels, drivers and clocks of their own. Processors are
 //! emulated, so no time here means anything. It is run by hand; it takes root and some 20 minutes.
 
+mod batch;
 mod image;
 mod machine;
 mod nodes;
@@ -19,7 +20,8 @@ const LIMIT: &str = "timeout -k 10 180";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Only what contains one of these words, such as `e1000e` or `pingpong`; `image` first: images of nodes instead, `image bios` one alone.
+    /// Only what contains one of these words, such as `e1000e` or `pingpong`; `image` first: images of nodes instead, `image bios` one
+    /// alone; `batch`: batch jobs on guests with systemd.
     words: Vec<String>,
     /// Make disks and guests, say how to enter them, and wait for Ctrl-C.
     #[arg(long)]
@@ -37,6 +39,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     let folder = workspace.join("target/guests");
     if arguments.words.first().is_some_and(|word| word == "image") {
         return nodes::run(workspace, &folder, arguments.words.contains(&"bios".to_owned()));
+    }
+    if arguments.words.first().is_some_and(|word| word == "batch") {
+        return batch::run(workspace, &folder);
     }
     let image = image::make(workspace, &folder)?;
     eprintln!("== guests: starting two; consoles: {}/g?.console", folder.display());

@@ -47,7 +47,7 @@ impl Guest {
 }
 
 /// A process that ends with this value.
-struct Running(Child);
+pub(super) struct Running(pub(super) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -217,6 +217,23 @@ fn in_namespace(namespace: &Namespace, program: &Path, log: &Path) -> Result<Com
     Ok(command)
 }
 
+/// QEMU with emulated processors, which is killed with the end of its standard input, and its console in a file.
+pub(super) fn qemu(namespace: &Namespace, name: &str, folder: &Path) -> Result<Command, String> {
+    let log = folder.join(format!("{name}.qemu.log"));
+    let mut command = in_namespace(namespace, Path::new("unshare"), &log)?;
+    command.args(["--pid", "--fork", "--kill-child", "--", "bash", "-c"]);
+    command.args([
+        "exec 3<&0; (read -r <&3; kill -KILL -1) & \"$@\" </dev/null",
+        "guest",
+        "qemu-system-x86_64",
+    ]);
+    command.args(["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"]);
+    command.args(["-nodefaults", "-display", "none"]);
+    let console = folder.join(format!("{name}.console"));
+    command.arg("-serial").arg(format!("file:{}", console.display()));
+    Ok(command)
+}
+
 /// Powers a guest with an empty disk on.
 fn start(guest: Guest, namespace: &Namespace, folder: &Path) -> Result<Running, String> {
     let disk = disk(guest, folder);
@@ -225,19 +242,8 @@ fn start(guest: Guest, namespace: &Namespace, folder: &Path) -> Result<Running, 
         File::create(&disk)?.set_len(DISK_LEN)
     };
     make().map_err(|why| format!("{}: {why}", disk.display()))?;
-    let log = folder.join(format!("{}.qemu.log", guest.name));
-    let mut command = in_namespace(namespace, Path::new("unshare"), &log)?;
-    command.args(["--pid", "--fork", "--kill-child", "--", "bash", "-c"]);
-    command.args([
-        "exec 3<&0; (read -r <&3; kill -KILL -1) & \"$@\" </dev/null",
-        "guest",
-        "qemu-system-x86_64",
-    ]);
-    command.args(["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", "1024"]);
-    command.args(["-nodefaults", "-display", "none"]);
-    command
-        .arg("-serial")
-        .arg(format!("file:{}", folder.join(format!("{}.console", guest.name)).display()));
+    let mut command = qemu(namespace, guest.name, folder)?;
+    command.args(["-m", "1024"]);
     command
         .arg("-netdev")
         .arg(format!("tap,id=net,ifname=tap{},script=no,downscript=no", guest.number));
