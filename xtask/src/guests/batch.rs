@@ -50,12 +50,12 @@ const STEPS: [(&str, &str, u8, &str, &[&str]); 9] = [
         &["pc1 agrees on 3", "pc2 agrees on 3", "slurmstepd.scope/job_1"],
     ),
     (
-        "job that Slurm freezes for 20 s goes on",
+        "job that Slurm freezes for longer than a host may be silent goes on",
         "ann",
         1,
-        "(cat job; echo 'export WIGLAF_HOST_LIMIT=8s'; echo 'wiglaf run -- /opt/hello 20') >job.sh; \
+        "(cat job; echo 'export WIGLAF_HOST_LIMIT=30s'; echo 'wiglaf run -- /opt/hello 20') >job.sh; \
          job=$(sbatch --parsable -N 2 -n 2 -o out job.sh); \
-         until ssh pc2 pgrep -f /opt/hello; do sleep 1; done; sudo scontrol suspend $job; sleep 20; \
+         until ssh pc2 pgrep -f /opt/hello; do squeue -h -j $job | grep -q . || break; sleep 1; done; sudo scontrol suspend $job; sleep 45; \
          cat /sys/fs/cgroup/system.slice/*/job_$job/step_batch/user/cgroup.freeze; sudo scontrol resume $job; \
          while squeue -h -j $job | grep .; do sleep 2; done; cat out",
         &["\n1\n", "pc1 agrees on 3", "pc2 agrees on 3"],
@@ -65,7 +65,7 @@ const STEPS: [(&str, &str, u8, &str, &[&str]); 9] = [
         "ann",
         1,
         "(cat job; echo 'wiglaf run -- /opt/hello 60') >job.sh; job=$(sbatch --parsable -N 2 -n 2 -o out job.sh); \
-         until ssh pc2 pgrep -f /opt/hello; do sleep 1; done; \
+         until ssh pc2 pgrep -f /opt/hello; do squeue -h -j $job | grep -q . || break; sleep 1; done; \
          (ssh -tt -i .ssh/id_bob bob@pc2 'sleep 60' </dev/null >/dev/null 2>&1 &); \
          until squeue -h -j $job -t SUSPENDED | grep .; do squeue -h -j $job | grep -q . || break; sleep 1; done; \
          sinfo -h -N -o '%N %E'; while squeue -h -j $job | grep -q .; do sleep 2; done; cat out",
