@@ -55,7 +55,7 @@ const STEPS: [(&str, &str, u8, &str, &[&str]); 9] = [
         1,
         "(cat job; echo 'export WIGLAF_HOST_LIMIT=30s'; echo 'wiglaf run -- /opt/hello 20') >job.sh; \
          job=$(sbatch --parsable -N 2 -n 2 -o out job.sh); \
-         until ssh pc2 pgrep -f /opt/hello; do squeue -h -j $job | grep -q . || break; sleep 1; done; sudo scontrol suspend $job; sleep 45; \
+         until ssh pc2 pgrep -x hello; do squeue -h -j $job | grep -q . || break; sleep 1; done; sudo scontrol suspend $job; sleep 45; \
          cat /sys/fs/cgroup/system.slice/*/job_$job/step_batch/user/cgroup.freeze; sudo scontrol resume $job; \
          while squeue -h -j $job | grep .; do sleep 2; done; cat out",
         &["\n1\n", "pc1 agrees on 3", "pc2 agrees on 3"],
@@ -65,7 +65,7 @@ const STEPS: [(&str, &str, u8, &str, &[&str]); 9] = [
         "ann",
         1,
         "(cat job; echo 'wiglaf run -- /opt/hello 60') >job.sh; job=$(sbatch --parsable -N 2 -n 2 -o out job.sh); \
-         until ssh pc2 pgrep -f /opt/hello; do squeue -h -j $job | grep -q . || break; sleep 1; done; \
+         until ssh pc2 pgrep -x hello; do squeue -h -j $job | grep -q . || break; sleep 1; done; \
          (ssh -tt -i .ssh/id_bob bob@pc2 'sleep 60' </dev/null >/dev/null 2>&1 &); \
          until squeue -h -j $job -t SUSPENDED | grep .; do squeue -h -j $job | grep -q . || break; sleep 1; done; \
          sinfo -h -N -o '%N %E'; while squeue -h -j $job | grep -q .; do sleep 2; done; cat out",
