@@ -111,8 +111,7 @@ fn a_real_job_is_recorded_and_tshark_names_every_field() {
     let unasked = "wiglaf.unasked == 1 and wiglaf.send_id";
     let from = set(tshark(&file, unasked, "ip.src"));
     assert_eq!(from.into_iter().collect::<Vec<_>>(), ["10.77.0.1", "10.77.0.2"]);
-    // How long it is depends on what was lost before, on a machine that is busy.
-    assert!(!tshark(&file, "wiglaf.unasked.length > 0", "frame.number").is_empty());
+    assert!(!tshark(&file, "wiglaf.unasked.length > 8000", "frame.number").is_empty());
     // Frames say between which ranks they went, and where they were seen.
     let comments = set(tshark(&file, "wiglaf", "frame.comment"));
     assert!(comments.contains("rank 0 on node1 to rank 1 on node2"), "{comments:?}");
