@@ -411,8 +411,7 @@ impl Base {
             changes.push(format!("install Wiglaf {version} {how}{earlier}"));
         }
         let is_root = facts.privilege != Privilege::None;
-        let units =
-            as_root && is_root && facts.has_systemd && (installs || has_it && !facts.has_helper);
+        let units = as_root && is_root && facts.has_systemd && (installs || !facts.has_helper);
         let admits = units && !facts.is_admitted;
         if units && !facts.has_helper {
             changes.push("start wiglaf-helper, now and with the machine".to_owned());

@@ -201,8 +201,7 @@ impl Pulse {
     }
 
     fn set_limit(&self, limit: Option<Duration>) {
-        let limit = limit.map_or(0, |limit| limit.as_millis() as u64);
-        self.limit.store(limit, Ordering::Relaxed);
+        self.limit.store(millis(limit), Ordering::Relaxed);
         self.hear();
     }
 
@@ -345,6 +344,11 @@ pub(crate) enum Lost {
     Silent(Duration),
 }
 
+/// 0 is for ever.
+fn millis(limit: Option<Duration>) -> u64 {
+    limit.map_or(0, |limit| limit.as_millis() as u64)
+}
+
 /// How long each side endures it that the other is silent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
@@ -357,8 +361,7 @@ pub(crate) struct Limits {
 impl Limits {
     /// What the host is told: milliseconds, 0 is for ever.
     fn of_client(self) -> u64 {
-        let limit = self.host.filter(|_| !self.may_be_frozen);
-        limit.map_or(0, |limit| limit.as_millis() as u64)
+        millis(self.host.filter(|_| !self.may_be_frozen))
     }
 }
 

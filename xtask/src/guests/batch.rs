@@ -115,9 +115,10 @@ pub(super) fn run(workspace: &Path, folder: &Path) -> Result<(), String> {
          address add 192.168.77.254/24 dev data\ntuntap add tap1 mode tap\nlink set tap1 master data up\n\
          tuntap add tap2 mode tap\nlink set tap2 master data up\n",
     )?;
-    let guests =
-        [1, 2].map(|number| start(number, &namespace, &folder)).into_iter().collect::<Vec<_>>();
-    let guests: Vec<Running> = guests.into_iter().collect::<Result<_, _>>()?;
+    let guests: Vec<Running> = [1, 2]
+        .into_iter()
+        .map(|number| start(number, &namespace, &folder))
+        .collect::<Result<_, _>>()?;
     let ask = |user: &str, number: u8, line: &str| {
         let mut command = ssh_from(&namespace);
         command.arg("-i").arg(&key).arg(format!("{user}@192.168.77.{number}")).arg(line);

@@ -37,11 +37,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     let workspace =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no workspace")?;
     let folder = workspace.join("target/guests");
-    if arguments.words.first().is_some_and(|word| word == "image") {
-        return nodes::run(workspace, &folder, arguments.words.contains(&"bios".to_owned()));
-    }
-    if arguments.words.first().is_some_and(|word| word == "batch") {
-        return batch::run(workspace, &folder);
+    match arguments.words.first().map(String::as_str) {
+        Some("image") => {
+            return nodes::run(workspace, &folder, arguments.words.contains(&"bios".to_owned()));
+        }
+        Some("batch") => return batch::run(workspace, &folder),
+        _ => {}
     }
     let image = image::make(workspace, &folder)?;
     eprintln!("== guests: starting two; consoles: {}/g?.console", folder.display());
