@@ -209,7 +209,7 @@ impl Endpoint {
     /// Unless `op.inject`, the regions must stay valid and unchanged until
     /// the send completes or the endpoint is dropped.
     pub unsafe fn post_send(&mut self, op: &SendOp, regions: &[Region]) -> Result<(), PostError> {
-        self.waiting.posted();
+        self.posts();
         let limit = match op.class {
             // What is long is copied until it has been fetched.
             Class::Collective => usize::MAX,

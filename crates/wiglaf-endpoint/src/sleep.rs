@@ -132,7 +132,7 @@ impl Endpoint {
     }
 
     /// The same for an MPI, of which nobody knows whether it waits: it polls in many of its calls, also where all that
-    /// they do is this process's own affair. Where ranks share cores it yields by itself, as its launcher has told it.
+    /// they do is this process's own affair.
     pub fn begin_idle(&mut self) -> Option<Pause> {
         self.begin_pause(false)
     }
@@ -144,7 +144,7 @@ impl Endpoint {
         Pause { step: Step::Block, began, nap: self.lie_down(limit) }
     }
 
-    /// `waits` where the caller is known to wait for something, and to do nothing else.
+    /// `waits` where the caller is known to wait for something.
     fn begin_pause(&mut self, waits: bool) -> Option<Pause> {
         if self.waiting.is_alone() && !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {
             self.waiting.polled();
@@ -153,7 +153,7 @@ impl Endpoint {
         let began = Instant::now();
         let Self { waiting, books, transport, near, .. } = self;
         let is_owed = || waits || is_owed_something(books, transport, near);
-        let step = waiting.empty(began, FOUND.get(), waits, is_owed);
+        let step = waiting.empty(began, FOUND.get(), is_owed);
         let nap = match step {
             Step::Poll => return None,
             Step::Yield => None,
@@ -184,6 +184,22 @@ impl Endpoint {
     pub(crate) fn found(&mut self) {
         FOUND.set(FOUND.get().wrapping_add(1));
         self.waiting.found();
+    }
+
+    /// The caller posts an operation.
+    #[inline]
+    pub(crate) fn posts(&mut self) {
+        if self.waiting.posted() {
+            self.posts_after_block();
+        }
+    }
+
+    #[cold]
+    fn posts_after_block(&mut self) {
+        // Who is owed nothing was waiting for what others bring: a launcher's barrier, which MPI polls for.
+        if self.awaits_message() {
+            self.waiting.tests(Instant::now(), FOUND.get());
+        }
     }
 
     /// Waits until something has happened or `timeout` has passed.

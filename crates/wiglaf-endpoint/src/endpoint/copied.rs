@@ -34,7 +34,7 @@ impl Endpoint {
             inject: true,
         };
         let region = Region { ptr: payload.as_ptr().cast_mut(), len: payload.len() };
-        self.waiting.posted();
+        self.posts();
         // SAFETY: sends only read. The payload is borrowed for this call, and what has not gone when
         // the call returns is read from a copy, because the operation is an inject.
         let regions = unsafe { Regions::new(&[region]) }.ok_or(PostError::TooLong)?;

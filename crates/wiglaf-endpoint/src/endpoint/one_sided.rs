@@ -50,7 +50,7 @@ impl Endpoint {
         op: &RemoteOp,
         regions: &[Region],
     ) -> Result<(), PostError> {
-        self.waiting.posted();
+        self.posts();
         // SAFETY: handed on from our caller.
         let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
         if op.inject && regions.len() > self.inject_len_max() {
@@ -69,7 +69,7 @@ impl Endpoint {
     /// The regions must stay valid and untouched until the operation
     /// completes or the endpoint is dropped.
     pub unsafe fn post_read(&mut self, op: &RemoteOp, regions: &[Region]) -> Result<(), PostError> {
-        self.waiting.posted();
+        self.posts();
         // SAFETY: handed on from our caller.
         let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
         let len = regions.len();
@@ -96,7 +96,7 @@ impl Endpoint {
         comparands: &[Region],
         results: &[Region],
     ) -> Result<(), PostError> {
-        self.waiting.posted();
+        self.posts();
         // SAFETY: handed on from our caller.
         let [operands, comparands, results] =
             unsafe { [Regions::new(operands), Regions::new(comparands), Regions::new(results)] };

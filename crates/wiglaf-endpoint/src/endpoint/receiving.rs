@@ -21,7 +21,7 @@ impl Endpoint {
     /// The regions must stay valid and untouched until the receive completes,
     /// is cancelled, or the endpoint is dropped.
     pub unsafe fn post_recv(&mut self, op: &RecvOp, regions: &[Region]) -> Result<(), PostError> {
-        self.waiting.posted();
+        self.posts();
         // SAFETY: handed on from our caller.
         let regions = unsafe { Regions::new(regions) }.ok_or(PostError::TooLong)?;
         if self.is_cut_off() && self.books.matching.find(op).is_none() {
