@@ -133,7 +133,11 @@ impl Waiting {
         self.polls = 0;
         self.awake_until = None;
         if self.run.take().is_some() {
-            let left = if self.contended_waits > 0 { &mut self.contended_waits } else { &mut self.penalty };
+            let left = if self.contended_waits > 0 {
+                &mut self.contended_waits
+            } else {
+                &mut self.penalty
+            };
             *left = left.saturating_sub(1);
         }
     }
@@ -177,7 +181,12 @@ impl Waiting {
     /// here or at other endpoints: who is busy at one is not put to sleep at another, where it would
     /// not hear of the first. `is_owed` says whether there is anything that the caller can be waiting for: MPI polls in
     /// many of its calls.
-    pub(crate) fn empty(&mut self, now: Instant, found: u32, is_owed: impl FnOnce() -> bool) -> Step {
+    pub(crate) fn empty(
+        &mut self,
+        now: Instant,
+        found: u32,
+        is_owed: impl FnOnce() -> bool,
+    ) -> Step {
         if self.policy == WaitPolicy::Poll {
             self.polls = 0;
             return self.yield_now_and_then();
@@ -211,7 +220,8 @@ impl Waiting {
     /// ends it unless it was interrupted.
     fn silence_since(&mut self, now: Instant) -> Instant {
         let polls = std::mem::take(&mut self.polls).saturating_add(1);
-        let pause = if std::mem::take(&mut self.blocked) { PAUSE_AFTER_BLOCK } else { PAUSE * polls };
+        let pause =
+            if std::mem::take(&mut self.blocked) { PAUSE_AFTER_BLOCK } else { PAUSE * polls };
         let Some((since, last)) = self.run else {
             self.steady = 0;
             return now;

@@ -357,6 +357,25 @@ mod tests {
     }
 
     #[test]
+    fn more_ranks_here_than_cores_share_them_unless_it_is_said_otherwise() {
+        assert_eq!(
+            (count("0-3,6\n"), count("0"), count("3-1"), count("")),
+            (Some(5), Some(1), None, None)
+        );
+        for name in RANKS_HERE {
+            for (ranks, said, shared) in [
+                ("1", "", false),
+                ("100000", "", true),
+                ("100000", "off", false),
+                ("1", "on", true),
+            ] {
+                let config = from(&[(name, ranks), ("WIGLAF_OVERSUBSCRIBED", said)]);
+                assert_eq!(config.expect("nothing wrong").oversubscribed, shared, "{ranks} {said}");
+            }
+        }
+    }
+
+    #[test]
     fn times_have_units() {
         let seconds = |s| Some(Duration::from_secs(s));
         for (text, expected) in
