@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use wiglaf_base::paths::STATE_VAR;
+use wiglaf_base::shell::quoted;
 use wiglaf_cluster::StateDir;
 use wiglaf_cluster::state::NAME_DEFAULT;
 
@@ -100,9 +101,29 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(STATUS_USAGE);
     }
-    let words = typed().into_iter();
-    eprintln!("wiglaf: {}; see `{} --help`", one_sentence(&error.to_string()), command_of(words));
+    let odd = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(odd))) => Some(odd.as_str()),
+        _ => None,
+    };
+    let (path, command) = command_of(typed().into_iter());
+    let sentence = one_sentence(&error.to_string());
+    match odd.and_then(|odd| with_dashes(typed(), odd, &command)) {
+        Some(line) => eprintln!("wiglaf: {sentence}; a program stands behind `--`: `{line}`"),
+        None => eprintln!("wiglaf: {sentence}; see `{path} --help`"),
+    }
     ExitCode::from(STATUS_USAGE)
+}
+
+/// What was typed, with `--` before the word `odd`, where the command takes a program there.
+fn with_dashes(mut words: Vec<String>, odd: &str, command: &clap::Command) -> Option<String> {
+    let takes_program = command.get_positionals().any(clap::Arg::is_last_set);
+    let at = words.iter().position(|word| word == odd)?;
+    if !takes_program || odd.starts_with('-') || words.iter().any(|word| word == "--") {
+        return None;
+    }
+    words.insert(at, "--".to_owned());
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    Some(format!("wiglaf {}", words.join(" ")))
 }
 
 /// What was typed behind `wiglaf`.
@@ -110,8 +131,8 @@ pub(crate) fn typed() -> Vec<String> {
     std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// The command that a command line got to, whatever is wrong with it: the one whose help is wanted.
-fn command_of(words: impl Iterator<Item = String>) -> String {
+/// The command that a command line got to, whatever is wrong with it: the one whose help is wanted. With its name.
+fn command_of(words: impl Iterator<Item = String>) -> (String, clap::Command) {
     let mut command = Cli::command();
     let mut path = command.get_name().to_owned();
     for word in words.take_while(|word| word != "--") {
@@ -120,7 +141,7 @@ fn command_of(words: impl Iterator<Item = String>) -> String {
             command = inner;
         }
     }
-    path
+    (path, command)
 }
 
 /// The cause and the hints of a message, without the usage below them.

@@ -96,6 +96,7 @@ fn bad_command_lines() {
     for (name, args) in [
         ("error-subcommand", &["runn"][..]),
         ("error-no-program", &["run"]),
+        ("error-no-dashes", &["run", "-n", "4", "./my prog", "--steps", "9"]),
         ("error-option", &["up", "--bogus"]),
         ("error-rate", &["up", "--rate", "5apples"]),
         ("error-hostlist", &["exec", "-w", "node[1-", "--", "true"]),

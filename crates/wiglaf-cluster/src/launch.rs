@@ -610,6 +610,7 @@ impl Launch<'_> {
             peers.push(format!("{address}:{}:{:016x}", port(*index), random::nonzero()?));
         }
         let peers = peers.join(",");
+        let shares_cores = self.oversubscribed().then_some((mpi::OVERSUBSCRIBED_VAR, "on"));
         let mut running = Vec::new();
         for (rank, (node, index)) in places.iter().enumerate() {
             let command = self
@@ -621,6 +622,7 @@ impl Launch<'_> {
                 .env("WIGLAF_PEERS", &peers)
                 .env(mpi::KEY_VAR, &self.key)
                 .env("WIGLAF_LINK", self.job.link.name())
+                .envs(shares_cores)
                 .env(JOB_VAR, &self.id)
                 .envs(self.on_hosts.iter().flat_map(OnHosts::own_variables))
                 .envs(self.user_vars())

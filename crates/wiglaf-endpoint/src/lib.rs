@@ -274,6 +274,8 @@ pub struct Config {
     pub late_peeks: bool,
     /// How its threads wait.
     pub wait: WaitPolicy,
+    /// Whether ranks share cores, so that who waits gives its core away at each poll.
+    pub oversubscribed: bool,
 }
 
 /// Longest active message, in bytes: its receiver allocates it unasked.

@@ -8,19 +8,17 @@
 
 use std::cell::Cell;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::time::{ClockId, clock_gettime};
 use wiglaf_transport::{Instant as Tick, Transport};
 
 use crate::books::Books;
 use crate::endpoint::{Endpoint, POLLS_PER_CLOCK};
 use crate::near::NearSide;
-use crate::waiting::{Step, Thread, Used, WaitPolicy, Waiting};
+use crate::waiting::{Step, WaitPolicy, Waiting};
 
 /// Longest sleep at all: links find the death of a peer only when they are asked.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
@@ -37,11 +35,6 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(200);
 thread_local! {
     /// How often this thread has found something at any of its endpoints.
     static FOUND: Cell<u32> = const { Cell::new(0) };
-    /// What it had found when it last slept, until it posts something.
-    static SLEPT_WITH: Cell<Option<u32>> = const { Cell::new(None) };
-    /// How often it had lost its core when it was last asked: `ru_nivcsw` of getrusage(2), which counts
-    /// each switch to another thread, but for those by sleeping.
-    static SWITCHES: Cell<libc::c_long> = const { Cell::new(0) };
 }
 
 /// What the threads of one endpoint sleep on: descriptors of its links, kept open by duplicates, and
@@ -118,15 +111,15 @@ impl Pause {
 }
 
 impl Endpoint {
-    /// How its threads wait from now on.
-    pub fn set_wait(&mut self, policy: WaitPolicy) {
-        self.waiting = Waiting::new(policy);
+    /// How its threads wait from now on; `oversubscribed` where ranks share cores.
+    pub fn set_wait(&mut self, policy: WaitPolicy, oversubscribed: bool) {
+        self.waiting = Waiting::new(policy, oversubscribed);
     }
 
     /// To be called when a caller that polls found nothing: polls, yields, or
     /// blocks for 1 to 10 ms at most, as the waiting policy finds best.
     pub fn idle(&mut self) {
-        if let Some(pause) = self.begin_pause(true) {
+        if let Some(pause) = self.begin_wait() {
             pause.pass();
             self.end_idle(&pause);
         }
@@ -134,9 +127,12 @@ impl Endpoint {
 
     /// The same in steps, for callers that share the endpoint: between this and
     /// [`Endpoint::end_idle`] they let go of it. None: poll again at once.
-    ///
-    /// A caller to whom nothing is owed is not taken for one that waits until long after: MPI polls
-    /// in many of its calls, also where all that they do is this process's own affair.
+    pub fn begin_wait(&mut self) -> Option<Pause> {
+        self.begin_pause(true)
+    }
+
+    /// The same for an MPI, of which nobody knows whether it waits: it polls in many of its calls, also where all that
+    /// they do is this process's own affair.
     pub fn begin_idle(&mut self) -> Option<Pause> {
         self.begin_pause(false)
     }
@@ -148,16 +144,16 @@ impl Endpoint {
         Pause { step: Step::Block, began, nap: self.lie_down(limit) }
     }
 
-    /// `awaits` where the caller is known to wait for something.
-    fn begin_pause(&mut self, awaits: bool) -> Option<Pause> {
+    /// `waits` where the caller is known to wait for something.
+    fn begin_pause(&mut self, waits: bool) -> Option<Pause> {
         if self.waiting.is_alone() && !self.quiet_polls.is_multiple_of(POLLS_PER_CLOCK) {
             self.waiting.polled();
             return None;
         }
         let began = Instant::now();
         let Self { waiting, books, transport, near, .. } = self;
-        let is_owed = || awaits || is_owed_something(books, transport, near);
-        let step = waiting.empty(began, FOUND.get(), is_owed, &ThisThread);
+        let is_owed = || waits || is_owed_something(books, transport, near);
+        let step = waiting.empty(began, FOUND.get(), is_owed);
         let nap = match step {
             Step::Poll => return None,
             Step::Yield => None,
@@ -167,11 +163,11 @@ impl Endpoint {
         Some(Pause { step, began, nap })
     }
 
-    /// Whether a timer would be over before a sleep that it ends. Where a stranger wants the core
-    /// it is his all the same.
+    /// Whether a timer would be over before a sleep that it ends. Where a competing task wants the core
+    /// it gets it all the same.
     fn is_due_soon(&self, now: Instant) -> bool {
         let soon = self.tick_of(now) + GETTING_UP;
-        !self.waiting.is_crowded() && self.transport.poll_timeout().is_some_and(|at| at < soon)
+        !self.waiting.is_contended() && self.transport.poll_timeout().is_some_and(|at| at < soon)
     }
 
     /// Ends a pause.
@@ -179,10 +175,7 @@ impl Endpoint {
         if pause.nap.is_some() {
             self.get_up();
         }
-        self.waiting.resumed(pause.step, pause.began, Instant::now(), &ThisThread);
-        if pause.step == Step::Block {
-            SLEPT_WITH.set(Some(FOUND.get()));
-        }
+        self.waiting.resumed(pause.step, pause.began, Instant::now());
         self.quiet_polls = POLLS_PER_CLOCK - 1; // time has passed: the next poll looks
     }
 
@@ -193,22 +186,19 @@ impl Endpoint {
         self.waiting.found();
     }
 
-    /// The caller posts an operation. If it was put to sleep and nothing has come since, neither to it nor
-    /// through another thread, it was not waiting for what it is owed.
+    /// The caller posts an operation.
     #[inline]
     pub(crate) fn posts(&mut self) {
-        if SLEPT_WITH.get().is_some() {
-            self.posts_after_sleep();
+        if self.waiting.posted() {
+            self.posts_after_block();
         }
     }
 
     #[cold]
-    fn posts_after_sleep(&mut self) {
-        let in_vain = SLEPT_WITH.take() == Some(FOUND.get());
-        let Self { waiting, books, transport, near, .. } = self;
-        // Else it was waiting for what others bring: a launcher's barrier, which MPI polls for.
-        if in_vain && waiting.was_blocked_in_vain() && is_owed_something(books, transport, near) {
-            waiting.acted(Instant::now());
+    fn posts_after_block(&mut self) {
+        // Who is owed nothing was waiting for what others bring: a launcher's barrier, which MPI polls for.
+        if self.awaits_message() {
+            self.waiting.tests(Instant::now(), FOUND.get());
         }
     }
 
@@ -396,37 +386,6 @@ impl Endpoint {
     }
 }
 
-/// What the kernel says of the thread that asks.
-struct ThisThread;
-
-impl Thread for ThisThread {
-    fn lost_core(&self, used: Option<Used>) -> bool {
-        let switches = used.map(|used| used.switches).or_else(|| Some(usage()?.ru_nivcsw));
-        switches.is_some_and(|switches| SWITCHES.replace(switches) != switches)
-    }
-
-    fn used(&self) -> Option<Used> {
-        let usage = usage()?;
-        // The times in `usage` are those of the last tick.
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        Some(Used {
-            thread: std::thread::current().id(),
-            time: Duration::new(time.tv_sec as u64, time.tv_nsec as u32),
-            sleeps: usage.ru_nvcsw,
-            switches: usage.ru_nivcsw,
-        })
-    }
-}
-
-/// Of this thread, by getrusage(2): 0.6 us.
-fn usage() -> Option<libc::rusage> {
-    let mut usage = MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: the pointer is to memory for one `rusage`, which the call fills if it returns 0.
-    unsafe {
-        (libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) == 0).then(|| usage.assume_init())
-    }
-}
-
 impl Endpoint {
     /// Whether a message is awaited: a receive, an answer, or what was sent to be taken.
     pub(crate) fn awaits_message(&self) -> bool {
@@ -440,27 +399,4 @@ fn is_owed_something(books: &Books, transport: &Transport, near: &NearSide) -> b
         || !books.is_one_sided_idle()
         || !transport.is_drained()
         || !near.is_drained()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[cfg_attr(miri, ignore = "system calls")]
-    fn what_a_thread_has_used_is_told_to_the_moment() {
-        for _ in 0..20 {
-            std::thread::yield_now();
-            let before = ThisThread.used().unwrap();
-            // Between ticks: by the thread's own clock, as others may take the core meanwhile.
-            let spun = || clock_gettime(ClockId::ThreadCPUTime).tv_nsec;
-            let began = spun();
-            while (spun() - began).rem_euclid(1_000_000_000) < 300_000 {}
-            let after = ThisThread.used().unwrap();
-            assert!(after.time - before.time >= Duration::from_micros(300));
-            assert_eq!(after.thread, before.thread);
-            std::thread::sleep(Duration::from_millis(1));
-            assert!(ThisThread.used().unwrap().sleeps > after.sleeps);
-        }
-    }
 }

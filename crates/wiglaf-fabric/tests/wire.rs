@@ -32,6 +32,7 @@ fn config(ip: Ipv4Addr, link: LinkChoice, host_limit: Option<Duration>) -> Confi
         publish: false,
         late_peeks: false,
         wait: wiglaf_endpoint::WaitPolicy::default(),
+        oversubscribed: false,
     }
 }
 

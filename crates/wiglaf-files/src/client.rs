@@ -229,7 +229,7 @@ impl Client {
 
     /// Waits for the end of a call, which the caller wants soon.
     pub(crate) fn wait(&self, call: CallId) -> Result<Answer> {
-        self.wait_by(call, Endpoint::begin_idle)
+        self.wait_by(call, Endpoint::begin_wait)
     }
 
     /// The same for a caller that has had other work meanwhile. Others will have, too: ranks and file
@@ -526,6 +526,7 @@ mod tests {
             publish: false,
             late_peeks: false,
             wait: wiglaf_endpoint::WaitPolicy::default(),
+            oversubscribed: false,
         };
         wiglaf_links::open(&config).expect("udp works on loopback")
     }

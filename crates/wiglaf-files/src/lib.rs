@@ -18,7 +18,6 @@
 
 mod buffering;
 mod client;
-mod company;
 pub mod copy;
 mod error;
 #[expect(unreachable_pub, reason = "C reaches them by symbol")]

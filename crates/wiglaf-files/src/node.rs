@@ -153,7 +153,8 @@ impl Files {
             key if key != JobKey::default() => key,
             _ => random_key()?,
         };
-        let endpoint = open_endpoint(key, config.silence_limit).map_err(failed)?;
+        let mut endpoint = open_endpoint(key, config.silence_limit).map_err(failed)?;
+        endpoint.set_wait(config.wait, config.oversubscribed);
         let opened = Arc::new(Client::new(Port::new(endpoint)));
         *client = Some((Arc::clone(&opened), key));
         Ok((opened, key))

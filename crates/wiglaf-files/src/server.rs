@@ -23,7 +23,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use wiglaf_endpoint::{ActiveMessage, Endpoint, PeerId, PostError};
 
-use crate::company::Company;
 use crate::error::{Error, Reason, Result};
 use crate::port::{Ended, Label, Lent, Port};
 use crate::roots::Roots;
@@ -132,7 +131,6 @@ impl Server {
         //# A server MUST end when its line ends.
         let mut last_work = Instant::now();
         let mut looked = last_work;
-        let mut company = Company::new();
         loop {
             let busy = self.turn();
             let now = Instant::now();
@@ -150,7 +148,7 @@ impl Server {
             // Nothing tells when another client's server, or a program, gives a lock back.
             let locks = self.files.until_locks(now);
             let is_fresh = now.duration_since(last_work) < SLEEP_AFTER;
-            if locks.is_none() && is_fresh && !company.is_here(now) {
+            if locks.is_none() && is_fresh {
                 self.port.endpoint.idle();
             } else if let Some(nap) = self.port.endpoint.lie_down(NAP_MAX) {
                 let fds: Vec<_> = nap.fds().collect();

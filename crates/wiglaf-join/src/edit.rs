@@ -53,10 +53,14 @@ impl File {
         let mut names = self.names()?;
         names.retain(|known| known != name);
         self.set_names(&names);
-        if let Some(nodes) = self.document.get_mut("node").and_then(Item::as_table_like_mut) {
-            nodes.remove(name);
-            if nodes.is_empty() {
-                self.document.remove("node");
+        for sections in ["node", "owner"] {
+            let Some(table) = self.document.get_mut(sections).and_then(Item::as_table_like_mut)
+            else {
+                continue;
+            };
+            table.remove(name);
+            if table.is_empty() {
+                self.document.remove(sections);
             }
         }
         Ok(())
@@ -155,6 +159,14 @@ mod tests {
             text.contains("slots = 1 # broken core\naddress = \"192.168.77.3\"\nuser = \"bob\"\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn with_a_host_goes_its_owner() {
+        let owners = "\n[owner.pc1]\nuser = \"ann\"\n\n[owner.pc2]\nuser = \"bob\"\n";
+        let text = edited(&format!("{FILE}{owners}"), |file| file.remove("pc2"));
+        assert!(text.contains("[owner.pc1]\nuser = \"ann\"\n") && !text.contains("pc2"), "{text}");
+        assert!(!edited(&text, |file| file.remove("pc1")).contains("owner"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::hostlist::HostList;
 use wiglaf_base::machine;
 use wiglaf_base::shell::quoted;
-use wiglaf_cluster::hosts::Hosts;
+use wiglaf_cluster::hosts::{HostSpec, Hosts};
 
 use crate::ask::ask;
 use crate::edit::File;
@@ -92,6 +92,7 @@ pub fn plan(
             hosts.file.display()
         ))]);
     }
+    check_rest(&file, &hosts, &chosen).map_err(one)?;
     let remotes: Vec<Remote> = chosen
         .iter()
         .map(|spec| Remote { name: spec.name.clone(), target: spec.target.clone() })
@@ -131,6 +132,22 @@ pub fn plan(
         }
     }
     if errors.is_empty() { Ok(plan) } else { Err(errors) }
+}
+
+/// Fails where the file would say something of hosts that have left: of the batch jobs' head, say.
+fn check_rest(file: &File, hosts: &Hosts, leaving: &[&HostSpec]) -> Result<()> {
+    if leaving.len() == hosts.nodes.len() {
+        return Ok(());
+    }
+    let mut rest = file.clone();
+    leaving.iter().try_for_each(|spec| rest.remove(&spec.name))?;
+    let names: HostList = leaving.iter().map(|spec| spec.name.clone()).collect();
+    Hosts::parse(&rest.text(), &hosts.file).map(drop).map_err(|error| {
+        Error::new(format!(
+            "{names} cannot leave before {} is changed: {error}",
+            hosts.file.display()
+        ))
+    })
 }
 
 impl Plan {

@@ -61,6 +61,7 @@ impl std::error::Error for VariableError {}
 /// | `WIGLAF_STATS` | `on` or `off` | `on` |
 /// | `WIGLAF_LATE_PEEKS` | `on` or `off` | `off` |
 /// | `WIGLAF_WAIT` | `poll`, `adaptive` or `block` | `adaptive` |
+/// | `WIGLAF_OVERSUBSCRIBED` | `on` or `off` | `on` where the MPI's launcher counts more ranks here than cores |
 ///
 /// # Errors
 /// When a variable holds something that cannot be meant.
@@ -124,7 +125,34 @@ pub fn config_from(look_up: impl Fn(&str) -> Option<OsString>) -> Result<Config,
         wait: read
             .parse("WIGLAF_WAIT", "give poll, adaptive or block", WaitPolicy::named)?
             .unwrap_or_default(),
+        oversubscribed: read
+            .parse("WIGLAF_OVERSUBSCRIBED", "give on or off", switch)?
+            .unwrap_or_else(|| ranks_here(&look_up) > cores()),
     })
+}
+
+/// Where launchers say how many ranks of a job are on this host: mpirun of Open MPI, mpiexec of MPICH and Intel MPI.
+const RANKS_HERE: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"];
+
+fn ranks_here(look_up: impl Fn(&str) -> Option<OsString>) -> usize {
+    let said = RANKS_HERE.iter().find_map(|name| look_up(name)?.to_str()?.parse().ok());
+    said.unwrap_or(1)
+}
+
+/// All cores of this host, not those that this process may use: a rank that its launcher has bound has its own. As
+/// many as there can be where the kernel does not tell.
+fn cores() -> usize {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+    online.as_deref().and_then(count).unwrap_or(usize::MAX)
+}
+
+/// How many numbers a list such as `0-3,6` has.
+fn count(list: &str) -> Option<usize> {
+    let len = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(last.parse::<usize>().ok()?.checked_sub(first.parse().ok()?)? + 1)
+    };
+    list.trim().split(',').map(len).sum()
 }
 
 struct Reader<F> {
@@ -326,6 +354,25 @@ mod tests {
         assert_eq!(config.ip, Ipv4Addr::LOCALHOST);
         assert_eq!((config.silence_limit, config.host_limit), (Duration::from_millis(1500), None));
         assert_eq!(from(&[("WIGLAF_IF", "lo")]).expect("lo exists").ip, Ipv4Addr::LOCALHOST);
+    }
+
+    #[test]
+    fn more_ranks_here_than_cores_share_them_unless_it_is_said_otherwise() {
+        assert_eq!(
+            (count("0-3,6\n"), count("0"), count("3-1"), count("")),
+            (Some(5), Some(1), None, None)
+        );
+        for name in RANKS_HERE {
+            for (ranks, said, shared) in [
+                ("1", "", false),
+                ("100000", "", true),
+                ("100000", "off", false),
+                ("1", "on", true),
+            ] {
+                let config = from(&[(name, ranks), ("WIGLAF_OVERSUBSCRIBED", said)]);
+                assert_eq!(config.expect("nothing wrong").oversubscribed, shared, "{ranks} {said}");
+            }
+        }
     }
 
     #[test]

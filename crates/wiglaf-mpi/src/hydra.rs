@@ -72,13 +72,15 @@ fn launching(settings: &Settings, family: Family, table: &mut Table<'_>) {
     if let Some(name) = own {
         settings.direct(interface, [interface.to_owned()].into_iter(), name, table);
     }
+    // Wiglaf's provider yields by itself, and knows when another task takes the core for long.
+    let yields = settings.oversubscribed && settings.transport != Transport::Wiglaf;
     if family == Family::Intel {
         // The nodes pin already.
         table.default("I_MPI_PIN", "0");
-        if settings.oversubscribed {
+        if yields {
             table.default("I_MPI_THREAD_YIELD", "2");
         }
-    } else if settings.oversubscribed {
+    } else if yields {
         table.default("MPIR_CVAR_POLLS_BEFORE_YIELD", "1");
     }
 }

@@ -167,6 +167,9 @@ const NOT_FORWARDED: [&str; 4] = [NODE_VAR, STATE_VAR, LIBDIR_VAR, CLUSTER_FILE]
 const CLUSTER_FILE: &str = "WIGLAF_CLUSTER";
 /// The secret of the job.
 pub const KEY_VAR: &str = "WIGLAF_KEY";
+
+/// The variable that tells ranks that they share cores.
+pub const OVERSUBSCRIBED_VAR: &str = "WIGLAF_OVERSUBSCRIBED";
 /// What libfabric looks for providers in.
 const PROVIDER_PATH: &str = "FI_PROVIDER_PATH";
 /// What programs and the loader look for libraries in.
@@ -217,6 +220,9 @@ impl Settings {
         match self.link {
             Link::Auto => table.default("WIGLAF_LINK", self.link.name()),
             link => table.choose("WIGLAF_LINK", link.name()),
+        }
+        if self.oversubscribed {
+            table.default(OVERSUBSCRIBED_VAR, "on");
         }
         table.choose(KEY_VAR, &self.key);
         if let Some(interface) = &self.interface {

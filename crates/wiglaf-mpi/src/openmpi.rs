@@ -147,7 +147,9 @@ fn launching(settings: &Settings, version: Version, table: &mut Table<'_>) {
     };
     table.default(binding, "none");
     if settings.oversubscribed {
-        table.default("OMPI_MCA_mpi_yield_when_idle", "1");
+        // Wiglaf's provider yields by itself, and knows when another task takes the core for long.
+        let yields = if settings.transport == Transport::Wiglaf { "0" } else { "1" };
+        table.default("OMPI_MCA_mpi_yield_when_idle", yields);
     }
 }
 

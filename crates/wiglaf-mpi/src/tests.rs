@@ -233,6 +233,26 @@ fn gathering_between_nodes_goes_around_what_is_wrong_unless_the_user_says_otherw
 }
 
 #[test]
+fn where_ranks_share_cores_over_wiglaf_the_provider_yields_and_no_mpi() {
+    let shared = |transport| Settings { transport, oversubscribed: true, ..over_wiglaf() };
+    for (family, version, name, by_mpi) in [
+        (Family::OpenMpi, "4.1.4", "OMPI_MCA_mpi_yield_when_idle", Some("0")),
+        (Family::OpenMpi, "5.0.11", "OMPI_MCA_mpi_yield_when_idle", Some("0")),
+        (Family::Mpich, "5.0.2", "MPIR_CVAR_POLLS_BEFORE_YIELD", None),
+        (Family::Intel, "2021.19", "I_MPI_THREAD_YIELD", None),
+    ] {
+        let one = mpi(family, version);
+        let vars = shared(Transport::Wiglaf).environment(&one, &nobody).unwrap();
+        assert_eq!((get(&vars, OVERSUBSCRIBED_VAR), get(&vars, name)), (Some("on"), by_mpi));
+        let vars = shared(Transport::Tcp).environment(&one, &nobody).unwrap();
+        assert!(get(&vars, OVERSUBSCRIBED_VAR).is_none());
+        assert!(get(&vars, name).is_some_and(|value| value != "0"), "{family} {version}");
+        let vars = over_wiglaf().environment(&one, &nobody).unwrap();
+        assert!(get(&vars, OVERSUBSCRIBED_VAR).is_none() && get(&vars, name).is_none());
+    }
+}
+
+#[test]
 fn one_release_never_ends_standard_input() {
     let is_one = |family, version| never_ends_stdin(&mpi(family, version));
     assert!(is_one(Family::OpenMpi, "5.0.11"));

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use wiglaf_endpoint::{Address, Endpoint, Epoch, JobKey, Setup};
+use wiglaf_endpoint::{Address, Endpoint, Epoch, JobKey, Setup, WaitPolicy};
 use wiglaf_links::{Place, config_from, open_links, place_of, random_epoch};
 
 use super::Server;
@@ -71,6 +71,8 @@ fn begin(line: &str, exports: &Exports) -> Result<(Server, Address), String> {
         return Err("the node exports no folder; see `export` in the cluster file".to_owned());
     }
     let mut endpoint = open_endpoint(key, SILENCE_LIMIT)?;
+    // It shares its node's cores with the ranks there.
+    endpoint.set_wait(WaitPolicy::Adaptive, true);
     let peer = endpoint.insert(client);
     let at = endpoint.name();
     Ok((Server::new(endpoint, peer, roots), at))
