@@ -112,7 +112,7 @@ const LOOM: Sanitizer = Sanitizer {
     name: "loom",
     canary: ("wiglaf-link-shm", &["--lib", "models::a_race_that_must_be_found"]),
     finding: "Causality violation",
-    runs: &[("wiglaf-link-shm", &["--lib", "models"]), ("wiglaf-gate", &["--lib", "models"])],
+    runs: &[("wiglaf-link-shm", &["--lib", "models"])],
     command: |_| {
         let mut command = Command::new(cargo());
         command.args(["test", "--target-dir", "target/loom"]).env("RUSTFLAGS", "--cfg loom");

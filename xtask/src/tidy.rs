@@ -69,7 +69,6 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("wiglaf-am", &["wiglaf-endpoint", "wiglaf-links"]),
     ("wiglaf-counters", &[]),
-    ("wiglaf-gate", &[]),
     (
         "wiglaf-files",
         &["wiglaf-base", "wiglaf-cluster", "wiglaf-endpoint", "wiglaf-links", "wiglaf-node"],

@@ -21,7 +21,7 @@ use crate::{log, threads};
 const ABSENT_AFTER: Duration = Duration::from_millis(5);
 /// Time between two looks while there is something to do.
 const BUSY_STEP: Duration = Duration::from_micros(100);
-/// Looks at a gate where nothing is to be done before the thread sleeps.
+/// Looks at an engine where nothing is to be done before the thread sleeps.
 const LOOKS_BEFORE_SLEEP: u32 = 20;
 /// An application that comes in more often between two looks is awake: it is not even asked whether
 /// a thread of its own sleeps there, for a millisecond at least.
@@ -88,12 +88,12 @@ impl Round {
     /// Looks once, and does what is to be done if nobody was there since the last time. Answers
     /// after what time to look again; zero: when woken.
     fn look(&mut self, engine: &Shared) -> Duration {
-        let visits = engine.visits();
+        let Some(mut inside) = engine.attend() else { return ABSENT_AFTER };
+        let visits = inside.visits();
         let came = visits.wrapping_sub(std::mem::replace(&mut self.visits, visits));
         if came > VISITS_OF_SLEEPERS {
             return self.leave_be();
         }
-        let Some(mut inside) = engine.receive() else { return ABSENT_AFTER };
         if came > 0 && inside.endpoint.sleepers() == 0 {
             return self.leave_be();
         }

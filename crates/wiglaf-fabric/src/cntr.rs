@@ -4,12 +4,11 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use wiglaf_gate::Gate;
-
+use crate::attended::Attended;
 use crate::bindings as fi;
 use crate::descriptor::{self, Descriptor, Waitable};
 use crate::domain::{Domain, DomainState};
-use crate::engine::{Engine, Shared};
+use crate::engine::Shared;
 use crate::guard::{EAGAIN, EINVAL, Errno, Fi, guard, guard_or, lock, not_busy, refuse};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::wait;
@@ -53,7 +52,7 @@ impl Count {
 pub(crate) struct CntrState {
     value: Count,
     errors: Count,
-    engines: Mutex<Vec<Weak<Gate<Engine>>>>,
+    engines: Mutex<Vec<Weak<Attended>>>,
     /// What applications sleep on, if they asked for it.
     descriptor: Option<Descriptor>,
     domain: Arc<DomainState>,
@@ -183,7 +182,7 @@ impl CntrState {
     }
 }
 
-fn is_same(weak: &Weak<Gate<Engine>>, engine: &Shared) -> bool {
+fn is_same(weak: &Weak<Attended>, engine: &Shared) -> bool {
     std::ptr::eq(weak.as_ptr(), Arc::as_ptr(engine))
 }
 

@@ -164,9 +164,8 @@ impl Engine {
                     self.end_collective(context, shown, len, outcome);
                 }
                 Ended::Join { handle, outcome } => {
-                    let begun = !self.is_serial();
                     if let Some((events, ..)) = &self.events {
-                        events.join_ended(begun, handle.fid, handle.context, outcome);
+                        events.join_ended(handle.fid, handle.context, outcome);
                     }
                 }
             }

@@ -6,12 +6,11 @@ use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use wiglaf_endpoint::{Class, Completion, Outcome, Pause, PeerId, Side};
-use wiglaf_gate::{Gate, Guarded};
 
 use crate::av::UNSPEC;
 use crate::bindings as fi;
@@ -55,12 +54,6 @@ struct Inner {
     losses: Losses,
 }
 
-impl Guarded for Inner {
-    fn is_unfinished(&self) -> bool {
-        false // no guest comes here
-    }
-}
-
 /// What the last read found.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Last {
@@ -74,7 +67,7 @@ enum Last {
 
 /// What endpoints share with the queue that they are bound to.
 pub(crate) struct CqState {
-    inner: Gate<Inner>,
+    inner: Mutex<Inner>,
     format: fi::fi_cq_format,
     signaled: AtomicBool,
     /// What applications sleep on, if they asked for it.
@@ -393,7 +386,7 @@ pub(crate) unsafe extern "C" fn open(
         let opened = Cq {
             fid: fi::fid_cq { fid: new_fid::<Cq>(context, &FID_OPS), ops: table(&OPS) },
             state: Arc::new(CqState {
-                inner: Gate::new(Inner::default(), domain.state.serial),
+                inner: Mutex::default(),
                 format,
                 signaled: AtomicBool::new(false),
                 descriptor: wants_descriptor.then(Descriptor::new).transpose()?,

@@ -182,9 +182,9 @@ mod tests {
     use std::sync::Arc;
 
     use wiglaf_endpoint::{Address, Epoch};
-    use wiglaf_gate::Gate;
 
     use super::*;
+    use crate::attended::Attended;
     use crate::ep::open_engine;
 
     fn is_readable(fd: RawFd) -> bool {
@@ -208,7 +208,7 @@ mod tests {
     fn engine() -> Shared {
         let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
         let engine = open_engine(Some(Address { at, epoch: Epoch::UNKNOWN })).unwrap();
-        Arc::new(Gate::new(engine, false))
+        Arc::new(Attended::new(engine))
     }
 
     fn sleepers(engine: &Shared) -> u32 {

@@ -4,7 +4,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use wiglaf_endpoint::Exposed;
-use wiglaf_gate::admits_guests;
 
 use crate::bindings as fi;
 use crate::eq::{Eq, EqState};
@@ -21,9 +20,6 @@ pub(crate) struct DomainState {
     pub(crate) api_version: u32,
     /// Whether a thread of ours moves the data of endpoints.
     pub(crate) is_auto: bool,
-    /// Whether no two threads call at once: the application keeps its own apart, and of ours there is
-    /// none but the gate's guest.
-    pub(crate) serial: bool,
     /// Memory that is registered for remote access, for all endpoints of the domain.
     pub(crate) exposed: Exposed,
     /// Whether peers name registered memory by its addresses, not by offsets.
@@ -85,8 +81,6 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: fi_domain(3) demands an info with its attributes; `info` was checked above.
         let attr = unsafe { (*info).domain_attr.as_ref() };
         let is_auto = attr.is_some_and(|attr| attr.data_progress == fi::FI_PROGRESS_AUTO);
-        let one_thread = attr.is_some_and(|attr| attr.threading == fi::FI_THREAD_DOMAIN);
-        let serial = !is_auto && one_thread && admits_guests();
         let mr_mode = attr.map_or(0, |attr| attr.mr_mode);
         let has = |bit: u64| mr_mode == fi::FI_MR_BASIC as i32 || mr_mode as u64 & bit != 0;
         let opened = Domain {
@@ -99,7 +93,6 @@ pub(crate) unsafe extern "C" fn open(
             state: Arc::new(DomainState {
                 api_version: fabric.state.api_version,
                 is_auto,
-                serial,
                 exposed: Exposed::default(),
                 by_address: has(fi::FI_MR_VIRT_ADDR),
                 chooses_keys: has(fi::FI_MR_PROV_KEY),

@@ -13,9 +13,9 @@ use wiglaf_endpoint::{
     Address, Class, CompleteWhen, Completion, Endpoint, News, Outcome, PeerId, Ports, PostError,
     RecvOp, SendOp, Side,
 };
-use wiglaf_gate::{Gate, Guarded};
 use wiglaf_links::told;
 
+use crate::attended::Attended;
 use crate::bindings as fi;
 use crate::cntr::CntrState;
 use crate::domain::DomainState;
@@ -30,7 +30,7 @@ use crate::peers::Peers;
 use crate::tokens::{Meaning, Tokens};
 
 /// The shared engine of an endpoint.
-pub(crate) type Shared = Arc<Gate<Engine>>;
+pub(crate) type Shared = Arc<Attended>;
 
 /// Flags that cannot be honoured, in either direction.
 const REFUSED: u64 = fi::FI_FENCE | fi::FI_TRIGGER | fi::FI_COMMIT_COMPLETE;
@@ -94,12 +94,6 @@ const _: () = is_send::<Endpoint>();
 // it only by the address of user memory in them, which the engine never follows. Groups hold the
 // address of results, which their user leaves to them until an operation has ended.
 unsafe impl Send for Engine {}
-
-impl Guarded for Engine {
-    fn is_unfinished(&self) -> bool {
-        self.unfinished().is_some()
-    }
-}
 
 /// Whether this process has told of a way that costs speed.
 static TOLD: AtomicBool = AtomicBool::new(false);
@@ -381,16 +375,9 @@ impl Engine {
         }
     }
 
-    /// Whether its domain may be called by one thread only.
-    pub(crate) fn is_serial(&self) -> bool {
-        self.domain.as_ref().is_some_and(|domain| domain.serial)
-    }
-
-    /// How long until something is to be done here that nobody will ask for. Who waits for a group to
-    /// be joined may ask the event queue only, which moves nothing of a serial domain.
+    /// How long until something is to be done here that nobody will ask for.
     pub(crate) fn unfinished(&self) -> Option<Duration> {
-        let joins = self.is_serial() && self.groups.is_joining();
-        self.endpoint.unfinished().or(joins.then_some(Duration::ZERO))
+        self.endpoint.unfinished()
     }
 
     /// Whether an operation of those sides has completed and waits to be read.

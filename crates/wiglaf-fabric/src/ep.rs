@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once};
 
 use wiglaf_endpoint::{Address, Side};
-use wiglaf_gate::Gate;
 
 use crate::addr;
 use crate::attendant::Attendant;
+use crate::attended::Attended;
 use crate::av::{Av, AvState};
 use crate::bindings as fi;
 use crate::cntr::{Cntr, CntrState};
@@ -176,7 +176,7 @@ unsafe fn from_info(domain: &Domain, info: &fi::fi_info, context: *mut libc::c_v
             atomic: table(&atomic::OPS),
             collective: table(&collective::OPS),
         },
-        engine: Arc::new(Gate::new(engine, domain.state.serial)),
+        engine: Arc::new(Attended::new(engine)),
         bound: Mutex::default(),
         enabled: AtomicBool::new(false),
         helper: Mutex::default(),

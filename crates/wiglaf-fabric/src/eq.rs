@@ -10,11 +10,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use wiglaf_endpoint::Outcome;
-use wiglaf_gate::Gate;
 
+use crate::attended::Attended;
 use crate::bindings as fi;
 use crate::descriptor::{self, Flag, Waitable};
-use crate::engine::{Engine, Shared, outcome_errno};
+use crate::engine::{Shared, outcome_errno};
 use crate::fabric::{Fabric, FabricState};
 use crate::guard::{EAGAIN, EINVAL, Errno, Fi, guard, guard_count, guard_or, lock, not_busy};
 use crate::object::{
@@ -61,7 +61,7 @@ pub(crate) struct EqState {
     /// event may look at nothing else, so that looking here moves their data meanwhile. Only of domains
     /// that any thread may call into: who reads here need not be the one thread of another.
     joins: AtomicUsize,
-    joiners: Mutex<Vec<Weak<Gate<Engine>>>>,
+    joiners: Mutex<Vec<Weak<Attended>>>,
     /// What applications sleep on, if they asked for it: raised while there is something to read.
     flag: Option<Flag>,
     _fabric: Arc<FabricState>,
@@ -98,12 +98,9 @@ impl EqState {
         drop(inner);
     }
 
-    /// A group has been joined, or will never be; nobody is told of one that was given up. `begun` where
-    /// that was told here.
-    pub(crate) fn join_ended(&self, begun: bool, fid: usize, context: usize, outcome: Outcome) {
-        if begun {
-            self.joins.fetch_sub(1, Ordering::AcqRel);
-        }
+    /// A group has been joined, or will never be; nobody is told of one that was given up.
+    pub(crate) fn join_ended(&self, fid: usize, context: usize, outcome: Outcome) {
+        self.joins.fetch_sub(1, Ordering::AcqRel);
         match outcome_errno(outcome) {
             _ if outcome == Outcome::Canceled => {}
             Some(Errno(err)) => self.fail(Failure { fid, context, err, os_errno: 0 }),

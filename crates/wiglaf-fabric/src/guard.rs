@@ -2,8 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use wiglaf_gate::{Gate, Guarded, Inside};
-
+use crate::attended::{Attended, Inside};
 use crate::bindings as fi;
 
 /// A libfabric error number, positive.
@@ -67,11 +66,8 @@ impl<T> Lock for std::sync::Mutex<T> {
     }
 }
 
-impl<T: Guarded> Lock for Gate<T> {
-    type Guard<'a>
-        = Inside<'a, T>
-    where
-        T: 'a;
+impl Lock for Attended {
+    type Guard<'a> = Inside<'a>;
 
     fn acquire(&self) -> Option<Self::Guard<'_>> {
         self.enter()

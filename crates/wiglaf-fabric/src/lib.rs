@@ -12,6 +12,7 @@
 mod addr;
 mod atomic;
 mod attendant;
+mod attended;
 mod av;
 mod av_set;
 #[allow(missing_docs, unreachable_pub, dead_code, non_camel_case_types, clippy::all)]

@@ -4,8 +4,8 @@
 use std::sync::{Arc, Weak};
 
 use libc::{c_int, c_void};
-use wiglaf_gate::Gate;
 
+use crate::attended::Attended;
 use crate::av_set::AvSet;
 use crate::bindings as fi;
 use crate::engine::Engine;
@@ -17,7 +17,7 @@ use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, take_b
 #[repr(C)]
 pub(crate) struct Mc {
     fid: fi::fid_mc,
-    engine: Weak<Gate<Engine>>,
+    engine: Weak<Attended>,
 }
 
 // SAFETY: `repr(C)`, begins with a `fid` of that class.
@@ -95,9 +95,7 @@ fn create(ep: &Ep, set: &AvSet, parent: fi::fi_addr_t) -> Fi<fi::fi_addr_t> {
 
 fn begin(ep: &Ep, group: fi::fi_addr_t, handle: Handle) -> Fi<()> {
     let mut engine = lock(&ep.engine)?;
-    if let Some((events, ..)) = &engine.events
-        && !engine.is_serial()
-    {
+    if let Some((events, ..)) = &engine.events {
         events.join_begins(&ep.engine);
     }
     let Engine { groups, endpoint, .. } = &mut *engine;

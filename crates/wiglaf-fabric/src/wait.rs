@@ -124,9 +124,9 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use wiglaf_endpoint::{Address, Epoch};
-    use wiglaf_gate::Gate;
 
     use super::*;
+    use crate::attended::Attended;
     use crate::ep::open_engine;
 
     /// A hang becomes a failure after so long.
@@ -140,7 +140,7 @@ mod tests {
     fn is_found_asleep(wait: impl Fn(&Shared) + Sync) {
         let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
         let engine = open_engine(Some(Address { at, epoch: Epoch::UNKNOWN })).unwrap();
-        let (engine, found) = (Arc::new(Gate::new(engine, false)), AtomicBool::new(false));
+        let (engine, found) = (Arc::new(Attended::new(engine)), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !found.load(Ordering::Acquire) {

@@ -4,17 +4,17 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use wiglaf_endpoint::{Completion, Side};
-use wiglaf_gate::Gate;
 
+use crate::attended::Attended;
 use crate::cntr::CntrState;
-use crate::engine::{Engine, Shared};
+use crate::engine::Shared;
 use crate::guard::{Fi, lock};
 use crate::one_sided::is_read;
 
 #[derive(Default)]
 struct Inner {
     /// Enabled endpoints of the domain.
-    engines: Vec<Weak<Gate<Engine>>>,
+    engines: Vec<Weak<Attended>>,
     /// Region's key, whether reads or writes are counted, and by which counter.
     counters: Vec<(u64, bool, Arc<CntrState>)>,
 }
