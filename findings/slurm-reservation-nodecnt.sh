@@ -76,7 +76,6 @@ try() { # what is asked for
     try nodecnt=3
     try nodes=pc[1-3]
 } | tee out
-kill %1 %2 %3 %4; wait || true
 diff - out <<'P'
 nodecnt=3: status 0, Nodes=pc[1-3] NodeCnt=3
 nodecnt=9: status 0, Nodes=pc[1-3] NodeCnt=3

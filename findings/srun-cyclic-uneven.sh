@@ -64,7 +64,6 @@ P
         ready; salloc -Q -N2 -n6 $options bash job
     done
 } | tee out
-kill %1 %2 %3; wait || true
 diff - out <<'P'
 salloc -N2 -n6 -m cyclic
 allocated: 4,2
