@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::ptr;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wiglaf_endpoint::{Class, Completion, Outcome, Pause, PeerId, Side};
