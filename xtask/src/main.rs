@@ -4,6 +4,7 @@
 
 mod ci;
 mod conformance;
+mod count;
 mod debians;
 mod fuzz;
 mod guests;
@@ -55,6 +56,8 @@ enum Task {
     Guests(guests::Arguments),
     /// Simulate the transport under faults.
     Sim(sim::Arguments),
+    /// Count the product's lines of Rust, without tests, by crate.
+    Count(count::Arguments),
     /// Install the Debian packages and wheels that are missing.
     Packages {
         /// What they are needed for.
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Task::Guests(arguments) => guests::run(&arguments),
         Task::Hosts(arguments) => hosts::run(&arguments),
         Task::Sim(arguments) => sim::run(&arguments),
+        Task::Count(arguments) => count::run(&arguments),
         Task::Packages { purpose } => packages::install(purpose),
     };
     match done {
