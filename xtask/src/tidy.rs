@@ -40,6 +40,18 @@ const LAYERED: &[&str] = &[
     "wiglaf-doctor",
     "wiglaf-join",
     "wiglaf-batch",
+    "wiglaf-endpoint",
+    "wiglaf-transport",
+    "wiglaf-fabric",
+    "wiglaf-cli",
+    "wiglaf-bench",
+    "wiglaf-files",
+    "wiglaf-check",
+    "wiglaf-image",
+    "wiglaf-power",
+    "wiglaf-web",
+    "wiglaf-helper",
+    "wiglaf-links",
 ];
 /// Which crates of ours a crate may name.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -260,7 +272,8 @@ fn cycles(name: &str, sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<Strin
         let is_at_top = path.iter().count() == 1;
         let module = path.iter().next().and_then(|first| Path::new(first).file_stem());
         let module = module.unwrap_or_default().to_string_lossy().into_owned();
-        if !["lib", "main", "tests"].contains(&module.as_str()) {
+        let is_test = path.iter().any(|part| part == "tests") || path.ends_with("tests.rs");
+        if !is_test && !["lib", "main"].contains(&module.as_str()) {
             uses.entry(module).or_default().extend(used_modules(text, is_at_top));
         }
     }

@@ -9,22 +9,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Progress;
-use crate::floor::{self, FloorCommand, FloorLatency};
-use crate::launch::Launcher;
+use crate::floor::{self, FloorLatency};
+use crate::launch::{ActiveCommands, Launcher};
 use crate::stats::median;
 
 /// Bytes of a message, and of the bare link's frame.
 pub const LEN: u64 = 8;
 const RUN_TIME_MAX: Duration = Duration::from_secs(60);
-
-/// What measures one link twice.
-#[derive(Debug)]
-pub struct ActiveCommands {
-    /// A ping-pong of frames over the bare link.
-    pub bare: FloorCommand,
-    /// One of active messages over the same link.
-    pub messages: FloorCommand,
-}
 
 /// One link: half round trips of [`LEN`] bytes, one value for each round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -112,6 +103,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::launch::FloorCommand;
     use crate::launch::{Job, Settings, Transport};
 
     /// Commands that print what they are told; the runs are real.

@@ -9,22 +9,12 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BenchError, Result};
-use crate::launch::capture;
-
-/// A command that measures one floor.
-#[derive(Debug)]
-pub struct FloorCommand {
-    /// What it measures, for progress lines and errors.
-    pub link: String,
-    /// The command.
-    pub command: Command,
-}
+use crate::launch::{FloorCommand, capture};
 
 /// What a bare link does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,6 +70,8 @@ fn parse(what: &str, text: &str) -> Result<Floor> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     fn shell(script: &str) -> FloorCommand {

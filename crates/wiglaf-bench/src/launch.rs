@@ -10,9 +10,25 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::active::ActiveCommands;
 use crate::error::{BenchError, Result};
-use crate::floor::FloorCommand;
+
+/// A command that measures one floor.
+#[derive(Debug)]
+pub struct FloorCommand {
+    /// What it measures, for progress lines and errors.
+    pub link: String,
+    /// The command.
+    pub command: Command,
+}
+
+/// What measures one link twice.
+#[derive(Debug)]
+pub struct ActiveCommands {
+    /// A ping-pong of frames over the bare link.
+    pub bare: FloorCommand,
+    /// One of active messages over the same link.
+    pub messages: FloorCommand,
+}
 
 /// What carries the messages of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -62,6 +62,7 @@
 pub mod facts;
 mod known;
 pub mod probe;
+pub mod schedule;
 pub mod tuning;
 pub mod verdict;
 

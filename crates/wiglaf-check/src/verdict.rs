@@ -11,7 +11,6 @@ mod differences;
 mod history;
 mod hosts;
 mod machines;
-pub mod schedule;
 mod text;
 mod ways;
 mod words;

@@ -15,8 +15,8 @@ use wiglaf_batch::{owner, pbs};
 use wiglaf_cluster::StateDir;
 use wiglaf_cluster::hosts::Hosts;
 
-use crate::args::Global;
 use crate::join::{all_but_last, is_wanted, success_unless};
+use crate::options::Global;
 use crate::output;
 use crate::which::Meant;
 

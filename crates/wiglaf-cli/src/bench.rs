@@ -6,10 +6,8 @@ mod collectives;
 mod files;
 #[cfg(feature = "trials")]
 mod hostile;
-pub(crate) mod interrupt;
 pub(crate) mod launcher;
 mod loggp;
-pub(crate) mod nodes;
 mod on_hosts;
 mod reports;
 mod set;
@@ -29,7 +27,7 @@ use wiglaf_bench::contender::{Absent, CONTENDERS, SAME_NODE};
 use wiglaf_bench::facts::Facts;
 use wiglaf_bench::outcome::{Figure, Outcome, Wanted};
 use wiglaf_bench::report::Written;
-use wiglaf_bench::{BenchError, Launcher, bandwidth, pingpong, report, ring};
+use wiglaf_bench::{Launcher, bandwidth, pingpong, report, ring};
 use wiglaf_cluster::hosts::Hosts;
 use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::Wire;
@@ -38,12 +36,14 @@ use wiglaf_compare::programs::Program;
 use wiglaf_emulation::wire::SingleFrames;
 use wiglaf_mpi::{self as mpi, Choice, Family, Link, Transport};
 
-use crate::args::Global;
 use crate::compare::Nodes;
 use crate::compare::known::{Plan, check_needed, compare};
+use crate::measuring::nodes::{Cluster, Wish};
+use crate::measuring::{interrupt, plain, progress};
+use crate::options::Global;
 use crate::output;
 use launcher::Emulated;
-use nodes::{Cluster, Wish};
+
 use on_hosts::OnHosts;
 
 const HELP: &str = "\
@@ -587,35 +587,6 @@ fn need_openmpi() -> Result<()> {
 /// Enough for the shape of the curve.
 const QUICK_LENS: [u64; 13] =
     [0, 1, 8, 64, 512, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 21, 1 << 22];
-
-/// What is being done, on standard error; not what an interrupt cuts short.
-pub(crate) fn progress(line: &str) {
-    if !interrupt::is_wanted() {
-        eprintln!("wiglaf: {line}");
-    }
-}
-
-/// An error of a measurement as one of this command.
-pub(crate) fn plain(error: BenchError) -> Error {
-    match error {
-        BenchError::ProgramMissing { .. } => Error::not_found(error.to_string()),
-        other => Error::new(other.to_string()),
-    }
-}
-
-fn make_folder(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder).cannot(|| format!("make the folder {}", folder.display()))
-}
-
-/// The folder for measuring programs and their input: in the user's home,
-/// which all nodes share, or else beside the results.
-pub(crate) fn work_folder(output: &Path) -> Result<PathBuf> {
-    let cache = wiglaf_base::paths::user_cache();
-    let folder = cache.map_or_else(|| output.join("cache"), |cache| cache.join("wiglaf/bench"));
-    make_folder(&folder)?;
-    // Nodes need the path that it has everywhere.
-    folder.canonicalize().cannot(|| format!("find the folder {}", folder.display()))
-}
 
 fn node_count(text: &str) -> std::result::Result<usize, String> {
     let count = text.parse().ok().filter(|n| (2..=wiglaf_cluster::shape::NODES_MAX).contains(n));

@@ -20,8 +20,8 @@ use wiglaf_emulation::tap::{self, Tap};
 use wiglaf_emulation::up;
 use wiglaf_node::Node;
 
-use crate::args::Global;
-use crate::run::parse_hosts;
+use crate::choices::parse_hosts;
+use crate::options::Global;
 use crate::stats;
 use crate::which::Meant;
 use pcapng::Writer;

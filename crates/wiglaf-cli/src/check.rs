@@ -19,9 +19,9 @@ use wiglaf_mpi::Origin;
 use wiglaf_node::client::{Running, working_folder};
 use wiglaf_node::{Node, NodeCommand, Streams};
 
-use crate::args::Global;
+use crate::choices::parse_hosts;
+use crate::options::Global;
 use crate::output;
-use crate::run::parse_hosts;
 
 /// Where no range is said: the ports from which the kernel takes one for a socket that asks for any.
 const PORTS: (u16, u16) = (32_768, 60_999);

@@ -17,11 +17,11 @@ use wiglaf_cluster::launch::Mpi;
 use wiglaf_compare::{Check, Failure, Place, Report, Way, notes, tables};
 use wiglaf_mpi as mpi;
 
-use crate::args::{Global, typed};
-use crate::bench::nodes::{Cluster, Wish};
-use crate::bench::{interrupt, plain};
+use crate::choices::{DealArg, LinkArg, TransportArg, parse_mpi, parse_variable};
+use crate::measuring::nodes::{Cluster, Wish};
+use crate::measuring::{interrupt, plain};
+use crate::options::{Global, typed};
 use crate::output;
-use crate::run::{DealArg, LinkArg, TransportArg, parse_mpi, parse_variable};
 use crate::up::this_exe;
 use crate::which::Meant;
 use runs::Runner;

@@ -16,7 +16,7 @@ use wiglaf_files::copy::{Place, Stage, copy};
 use wiglaf_files::{Files, Node as FileNode, Reason};
 use wiglaf_node::{NodeCommand, Streams};
 
-use crate::args::Global;
+use crate::options::Global;
 use crate::output;
 use crate::which::{self, Meant};
 

@@ -12,14 +12,14 @@ use wiglaf_compare::Report;
 use wiglaf_compare::programs::Program;
 use wiglaf_mpi::{Link, provider};
 
-use crate::args::Global;
 use crate::bench::launcher::Emulated;
-use crate::bench::nodes::{Cluster, Wish};
-use crate::bench::{interrupt, plain, progress, work_folder};
+use crate::choices::TransportArg;
 use crate::compare::Nodes;
 use crate::compare::known::{Plan, check_needed, compare};
+use crate::measuring::nodes::{Cluster, Wish};
+use crate::measuring::{interrupt, plain, progress, work_folder};
+use crate::options::Global;
 use crate::output;
-use crate::run::TransportArg;
 use crate::up::this_exe;
 
 /// What must be installed besides the programs, and the package that brings it.

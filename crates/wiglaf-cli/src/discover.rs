@@ -7,7 +7,7 @@ use wiglaf_base::network::Cidr;
 use wiglaf_cluster::hosts::{self, Hosts};
 use wiglaf_join::discover;
 
-use crate::args::Global;
+use crate::options::Global;
 use crate::output;
 
 const EXAMPLES: &str = "\

@@ -12,10 +12,10 @@ use wiglaf_doctor::doctor::{self, Check, Verdict};
 use wiglaf_node::NodeCommand;
 use wiglaf_node::client::null;
 
-use crate::args::Global;
+use crate::choices::parse_hosts;
 use crate::links;
+use crate::options::Global;
 use crate::output;
-use crate::run::parse_hosts;
 use crate::toolchain;
 use crate::up::this_exe;
 use crate::which::Meant;

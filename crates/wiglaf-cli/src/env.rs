@@ -13,9 +13,10 @@ use wiglaf_cluster::{Cluster, Member, names, secret};
 use wiglaf_mpi::fortran::FortranTrue;
 use wiglaf_mpi::{self as mpi, Choice};
 
-use crate::args::Global;
+use crate::choices::{LibfabricArg, LinkArg, TransportArg};
+use crate::options::Global;
 use crate::output;
-use crate::run::{LibfabricArg, LinkArg, TransportArg, allocation};
+use crate::run::allocation;
 use crate::up::this_exe;
 use crate::which::{self, Meant};
 

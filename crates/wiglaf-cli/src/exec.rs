@@ -11,9 +11,9 @@ use wiglaf_node::client::working_folder;
 use wiglaf_node::fanout::{self, Keep, NodeOutput, Stream};
 use wiglaf_node::{Node, NodeCommand, Streams, terminal};
 
-use crate::args::Global;
+use crate::choices::parse_hosts;
+use crate::options::Global;
 use crate::output;
-use crate::run::parse_hosts;
 use crate::which::Meant;
 
 const HELP: &str = "\

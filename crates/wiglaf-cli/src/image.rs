@@ -20,8 +20,8 @@ use wiglaf_cluster::power::Mac;
 use wiglaf_image::{Machine, Newcomer, Options, Release, ServeOptions, Target};
 use wiglaf_node::ssh::KNOWN_HOSTS_VAR;
 
-use crate::args::Global;
 use crate::join::is_wanted;
+use crate::options::Global;
 use crate::output;
 use crate::power::hosts;
 use crate::which::Meant;

@@ -8,7 +8,7 @@ use wiglaf_base::{Error, Result};
 use wiglaf_cluster::hosts::Ports;
 use wiglaf_join::init;
 
-use crate::args::Global;
+use crate::options::Global;
 use crate::output;
 
 const EXAMPLES: &str = "\

@@ -7,9 +7,9 @@ use wiglaf_base::{Error, HostList, Result};
 use wiglaf_cluster::hosts::{self, Hosts};
 use wiglaf_join::{join, leave};
 
-use crate::args::Global;
+use crate::choices::parse_hosts;
+use crate::options::Global;
 use crate::output;
-use crate::run::parse_hosts;
 
 const JOIN_EXAMPLES: &str = "\
 Examples:

@@ -13,10 +13,10 @@ use wiglaf_cluster::StateDir;
 use wiglaf_links::remembered::{self, Measured, Remembered};
 use wiglaf_mpi::Link;
 
-use crate::args::Global;
 use crate::bench::launcher::Emulated;
-use crate::bench::nodes::{Cluster, Wish};
-use crate::bench::{interrupt, progress};
+use crate::measuring::nodes::{Cluster, Wish};
+use crate::measuring::{interrupt, progress};
+use crate::options::Global;
 use crate::output;
 use crate::which::Meant;
 use collectives::CollectivesArgs;

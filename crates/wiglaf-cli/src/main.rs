@@ -10,6 +10,7 @@ mod bench;
 mod blocked;
 mod capture;
 mod check;
+mod choices;
 mod compare;
 mod cp;
 mod demo;
@@ -28,8 +29,10 @@ mod init;
 mod join;
 mod links;
 mod manual;
+mod measuring;
 mod monitor;
 mod mount;
+mod options;
 mod output;
 mod power;
 mod predict;
@@ -54,6 +57,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Cli, Command};
+use clap::CommandFactory;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -106,8 +110,8 @@ fn main() -> ExitCode {
         Command::Env(args) => env::run(args, &cli.global),
         Command::Doctor(args) => doctor::run(args, &cli.global),
         Command::Links(args) => links::run(args, &cli.global),
-        Command::Completions(args) => manual::completions(args),
-        Command::Man(args) => manual::man(args),
+        Command::Completions(args) => manual::completions(args, &Cli::command()),
+        Command::Man(args) => manual::man(args, &Cli::command()),
         Command::ServeFiles(args) => serve_files::run(args, &state),
         Command::Helper => helper(),
         Command::Agent(args) => agent::run(args, &state),

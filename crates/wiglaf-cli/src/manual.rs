@@ -4,11 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 use wiglaf_base::{Error, Result};
 
-use crate::args::Cli;
 use crate::output;
 
 const COMPLETIONS_HELP: &str = "\
@@ -43,15 +41,16 @@ pub(crate) struct ManArgs {
     dir: Option<PathBuf>,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode> {
+/// `all` is the command line's definition, here as below.
+pub(crate) fn completions(args: &CompletionsArgs, all: &clap::Command) -> Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut visible(), "wiglaf", &mut script);
+    clap_complete::generate(args.shell, &mut visible(all), "wiglaf", &mut script);
     output::print_bytes(&script)?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn man(args: &ManArgs) -> Result<ExitCode> {
-    let pages = pages();
+pub(crate) fn man(args: &ManArgs, all: &clap::Command) -> Result<ExitCode> {
+    let pages = pages(all);
     if let Some(dir) = &args.dir {
         pages.iter().try_for_each(|(name, page)| write(dir, name, page))?;
         return Ok(ExitCode::SUCCESS);
@@ -66,8 +65,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode> {
 }
 
 /// The command line without what only Wiglaf itself calls, which completions would offer.
-fn visible() -> clap::Command {
-    let all = Cli::command();
+fn visible(all: &clap::Command) -> clap::Command {
     let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     clap::Command::new("wiglaf")
         .version(env!("CARGO_PKG_VERSION"))
@@ -76,8 +74,8 @@ fn visible() -> clap::Command {
 }
 
 /// Name and text of every page.
-fn pages() -> Vec<(String, Vec<u8>)> {
-    let mut cli = Cli::command();
+fn pages(all: &clap::Command) -> Vec<(String, Vec<u8>)> {
+    let mut cli = all.clone();
     cli.build();
     let mut pages = Vec::new();
     add_pages("wiglaf", &cli, &mut pages);

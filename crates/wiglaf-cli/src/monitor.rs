@@ -10,8 +10,8 @@ use wiglaf_base::{Error, HostList, Result};
 use wiglaf_cluster::hosts::Hosts;
 use wiglaf_monitor::{Alert, Exporter, HostState, Mail, Outcome};
 
-use crate::args::Global;
 use crate::join::{all_but_last, is_wanted, success_unless};
+use crate::options::Global;
 use crate::output;
 use crate::power::hosts;
 

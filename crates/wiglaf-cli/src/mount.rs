@@ -19,7 +19,7 @@ use wiglaf_mount::{Options, Unmounted, connect, serve, unmount};
 use wiglaf_node::mounts::Mounted;
 use wiglaf_node::{NodeCommand, Streams};
 
-use crate::args::Global;
+use crate::options::Global;
 use crate::output;
 use crate::which::{self, Meant};
 

@@ -11,7 +11,7 @@ use wiglaf_base::{Error, HostList, Result};
 use wiglaf_cluster::hosts::{HostSpec, Hosts};
 use wiglaf_power::{Done, Limits, Sensor, State, Wanted};
 
-use crate::args::Global;
+use crate::options::Global;
 use crate::output;
 use crate::which::Meant;
 

@@ -19,8 +19,8 @@ use wiglaf_compare::trace::Trace;
 use wiglaf_compare::{Check, Way};
 use wiglaf_mpi as mpi;
 
-use crate::args::typed;
-use crate::bench::{interrupt, plain, progress};
+use crate::measuring::{interrupt, plain, progress};
+use crate::options::typed;
 use crate::output;
 
 const HELP: &str = "\

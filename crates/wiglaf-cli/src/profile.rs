@@ -10,8 +10,8 @@ use wiglaf_compare::profile::{Profile, Rank};
 use wiglaf_compare::trace::Trace;
 use wiglaf_mpi as mpi;
 
-use crate::args::Global;
-use crate::bench::plain;
+use crate::measuring::plain;
+use crate::options::Global;
 use crate::output;
 use crate::run;
 

@@ -8,9 +8,9 @@ use wiglaf_cluster::cluster::ask_all;
 use wiglaf_node::mounts;
 use wiglaf_node::proto::Remains;
 
-use crate::args::Global;
+use crate::choices::parse_hosts;
+use crate::options::Global;
 use crate::output;
-use crate::run::parse_hosts;
 use crate::which::Meant;
 
 const HELP: &str = "\

@@ -12,9 +12,9 @@ use wiglaf_base::{Error, Result};
 use wiglaf_bench::report;
 use wiglaf_bench::soak::{Trend, Verdict};
 
-use crate::args::Global;
-use crate::bench::nodes::{Cluster, Wish};
-use crate::bench::{interrupt, plain, work_folder};
+use crate::measuring::nodes::{Cluster, Wish};
+use crate::measuring::{interrupt, plain, work_folder};
+use crate::options::Global;
 use crate::output;
 
 const HELP: &str = "\

@@ -15,9 +15,9 @@ use wiglaf_counters::Snapshot;
 use wiglaf_node::fanout::{self, Keep, NodeOutput};
 use wiglaf_node::{Node, NodeCommand};
 
-use crate::args::Global;
+use crate::choices::parse_hosts;
+use crate::options::Global;
 use crate::output;
-use crate::run::parse_hosts;
 use crate::which::Meant;
 
 const HELP: &str = "\

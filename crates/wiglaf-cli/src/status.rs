@@ -11,8 +11,8 @@ use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::{Cluster as AnyCluster, Record, StateDir, shape};
 use wiglaf_node::proto::Hello;
 
-use crate::args::Global;
 use crate::check;
+use crate::options::Global;
 use crate::output;
 use crate::tune;
 use crate::which::Meant;

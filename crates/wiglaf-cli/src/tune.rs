@@ -21,8 +21,8 @@ use wiglaf_helper::{AskError, Change, MICROSECONDS_MAX, Tuned, TuningLease, Want
 use wiglaf_node::client::Running;
 use wiglaf_node::{NodeCommand, Streams};
 
-use crate::args::Global;
-use crate::run::parse_hosts;
+use crate::choices::parse_hosts;
+use crate::options::Global;
 use crate::{check, output};
 
 /// A card that was started anew has its carrier back within this, or has no cable.

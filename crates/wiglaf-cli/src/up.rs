@@ -9,7 +9,7 @@ use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::{Draft, Nodes, Wire};
 use wiglaf_emulation::up::{self, Up};
 
-use crate::args::Global;
+use crate::options::Global;
 use crate::output;
 
 /// What the provider promises to send in one frame, and its headers (docs/cluster-file.md).

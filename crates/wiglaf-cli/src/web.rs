@@ -18,7 +18,7 @@ use wiglaf_web::{
     Board, Check, Job, Pair, Part, Password, Queue, Series, Server, Trouble, View, token,
 };
 
-use crate::args::Global;
+use crate::options::Global;
 use crate::top::view::{Row, per_second};
 use crate::which::Meant;
 use crate::{batch, check, output, top};

@@ -9,7 +9,7 @@ use wiglaf_cluster::{Cluster, Member, StateDir};
 use wiglaf_node::Node;
 use wiglaf_node::proto::{NODE_VAR, STATE_VAR};
 
-use crate::args::Global;
+use crate::options::Global;
 use crate::up::this_exe;
 
 /// The cluster that a command means.

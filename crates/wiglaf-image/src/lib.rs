@@ -16,15 +16,17 @@ mod joining;
 mod like;
 mod netboot;
 mod outside;
+mod release;
 mod root;
 mod serve;
 mod users;
 mod write;
 
-pub use build::{Built, Options, Plan, Release, plan};
+pub use build::{Built, Options, Plan, plan};
 pub use hostkey::HostKey;
 pub use install::install;
 pub use joining::Newcomer;
+pub use release::Release;
 pub use serve::{Join, ServeOptions, ServePlan, serve_plan};
 pub use users::Account;
 pub use write::{Checked, Machine, NodeSettings, Target, Written, image_len, settings};

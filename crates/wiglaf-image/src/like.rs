@@ -12,9 +12,9 @@ use std::path::{Component, Path, PathBuf};
 use wiglaf_base::error::{Context, Result};
 use wiglaf_join::model::{Model, Taken};
 
-use crate::build::Release;
 use crate::outside::run;
-use crate::root::chroot;
+use crate::release::Release;
+use crate::root::{Archives, chroot};
 
 /// Where apt keeps the names of archives, and keys that are good for all of them.
 const SOURCES: [&str; 2] = ["/etc/apt/sources.list", "/etc/apt/sources.list.d"];
@@ -34,23 +34,6 @@ const AFTERWARDS: [(&str, &[&str]); 3] = [
         ],
     ),
 ];
-
-/// What mmdebstrap is told of a host's archives.
-#[derive(Debug)]
-pub(crate) struct Archives {
-    /// Files of apt that name them.
-    pub(crate) sources: Vec<PathBuf>,
-    /// Keys in place of this machine's.
-    pub(crate) keys: Option<PathBuf>,
-    /// Which version of each package is wanted.
-    pub(crate) preferences: PathBuf,
-    /// Whether one is a folder.
-    pub(crate) has_folders: bool,
-    /// Whether Debian's own is to come from elsewhere.
-    pub(crate) lacks_debian: bool,
-    /// All of it, to tell one from another.
-    pub(crate) text: String,
-}
 
 /// Writes what mmdebstrap needs to `folder`.
 pub(crate) fn archives(

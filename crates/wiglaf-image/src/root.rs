@@ -9,10 +9,26 @@ use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_cluster::hosts::Hosts;
 use wiglaf_join::laid::Build;
 
-use crate::build::Release;
-use crate::like::Archives;
 use crate::outside::{command, run};
+use crate::release::Release;
 use crate::users::Account;
+
+/// What mmdebstrap is told of a host's archives.
+#[derive(Debug)]
+pub(crate) struct Archives {
+    /// Files of apt that name them.
+    pub(crate) sources: Vec<PathBuf>,
+    /// Keys in place of this machine's.
+    pub(crate) keys: Option<PathBuf>,
+    /// Which version of each package is wanted.
+    pub(crate) preferences: PathBuf,
+    /// Whether one is a folder.
+    pub(crate) has_folders: bool,
+    /// Whether Debian's own is to come from elsewhere.
+    pub(crate) lacks_debian: bool,
+    /// All of it, to tell one from another.
+    pub(crate) text: String,
+}
 
 /// What every node has besides Debian's essential packages.
 pub(crate) const PACKAGES: &[&str] = &[

@@ -8,6 +8,7 @@
 
 mod board;
 mod http;
+mod marks;
 mod page;
 mod password;
 mod picture;

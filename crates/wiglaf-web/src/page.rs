@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::marks::{speed, text};
 use crate::picture;
 use crate::view::{Check, Node, Part, Queue, Series, View};
 
@@ -10,37 +11,8 @@ pub(crate) const STYLE: &str = include_str!("page/style.css");
 pub(crate) const SCRIPT: &str = include_str!("page/page.js");
 pub(crate) const ICON: &str = include_str!("page/icon.svg");
 
-/// So much of a name or a sentence of others is shown.
-const CHARS_MAX: usize = 300;
 /// So many jobs.
 const JOBS_MAX: usize = 200;
-
-/// Text as HTML, also within an attribute in double quotes.
-pub(crate) fn text(from: &str) -> String {
-    let mut html = String::with_capacity(from.len());
-    for (at, c) in from.chars().enumerate() {
-        match c {
-            _ if at == CHARS_MAX => {
-                html.push('…');
-                break;
-            }
-            '&' => html += "&amp;",
-            '<' => html += "&lt;",
-            '>' => html += "&gt;",
-            '"' => html += "&quot;",
-            '\'' => html += "&#39;",
-            // Also those that turn the direction of what is written after them.
-            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                let _ = write!(html, "{}", c.escape_unicode());
-            }
-            c if c.is_control() => {
-                let _ = write!(html, "{}", c.escape_default());
-            }
-            c => html.push(c),
-        }
-    }
-    html
-}
 
 fn frame(title: &str, body: &str) -> String {
     format!(
@@ -213,15 +185,6 @@ fn node(node: &Node) -> String {
     )
 }
 
-/// A speed in words.
-pub(crate) fn speed(mbit_per_s: u64) -> String {
-    match mbit_per_s {
-        0..1000 => format!("{mbit_per_s} Mbit/s"),
-        #[allow(clippy::cast_precision_loss, reason = "shown with one digit")]
-        _ => format!("{} Gbit/s", mbit_per_s as f64 / 1000.0),
-    }
-}
-
 /// A share as a bar.
 fn bar(share: f64) -> String {
     let width = (share * 100.0).clamp(0.0, 100.0);
@@ -369,17 +332,5 @@ fn ago(at_s: u64) -> String {
         (minutes, 0, _) => format!("{minutes} min ago"),
         (_, hours, 0) => format!("{hours} h ago"),
         (_, _, days) => format!("{days} days ago"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_of_others_makes_no_marks_and_turns_nothing_around() {
-        assert_eq!(text("<b a=\"x\" c='y'>&"), "&lt;b a=&quot;x&quot; c=&#39;y&#39;&gt;&amp;");
-        assert_eq!(text("a\u{1b}[2J\u{202e}b"), "a\\u{1b}[2J\\u{202e}b");
-        assert_eq!(text(&"x".repeat(9999)).chars().count(), CHARS_MAX + 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::page::{speed, text};
+use crate::marks::{speed, text};
 use crate::view::{Node, Pair};
 
 /// Hosts side by side, their boxes and the gaps for cables between these.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::lines::Side;
 use super::pair::unreached;
 use super::{End, PairResult, Plan, measure, stream_together};
-use crate::verdict::schedule;
+use crate::schedule;
 
 /// Starts the probe on the host of that position and says how to talk to it: an ssh, whose standard
 /// input and output are [`Lines`](super::Lines). Called from several threads, once a host for all

@@ -11,6 +11,7 @@ use crate::facts::{
 use crate::probe::{
     Beyond, ClockDifference, Delivery, Latency, Loss, OpenedLink, PathMtu, Ports, Way,
 };
+use crate::schedule;
 
 const DAY_S: i64 = 1_795_737_600;
 

@@ -14,8 +14,9 @@ use wiglaf_bench::outcome::{Figure, Outcome, Wanted};
 use wiglaf_bench::{bandwidth, collectives, figures, pingpong, report};
 use wiglaf_sim::Star;
 
-use super::{Programs, make_folder, need_openmpi, plain, progress};
-use crate::args::Global;
+use super::{Programs, need_openmpi};
+use crate::measuring::{make_folder, plain, progress};
+use crate::options::Global;
 use crate::output;
 use crate::up::this_exe;
 

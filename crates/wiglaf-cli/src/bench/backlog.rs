@@ -6,9 +6,10 @@ use wiglaf_base::Result;
 use wiglaf_bench::{backlog, report};
 
 use super::launcher::Emulated;
-use super::nodes::Cluster;
-use super::{Common, interrupt, node_count, plain, progress, rank_count};
-use crate::args::Global;
+use super::{Common, node_count, rank_count};
+use crate::measuring::nodes::Cluster;
+use crate::measuring::{interrupt, plain, progress};
+use crate::options::Global;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

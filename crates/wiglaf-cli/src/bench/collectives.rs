@@ -7,9 +7,10 @@ use wiglaf_bench::collectives::{self, OPERATIONS, Plan};
 use wiglaf_bench::report;
 
 use super::launcher::Emulated;
-use super::nodes::Cluster;
-use super::{Common, interrupt, node_count, plain, progress, size};
-use crate::args::Global;
+use super::{Common, node_count, size};
+use crate::measuring::nodes::Cluster;
+use crate::measuring::{interrupt, plain, progress};
+use crate::options::Global;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

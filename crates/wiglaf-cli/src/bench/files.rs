@@ -13,9 +13,10 @@ use wiglaf_bench::report;
 use wiglaf_cluster::launch;
 use wiglaf_mpi::provider;
 
-use super::nodes::Cluster;
-use super::{Common, interrupt, make_folder, plain, progress, size, work_folder};
-use crate::args::Global;
+use super::{Common, size};
+use crate::measuring::nodes::Cluster;
+use crate::measuring::{interrupt, make_folder, plain, progress, work_folder};
+use crate::options::Global;
 use crate::up::this_exe;
 
 const HELP: &str = "\

@@ -17,9 +17,10 @@ use wiglaf_base::{Error, Result};
 use wiglaf_bench::compile::MeasuringProgram;
 use wiglaf_bench::interleave;
 
-use super::nodes::Cluster;
-use super::{Common, interrupt, plain, progress, size};
-use crate::args::Global;
+use super::{Common, size};
+use crate::measuring::nodes::Cluster;
+use crate::measuring::{interrupt, plain, progress};
+use crate::options::Global;
 use crate::stats;
 use crate::up::this_exe;
 

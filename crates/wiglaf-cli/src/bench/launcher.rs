@@ -7,15 +7,14 @@ use std::process::Command;
 
 use wiglaf_base::paths::EXE;
 use wiglaf_base::{HostList, Result, machine};
-use wiglaf_bench::active::ActiveCommands;
-use wiglaf_bench::floor::FloorCommand;
+use wiglaf_bench::launch::{ActiveCommands, FloorCommand};
 use wiglaf_bench::{Job, Launcher, Settings, Transport};
 use wiglaf_cluster::shape::INTERFACE;
 use wiglaf_mpi::{self as mpi, Choice, Family, Front, LibfabricChoice, Link, provider};
 
-use super::interrupt;
-use super::nodes::Cluster;
 use crate::floor::Part;
+use crate::measuring::interrupt;
+use crate::measuring::nodes::Cluster;
 use crate::up::this_exe;
 
 /// The user's own variables with these prefixes reach all ranks.

@@ -8,10 +8,11 @@ use wiglaf_cluster::hosts::Hosts;
 use wiglaf_cluster::rate::Rate;
 
 use super::launcher::Emulated;
-use super::nodes::{Cluster, Wish};
 use super::on_hosts::OnHosts;
-use super::{Common, choose, interrupt, plain, progress, size};
-use crate::args::Global;
+use super::{Common, choose, size};
+use crate::measuring::nodes::{Cluster, Wish};
+use crate::measuring::{interrupt, plain, progress};
+use crate::options::Global;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct LogGpArgs {

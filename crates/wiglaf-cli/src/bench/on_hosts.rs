@@ -14,8 +14,9 @@ use wiglaf_cluster::{Cluster, Member};
 use wiglaf_mpi::Link;
 
 use super::launcher::{link_of, settings_of, word};
-use super::{Common, What, interrupt};
-use crate::args::Global;
+use super::{Common, What};
+use crate::measuring::interrupt;
+use crate::options::Global;
 use crate::up::this_exe;
 use crate::which::Meant;
 

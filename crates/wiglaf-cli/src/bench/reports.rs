@@ -7,8 +7,8 @@ use wiglaf_base::{Error, Result, machine};
 use wiglaf_bench::report::{self, SpeedUpCurve, SpeedUpWords};
 use wiglaf_compare::reports::{Drawing, Found, drawings, page};
 
-use super::plain;
 use crate::compare::transport_of;
+use crate::measuring::plain;
 use crate::output;
 
 #[derive(Debug, clap::Args)]

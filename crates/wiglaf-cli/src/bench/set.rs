@@ -21,13 +21,14 @@ use wiglaf_emulation::fault::{self, Faults, HOLD_DEFAULT, PortFaults, Probabilit
 use wiglaf_sim::{Incast, Star};
 
 use super::launcher::{Emulated, word};
-use super::nodes::{Cluster, Wish};
 use super::strangers::Strangers;
-use super::{Common, WireArg, interrupt, make_folder, need_openmpi, plain, progress, work_folder};
-use crate::args::Global;
+use super::{Common, WireArg, need_openmpi};
+use crate::choices::TransportArg;
 use crate::compare::Nodes;
 use crate::compare::known::{Compared, Plan, compare};
-use crate::run::TransportArg;
+use crate::measuring::nodes::{Cluster, Wish};
+use crate::measuring::{interrupt, make_folder, plain, progress, work_folder};
+use crate::options::Global;
 
 /// What ports are shaped to unless the user says otherwise.
 const RATE: &str = "1gbit";

@@ -10,9 +10,10 @@ use wiglaf_bench::transformation::{self, Input, Plan, WAYS, Way};
 use wiglaf_bench::{Launcher, report};
 
 use super::launcher::Emulated;
-use super::nodes::Cluster;
-use super::{Common, files, interrupt, make_folder, need_openmpi, plain, progress, work_folder};
-use crate::args::Global;
+use super::{Common, files, need_openmpi};
+use crate::measuring::nodes::Cluster;
+use crate::measuring::{interrupt, make_folder, plain, progress, work_folder};
+use crate::options::Global;
 use crate::up::this_exe;
 
 /// As in the measurements of 1999.

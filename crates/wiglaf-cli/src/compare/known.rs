@@ -11,8 +11,8 @@ use wiglaf_compare::programs::Program;
 use wiglaf_mpi::Link;
 
 use super::{Args, Nodes, checked, complete, measure, text, transports};
-use crate::bench::{interrupt, progress};
-use crate::run::{DealArg, LinkArg, TransportArg};
+use crate::choices::{DealArg, LinkArg, TransportArg};
+use crate::measuring::{interrupt, progress};
 
 /// Says which windows an Open MPI takes.
 const WINDOWS: &str = "OMPI_MCA_osc";

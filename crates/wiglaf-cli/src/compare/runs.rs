@@ -13,7 +13,7 @@ use wiglaf_bench::launch::{capture, last_words};
 use wiglaf_compare::{Failure, Report, Run};
 
 use super::Args;
-use crate::bench::{interrupt, progress};
+use crate::measuring::{interrupt, progress};
 
 /// A run that takes longer is stuck.
 const TIME_MAX: Duration = Duration::from_secs(7 * 86_400);

@@ -18,10 +18,10 @@ use wiglaf_mpi::rules::{self, Operation, Rules, Shape};
 use wiglaf_mpi::{self as mpi, Family, Transport};
 
 use super::MeasureArgs;
-use crate::args::Global;
-use crate::bench::{interrupt, plain, progress};
+use crate::choices::{LinkArg, TransportArg, parse_mpi};
+use crate::measuring::{interrupt, plain, progress};
+use crate::options::Global;
 use crate::output;
-use crate::run::{LinkArg, TransportArg, parse_mpi};
 use crate::up::this_exe;
 
 /// Each four times the one before, from a number to what is no longer the latency's matter.

@@ -14,8 +14,8 @@ use wiglaf_emulation::fault::{self, Faults, HOLD_DEFAULT, PortFaults, Probabilit
 
 use super::Args;
 use super::watch::Watch;
-use crate::bench::nodes::Cluster;
-use crate::bench::{interrupt, plain, progress};
+use crate::measuring::nodes::Cluster;
+use crate::measuring::{interrupt, plain, progress};
 use crate::up::this_exe;
 
 /// How long a job beside the long one runs.

@@ -10,7 +10,7 @@ use wiglaf_cluster::{Record, StateDir};
 use wiglaf_emulation::{fault, up};
 
 use super::interrupt;
-use crate::args::Global;
+use crate::options::Global;
 use crate::up::this_exe;
 
 /// Clusters of our own are called so, and have our pid at the end.
