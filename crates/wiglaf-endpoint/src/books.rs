@@ -8,8 +8,8 @@ use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
 
 use wiglaf_link::near::Payload as Bytes;
-use wiglaf_transport::{Gone, PeerId, Sink, Wanted};
-use wiglaf_wire::{Class, Envelope};
+use wiglaf_transport::{Gone, PeerId, Sink, Source, Wanted};
+use wiglaf_wire::{Class, Crc32c, Envelope};
 
 use crate::active::{Actives, Announcement};
 use crate::ahead::{Ahead, Entry, is_eligible};
@@ -591,6 +591,21 @@ impl Sink for Books {
         let ended = self.remote.gone(peer);
         self.sends_done.extend(ended);
         self.gone.push_back((peer, why));
+    }
+}
+
+impl Source for Books {
+    fn read(&self, token: u64, offset: u64, out: &mut [u8]) {
+        if let Some(sending) = self.sending(token) {
+            sending.content.read(offset as usize, out);
+        }
+    }
+
+    fn read_summed(&self, token: u64, offset: u64, out: &mut [u8], sum: Crc32c) -> Crc32c {
+        match self.sending(token) {
+            Some(sending) => sending.content.read_summed(offset as usize, out, sum),
+            None => sum.over(out),
+        }
     }
 }
 

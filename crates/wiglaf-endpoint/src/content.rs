@@ -1,9 +1,7 @@
 //! Where the bytes of what is being sent are.
 
-use wiglaf_transport::Source;
 use wiglaf_wire::Crc32c;
 
-use crate::books::Books;
 use crate::exposed::{Exposed, Grant};
 use crate::memory::Regions;
 
@@ -29,12 +27,12 @@ impl Content {
         }
     }
 
-    /// How much memory it takes here.
     /// Whether it is memory that has been withdrawn from peers.
     pub(crate) fn is_withdrawn(&self) -> bool {
         matches!(self, Self::Exposed(exposed, grant) if !exposed.is_granted(grant))
     }
 
+    /// How much memory it takes here, in bytes.
     pub(crate) fn kept_len(&self) -> usize {
         match self {
             Self::Owned(bytes) => bytes.len(),
@@ -79,21 +77,6 @@ impl Content {
 fn part(bytes: &[u8], offset: usize, len: usize) -> &[u8] {
     let rest = &bytes[offset.min(bytes.len())..];
     &rest[..len.min(rest.len())]
-}
-
-impl Source for Books {
-    fn read(&self, token: u64, offset: u64, out: &mut [u8]) {
-        if let Some(sending) = self.sending(token) {
-            sending.content.read(offset as usize, out);
-        }
-    }
-
-    fn read_summed(&self, token: u64, offset: u64, out: &mut [u8], sum: Crc32c) -> Crc32c {
-        match self.sending(token) {
-            Some(sending) => sending.content.read_summed(offset as usize, out, sum),
-            None => sum.over(out),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,12 @@ mod near;
 mod claims;
 mod collective;
 mod copied;
+mod machines;
+pub(crate) mod news;
 mod one_sided;
 mod receiving;
+pub(crate) mod seen;
+pub(crate) mod sleep;
 mod stalled;
 
 use std::collections::VecDeque;
@@ -20,14 +24,14 @@ use wiglaf_transport::{
 };
 use wiglaf_wire::{Class, Envelope, Epoch};
 
+use self::seen::Watch;
+use self::sleep::Sleepers;
 use self::stalled::Stalled;
 use crate::books::{Books, Sending, Whose};
 use crate::content::Content;
 use crate::memory::{Region, Regions};
 use crate::near::{NearSide, NearStats};
-use crate::seen::Watch;
 use crate::setup::{Setup, path_of};
-use crate::sleep::Sleepers;
 use crate::trains::Trains;
 use crate::waiting::Waiting;
 use crate::{ACTIVE_LEN_MAX, Address, CompleteWhen, Completion, Outcome, PostError, SendOp, Side};

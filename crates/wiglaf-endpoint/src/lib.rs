@@ -9,6 +9,7 @@
 
 mod active;
 mod ahead;
+mod announced;
 mod atomics;
 mod books;
 mod content;
@@ -17,19 +18,15 @@ mod exposed;
 #[doc(hidden)]
 pub mod fuzzing;
 mod lists;
-mod machines;
 mod matching;
 mod memory;
 mod near;
-mod news;
 mod owed;
 #[doc(hidden)]
 pub mod queues;
 mod remote;
 mod scratch;
-mod seen;
 mod setup;
-mod sleep;
 mod table;
 mod target;
 mod trains;
@@ -40,15 +37,15 @@ use std::time::Duration;
 
 pub use atomics::{Element, Function};
 pub use endpoint::Endpoint;
+pub use endpoint::news::{News, PeerNews};
+pub use endpoint::seen::{Counters, PeerCounts};
+pub use endpoint::sleep::{Nap, Pause};
 pub use exposed::{Access, ExposeError, Exposed, Refusal};
 pub use memory::{REGIONS_MAX, Region};
 pub use near::NearStats;
-pub use news::{News, PeerNews};
 pub use remote::{ATOMIC_LEN_MAX, AtomicOp, Hold, RemoteOp, RemoteStats};
 pub use scratch::Scratch;
-pub use seen::{Counters, PeerCounts};
 pub use setup::Setup;
-pub use sleep::{Nap, Pause};
 pub use waiting::WaitPolicy;
 pub use wiglaf_link::Ports;
 pub use wiglaf_link::hosts::{Answer, Hosts};

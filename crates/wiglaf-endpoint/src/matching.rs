@@ -10,9 +10,9 @@ use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
 use wiglaf_wire::{Class, Envelope};
 
 use crate::RecvOp;
+use crate::announced::Announced;
 use crate::lists::{FEW, Item, Key, Links, Lists};
 use crate::memory::Regions;
-use crate::near::Announced;
 
 /// A receive that waits for its message.
 #[derive(Debug, Clone, Copy)]

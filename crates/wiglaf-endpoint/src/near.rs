@@ -15,6 +15,7 @@ use wiglaf_link::near::{Head, Near, NearId, Pushed, Remote};
 use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
 use wiglaf_transport::{Gone, PeerId, Traffic, Transport, Wanted, needs_credit};
 
+use crate::announced::Announced;
 use crate::books::{Books, Sending, Whose};
 use crate::content::Content;
 use crate::memory::{REGIONS_MAX, Regions};
@@ -48,16 +49,6 @@ pub struct NearStats {
     pub copied_twice: u64,
     /// Records refused for what they said.
     pub refused: u64,
-}
-
-/// A message that a peer of this node has announced.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Announced {
-    from: NearId,
-    send_id: u32,
-    pub(crate) total: u64,
-    pieces: [Remote; REGIONS_MAX],
-    piece_count: usize,
 }
 
 /// A send whose payload the peer fetches.

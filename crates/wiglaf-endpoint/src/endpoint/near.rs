@@ -5,9 +5,10 @@ use wiglaf_link::near::{Near, NearId};
 use wiglaf_transport::{PeerId, Transport, Wanted};
 
 use super::{Endpoint, POLLS_PER_CLOCK};
+use crate::announced::Announced;
 use crate::books::Books;
 use crate::memory::Regions;
-use crate::near::{Announced, NearSide};
+use crate::near::NearSide;
 use crate::{Address, PostError, SendOp};
 
 /// After something came over the lane, the other links are looked at less often

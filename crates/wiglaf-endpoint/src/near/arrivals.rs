@@ -8,8 +8,9 @@ use wiglaf_transport::limits::CREDIT_PER_MESSAGE;
 use wiglaf_wire::{Envelope, Epoch};
 
 use super::record::{self, Kind, Request, class_of};
-use super::{Announced, Job, NearSide};
+use super::{Job, NearSide};
 use crate::Outcome;
+use crate::announced::Announced;
 use crate::books::Books;
 use crate::matching::Payload;
 

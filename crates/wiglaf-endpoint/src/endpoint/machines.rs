@@ -16,8 +16,8 @@ use wiglaf_link::hosts::{Answer, Hosts};
 use wiglaf_transport::limits::START_LIMIT;
 use wiglaf_transport::{Gone, Instant as Tick, PeerId};
 
+use super::news::News;
 use crate::endpoint::Endpoint;
-use crate::news::News;
 
 /// A machine is asked so often within the limit.
 const ASKED_PER_LIMIT: u32 = 8;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use wiglaf_link::Link;
 use wiglaf_transport::{Instant as Tick, PeerId, Traffic};
 
+use super::machines::Machines;
+use super::news::News;
 use crate::endpoint::Endpoint;
-use crate::machines::Machines;
-use crate::news::News;
 use crate::{Address, PeerView};
 
 /// Who looks on. It gets the endpoint as it is, between two steps of progress.
