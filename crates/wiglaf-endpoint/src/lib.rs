@@ -49,8 +49,8 @@ pub use setup::Setup;
 pub use waiting::WaitPolicy;
 pub use wiglaf_link::Ports;
 pub use wiglaf_link::hosts::{Answer, Hosts};
-pub use wiglaf_transport::limits::FRAME_LEN_MIN;
-pub use wiglaf_transport::{Gone, PeerId, PeerView, Stats, Traffic, WayNews};
+pub use wiglaf_transport::limits::{EAGER_LEN_MAX, FRAME_LEN_MIN, UNASKED_LEN_MAX};
+pub use wiglaf_transport::{Gone, Lengths, PeerId, PeerView, Stats, Traffic, WayNews};
 pub use wiglaf_wire::encrypted::TAG_LEN;
 pub use wiglaf_wire::{Class, Epoch, JobKey};
 
@@ -271,6 +271,8 @@ pub struct Config {
     pub late_peeks: bool,
     /// How its threads wait.
     pub wait: WaitPolicy,
+    /// From which length on messages take another way.
+    pub lengths: Lengths,
     /// Whether ranks share cores, so that who waits gives its core away at each poll.
     pub oversubscribed: bool,
 }

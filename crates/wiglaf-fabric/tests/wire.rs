@@ -33,6 +33,7 @@ fn config(ip: Ipv4Addr, link: LinkChoice, host_limit: Option<Duration>) -> Confi
         late_peeks: false,
         wait: wiglaf_endpoint::WaitPolicy::default(),
         oversubscribed: false,
+        lengths: wiglaf_endpoint::Lengths::default(),
     }
 }
 

@@ -527,6 +527,7 @@ mod tests {
             late_peeks: false,
             wait: wiglaf_endpoint::WaitPolicy::default(),
             oversubscribed: false,
+            lengths: wiglaf_endpoint::Lengths::default(),
         };
         wiglaf_links::open(&config).expect("udp works on loopback")
     }

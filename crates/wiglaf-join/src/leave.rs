@@ -322,3 +322,28 @@ impl Plan {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_named_for_batch_jobs_cannot_leave() {
+        let text = "nodes = \"pc[1-3]\"\n[network]\ndata = \"192.168.77.0/24\"\n[batch]\nhead = \"pc1\"\n\
+                    short = { nodes = \"pc3\", time = \"15min\" }\n[owner.pc2]\nuser = \"bob\"\n";
+        let path = Path::new("cluster.toml");
+        let (file, hosts) = (File::parse(text, path).unwrap(), Hosts::parse(text, path).unwrap());
+        let leaves = |names: &[usize]| {
+            let leaving: Vec<_> = names.iter().map(|&at| &hosts.nodes[at]).collect();
+            check_rest(&file, &hosts, &leaving).map_err(|error| error.to_string())
+        };
+        assert_eq!(leaves(&[1]), Ok(()));
+        assert_eq!(
+            leaves(&[1, 2]),
+            Err("pc[2-3] cannot leave before cluster.toml is changed: [batch]: short's pc3 is no node of the cluster; it has pc1"
+                .to_owned())
+        );
+        assert!(leaves(&[0]).is_err_and(|why| why.contains("the head pc1 is no node")));
+        assert_eq!(leaves(&[0, 1, 2]), Ok(()), "nothing is left that could be wrong");
+    }
+}

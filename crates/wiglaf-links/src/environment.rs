@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::geteuid;
-use wiglaf_endpoint::{Config, JobKey, LinkChoice, Ports, WaitPolicy};
+use wiglaf_endpoint::{Config, JobKey, Lengths, LinkChoice, Ports, WaitPolicy};
+use wiglaf_endpoint::{EAGER_LEN_MAX, UNASKED_LEN_MAX};
 use wiglaf_link_udp::{Interface, Network, interface};
 
 /// How long a peer may be silent when the environment does not say: longer than
@@ -61,6 +62,8 @@ impl std::error::Error for VariableError {}
 /// | `WIGLAF_STATS` | `on` or `off` | `on` |
 /// | `WIGLAF_LATE_PEEKS` | `on` or `off` | `off` |
 /// | `WIGLAF_WAIT` | `poll`, `adaptive` or `block` | `adaptive` |
+/// | `WIGLAF_EAGER_MAX` | a length in bytes such as `64K`, `256K` at most | `128K` |
+/// | `WIGLAF_UNASKED_MAX` | the same | `256K` |
 /// | `WIGLAF_OVERSUBSCRIBED` | `on` or `off` | `on` where the MPI's launcher counts more ranks here than cores |
 ///
 /// # Errors
@@ -125,10 +128,24 @@ pub fn config_from(look_up: impl Fn(&str) -> Option<OsString>) -> Result<Config,
         wait: read
             .parse("WIGLAF_WAIT", "give poll, adaptive or block", WaitPolicy::named)?
             .unwrap_or_default(),
+        lengths: Lengths::new(
+            read.parse("WIGLAF_EAGER_MAX", LENGTH, length)?.unwrap_or(EAGER_LEN_MAX as u64),
+            read.parse("WIGLAF_UNASKED_MAX", LENGTH, length)?.unwrap_or(UNASKED_LEN_MAX),
+        ),
         oversubscribed: read
             .parse("WIGLAF_OVERSUBSCRIBED", "give on or off", switch)?
             .unwrap_or_else(|| ranks_here(&look_up) > cores()),
     })
+}
+
+const LENGTH: &str = "give a length in bytes such as 65536 or 64K, 256K at most";
+
+fn length(text: &str) -> Option<u64> {
+    let (number, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(number) => (number, 1024),
+        None => (text, 1),
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit).filter(|len| *len <= UNASKED_LEN_MAX)
 }
 
 /// Where launchers say how many ranks of a job are on this host: mpirun of Open MPI, mpiexec of MPICH and Intel MPI.
@@ -346,9 +363,12 @@ mod tests {
             ("WIGLAF_HOST_LIMIT", "off"),
             ("WIGLAF_ENCRYPT", "on"),
             ("WIGLAF_WAIT", "block"),
+            ("WIGLAF_EAGER_MAX", "64K"),
+            ("WIGLAF_UNASKED_MAX", "100000"),
         ])
         .expect("nothing wrong");
         assert_eq!(config.wait, WaitPolicy::Block);
+        assert_eq!(config.lengths, Lengths::new(65_536, 100_000));
         assert_eq!((config.link, config.port), (LinkChoice::Packet, 4000));
         assert_eq!((config.key.0[15], config.encrypt), (15, true));
         assert_eq!(config.ip, Ipv4Addr::LOCALHOST);
@@ -400,6 +420,11 @@ mod tests {
                 "WIGLAF_ENCRYPT",
                 "on",
                 r#"WIGLAF_ENCRYPT is "on": everybody knows the all-zero key; set WIGLAF_KEY for all ranks"#,
+            ),
+            (
+                "WIGLAF_EAGER_MAX",
+                "257K",
+                r#"WIGLAF_EAGER_MAX is "257K": give a length in bytes such as 65536 or 64K, 256K at most"#,
             ),
             ("WIGLAF_WAIT", "spin", r#"WIGLAF_WAIT is "spin": give poll, adaptive or block"#),
             ("WIGLAF_PORT", "65536", r#"WIGLAF_PORT is "65536": give a port from 0 to 65535"#),

@@ -61,6 +61,7 @@ pub fn open_noting(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Endpoi
     });
     endpoint.set_late_peeks(config.late_peeks);
     endpoint.set_wait(config.wait, config.oversubscribed);
+    endpoint.set_lengths(config.lengths);
     let ip = *endpoint.name().at.ip();
     if let Some(limit) =
         config.host_limit.filter(|_| config.link != LinkChoice::Shm && !ip.is_loopback())

@@ -44,7 +44,7 @@ pub use endings::Silence;
 pub use sizing::WayNews;
 pub use stats::{Stats, Traffic};
 pub use time::Instant;
-pub use transport::{Config, Path, PeerId, PeerView, Transport};
+pub use transport::{Config, Lengths, Path, PeerId, PeerView, Transport};
 
 use std::net::SocketAddrV4;
 

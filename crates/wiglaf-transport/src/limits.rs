@@ -117,10 +117,11 @@ pub const CREDIT_PER_MESSAGE: u64 = 64;
 /// Tagged and untagged messages of up to that many bytes are sent whatever the credit: an announcement
 /// takes as much of the receiver's memory, and a round trip for nothing.
 pub const UNCREDITED_LEN_MAX: usize = CREDIT_PER_MESSAGE as usize;
-/// Longest message that is sent eagerly, in bytes.
+/// Longest message that is sent eagerly, in bytes, unless [`crate::Lengths`] says otherwise.
 pub const EAGER_LEN_MAX: usize = 128 * 1024;
 
-/// Longest message that goes as a whole before anybody has asked for it, in bytes.
+/// Longest message that goes as a whole before anybody has asked for it, in bytes, unless [`crate::Lengths`] says
+/// less; and what that may say at most, of either.
 pub const UNASKED_LEN_MAX: u64 = 256 * 1024;
 /// So many trains of a longer one go before anybody has asked for it: meanwhile somebody has.
 pub const UNASKED_TRAINS: usize = 2;

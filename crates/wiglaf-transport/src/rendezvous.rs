@@ -6,7 +6,7 @@
 
 use wiglaf_wire::{Class, Envelope, Pull, Record, Segment, Transfer};
 
-use crate::limits::{EAGER_LEN_MAX, UNASKED_LEN_MAX, UNASKED_PAUSE, UNASKED_TRAINS};
+use crate::limits::{UNASKED_PAUSE, UNASKED_TRAINS};
 use crate::session::{Job, Session, State};
 use crate::trains::tapered_part;
 use crate::transport::{PeerId, Transport};
@@ -129,7 +129,7 @@ impl Transport {
     /// peer is empty, and if the peer has lately had buffers for such messages.
     fn unasked_len(&mut self, index: u32, total: u64) -> u32 {
         let session = &mut self.sessions[index as usize];
-        if total <= EAGER_LEN_MAX as u64 || !self.config.flow_control {
+        if self.lengths.is_eager(total) || !self.config.flow_control {
             return 0;
         }
         if session.unasked_pause > 0 {
@@ -146,7 +146,7 @@ impl Transport {
         let window = session.bulk_window_len / path.frame_len_max as u32;
         let room = session.bulk.room().min(window) as usize;
         let segments = total.div_ceil(segment_len) as usize;
-        if total <= UNASKED_LEN_MAX && segments <= room {
+        if self.lengths.is_unasked(total) && segments <= room {
             return total as u32;
         }
         // Whole trains, which the announcement leads: no short one is left over between what is

@@ -14,6 +14,7 @@ use crate::encryption::Encryption;
 use crate::late_ack::LateAck;
 use crate::limits::{
     EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_LEN_MAX, QUEUE_MAX, QUEUED_LEN_MAX,
+    UNASKED_LEN_MAX,
 };
 use crate::overrun::Overrun;
 use crate::rendezvous::{PendingPull, PendingSend};
@@ -71,6 +72,40 @@ pub struct Config {
     pub flow_control: bool,
 }
 
+/// From which length on messages take another way: eager messages are copied at either end, unasked ones are received
+/// into the buffer of their receive where there is one, and of longer ones only the first bytes go before they are asked
+/// for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lengths {
+    /// Longest eager message, in bytes.
+    eager_max: u32,
+    /// Longest message that goes as a whole unasked, in bytes.
+    unasked_max: u32,
+}
+
+impl Lengths {
+    /// So many bytes; no more than [`UNASKED_LEN_MAX`] count.
+    #[must_use]
+    pub fn new(eager_max: u64, unasked_max: u64) -> Self {
+        let capped = |len: u64| len.min(UNASKED_LEN_MAX) as u32;
+        Self { eager_max: capped(eager_max), unasked_max: capped(unasked_max) }
+    }
+
+    pub(crate) fn is_eager(self, len: u64) -> bool {
+        len <= u64::from(self.eager_max)
+    }
+
+    pub(crate) fn is_unasked(self, len: u64) -> bool {
+        len <= u64::from(self.unasked_max)
+    }
+}
+
+impl Default for Lengths {
+    fn default() -> Self {
+        Self::new(EAGER_LEN_MAX as u64, UNASKED_LEN_MAX)
+    }
+}
+
 /// What can be seen of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerView {
@@ -119,6 +154,7 @@ impl Hasher for EpochHasher {
 pub struct Transport {
     /// Its paths' frames are without what encryption adds to them.
     pub(crate) config: Config,
+    pub(crate) lengths: Lengths,
     /// Boxed: hardly anybody has it.
     pub(crate) encryption: Option<Box<Encryption>>,
     /// What encryption adds to a datagram, in bytes; 0 without.
@@ -178,6 +214,7 @@ impl Transport {
         }
         Self {
             config,
+            lengths: Lengths::default(),
             encryption,
             tag_len,
             sessions: Vec::new(),
@@ -353,7 +390,7 @@ impl Transport {
         if envelope.is_held {
             return self.send_request(peer.0, envelope, len as u64, token);
         }
-        if len <= EAGER_LEN_MAX {
+        if self.lengths.is_eager(len as u64) {
             //= docs/protocol.md#6-credits
             //# A sender MUST NOT let an eager message take the total of its charges past the limit, unless it is tagged or untagged and of 64 bytes at most.
             let has_room = self.may_queue(peer, len);
@@ -375,6 +412,11 @@ impl Transport {
             session.traffic.credit_stalls += u64::from(!has_credit);
         }
         self.send_request(peer.0, envelope, len as u64, token)
+    }
+
+    /// Messages that are sent from now on go by `lengths`.
+    pub fn set_lengths(&mut self, lengths: Lengths) {
+        self.lengths = lengths;
     }
 
     /// Whether so much more may be copied, to wait for a number.

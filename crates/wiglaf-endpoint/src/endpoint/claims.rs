@@ -6,7 +6,7 @@ use super::Endpoint;
 use crate::books::Receiving;
 use crate::matching::{Payload, Posted, Unexpected};
 use crate::memory::{Region, Regions};
-use crate::{Completion, Outcome, PostError, RecvOp, Side};
+use crate::{Completion, Lengths, Outcome, PostError, RecvOp, Side};
 
 impl Endpoint {
     /// Whether a peek without a claim passes over a message once before it finds it.
@@ -17,6 +17,11 @@ impl Endpoint {
     /// "none" first looks there again before it asks anew.
     pub fn set_late_peeks(&mut self, late: bool) {
         self.late_peeks = late;
+    }
+
+    /// From which length on its messages take another way.
+    pub fn set_lengths(&mut self, lengths: Lengths) {
+        self.transport.set_lengths(lengths);
     }
 
     /// Looks for a message without receiving it. A completion tells whether

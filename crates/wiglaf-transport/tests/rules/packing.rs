@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use wiglaf_transport::Posted;
 use wiglaf_transport::limits::{
     BURST_GAP, BURST_MIN, EAGER_LEN_MAX, PTO_MIN, QUEUED_LEN_MAX, UNASKED_LEN_MAX,
     UNCREDITED_LEN_MAX,
 };
+use wiglaf_transport::{Lengths, Posted};
 use wiglaf_wire::{Class, Envelope, Record};
 
 use crate::net::{Net, acquainted, header_of, messages_of, pull_announced};
@@ -210,6 +210,38 @@ fn the_way_of_a_message_depends_on_its_length() {
         }
     }
     assert_eq!(net.sides[1].app.tags[1..], (1..=tag).collect::<Vec<_>>());
+}
+
+#[test]
+fn lengths_of_the_ways_can_be_said() {
+    let mut net = Net::new();
+    net.send(0, 0, UNASKED_LEN_MAX as usize).expect("taken");
+    net.settle(); // the window grows
+    net.advance(Duration::from_millis(1));
+    net.settle();
+    net.sides[0].transport.set_lengths(Lengths::new(4096, 30_000));
+    let mut tag = 0;
+    // What goes before the peer has said anything.
+    let mut way = |net: &mut Net, len: usize| {
+        tag += 1;
+        let posted = net.send(0, tag, len).expect("taken");
+        let unasked = net.outgoing(0);
+        let sent: usize = unasked.iter().map(Vec::len).sum();
+        net.deliver(1, &unasked);
+        net.settle();
+        net.advance(Duration::from_millis(1));
+        net.settle();
+        (posted, sent >= len)
+    };
+    for (len, wanted) in [
+        (4096, (Posted::Buffered, true)),
+        (4097, (Posted::Pending, true)),
+        (30_000, (Posted::Pending, true)),
+        (30_001, (Posted::Pending, false)),
+    ] {
+        assert_eq!(way(&mut net, len), wanted, "{len}");
+    }
+    assert_eq!(Lengths::new(u64::MAX, u64::MAX), Lengths::new(UNASKED_LEN_MAX, UNASKED_LEN_MAX));
 }
 
 #[test]
