@@ -143,10 +143,7 @@ fn check_rest(file: &File, hosts: &Hosts, leaving: &[&HostSpec]) -> Result<()> {
     leaving.iter().try_for_each(|spec| rest.remove(&spec.name))?;
     let names: HostList = leaving.iter().map(|spec| spec.name.clone()).collect();
     Hosts::parse(&rest.text(), &hosts.file).map(drop).map_err(|error| {
-        Error::new(format!(
-            "{names} cannot leave before {} is changed: {error}",
-            hosts.file.display()
-        ))
+        Error::new(format!("{names} cannot leave before this is changed: {error}"))
     })
 }
 
@@ -340,7 +337,7 @@ mod tests {
         assert_eq!(leaves(&[1]), Ok(()));
         assert_eq!(
             leaves(&[1, 2]),
-            Err("pc[2-3] cannot leave before cluster.toml is changed: [batch]: short's pc3 is no node of the cluster; it has pc1"
+            Err("pc[2-3] cannot leave before this is changed: cluster.toml: [batch]: short's pc3 is no node of the cluster; it has pc1"
                 .to_owned())
         );
         assert!(leaves(&[0]).is_err_and(|why| why.contains("the head pc1 is no node")));
