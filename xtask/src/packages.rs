@@ -166,7 +166,7 @@ pub(crate) fn install(purpose: Purpose) -> Result<(), String> {
     Ok(())
 }
 
-/// The same without the MPIs of the Python index, which take long.
+/// Says which programs are missing and installs them, without the MPIs of the Python index, which take long.
 pub(crate) fn install_programs(purpose: Purpose) -> Result<(), String> {
     let lists: &[&[&str]] = match purpose {
         Purpose::Test => &[TEST],

@@ -167,6 +167,7 @@ pub(crate) fn run() -> Result<(), String> {
     let mut wrong = Vec::new();
     let sources = sources(root);
     lengths(&sources, &mut wrong);
+    comments(&sources, &mut wrong);
     unsafe_code(root, &mut wrong);
     arrows(root, &mut wrong);
     for name in LAYERED {
@@ -209,6 +210,20 @@ fn lengths(sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
         let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").count();
         if lines > FILE_LINES_MAX {
             wrong.push(format!("{} has {lines} lines: cut it at a seam", path.display()));
+        }
+    }
+}
+
+/// Each comment says by itself what its item is or does, and does not point to the item above.
+fn comments(sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
+    for (path, text) in sources {
+        for (number, line) in (1..).zip(text.lines()) {
+            let comment = line.trim_start().strip_prefix("//").unwrap_or_default();
+            let words = comment.strip_prefix(['/', '!']).unwrap_or(comment).trim_start();
+            if words.starts_with("The same") {
+                let place = format!("{}:{number}", path.display());
+                wrong.push(format!("{place}: a comment begins with `The same`: say what it means"));
+            }
         }
     }
 }
@@ -489,6 +504,30 @@ mod tests {
         ] {
             assert!(of(&[first, second, leaf]).contains(r#"["a", "b"]"#), "{first:?} {second:?}");
         }
+    }
+
+    #[test]
+    fn comments_that_point_to_the_item_above_are_found() {
+        let of = |text: &str| {
+            let sources = BTreeMap::from([(PathBuf::from("crates/a/src/lib.rs"), text.to_owned())]);
+            let mut wrong = Vec::new();
+            comments(&sources, &mut wrong);
+            wrong.join("; ")
+        };
+        for text in [
+            "/// Keeps the same order.\nfn a() {}",
+            "//# The same rule of a protocol.",
+            "let text = \"The same\"; // The same",
+            "The same",
+        ] {
+            assert_eq!(of(text), "", "{text}");
+        }
+        for comment in ["// The same.", "/// The same of b.", "//! The same", "    ///   The same"]
+        {
+            let said = of(&format!("fn a() {{}}\n\n{comment}\nfn b() {{}}"));
+            assert!(said.starts_with("crates/a/src/lib.rs:3: "), "{comment}: {said}");
+        }
+        assert_eq!(of("// The same\n\n// The same").matches("begins with").count(), 2);
     }
 
     #[test]

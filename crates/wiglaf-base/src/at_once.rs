@@ -1,4 +1,4 @@
-//! The same work for several things at once, such as the hosts of a cluster.
+//! Work that is done for several things at once, such as the hosts of a cluster.
 
 use std::thread;
 

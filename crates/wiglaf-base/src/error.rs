@@ -47,7 +47,7 @@ impl Error {
         self.is_not_up
     }
 
-    /// The same with another exit status.
+    /// This error with another exit status.
     #[must_use]
     pub fn with_status(self, status: u8) -> Self {
         Self { status, ..self }
@@ -73,7 +73,7 @@ pub trait Context<T> {
     /// "cannot STEP: cause".
     ///
     /// # Errors
-    /// The same failure, with the step in front.
+    /// The cause, with the step in front.
     fn cannot(self, step: impl FnOnce() -> String) -> Result<T>;
 }
 

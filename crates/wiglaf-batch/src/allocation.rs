@@ -28,7 +28,7 @@ impl Allocation {
         Self::from_variables(&|name| std::env::var(name).ok())
     }
 
-    /// The same, from variables.
+    /// The one that the variables from `get` describe, if they describe one.
     ///
     /// # Errors
     /// When they contradict each other.

@@ -477,8 +477,8 @@ fn by_sessions(said: &str, now: u64) -> Presence {
     idle.min().map_or(Presence::Gone, Presence::Idle)
 }
 
-/// The same of what `who -u` prints in the C locale: user, terminal, month, day, time, idle time. A point means less than a minute, `old`
-/// more than a day.
+/// How long the terminal has been idle that was touched last, by what `who -u` prints in the C locale: user, terminal,
+/// month, day, time, idle time. A point means less than a minute, `old` more than a day.
 fn by_terminals(said: &str, user: &str) -> Presence {
     let idle = said.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();

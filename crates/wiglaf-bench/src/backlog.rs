@@ -29,7 +29,7 @@ pub enum Order {
     OneTag,
     /// Each has its own; the last that was sent is asked for first.
     Reversed,
-    /// The same, but all are asked for before anybody sends.
+    /// Each has its own; the last that is sent is asked for first, and all are asked for before anybody sends.
     ReversedAhead,
 }
 

@@ -152,8 +152,8 @@ pub struct Comparison {
     /// Wiglaf's rate by that rival's in the same round, the median of the rounds: above one, Wiglaf is
     /// faster.
     pub rate_ratio: f64,
-    /// The same of the windows that only one in a hundred is slower than; nothing where a round had
-    /// too few windows for that.
+    /// Wiglaf's rate by that rival's in the windows that only one in a hundred is slower than, the median of the
+    /// rounds; nothing where a round had too few windows for that.
     pub p99_rate_ratio: Option<f64>,
 }
 

@@ -39,13 +39,13 @@ pub enum Way {
     Sshfs,
     /// sshfs with the fastest cipher.
     SshfsFast,
-    /// The same, past the client's page cache.
+    /// sshfs with the fastest cipher, past the client's page cache.
     SshfsDirect,
     /// libnfs and nfs-ganesha.
     Nfs,
     /// Wiglaf's library.
     Wiglaf,
-    /// The same with read-ahead and write-behind.
+    /// Wiglaf's library with read-ahead and write-behind.
     WiglafBuffered,
     /// `wiglaf mount`.
     WiglafMount,
@@ -229,8 +229,8 @@ pub struct Comparison {
     pub other: Way,
     /// Wiglaf's by the other's.
     pub ratio: f64,
-    /// The same of the calls that only one in a hundred is slower than: of
-    /// their times, also where `ratio` is one of rates.
+    /// Wiglaf's by the other's, of the times of the calls that only one in a hundred is slower than, also where `ratio`
+    /// is one of rates.
     pub p99_time_ratio: Option<f64>,
     /// What was aimed at: at most this for times, at least this for rates.
     pub aim: f64,

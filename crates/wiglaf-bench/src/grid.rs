@@ -28,7 +28,7 @@ impl Cell {
         self
     }
 
-    /// The same of one that was cut off: it would have come to more.
+    /// The value of one more round that was cut off: it would have come to more.
     pub(crate) fn push_at_least(&mut self, value: f64) -> &mut Self {
         self.cut_off.push(self.rounds.len());
         self.push(value)

@@ -36,13 +36,13 @@ pub struct ActiveCommands {
 pub enum Transport {
     /// Open MPI over Wiglaf's libfabric provider.
     Wiglaf,
-    /// The same, over its udp link.
+    /// Open MPI over Wiglaf's libfabric provider and its udp link.
     WiglafUdp,
-    /// The same, over its packet link.
+    /// Open MPI over Wiglaf's libfabric provider and its packet link.
     WiglafPacket,
-    /// The same, over its xdp link in the best mode.
+    /// Open MPI over Wiglaf's libfabric provider and its xdp link in the best mode.
     WiglafXdp,
-    /// The same, over its xdp link in native mode.
+    /// Open MPI over Wiglaf's libfabric provider and its xdp link in native mode.
     WiglafXdpNative,
     /// Open MPI's own TCP (`btl/tcp`).
     Tcp,
@@ -176,7 +176,7 @@ pub fn run(launcher: &dyn Launcher, job: &Job<'_>, time_max: Duration) -> Result
     succeeded(job, output.map_err(|e| failure(job, e.to_string()))?)
 }
 
-/// The same, but to be cut off is no failure.
+/// Runs a job for `time_max` at most and hands over what it wrote. To be cut off then is no failure.
 ///
 /// # Errors
 /// When it cannot be started, or fails before its time is over.
@@ -258,7 +258,7 @@ pub fn capture(
     }
 }
 
-/// The same for callers that want what a command had printed by the limit.
+/// Runs a command with a limit on its time, or until `is_interrupted`; answers also what it had printed by the limit.
 fn capture_or_cut_off(
     mut command: Command,
     time_max: Duration,

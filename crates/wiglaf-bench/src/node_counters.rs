@@ -54,7 +54,7 @@ impl NodeCounters {
         !self.endpoints.is_empty()
     }
 
-    /// The same of a run of that transport.
+    /// These counters, if a run over `transport` can have them. An error names the run by `what`.
     ///
     /// # Errors
     /// When it is ours and no endpoint was seen: what was not counted is no 0.

@@ -135,7 +135,7 @@ fn figure(case: &Case, most: f64) -> Figure {
     Figure::ratio(&case.name, Wanted::AtMost(most), case.ratio_to_best(), detail)
 }
 
-/// The same of the application: where only one rival has run, it is not called the best.
+/// The figure of the application: where only one rival has run, it is not called the best.
 fn espresso_figure(
     case: &Case,
     rival: Option<Transport>,

@@ -69,7 +69,7 @@ pub fn write_pingpong(report: &pingpong::Report, folder: &Path) -> Result<Writte
     write_all(report, &pingpong_markdown(report), &Picture::of(report), folder, "pingpong")
 }
 
-/// The same about streams: `bandwidth.json`, `.md`, `.svg` and `.png`.
+/// Writes everything about streams into a folder: `bandwidth.json`, `.md`, `.svg` and, where there is a font, `.png`.
 ///
 /// # Errors
 /// When the folder cannot be written to.
@@ -78,7 +78,7 @@ pub fn write_bandwidth(report: &bandwidth::Report, folder: &Path) -> Result<Writ
     write_all(report, &bandwidth_markdown(report), &picture, folder, "bandwidth")
 }
 
-/// The same about remote files: `files.json`, `.md`, `.svg` and `.png`.
+/// Writes everything about remote files into a folder: `files.json`, `.md`, `.svg` and, where there is a font, `.png`.
 ///
 /// # Errors
 /// When the folder cannot be written to.
@@ -86,8 +86,8 @@ pub fn write_files(report: &crate::files::Report, folder: &Path) -> Result<Writt
     write_all(report, &files_markdown(report), &Bars::of_files(report), folder, "files")
 }
 
-/// The same about the transformation: `transformation.json`, `.md`, `.svg` and
-/// `.png`.
+/// Writes everything about the transformation into a folder: `transformation.json`, `.md`, `.svg` and, where there is a
+/// font, `.png`.
 ///
 /// # Errors
 /// When the folder cannot be written to.
@@ -99,7 +99,8 @@ pub fn write_transformation(
     write_all(report, &transformation_markdown(report), &picture, folder, "transformation")
 }
 
-/// The same about collectives: `collectives.json`, `.md`, `.svg` and `.png`.
+/// Writes everything about collectives into a folder: `collectives.json`, `.md`, `.svg` and, where there is a font,
+/// `.png`.
 ///
 /// # Errors
 /// When the folder cannot be written to.
@@ -107,7 +108,7 @@ pub fn write_collectives(report: &crate::collectives::Report, folder: &Path) -> 
     write_all(report, &collectives_markdown(report), &Heat::of(report), folder, "collectives")
 }
 
-/// The same about cases: `NAME.json`, `.md`, `.svg` and `.png`.
+/// Writes everything about cases into a folder: `NAME.json`, `.md`, `.svg` and, where there is a font, `.png`.
 ///
 /// # Errors
 /// When the folder cannot be written to.

@@ -274,7 +274,7 @@ pub fn command(ranks: usize, platform: &Path, hosts: &Path, folder: &Path) -> Co
     command
 }
 
-/// The same that replays the trace whose ranks' files are listed there.
+/// The command that replays the trace whose ranks' files are listed in `list`: the files were written before.
 #[must_use]
 pub fn replay(ranks: usize, platform: &Path, hosts: &Path, folder: &Path, list: &Path) -> Command {
     let mut command = command(ranks, platform, hosts, folder);

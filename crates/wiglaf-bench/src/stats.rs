@@ -55,7 +55,8 @@ impl Samples {
         None
     }
 
-    /// The same by nearest rank for any share of the samples, 0 to 1.
+    /// The smallest sample that at least the share `share` of all samples, 0 to 1, do not exceed (nearest rank), or
+    /// `None` when there are none.
     pub fn quantile_ns(&self, share: f64) -> Option<u64> {
         let rank = ((self.count() as f64 * share).ceil() as u64).max(1);
         let mut seen = 0u64;

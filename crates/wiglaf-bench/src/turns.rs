@@ -187,7 +187,8 @@ impl Turns {
         })
     }
 
-    /// The same where contestants may have limits of their own.
+    /// Does all tasks as [`Turns::run`] does, where contestants may have limits of their own: `take` also gets the runs
+    /// that were cut off at those.
     ///
     /// # Errors
     /// As with [`Turns::run`].

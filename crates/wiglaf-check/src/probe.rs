@@ -274,7 +274,8 @@ pub struct PairResult {
     pub link: Known<Latency>,
     /// Such round trips, each after a pause.
     pub after_pause: Known<Latency>,
-    /// The same while both hosts keep their processors awake, where the user may.
+    /// Half round trips of 8 bytes over the link, each after a pause, while both hosts keep their processors awake,
+    /// where the user may.
     pub after_pause_awake: Known<Latency>,
     /// How much `b`'s clock is ahead of `a`'s.
     pub clock: Known<ClockDifference>,
@@ -300,7 +301,7 @@ pub struct Way {
     pub long: Known<Delivery>,
     /// 10^6 bytes a second over the link, while the other direction is idle.
     pub stream_mb_s: Known<f64>,
-    /// The same while the other direction is busy, too.
+    /// 10^6 bytes a second over the link, while the other direction is busy, too.
     pub stream_both_mb_s: Known<f64>,
     /// What was lost of datagrams sent evenly.
     pub loss: Known<Loss>,

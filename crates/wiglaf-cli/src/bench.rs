@@ -106,7 +106,7 @@ enum What {
     Loss(set::LossArgs),
     /// Many senders to one receiver: use of its line, fairness, overruns
     Incast(set::IncastArgs),
-    /// The same work with flow control and without it
+    /// One workload with flow control and without it
     FlowControl(set::FlowControlArgs),
     /// More ranks than cores, alone and beside strangers
     Oversubscribed(set::OversubscribedArgs),

@@ -110,7 +110,7 @@ const S_IFMT: u32 = 0o170_000;
 const S_IFDIR: u32 = 0o040_000;
 /// The exit status of the process on the node when the file server has died.
 const LOST: i32 = 3;
-/// The same when the mount has never worked: that of any error that [`run`] returns.
+/// The exit status of the process on the node when the mount has never worked: that of any error that [`run`] returns.
 const NEVER_WORKED: i32 = 1;
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {

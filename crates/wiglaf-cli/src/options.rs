@@ -35,7 +35,7 @@ impl Global {
         self.state_dir_or(None)
     }
 
-    /// The same, where a cluster file may have named the cluster.
+    /// The folder of the cluster that is meant, where a cluster file may have named it.
     pub(crate) fn state_dir_or(&self, name_in_file: Option<&str>) -> StateDir {
         let by_env = || std::env::var_os(STATE_VAR).filter(|v| !v.is_empty()).map(PathBuf::from);
         let path = match (&self.state, &self.name) {

@@ -198,8 +198,8 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     run_job(args, global, None, Vec::new())
 }
 
-/// The same, with ranks that count and time their calls of MPI. What they tell comes into that file, a
-/// line of JSON each. They have these variables besides.
+/// Runs a job whose ranks count and time their calls of MPI, with the variables `env` besides. Each rank adds a line of
+/// JSON to `file`.
 pub(crate) fn run_profiled(
     args: &Args,
     global: &Global,

@@ -113,7 +113,7 @@ impl Meant {
         self.running()?.members(&names.cloned().unwrap_or_default())
     }
 
-    /// The same, as nodes only.
+    /// Its nodes called `names`, or all, without what else their [`Member`]s tell.
     pub(crate) fn nodes(&self, names: Option<&HostList>) -> Result<Vec<Node>> {
         Ok(self.members(names)?.into_iter().map(|member| member.node).collect())
     }

@@ -26,7 +26,7 @@ fn write_batch(hosts: &Hosts, section: &str) {
 const MODULES: &str = "/etc/environment-modules/modules";
 const FILE: &str = "/home/ann/.config/wiglaf/cluster.toml";
 
-/// The same, where another program has to be installed, and jobs are noted.
+/// Hosts that have joined, with sudo, where jobs are noted. None where Slurm or the program `another` is not installed.
 fn joined_with(plan: &Plan, another: &str) -> Option<Hosts> {
     if !another.is_empty() && !Path::new(another).exists() {
         eprintln!("skipped: {another} is not installed (`cargo xtask packages test`)");

@@ -78,7 +78,8 @@ impl Site {
         println!("{program} {options:?} {env:?}: {:.1?}", began.elapsed());
     }
 
-    /// The same while the second node's link goes down and up, in as many runs as that takes.
+    /// The program passes while the second node's link goes down and up, in as many runs as it takes to meet enough
+    /// flaps.
     fn passes_under_flaps(&self, options: &[&str], env: &[(&str, &str)], program: &str) {
         const FLAPS_MIN: u32 = 3;
         const RUNS_MAX: u32 = 20;

@@ -98,7 +98,7 @@ fn site() -> Option<Place> {
     site_of(&[])
 }
 
-/// The same, brought up with these arguments.
+/// A cluster brought up with these arguments, where mounts can be had.
 fn site_of(args: &[&str]) -> Option<Place> {
     static TURN: Mutex<()> = Mutex::new(());
     if let Err(why) = fs::File::options().read(true).write(true).open("/dev/fuse") {
@@ -250,7 +250,7 @@ fn two_nodes_see_each_others_writes() {
     fs::write(&name, "one").unwrap();
     let mut open = fs::File::open(&name).unwrap();
     for round in 0..20 {
-        // The same length each time, and no time between.
+        // Each write is as long as the one before, and there is no time between.
         let said =
             site.sh("node2", &format!("cat /scratch/f; printf 'r%02d' {round} > /scratch/f"));
         assert_eq!(said, if round == 0 { "one".into() } else { format!("w{:02}", round - 1) });

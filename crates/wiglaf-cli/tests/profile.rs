@@ -30,7 +30,7 @@ const C: [(&str, u64, u64); 13] = [
     // Of all others there is none.
     ("Send", 0, 0),
 ];
-/// The same of calls.F90.
+/// The calls of each of three ranks of calls.F90.
 const FORTRAN: [(&str, u64, u64); 6] = [
     ("Isend", 6, 4800),
     ("Recv", 6, 4800),

@@ -39,7 +39,7 @@ pub struct Admitted {
 }
 
 impl Image {
-    /// The same, if its words are such as commands and files may hold.
+    /// This section, if its words are such as commands and files may hold.
     ///
     /// # Errors
     /// A sentence that names what is wrong.

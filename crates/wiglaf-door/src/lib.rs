@@ -29,7 +29,7 @@ pub struct Limits {
     pub of_user: usize,
     /// Refused and not closed yet, of one user.
     pub closing_of_user: usize,
-    /// The same of all.
+    /// Refused and not closed yet, of all users.
     pub closing: usize,
     /// Stack of a thread that serves, in bytes.
     pub stack: usize,

@@ -274,7 +274,7 @@ impl Books {
         Wanted { len, token }
     }
 
-    /// The same for an active message; `parked` if it has its place among those that wait.
+    /// Names a pull of an active message; answers what to ask for. `parked` if it has its place among those that wait.
     pub(crate) fn begin_active(
         &mut self,
         peer: PeerId,

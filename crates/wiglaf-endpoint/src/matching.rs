@@ -309,7 +309,7 @@ impl Matching {
         self.unexpected.iter().any(|(_, message)| message.peer == peer)
     }
 
-    /// The same as [`Matching::find`], every second time only: see [`crate::Endpoint::set_late_peeks`].
+    /// The first message that `op` would receive, on every second call only: see [`crate::Endpoint::set_late_peeks`].
     pub(crate) fn find_late(&mut self, op: &RecvOp) -> Option<&Unexpected> {
         let at = self.first_for(op)?;
         let message = self.unexpected.get_mut(at)?;

@@ -228,8 +228,8 @@ impl NearSide {
         self.announce(lane, books, to, op, regions)
     }
 
-    /// The same for a message that most are like: in one piece, and soon done. False when it must
-    /// go the long way.
+    /// Sends a message in one piece, complete at once, as most messages are. False when it must go through
+    /// [`NearSide::send`].
     #[inline]
     pub(crate) fn send_short(
         &mut self,

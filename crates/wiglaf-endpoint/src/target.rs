@@ -183,7 +183,8 @@ impl Target {
         self.begin(envelope, total)
     }
 
-    /// The same of one that was announced.
+    /// The first part of an operation that was announced, or may begin at once; its bytes follow through
+    /// [`Target::part`].
     fn begin(&self, envelope: &Envelope, total: u64) -> Arriving {
         let envelope = *envelope;
         if envelope.class == Class::Write {

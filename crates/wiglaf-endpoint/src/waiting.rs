@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// After so long without anything the thread blocks. Until then it costs others little, as those who share
 /// the core get it with each yield; a wake-up costs much.
 const BLOCK_AFTER: Duration = Duration::from_millis(3);
-/// The same beside a competing task, where something is outstanding.
+/// Beside a competing task, where something is outstanding, the thread blocks after so long without anything.
 const CONTENDED_BLOCK_AFTER: Duration = Duration::from_micros(20);
 /// A yield that takes longer has given the core to somebody who does not give it back before a time slice is over.
 const LONG_YIELD: Duration = Duration::from_micros(500);
@@ -35,7 +35,8 @@ const POLLS_PER_YIELD: u32 = 8;
 /// the caller does other things, which a block would hold up. Open MPI takes up to 6 us from poll to
 /// poll on a machine that is shared.
 const PAUSE: Duration = Duration::from_micros(10);
-/// The same after a block: caches are cold, and what a caller puts off while it polls comes first.
+/// A pause between two polls right after a block that means other work: caches are cold, and what a caller puts off
+/// while it polls comes first.
 const PAUSE_AFTER_BLOCK: Duration = Duration::from_micros(50);
 /// Polls in a row without such a pause after which one is taken for an interruption: a timer tick of
 /// a virtual machine, the processor lent to others for a moment. Who does other things between polls

@@ -31,7 +31,7 @@ impl Count {
         self.seen.store(to, Ordering::Release);
     }
 
-    /// The same where its user adds to it.
+    /// Events counted meanwhile stay news, whatever its user adds.
     fn add(&self, by: u64) {
         self.now.fetch_add(by, Ordering::AcqRel);
         self.seen.fetch_add(by, Ordering::AcqRel);

@@ -219,7 +219,8 @@ impl Engine {
         }
     }
 
-    /// The same where the application has given no context, and may follow one that is null.
+    /// The context of an operation for which the application has given none. Its completion is never shown, because the
+    /// application may dereference its own context, which is null.
     pub(crate) fn nobodys(&mut self, counted: bool) -> usize {
         if counted { self.tokens.issue(0, Meaning::Nobodys) } else { nobody() }
     }

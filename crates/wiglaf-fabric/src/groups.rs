@@ -42,7 +42,7 @@ struct Group {
     /// Its number, the same for all members.
     id: u64,
     members: Vec<Address>,
-    /// The same as peers of the endpoint, as far as they were needed yet.
+    /// The members as peers of the endpoint, as far as they were needed yet.
     peers: Vec<Option<PeerId>>,
     /// Which of the members this endpoint is.
     rank: usize,

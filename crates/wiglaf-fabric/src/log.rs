@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub(crate) enum Level {
     /// Shown always.
     Error,
-    /// The same, for what is no error and should not be overlooked: whoever says it says it once.
+    /// Shown always, for what is no error and should not be overlooked: a caller says it once.
     Notice,
     Warn,
     Info,

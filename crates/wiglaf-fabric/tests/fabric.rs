@@ -9,7 +9,8 @@ fn judge(name: &str) {
     judge_over(name, "auto");
 }
 
-/// The same over the links that `link` names.
+/// Compiles and runs `tests/api/NAME.c` over the links that `link` names. It checks its own results and prints
+/// `passed`.
 fn judge_over(name: &str, link: &str) {
     if !common::installed(&["cc"]) || !common::has_header("rdma/fabric.h") {
         return;

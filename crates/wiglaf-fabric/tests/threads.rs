@@ -225,7 +225,7 @@ fn on_this_node() {
     b.close();
 }
 
-/// The same with a thread beside them that calls everything else.
+/// Two endpoints of this process, over the link that the environment names, beside a thread that calls everything else.
 #[test]
 #[ignore = "run by the tests below, each link in a process of its own"]
 fn with_disturbance() {

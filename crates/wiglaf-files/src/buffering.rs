@@ -84,7 +84,7 @@ impl Buffering {
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// The same when the file is closed.
+    /// Forgets what was read ahead and waits for what was written behind when the file is closed; no buffer is kept.
     pub(crate) fn finish(&mut self) -> Result<()> {
         let outcome = self.settle();
         self.spare.clear();

@@ -232,9 +232,8 @@ impl Client {
         self.wait_by(call, Endpoint::begin_wait)
     }
 
-    /// The same for a caller that has had other work meanwhile. Others will have, too: ranks and file
-    /// servers share the cores of a node, and who polls for content that comes by and by takes from them
-    /// what he wins.
+    /// Waits for the end of a call, asleep, for a caller that has had other work meanwhile. Ranks and file servers
+    /// share the cores of a node, and polling for content that comes by and by takes from them the time that it gains.
     pub(crate) fn wait_asleep(&self, call: CallId) -> Result<Answer> {
         self.wait_by(call, |endpoint| Some(endpoint.begin_sleep(LOOK_EVERY)))
     }

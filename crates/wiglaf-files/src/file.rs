@@ -173,8 +173,8 @@ impl File {
         }
     }
 
-    /// The same also where the file was opened to append, which pwrite(2) does
-    /// not do: as memory is written back that the file is mapped to.
+    /// Writes from `offset` on, also where the file was opened to append, which pwrite(2) does not do: pages of a
+    /// mapped file are written back this way. The position stays.
     ///
     /// # Errors
     /// Those of pwrite(2); `EIO` when the server has ended; `ENOSYS` on the own
@@ -214,7 +214,7 @@ impl File {
         }
     }
 
-    /// The same into memory of the caller's.
+    /// Begins to read `len` bytes from `offset` on into memory of the caller's.
     ///
     /// # Safety
     /// `into` must stay valid for writes of `len` bytes, and untouched, until the

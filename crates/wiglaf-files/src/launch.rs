@@ -108,7 +108,7 @@ pub(crate) fn resolve(host: &str, even_own: bool) -> Result<Target> {
     Ok(Target::Node(state.node(host), shape.address, Vec::new()))
 }
 
-/// The same among the real hosts of a cluster file, where there is one.
+/// The host of that name among the real hosts of a cluster file, where there is one.
 fn on_host(host: &str, even_own: bool) -> Result<Option<Target>> {
     let no_node = |why: String| Error::with_detail(Errno::HOSTUNREACH, Reason::NoNode, why);
     if std::env::var_os(STATE_VAR).is_some_and(|state| !state.is_empty()) {

@@ -107,9 +107,8 @@ impl Files {
         Ok(Node(inner))
     }
 
-    /// The same, but with a server on the own node as well, so that its
-    /// exports hold and every call is there. The node is not shared with
-    /// others who attach it.
+    /// Attaches a node by its name, with a server on the own node as well, so that its exports hold and every call is
+    /// there. The node is not shared with others who attach it.
     ///
     /// # Errors
     /// As for [`Files::attach`].
@@ -118,7 +117,8 @@ impl Files {
         Ok(Node(Arc::new(Inner { name: host.to_owned(), place })))
     }
 
-    /// The same, with a server that runs already: `from` is its standard output, `to` its standard input.
+    /// Attaches a node whose server runs already: `from` is its standard output, `to` its standard input. The node is
+    /// not shared with others who attach it.
     ///
     /// # Errors
     /// As for [`Files::attach`].
@@ -284,7 +284,7 @@ impl Node {
         }
     }
 
-    /// The same with a mode that has been masked already.
+    /// Opens a file with the flags of open(2) and a mode that has been masked already.
     ///
     /// # Errors
     /// As for [`Node::open`].
@@ -292,8 +292,7 @@ impl Node {
         Ok(self.open_known(path, flags, mode)?.0)
     }
 
-    /// The same; answers also what was known of the file when it had been
-    /// opened.
+    /// Opens a file as [`Node::open_unmasked`] does; answers also what was known of the file when it had been opened.
     ///
     /// # Errors
     /// As for [`Node::open`].
@@ -407,7 +406,7 @@ impl Node {
         self.make_dir_unmasked(path, mode & !mask)
     }
 
-    /// The same with a mode that has been masked already.
+    /// Makes a folder, with a mode that has been masked already.
     ///
     /// # Errors
     /// Those of mkdir(2).

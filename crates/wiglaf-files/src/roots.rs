@@ -119,7 +119,7 @@ impl Roots {
         }
     }
 
-    /// The same for calls that make a name: the exported folder itself is there already.
+    /// The folder that a name lies in, for calls that make the name: the exported folder itself is there already.
     pub(crate) fn new_place(&self, path: &[u8]) -> Result<Place> {
         self.place(path).map_err(|error| match error.errno() {
             libc::EBUSY => Errno::EXIST.into(),

@@ -29,7 +29,7 @@ fn call_of_one_file() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// The same over there.
+/// The outcome of a call on the server.
 fn there(place: &Place, open: &mut Vec<File>, call: &Call) -> Given {
     let node = &place.node;
     let number = |n: usize| (n as i64, Vec::new());

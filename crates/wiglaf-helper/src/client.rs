@@ -63,7 +63,7 @@ pub fn ask(kind: LinkKind, udp: &impl AsFd) -> Result<OwnedFd, AskError> {
     ask_at(&socket_path().ok_or(AskError::None)?, kind, udp)
 }
 
-/// The same of the helper that listens at `path`.
+/// Asks the helper that listens at `path` for a descriptor that belongs to `udp`, a bound socket of this process.
 ///
 /// # Errors
 /// [`AskError`].
@@ -90,7 +90,7 @@ pub fn status() -> Result<String, AskError> {
     status_at(&socket_path().ok_or(AskError::None)?)
 }
 
-/// The same of the helper that listens at `path`.
+/// Asks the helper that listens at `path` about itself, and about what it would do for this user.
 ///
 /// # Errors
 /// [`AskError`].
@@ -121,7 +121,7 @@ pub fn hold_tuning(wants: Wants) -> Result<(Tuned, TuningLease), AskError> {
     hold_tuning_at(&socket_path().ok_or(AskError::None)?, wants)
 }
 
-/// The same of the helper that listens at `path`.
+/// Has the helper that listens at `path` tune this host as long as the lease lives.
 ///
 /// # Errors
 /// [`AskError`].
@@ -139,7 +139,7 @@ pub fn keep_tuning(wants: Wants) -> Result<Tuned, AskError> {
     keep_tuning_at(&socket_path().ok_or(AskError::None)?, wants)
 }
 
-/// The same of the helper that listens at `path`.
+/// Has the helper that listens at `path` tune this host until this user undoes it.
 ///
 /// # Errors
 /// [`AskError`].
@@ -155,7 +155,7 @@ pub fn undo_tuning() -> Result<Tuned, AskError> {
     undo_tuning_at(&socket_path().ok_or(AskError::None)?)
 }
 
-/// The same of the helper that listens at `path`.
+/// Has the helper that listens at `path` undo what this user has kept; root undoes everybody's.
 ///
 /// # Errors
 /// [`AskError`].
@@ -171,7 +171,7 @@ pub fn tuned() -> Result<Tuned, AskError> {
     tuned_at(&socket_path().ok_or(AskError::None)?)
 }
 
-/// The same of the helper that listens at `path`.
+/// How this host is tuned, as the helper that listens at `path` tells.
 ///
 /// # Errors
 /// [`AskError`].

@@ -41,7 +41,7 @@ pub(crate) enum Request {
     Open(LinkKind),
     /// Cards and processors tuned as long as the descriptor of the answer is open.
     Hold(Wants),
-    /// The same until it is undone.
+    /// Cards and processors tuned until that is undone.
     Keep(Wants),
     /// What the caller has kept is undone.
     Undo,
@@ -192,7 +192,7 @@ pub(crate) fn emit_answer(outcome: Result<(), Refusal>, sentence: &str) -> Vec<u
     emit_long_answer(outcome, sentence, ANSWER_LEN_MAX)
 }
 
-/// The same of another greatest length.
+/// An answer of `len_max` bytes at most: granted, or why not; and a sentence.
 pub(crate) fn emit_long_answer(
     outcome: Result<(), Refusal>,
     sentence: &str,

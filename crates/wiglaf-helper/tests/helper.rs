@@ -172,7 +172,7 @@ fn what_is_not_the_callers_own_port_is_refused() {
     let helper = Helper::start(&pair.a, POLICY);
     let ask =
         |socket: &dyn AsFdDyn| refusal(ask_at(&helper.socket(), LinkKind::Packet, &socket.fd()));
-    // The same address and port, bound in a network of one's own.
+    // Bound to the address of the helper's host, in another network namespace.
     let elsewhere = pair.b.run(|| {
         pair.b.ip(&["address", "add", "10.77.0.1/32", "dev", "lo"]).unwrap();
         UdpSocket::bind("10.77.0.1:7000").unwrap()

@@ -36,8 +36,8 @@ impl Recorded {
         u32::from_le_bytes([datagram[4], datagram[5], datagram[6], datagram[7]])
     }
 
-    /// The same way with another datagram, which arrives whatever is in it: all lengths and sums
-    /// of the headers in front are right.
+    /// A frame from its sender to its receiver with `datagram` in place of its own. It arrives whatever is in that: all
+    /// lengths and checksums of the headers in front are right.
     pub(crate) fn with(&self, datagram: &[u8]) -> Vec<u8> {
         let mut frame = self.0[..HEADERS_LEN].to_vec();
         frame.extend_from_slice(datagram);

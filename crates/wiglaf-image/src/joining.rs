@@ -96,7 +96,7 @@ impl Waiting {
 }
 
 impl Installed {
-    /// The same PC, if it answers at one of these addresses.
+    /// This PC, if it answers at one of these addresses.
     ///
     /// # Errors
     /// When only others do.

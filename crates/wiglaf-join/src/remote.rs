@@ -43,7 +43,7 @@ impl Remote {
         Ok(String::from_utf8_lossy(&printed).into_owned())
     }
 
-    /// The same, with as many bytes of what it prints.
+    /// Runs a script of sh with that input. Answers what it printed, `len_max` bytes at most.
     pub(crate) fn run_for_bytes(
         &self,
         script: &str,
@@ -53,7 +53,7 @@ impl Remote {
         self.run_as(None, script, len_max, input)
     }
 
-    /// The same with another user's ssh, keys and agent.
+    /// Runs a script with the ssh, keys and agent of the user `caller`. `None`: those of this process.
     fn run_as(
         &self,
         caller: Option<&str>,

@@ -360,7 +360,7 @@ fn front(
     bytes
 }
 
-/// The same for a frame that is one datagram.
+/// The bytes before the payload of a frame that is one datagram.
 fn alone(headers: [u8; HEADERS_LEN]) -> [u8; OFFLOAD_LEN + HEADERS_LEN] {
     front(&offload::NONE, &headers)
 }

@@ -104,7 +104,7 @@ impl Mapping {
         self.read_to(offset, bytes);
     }
 
-    /// The same to memory that may hold nothing yet; all of it is written.
+    /// Copies from `offset` to memory that may hold nothing yet; all of it is written.
     pub(crate) fn read_to(&self, offset: usize, bytes: &mut [MaybeUninit<u8>]) {
         assert!(offset + bytes.len() <= SEGMENT_LEN, "within the segment");
         // SAFETY: as for `write`.

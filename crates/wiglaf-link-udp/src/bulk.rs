@@ -203,8 +203,8 @@ impl BulkSocket {
         self.offload && total > 1 && total <= SEGMENTS_MAX && bytes.len() <= TRAIN_LEN_MAX
     }
 
-    /// The same, of bytes that nobody changes before they have arrived: so, unless the answer is
-    /// another, no copy of them is made.
+    /// Sends `bytes` as datagrams of `segment_len` bytes, without a copy (zero-copy) if the answer is [`Sent::Lent`].
+    /// Nobody changes the bytes before they have arrived, unless the answer is another.
     ///
     /// # Errors
     /// When the socket is unusable.

@@ -17,7 +17,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The same place without a port of its own.
+    /// This place, with any port for the socket of single frames.
     #[must_use]
     pub fn any_port(self) -> Self {
         Self { port: 0, ..self }

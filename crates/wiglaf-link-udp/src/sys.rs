@@ -57,7 +57,7 @@ pub(crate) fn ignore_path_mtu(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_int(socket, libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT)
 }
 
-/// The same, but nobody cuts what is sent.
+/// Nobody cuts what is sent, and it is as long as the interface carries, whatever ICMP says: see [`ignore_path_mtu`].
 pub(crate) fn forbid_fragments(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_int(socket, libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
 }

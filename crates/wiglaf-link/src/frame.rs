@@ -84,8 +84,8 @@ pub fn headers(ends: &Ends, payload_len: usize) -> Option<[u8; HEADERS_LEN]> {
     Some(bytes)
 }
 
-/// The same for a train that the network interface, or the kernel before it, cuts into datagrams:
-/// it completes their UDP checksums, and so wants the sum of the pseudo-header (RFC 768).
+/// The headers of a GSO batch, which the network interface, or the kernel before it, cuts into datagrams: it completes
+/// their UDP checksums, and so wants the sum of the pseudo-header (RFC 768).
 ///
 /// `None` when the payloads do not fit an IPv4 packet together.
 #[must_use]

@@ -157,9 +157,9 @@ pub trait Link: Send {
     /// destination that refuses it, is no error.
     fn send(&mut self, train: &Train<'_>) -> io::Result<Sent>;
 
-    /// The same, for who does not touch the bytes before the receiver has acknowledged them, if the
-    /// answer is [`Sent::Lent`]: then the link need not copy them. Memory may be given back to the
-    /// system before, but not to an allocator, which would use it for what is nobody else's business.
+    /// Sends `train` without a copy of its bytes, where the link can (zero-copy). If the answer is [`Sent::Lent`], the
+    /// caller does not touch them before the receiver has acknowledged them. Memory may be given back to the system
+    /// before, but not to an allocator, which would use it for what is nobody else's business.
     ///
     /// # Errors
     /// As above.
@@ -184,7 +184,7 @@ pub trait Link: Send {
     /// When the link itself has failed.
     fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize>;
 
-    /// The same, datagram by datagram.
+    /// Hands over what has arrived, at most one burst, datagram by datagram, and says how many that was. Never blocks.
     ///
     /// # Errors
     /// When the link itself has failed.

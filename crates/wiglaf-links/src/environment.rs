@@ -72,7 +72,7 @@ pub fn config_from_env() -> Result<Config, VariableError> {
     config_from(|name| std::env::var_os(name))
 }
 
-/// The same with variables from elsewhere.
+/// Reads the variables of [`config_from_env`] by `look_up`.
 ///
 /// # Errors
 /// When a variable holds something that cannot be meant.

@@ -28,8 +28,8 @@ pub fn open(config: &Config) -> Result<Endpoint, OpenError> {
     open_noting(config, &mut |_| {})
 }
 
-/// The same; `note` is told, in a sentence, when a link is not quite the one
-/// that was asked for.
+/// Opens an endpoint with the links that `config` asks for. `note` is told, in a sentence, when a link is not quite the
+/// one that was asked for.
 ///
 /// # Errors
 /// When no link that was asked for works here; the message says why.

@@ -121,7 +121,7 @@ impl Ethtool {
         Ok(answer.body.get(4..).unwrap_or_default().to_vec())
     }
 
-    /// The same, if the interface of that number still has that name.
+    /// The attributes of the answer about `card`, if the interface of its number still has its name.
     fn of(&mut self, card: &Card, command: Command) -> io::Result<Vec<u8>> {
         let body = self.get(command, card.index, 0)?;
         let name = attribute(&body, HEADER).and_then(|header| attribute(header, NAME)).map(text);
@@ -239,7 +239,8 @@ impl Eee {
 }
 
 impl Coalesce {
-    /// The same with arrivals kept back for so long, whatever the load. What the card has not it has not.
+    /// These settings with arrivals kept back for `rx_usecs` microseconds, whatever the load. A setting that the card
+    /// does not have stays unset.
     #[must_use]
     pub fn with_delay(&self, rx_usecs: u32) -> Self {
         // Without a delay each frame interrupts; 0 would mean that none does (linux/ethtool.h).

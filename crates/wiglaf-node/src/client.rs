@@ -372,7 +372,7 @@ impl Node {
         }
     }
 
-    /// The same, for a command that reads `input`, and whose output is the answer.
+    /// Runs a command to its end with `input` on its standard input, and answers what it wrote to its standard output.
     ///
     /// # Errors
     /// As for [`Self::run`].

@@ -27,7 +27,8 @@ use crate::tunnel::{self, Limits, Lost};
 
 /// The variable that says how long a host may be silent before it is taken for dead; `off` is for ever.
 pub const HOST_LIMIT_VAR: &str = "WIGLAF_HOST_LIMIT";
-/// The same, where nothing is said: a cable may be out for 5 s, and a dead host ends a job within 10 s.
+/// How long a host may be silent where [`HOST_LIMIT_VAR`] says nothing: a cable may be out for 5 s, and a dead host
+/// ends a job within 10 s.
 pub const HOST_LIMIT: Duration = Duration::from_secs(8);
 /// The variable that names a further file of known ssh host keys. With it hosts that are in none are refused, whatever
 /// the user's configuration says.

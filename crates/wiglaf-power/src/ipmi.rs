@@ -20,7 +20,7 @@ const SESSION_MS: u32 = 2000;
 const RETRANSMISSION_MS: u32 = 400;
 /// A program that is not done then hangs.
 const LIMIT: Duration = Duration::from_secs(20);
-/// The same for all sensors of a BMC, whose list is read once.
+/// A program that reads all sensors of a BMC, whose list it reads once, and is not done then hangs.
 const SENSORS_LIMIT: Duration = Duration::from_secs(90);
 
 /// A BMC that speaks IPMI.

@@ -109,7 +109,7 @@ macro_rules! bound {
     };
 }
 
-/// The same under one name.
+/// Exports the function `$name`, which calls MPI's own and begins or ends what is counted (`record::$what`).
 macro_rules! one_bound {
     ($name:expr, $what:ident ($($argument:ident)*)) => {
         const _: () = {

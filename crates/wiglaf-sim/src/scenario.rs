@@ -172,7 +172,7 @@ impl Scenario {
         }
     }
 
-    /// The same without one of `drop`, `duplicate`, `corrupt`, `reorder`, `burst`, `skew`,
+    /// This scenario without one of `drop`, `duplicate`, `corrupt`, `reorder`, `burst`, `skew`,
     /// `encryption`, `numbers` (they begin at 0), `short` (buffers), `overruns`, `narrow` (networks), or without
     /// the mishap of that number.
     ///

@@ -60,7 +60,7 @@ impl Pair {
         Ok(Self { a, b })
     }
 
-    /// The same, or `None` after printing why the test is skipped.
+    /// Makes two namespaces and joins them, or prints why the test is skipped and answers `None`.
     #[must_use]
     pub fn or_skip(mtu: usize) -> Option<Self> {
         match Self::new(mtu) {

@@ -48,7 +48,7 @@ impl Control {
 pub(crate) struct Congestion {
     /// In parts of a packet, see [`PARTS_PER_PACKET`].
     window: u32,
-    /// The same.
+    /// The widest that it may become, in parts of a packet.
     window_max: u32,
     /// Delays of the round that is under way.
     round: Mean,
@@ -272,7 +272,7 @@ impl Congestion {
         target.max(way_ns.saturating_add(way_ns / 4))
     }
 
-    /// The same, if the receiver was absent for so long, without regard to the way.
+    /// The delay to aim at, in nanoseconds, if the receiver was absent for so long, without regard to the way.
     fn target_after_ns(&self, absence_ns: u32) -> u32 {
         let packets = self.window.max(PARTS_PER_PACKET) as f32 / PARTS_PER_PACKET as f32;
         let one_packet = DELAY_TARGET_FLOWS.as_nanos() as u32 + ABSENCE_FACTOR * absence_ns;

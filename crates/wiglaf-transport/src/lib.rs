@@ -56,7 +56,8 @@ pub trait Source {
     /// `offset` on.
     fn read(&self, token: u64, offset: u64, out: &mut [u8]);
 
-    /// The same; answers `sum` continued over them. Who can make it while it copies, does.
+    /// Copies as [`Source::read`] does; answers `sum` continued over the bytes. A source that can make it while it
+    /// copies, does.
     fn read_summed(&self, token: u64, offset: u64, out: &mut [u8], sum: Crc32c) -> Crc32c {
         self.read(token, offset, out);
         sum.over(out)

@@ -5,7 +5,8 @@ use std::time::Duration;
 /// Most packets of the ordered lane that may be unacknowledged, and how far
 /// ahead of the next expected one a receiver keeps packets.
 pub const ORDERED_WINDOW: u64 = 256;
-/// The same for the bulk lane.
+/// Most packets of the bulk lane that may be unacknowledged, and how far ahead of the next expected one a receiver
+/// keeps packets.
 pub const BULK_WINDOW: u64 = 1984;
 /// Packets that a receiver's bitmap can speak of.
 pub const BITMAP_BITS: u64 = 64 * wiglaf_wire::BITMAP_WORDS_MAX as u64;
@@ -37,7 +38,8 @@ pub const CWND_INITIAL: u32 = 64;
 pub const PARTS_PER_PACKET: u32 = 256;
 /// A loss never takes the congestion window below this, in parts of a packet.
 pub const CWND_MIN_PARTS: u32 = PARTS_PER_PACKET / 16;
-/// The same where the network shows no delay: such losses are the wire's, not a queue's.
+/// A loss never takes the congestion window below this, in parts of a packet, where the network shows no delay: such
+/// losses are the wire's, not a queue's.
 pub const CWND_MIN_PARTS_UNDELAYED: u32 = PARTS_PER_PACKET * 8;
 /// Delay of the way there that congestion control aims at. Far more than a
 /// switch needs, because what schedulers and interrupts add is in it.
@@ -103,7 +105,7 @@ pub const PTO_MAX: Duration = Duration::from_millis(200);
 pub const CREDIT_INITIAL: u64 = 512 * 1024;
 /// What the limit of a peer can grow by, in bytes.
 pub const CREDIT_GROWTH_MAX: u64 = 3 * CREDIT_INITIAL;
-/// The same over all peers of an endpoint.
+/// Most that the limits of all peers of an endpoint can grow by together, in bytes.
 pub const CREDIT_GROWTH_TOTAL_MAX: u64 = 32 * 1024 * 1024;
 /// So much more than that may be pulled ahead of a peer whose messages are being received, in bytes of
 /// charges: credit that the peer was told, and does not use, cannot be taken back.

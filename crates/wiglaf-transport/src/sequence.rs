@@ -16,8 +16,8 @@ pub(crate) fn expand(low: u32, near: u64) -> u64 {
     near.checked_add_signed(i64::from(distance)).unwrap_or(u64::from(low))
 }
 
-/// The same for numbers of datagrams, of which more bits travel: what was recorded is to be known
-/// for old as long as anybody keeps it, not until 2³¹ packets later.
+/// The number of a datagram nearest to `near` whose low bits are `low`. More bits of it travel than of other numbers:
+/// what was recorded is to be known for old as long as anybody keeps it, not until 2³¹ packets later.
 #[must_use]
 pub(crate) fn expand_number(low: u64, near: u64) -> u64 {
     const UNSEEN: u32 = u64::BITS - NUMBER_BITS;

@@ -25,14 +25,14 @@ const ANSWER_WAIT: Duration = Duration::from_millis(100);
 /// So many tries of a length in which only the short probe was answered make it too long (RFC 8899: 3;
 /// a network that loses a third of all datagrams would too often pass for one that drops long ones).
 const TRIES_MAX: u8 = 5;
-/// The same before a port counts as closed: once in ten thousand times on such a network, of the few in which a lane
-/// has probed in vain before.
+/// After so many tries in which only the short probe was answered, a port counts as closed: by error once in 10 000
+/// times on a network that loses a third of all datagrams, of the few in which a lane has probed in vain before.
 const CLOSED_TRIES: u8 = 12;
-/// The same before a path that carried longer datagrams counts as narrowed. An error does no harm: the search that
-/// follows finds that they arrive.
+/// After so many tries in which only the short probe was answered, a path that carried longer datagrams counts as
+/// narrowed. An error does no harm: the search that follows finds that they arrive.
 const NARROW_TRIES: u8 = 12;
-/// The same before a peer counts as out of reach: 3 s, as a switch's queue that is full to some hundred bytes lets
-/// short datagrams pass and no long ones, though hardly for so long.
+/// After so many tries with an answer to the short probe only, a peer counts as out of reach: 3 s, because a switch's
+/// queue that is full to some hundred bytes lets short datagrams pass and no long ones, though hardly for so long.
 const BLOCKED_TRIES: u8 = 30;
 /// After so many tries without any answer the peer is one that does not know of probes.
 const UNHEARD_MAX: u8 = 16;
@@ -204,7 +204,7 @@ impl Session {
         self.narrowed(path)
     }
 
-    /// The same with shorter frames, of which more are in a train, and perhaps without trains.
+    /// `path` with shorter frames, of which more are in a GSO batch, and perhaps without batches.
     fn narrowed(&self, path: Path) -> Path {
         let frame_len = self.frame_len as usize;
         let scaled = |most: usize| match most {

@@ -46,8 +46,8 @@ impl Transport {
         }
     }
 
-    /// The same after an arrival at `now`, which makes no deadline earlier than the shortest
-    /// delay from now: for a train of datagrams that is one comparison each.
+    /// Makes sure that the heap wakes the session in time after an arrival at `now`, which makes no deadline earlier
+    /// than the shortest delay from now: for a GSO batch that is one comparison each datagram.
     pub(crate) fn schedule_from(&mut self, index: u32, now: Instant) {
         let soon = now + ACK_DELAY_MAX;
         if self.sessions[index as usize].timer_queued_at.is_none_or(|queued| queued > soon) {

@@ -142,8 +142,8 @@ pub(crate) fn even_part(waiting: usize, max: usize) -> usize {
     waiting.div_ceil(waiting.div_ceil(max).max(1)).max(1)
 }
 
-/// The same, but for a last train of half the length: nobody works beside the receiver's work at
-/// that. On the way past the IP stack this gains nothing, as more of the work is the receiver's there.
+/// How many of `waiting` datagrams the next GSO batch takes, of at most `max`, if the last is half as long: nobody
+/// works beside the receiver's work at it. Past the IP stack this gains nothing: more work is the receiver's there.
 pub(crate) fn tapered_part(waiting: usize, max: usize) -> usize {
     match waiting.div_ceil(max) {
         0 | 1 => waiting.max(1),

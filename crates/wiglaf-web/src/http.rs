@@ -51,7 +51,8 @@ pub(crate) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value)
 }
 
-/// The same where a form has escaped it (URL standard, application/x-www-form-urlencoded). None where it is no text.
+/// The value that a form or a query gives a name, with a form's escapes undone (URL standard,
+/// application/x-www-form-urlencoded). None where it is no text.
 pub(crate) fn unescaped(text: &str, name: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = field(text, name)?.bytes();

@@ -113,7 +113,7 @@ pub fn seal(header: &Header, key: &JobKey, datagram: &mut [u8]) {
     seal_summed(header, sum, key, datagram);
 }
 
-/// The same, where the checksum of the body is known already.
+/// Writes `header` as [`seal`] does, where the checksum of the body is known already.
 ///
 /// # Panics
 /// As with [`seal`].
@@ -160,7 +160,7 @@ pub fn open<'a>(key: &JobKey, datagram: &'a [u8]) -> Result<(Header, &'a [u8]), 
     open_by(datagram, |head| proof::of_one(key, covered(head)))
 }
 
-/// The same with the proof that its header should bear.
+/// Checks a datagram against the proof that its header should bear, and splits it into its header and body.
 #[inline]
 pub(crate) fn open_by(
     datagram: &[u8],

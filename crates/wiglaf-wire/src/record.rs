@@ -58,7 +58,7 @@ pub enum Class {
     Read,
     /// Changes elements of the receiver's exposed memory.
     Atomic,
-    /// The same, and asks for what they were before.
+    /// Changes elements of the receiver's exposed memory, and asks for what they were before.
     Fetch,
     /// How one of the former four ended.
     Answer,

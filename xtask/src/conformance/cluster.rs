@@ -141,8 +141,8 @@ impl Cluster {
         self.start(log, command)
     }
 
-    /// The same for a program that tells of its progress in files. `None`: none of them has grown for
-    /// that long, so it was ended.
+    /// Runs an MPI program that tells of its progress in files. `None`: none of them has grown for that long, so it was
+    /// ended.
     pub(crate) fn run_while_heard(
         &self,
         log: &str,

@@ -18,7 +18,8 @@ const ORDER: usize = 600;
 const ENTRIES_MAX: f64 = 0.01;
 /// Its threshold of scaled residuals.
 const RESIDUAL_MAX: f64 = 16.0;
-/// The same times the machine's precision and the logarithm of the transform's length.
+/// Its threshold of errors of the FFT: that of residuals times the machine's precision and the logarithm of the
+/// transform's length.
 const FFT_ERROR_MAX: f64 = 4e-14;
 
 pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {

@@ -79,7 +79,7 @@ pub(crate) enum Suite {
     Fabtests,
     /// mpi4py's own tests, Debian's version on Debian's Open MPI
     Mpi4py,
-    /// The same of PyPI's version, on Open MPI and MPICH from PyPI
+    /// mpi4py's own tests, PyPI's version on Open MPI and MPICH from PyPI
     Mpi4pyPypi,
     /// Ping-pongs that compare every byte
     Netpipe,
@@ -323,7 +323,7 @@ fn progress(test: &str, column: &str, verdict: &verdict::Verdict, took: Duration
     eprintln!("   {test} | {column} | {verdict} | {:.1} s", took.as_secs_f64());
 }
 
-/// The same for a run of one test that has just ended: the verdict with its time.
+/// Progress of a run of one test that has just ended: the verdict with its time.
 fn timed(test: &str, column: &str, verdict: verdict::Verdict, began: Instant) -> verdict::Cell {
     let took = began.elapsed();
     progress(test, column, &verdict, took);

@@ -106,7 +106,7 @@ fn run(ann: &Session<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The same message between two hosts and between two emulated nodes of this machine, in turn.
+/// Measures the latency of a message between two hosts and between two emulated nodes of this machine, in turn.
 fn latency(ann: &Session<'_>) -> Result<(), String> {
     let folder = Path::new("target/figures");
     std::fs::create_dir_all(folder).map_err(|why| why.to_string())?;

@@ -121,7 +121,7 @@ pub fn figures_table(figures: &[Figure]) -> String {
     text
 }
 
-/// The same for a document.
+/// A table for a document: what was wanted and what was reached.
 pub fn figures_markdown(figures: &[Figure]) -> String {
     let mut text = String::from("| what | wanted | reached | |\n|---|---:|---:|---|\n");
     for one in figures {

@@ -86,7 +86,7 @@ struct Curve {
     look: Look,
     /// Length in bytes and what the upper panel shows of it.
     upper: Points,
-    /// The same for the lower panel.
+    /// Length in bytes and what the lower panel shows of it.
     lower: Points,
 }
 

@@ -63,13 +63,13 @@ enum WayArg {
     Sshfs,
     /// With the fastest cipher
     SshfsFast,
-    /// The same without page cache
+    /// With the fastest cipher and without page cache
     SshfsDirect,
     /// libnfs and nfs-ganesha
     Nfs,
     /// Wiglaf's library
     Wiglaf,
-    /// The same with read-ahead and write-behind
+    /// Wiglaf's library with read-ahead and write-behind
     WiglafBuffered,
     /// `wiglaf mount`
     WiglafMount,

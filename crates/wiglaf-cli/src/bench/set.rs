@@ -232,7 +232,7 @@ Wall time, processor time and what had to be sent again, with flow control and
 with WIGLAF_FLOW_CONTROL=off, beside Open MPI's TCP. Without, it is chance how
 long it takes: after 15 s it is cut off, and the table says > 15.";
 
-/// The same work with flow control and without it
+/// One workload with flow control and without it
 #[derive(Debug, clap::Args)]
 #[command(after_help = FLOW_CONTROL_HELP)]
 pub(super) struct FlowControlArgs {

@@ -84,7 +84,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The same for several clusters at once.
+    /// For each of `wishes` the user's cluster if it is up and fits, else one of our own; says which. From now on a
+    /// signal is a request to stop, see [`interrupt`].
     pub(crate) fn find_or_start_all<const N: usize>(
         global: &Global,
         wishes: [&Wish; N],

@@ -277,7 +277,7 @@ impl Endpoint {
     }
 }
 
-/// The same bytes, in memory of our own.
+/// Copies the user's bytes into memory of our own; other content stays as it is.
 fn own(content: Content) -> Content {
     match content {
         Content::User(regions) => Content::Owned(regions.copied()),

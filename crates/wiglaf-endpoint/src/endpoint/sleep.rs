@@ -125,20 +125,19 @@ impl Endpoint {
         }
     }
 
-    /// The same in steps, for callers that share the endpoint: between this and
-    /// [`Endpoint::end_idle`] they let go of it. None: poll again at once.
+    /// Begins what [`Endpoint::idle`] does, for callers that share the endpoint: they release it between this and
+    /// [`Endpoint::end_idle`]. None: poll again at once.
     pub fn begin_wait(&mut self) -> Option<Pause> {
         self.begin_pause(true)
     }
 
-    /// The same for an MPI, of which nobody knows whether it waits: it polls in many of its calls, also where all that
-    /// they do is this process's own affair.
+    /// Begins a pause of an MPI, which may not be waiting: it polls in many of its calls, also where all that they do
+    /// is this process's own affair. None: poll again at once.
     pub fn begin_idle(&mut self) -> Option<Pause> {
         self.begin_pause(false)
     }
 
-    /// The same for callers that rather sleep than poll, for `limit` at most: others may want the
-    /// core.
+    /// Begins to block, for `limit` at most, without a poll before: for callers that leave the core to others.
     pub fn begin_sleep(&mut self, limit: Duration) -> Pause {
         let began = Instant::now();
         Pause { step: Step::Block, began, nap: self.lie_down(limit) }
@@ -355,7 +354,8 @@ impl Endpoint {
         self.close_within(DRAIN_LIMIT)
     }
 
-    /// The same for so long at most.
+    /// Waits until what was sent is acknowledged, for `limit` at most, then says good-bye. False when something was
+    /// not, and is lost.
     pub fn close_within(&mut self, limit: Duration) -> bool {
         if std::mem::replace(&mut self.closed, true) {
             return true;

@@ -268,7 +268,7 @@ impl Plan {
         Some(step)
     }
 
-    /// The same one child after the other, nearest first, each combined with what is here.
+    /// From one child after the other, nearest first, each combined with what is here, then to the parent.
     fn up_combining(&self, number: usize) -> Option<Step> {
         let (v, reach) = (self.distance(), self.reach());
         let distance = 1_usize.checked_shl(number as u32)?;

@@ -28,7 +28,7 @@ impl Counts {
         self.add(if is_read { 2 } else { 3 }, well);
     }
 
-    /// The same at the target, which counts only what it has let happen.
+    /// At the target, which counts only what it has let happen.
     pub(crate) fn remote(&mut self, is_read: bool) {
         self.add(if is_read { 4 } else { 5 }, true);
     }

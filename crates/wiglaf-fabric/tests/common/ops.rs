@@ -76,7 +76,7 @@ impl Home {
         Self::open_with(ip, |_| {})
     }
 
-    /// The same with a domain that is asked for otherwise.
+    /// Opens a fabric, and a domain in it with the attributes that `ask` has changed.
     pub(crate) fn open_with(ip: Ipv4Addr, ask: impl FnOnce(&mut fi::fi_domain_attr)) -> Self {
         let info = info(ip);
         // SAFETY: the provider has made the attributes, and nobody else has them.

@@ -22,8 +22,7 @@ impl Node {
         Ok(self.list_known(path)?.0)
     }
 
-    /// The same; answers also what was known of the folder when it had been
-    /// opened.
+    /// Opens a folder to list it; answers also what was known of the folder when it had been opened.
     ///
     /// # Errors
     /// Those of opendir(3).

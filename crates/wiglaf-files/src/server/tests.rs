@@ -91,7 +91,7 @@ impl Bare {
         Counters::parse(&self.ask(&Request::Counters).1).unwrap()
     }
 
-    /// The same without using up the next number.
+    /// Asks for the counters under the number `id`, without using up the next number.
     fn counters_as(&mut self, id: u64) -> Counters {
         let next = std::mem::replace(&mut self.next, id);
         let counters = self.counters();

@@ -10,7 +10,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use super::*;
 use crate::layout::{SEGMENT_LEN, slot};
 
-/// The same memory twice, as two processes have it.
+/// One piece of memory, mapped twice, as two processes have it.
 fn mappings() -> (Mapping, Mapping) {
     let file = memfd_create("lane", MemfdFlags::CLOEXEC).expect("memory");
     ftruncate(&file, SEGMENT_LEN as u64).expect("memory");

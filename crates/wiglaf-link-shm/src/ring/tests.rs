@@ -17,7 +17,7 @@ fn mapping() -> Mapping {
     mappings().0
 }
 
-/// The same memory twice, as two processes have it.
+/// One piece of memory, mapped twice, as two processes have it.
 fn mappings() -> (Mapping, Mapping) {
     let file = memfd_create("ring", MemfdFlags::CLOEXEC).expect("memory");
     ftruncate(&file, SEGMENT_LEN as u64).expect("memory");

@@ -30,7 +30,8 @@ impl Sim {
         Self::start_with(folder, name, lies, PASSWORD)
     }
 
-    /// The same with another password. Its one sensor reads degrees from the file `NAME.temperature`.
+    /// The password of its user is `password`. `lies`: it takes every command, and does nothing. Its one sensor reads
+    /// degrees from the file `NAME.temperature`.
     pub(crate) fn start_with(folder: &Path, name: &str, lies: bool, password: &str) -> Self {
         let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let shown = folder.display();

@@ -10,7 +10,7 @@ use crate::scenario::{Mishap, What};
 
 /// Datagrams that wait for a process that does not run; more are lost.
 const SOCKET_ROOM: usize = 512;
-/// The same where there is to be too little of it.
+/// Datagrams that wait for a process that does not run, where sockets are to overflow.
 const SHORT_ROOM: usize = 16;
 /// How often a process loses its core where there are overruns, as a probability at each thing that
 /// happens, and for how long at most.

@@ -197,7 +197,7 @@ impl Net {
         self.trains(from).into_iter().flat_map(|(_, train)| train).collect()
     }
 
-    /// The same, train by train.
+    /// All that `from` wants to send now, one GSO batch after the other.
     pub(crate) fn trains(&mut self, from: usize) -> Vec<(Option<Mark>, Vec<Vec<u8>>)> {
         let side = &mut self.sides[from];
         let mut out = vec![0; 8 * 1472];

@@ -150,7 +150,7 @@ fn a_pull_beyond_the_message_is_refused() {
         assert_eq!(net.sides[0].transport.stats().drop_protocol, 1, "{bad:?}");
         assert!(net.outgoing(0).iter().all(|d| header_of(d).kind != Kind::Bulk));
     }
-    // The same bytes twice; an end of the grants grants none.
+    // A pull of bytes before the end of an earlier one is refused; an end of the grants grants none.
     let (all, half) = (200_000, 100_000);
     for (pulls, refused) in [
         (vec![(0, all), (0, all)], 1),

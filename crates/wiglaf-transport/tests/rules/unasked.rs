@@ -234,7 +234,7 @@ fn what_nobody_was_told_to_expect_is_refused() {
         assert_eq!(net.sides[1].transport.stats().drop_no_transfer, n as u64 + 1);
     }
     assert!(net.sides[1].app.segments.is_empty());
-    // The same bytes twice, under another number.
+    // Some bytes come twice, the second time under another number.
     let mut net = Net::new();
     let envelope = Envelope::new(Class::Tagged, 3, None);
     let ten = Record::Request { envelope, total: 100, send_id: 7, unasked_len: 10 };
