@@ -60,9 +60,10 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(odd))) => Some(odd.as_str()),
         _ => None,
     };
-    let (path, command) = command_of(typed().into_iter());
+    let words = typed();
+    let (path, command) = command_of(&words);
     let sentence = one_sentence(&error.to_string());
-    match odd.and_then(|odd| with_dashes(typed(), odd, &command)) {
+    match odd.and_then(|odd| with_dashes(words, odd, &command)) {
         Some(line) => eprintln!("wiglaf: {sentence}; a program stands behind `--`: `{line}`"),
         None => eprintln!("wiglaf: {sentence}; see `{path} --help`"),
     }
@@ -82,11 +83,11 @@ fn with_dashes(mut words: Vec<String>, odd: &str, command: &clap::Command) -> Op
 }
 
 /// The command that a command line got to, whatever is wrong with it: the one whose help is wanted. With its name.
-fn command_of(words: impl Iterator<Item = String>) -> (String, clap::Command) {
+fn command_of(words: &[String]) -> (String, clap::Command) {
     let mut command = Cli::command();
     let mut path = command.get_name().to_owned();
-    for word in words.take_while(|word| word != "--") {
-        if let Some(inner) = command.find_subcommand(&word).cloned() {
+    for word in words.iter().take_while(|word| *word != "--") {
+        if let Some(inner) = command.find_subcommand(word).cloned() {
             path = format!("{path} {word}");
             command = inner;
         }

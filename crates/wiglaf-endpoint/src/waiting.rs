@@ -154,7 +154,7 @@ impl Waiting {
     /// At `now` a caller that has been blocked in vain, and that is owed something, has posted. If this thread has
     /// `found` nothing elsewhere, it was not waiting.
     pub(crate) fn tests(&mut self, now: Instant, found: u32) {
-        if self.found == found {
+        if self.policy == WaitPolicy::Adaptive && self.found == found {
             self.tests_until = Some(now + TESTS_FOR);
         }
     }
@@ -197,8 +197,7 @@ impl Waiting {
         }
         let since = self.silence_since(now);
         self.run = Some((since, now));
-        let tests = self.policy == WaitPolicy::Adaptive
-            && self.tests_until.is_some_and(|until| now < until);
+        let tests = self.tests_until.is_some_and(|until| now < until);
         let soon = !tests && self.is_contended() && is_owed();
         let patience = if soon { CONTENDED_BLOCK_AFTER } else { BLOCK_AFTER };
         let is_awake = tests || self.awake_until.is_some_and(|until| now < until);

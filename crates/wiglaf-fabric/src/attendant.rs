@@ -97,7 +97,7 @@ impl Round {
         if came > 0 && inside.endpoint.sleepers() == 0 {
             return self.leave_be();
         }
-        let Some(due) = inside.unfinished() else {
+        let Some(due) = inside.endpoint.unfinished() else {
             self.idle_looks += 1;
             if self.idle_looks >= LOOKS_BEFORE_SLEEP {
                 self.idle_looks = 0;

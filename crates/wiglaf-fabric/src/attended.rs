@@ -4,7 +4,7 @@
 //! are not seen in a message between ranks of one node (ADR 0065).
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard};
 use std::thread::Thread;
 
 use crate::engine::Engine;
@@ -44,10 +44,7 @@ impl Attended {
 
     /// Lets its attendant in. None while somebody is inside, or after a panic of who was.
     pub(crate) fn attend(&self) -> Option<Attending<'_>> {
-        match self.0.try_lock() {
-            Ok(shared) => Some(Attending(shared)),
-            Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => None,
-        }
+        self.0.try_lock().ok().map(Attending)
     }
 }
 
@@ -82,7 +79,7 @@ impl Shared {
     fn wake_for_work(&mut self) {
         let wakes = |asleep: &mut Asleep| {
             self.visits.wrapping_sub(asleep.visits) > VISITS_OF_A_SLEEP
-                || self.engine.unfinished().is_some()
+                || self.engine.endpoint.unfinished().is_some()
         };
         if let Some(asleep) = self.asleep.take_if(wakes) {
             asleep.thread.unpark();

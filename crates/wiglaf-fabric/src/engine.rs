@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use wiglaf_endpoint::{
     Address, Class, CompleteWhen, Completion, Endpoint, News, Outcome, PeerId, Ports, PostError,
@@ -374,11 +373,6 @@ impl Engine {
                 _ => log::warning!("{told}"),
             }
         }
-    }
-
-    /// How long until something is to be done here that nobody will ask for.
-    pub(crate) fn unfinished(&self) -> Option<Duration> {
-        self.endpoint.unfinished()
     }
 
     /// Whether an operation of those sides has completed and waits to be read.

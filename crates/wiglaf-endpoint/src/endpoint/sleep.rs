@@ -384,9 +384,7 @@ impl Endpoint {
         self.transport.settle(&mut self.books);
         self.transport.is_drained() && self.near.is_drained() && self.is_one_sided_idle()
     }
-}
 
-impl Endpoint {
     /// Whether a message is awaited: a receive, an answer, or what was sent to be taken.
     pub(crate) fn awaits_message(&self) -> bool {
         is_owed_something(&self.books, &self.transport, &self.near)
