@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::{mem, ptr};
 
 use crate::handles::Handle;
-use crate::next::Next;
+use wiglaf_interpose::Next;
 use crate::substitute::{accumulate, reduction};
 
 /// An address that is handed on unseen.
@@ -27,7 +27,7 @@ macro_rules! entry {
             #[unsafe(export_name = $name)]
             unsafe extern "C" fn entry($($argument: Any),*) {
                 type Entry = unsafe extern "C" fn($(any!($argument)),*);
-                static NEXT: Next = Next::new(concat!($name, "\0"));
+                static NEXT: Next = Next::new(crate::NAME, concat!($name, "\0"));
                 // SAFETY: the address is that of the function of the same name
                 // behind ours, so it has the same interface.
                 let next = unsafe { mem::transmute::<Any, Entry>(NEXT.address()) };

@@ -14,7 +14,9 @@
 
 mod entry;
 mod handles;
-mod next;
 mod operation;
 mod setting;
 mod substitute;
+
+/// What it calls itself in what it says.
+const NAME: &str = "libwiglaf-logical";

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::{mem, slice};
 
 use crate::handles::{self, Handle, Logical};
-use crate::next::Next;
+use wiglaf_interpose::Next;
 use crate::setting::fail;
 
 /// `MPI_User_function`, as Fortran declares it.
@@ -17,8 +17,8 @@ type TypeSize = unsafe extern "C" fn(*const Handle, *mut c_int, *mut c_int);
 
 // The profiling names: these calls are ours, not the program's. Every MPI has
 // this mangling beside those of other compilers.
-static OP_CREATE: Next = Next::new("pmpi_op_create_\0");
-static TYPE_SIZE: Next = Next::new("pmpi_type_size_\0");
+static OP_CREATE: Next = Next::new(crate::NAME, "pmpi_op_create_\0");
+static TYPE_SIZE: Next = Next::new(crate::NAME, "pmpi_type_size_\0");
 
 /// The handle of our operation, which lives as long as the process. Must only
 /// be called between MPI_Init and MPI_Finalize, as any reduction.

@@ -1,9 +1,10 @@
 //! What the program stores for .TRUE., as `WIGLAF_FORTRAN_TRUE` says.
 
 use std::ffi::OsStr;
-use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
+
+use wiglaf_interpose::complain;
 
 /// Carries the value; `wiglaf run --fortran-true` sets it.
 const VARIABLE: &str = "WIGLAF_FORTRAN_TRUE";
@@ -29,16 +30,9 @@ fn parse(value: &OsStr) -> Option<bool> {
     }
 }
 
-/// Says one sentence, as a whole although other ranks speak too.
-pub(crate) fn complain(sentence: &str) {
-    let line = format!("libwiglaf-logical: {sentence}\n");
-    // Where nobody listens there is nobody to tell.
-    let _ = std::io::stderr().write_all(line.as_bytes());
-}
-
 /// Says one sentence and ends the process; the launcher ends the others.
 pub(crate) fn fail(sentence: &str) -> ! {
-    complain(sentence);
+    complain(crate::NAME, sentence);
     std::process::exit(1)
 }
 

@@ -34,7 +34,8 @@ pub(crate) fn accumulate<const N: usize>(
 fn complain_about_others() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        setting::complain(
+        wiglaf_interpose::complain(
+            crate::NAME,
             "a logical accumulate of other datatypes than LOGICAL is left as it is; if they are \
              made of LOGICALs, its result has 1 for .TRUE.",
         );

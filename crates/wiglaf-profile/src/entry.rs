@@ -8,7 +8,7 @@ use std::ffi::c_int;
 use std::mem;
 
 use crate::clock::Reading;
-use crate::next::Next;
+use wiglaf_interpose::Next;
 use crate::record;
 use crate::size::{Any, Language};
 use crate::table::Entered;
@@ -29,7 +29,7 @@ macro_rules! function {
             #[unsafe(export_name = $name)]
             unsafe extern "C" fn function($($argument: Any),*) -> c_int {
                 type Function = unsafe extern "C" fn($(any!($argument)),*) -> c_int;
-                static NEXT: Next = Next::new(concat!($name, "\0"));
+                static NEXT: Next = Next::new(crate::NAME, concat!($name, "\0"));
                 // SAFETY: the address is that of the function of the same name behind ours.
                 let next = unsafe { mem::transmute::<Any, Function>(NEXT.address()) };
                 let Some(entered) = Entered::enter() else {
@@ -117,7 +117,7 @@ macro_rules! one_bound {
             #[unsafe(export_name = $name)]
             unsafe extern "C" fn function($($argument: Any),*) -> c_int {
                 type Function = unsafe extern "C" fn($(any!($argument)),*) -> c_int;
-                static NEXT: Next = Next::new(concat!($name, "\0"));
+                static NEXT: Next = Next::new(crate::NAME, concat!($name, "\0"));
                 // SAFETY: the address is that of the function of the same name behind ours.
                 let next = unsafe { mem::transmute::<Any, Function>(NEXT.address()) };
                 let entered = Entered::enter();

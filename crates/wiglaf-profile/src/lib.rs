@@ -12,8 +12,10 @@
 
 mod clock;
 mod entry;
-mod next;
 mod record;
 mod size;
 mod table;
 mod trace;
+
+/// What it calls itself in what it says.
+const NAME: &str = "libwiglaf-profile";

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::clock::Reading;
-use crate::next::complain;
+use wiglaf_interpose::complain;
 use crate::{table, trace};
 
 /// How the names of the records of this job begin; `wiglaf run` sets it.
@@ -43,7 +43,7 @@ pub(crate) fn finished(end: Reading) {
     let path = format!("{begin}.{}", std::process::id());
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     if let Err(error) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
-        complain(&format!("cannot write {path}: {error}"));
+        complain(crate::NAME, &format!("cannot write {path}: {error}"));
     }
 }
 

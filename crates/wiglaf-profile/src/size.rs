@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem;
 
-use crate::next::Next;
+use wiglaf_interpose::Next;
 
 /// An argument that is handed on unseen.
 pub(crate) type Any = *mut c_void;
@@ -68,8 +68,8 @@ impl Language {
     /// # Safety
     /// The argument must be a datatype.
     unsafe fn type_size(self, datatype: Any) -> i64 {
-        static C: Next = Next::new("PMPI_Type_size\0");
-        static FORTRAN: Next = Next::new("pmpi_type_size_\0");
+        static C: Next = Next::new(crate::NAME, "PMPI_Type_size\0");
+        static FORTRAN: Next = Next::new(crate::NAME, "pmpi_type_size_\0");
         // SAFETY: the caller's promise.
         unsafe { self.ask(datatype, &C, &FORTRAN) }
     }
@@ -77,8 +77,8 @@ impl Language {
     /// # Safety
     /// The argument must be a communicator.
     pub(crate) unsafe fn rank(self, comm: Any) -> i64 {
-        static C: Next = Next::new("PMPI_Comm_rank\0");
-        static FORTRAN: Next = Next::new("pmpi_comm_rank_\0");
+        static C: Next = Next::new(crate::NAME, "PMPI_Comm_rank\0");
+        static FORTRAN: Next = Next::new(crate::NAME, "pmpi_comm_rank_\0");
         // SAFETY: the caller's promise.
         unsafe { self.ask(comm, &C, &FORTRAN) }
     }
@@ -86,8 +86,8 @@ impl Language {
     /// # Safety
     /// The argument must be a communicator.
     pub(crate) unsafe fn ranks(self, comm: Any) -> i64 {
-        static C: Next = Next::new("PMPI_Comm_size\0");
-        static FORTRAN: Next = Next::new("pmpi_comm_size_\0");
+        static C: Next = Next::new(crate::NAME, "PMPI_Comm_size\0");
+        static FORTRAN: Next = Next::new(crate::NAME, "pmpi_comm_size_\0");
         // SAFETY: the caller's promise.
         unsafe { self.ask(comm, &C, &FORTRAN) }
     }
@@ -97,10 +97,10 @@ impl Language {
     /// # Safety
     /// The argument must be a communicator.
     unsafe fn counts(self, comm: Any) -> usize {
-        static C: Next = Next::new("PMPI_Comm_size\0");
-        static FORTRAN: Next = Next::new("pmpi_comm_size_\0");
-        static C_INTER: Next = Next::new("PMPI_Comm_test_inter\0");
-        static FORTRAN_INTER: Next = Next::new("pmpi_comm_test_inter_\0");
+        static C: Next = Next::new(crate::NAME, "PMPI_Comm_size\0");
+        static FORTRAN: Next = Next::new(crate::NAME, "pmpi_comm_size_\0");
+        static C_INTER: Next = Next::new(crate::NAME, "PMPI_Comm_test_inter\0");
+        static FORTRAN_INTER: Next = Next::new(crate::NAME, "pmpi_comm_test_inter_\0");
         // SAFETY: the caller's promise.
         let (is_inter, size) =
             unsafe { (self.ask(comm, &C_INTER, &FORTRAN_INTER), self.ask(comm, &C, &FORTRAN)) };

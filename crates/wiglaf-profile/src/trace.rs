@@ -14,7 +14,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::clock;
 use crate::entry::Call;
-use crate::next::Next;
+use wiglaf_interpose::Next;
 use crate::size::{Any, Language};
 
 /// Set by `wiglaf profile --trace`.
@@ -289,7 +289,7 @@ unsafe fn handle(language: Language, requests: Any, at: usize) -> usize {
 
 /// Whether handles are addresses in C: those of Open MPI are.
 fn has_addresses() -> bool {
-    static OPEN_MPI: Next = Next::new("ompi_mpi_comm_world\0");
+    static OPEN_MPI: Next = Next::new(crate::NAME, "ompi_mpi_comm_world\0");
     static IS: OnceLock<bool> = OnceLock::new();
     *IS.get_or_init(|| !OPEN_MPI.or_null().is_null())
 }

@@ -1,4 +1,4 @@
-//! Finds the functions behind ours.
+//! Finds the functions behind those of a library that is preloaded before an MPI.
 
 use std::ffi::{CStr, CString, c_void};
 use std::io::Write as _;
@@ -6,27 +6,30 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A function behind ours, found when it is first needed.
-pub(crate) struct Next {
+#[derive(Debug)]
+pub struct Next {
+    library: &'static str,
     name_and_nul: &'static str,
     found: AtomicPtr<c_void>,
 }
 
 impl Next {
-    /// The name must end in the one NUL that it has.
-    pub(crate) const fn new(name_and_nul: &'static str) -> Self {
-        Self { name_and_nul, found: AtomicPtr::new(ptr::null_mut()) }
+    /// `library` is the one that asks, such as `libwiglaf-profile`. The name must end in the one NUL that it has.
+    #[must_use]
+    pub const fn new(library: &'static str, name_and_nul: &'static str) -> Self {
+        Self { library, name_and_nul, found: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// Its address, never null. Without it the process ends: it could not have been started without us
     /// either.
     #[inline]
-    pub(crate) fn address(&self) -> *mut c_void {
+    pub fn address(&self) -> *mut c_void {
         let known = self.found.load(Ordering::Relaxed);
         if known.is_null() { self.first() } else { known }
     }
 
     /// Its address, or null.
-    pub(crate) fn or_null(&self) -> *mut c_void {
+    pub fn or_null(&self) -> *mut c_void {
         let known = self.found.load(Ordering::Relaxed);
         if !known.is_null() {
             return known;
@@ -41,7 +44,10 @@ impl Next {
         let found = self.or_null();
         if found.is_null() {
             let name = self.name_and_nul.trim_end_matches('\0');
-            complain(&format!("no library of this program has {name}; its MPI is not to be found"));
+            complain(
+                self.library,
+                &format!("no library of this program has {name}; its MPI is not to be found"),
+            );
             std::process::exit(1);
         }
         found
@@ -55,6 +61,16 @@ impl Next {
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
         if found.is_null() { in_loaded(name) } else { found }
     }
+}
+
+/// The address of an object, not a function, of the MPI's that the whole process uses, or null. That is the first of
+/// the name: a program that was linked for a fixed address has a copy of its own (`R_X86_64_COPY`), and the MPI uses
+/// that one, not the one behind us.
+#[must_use]
+pub fn object(name: &CStr) -> *mut c_void {
+    // SAFETY: the name is a C string, which dlsym only reads.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    if found.is_null() { in_loaded(name) } else { found }
 }
 
 /// In an MPI that a plugin has brought along for itself, as Python's does: such libraries are not behind us.
@@ -79,8 +95,8 @@ fn in_loaded(name: &CStr) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Says one sentence, as a whole although other ranks speak too.
-pub(crate) fn complain(sentence: &str) {
+/// Says one sentence of that library's, as a whole although other ranks speak too.
+pub fn complain(library: &str, sentence: &str) {
     // Where nobody listens there is nobody to tell.
-    let _ = std::io::stderr().write_all(format!("libwiglaf-profile: {sentence}\n").as_bytes());
+    let _ = std::io::stderr().write_all(format!("{library}: {sentence}\n").as_bytes());
 }

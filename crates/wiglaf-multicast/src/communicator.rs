@@ -1,0 +1,406 @@
+//! Which communicators have a group, and how they get one.
+
+use std::ffi::c_int;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use wiglaf_endpoint::{Config, WaitPolicy};
+use wiglaf_link_udp::{BulkSocket, Place};
+use wiglaf_links::{config_from_env, interface_for, random_epoch};
+
+use crate::NAME;
+use crate::behind::{self, Any, Family, SUCCESS};
+use crate::group::{Group, GroupError, Progress};
+use crate::message::{PREFIX_LEN, Seal};
+use crate::plan::{Member, Plan, Waiting};
+
+/// Switches the library on: `on`, or `tell` to hear which communicators it serves and why not others.
+const VARIABLE: &str = "WIGLAF_MULTICAST";
+/// A communicator gets a group at this call that a group could serve: many live for a call or two.
+const CALLS_BEFORE: usize = 8;
+/// Most groups that a process ever has: each has four descriptors and a thread.
+const GROUPS_MAX: usize = 64;
+/// Most members: a root hears all others, one after another.
+const MEMBERS_MAX: usize = 64;
+/// The longest contribution, in bytes: one frame of 1,500 bytes holds it.
+pub(crate) const CONTRIBUTION_LEN_MAX: usize = 1024;
+/// How long a frame to all may take to come through.
+const TRIAL_LIMIT: Duration = Duration::from_millis(200);
+/// Adaptive waiting sleeps after it (ADR 0039), where the core is a rank's own.
+const POLLS_ADAPTIVE: Duration = Duration::from_millis(3);
+const POLLS_BLOCK: Duration = Duration::from_micros(20);
+
+/// What the environment asks for, if it asks for anything.
+struct Asked {
+    config: Config,
+    tells: bool,
+}
+
+fn asked() -> Option<&'static Asked> {
+    static ASKED: OnceLock<Option<Asked>> = OnceLock::new();
+    let read = || {
+        let tells = match std::env::var(VARIABLE).unwrap_or_default().as_str() {
+            "on" => false,
+            "tell" => true,
+            _ => return None,
+        };
+        // All ranks have one environment, so all or none go on here.
+        match config_from_env() {
+            Ok(config) => Some(Asked { config, tells }),
+            Err(error) => {
+                wiglaf_interpose::complain(NAME, &error.to_string());
+                None
+            }
+        }
+    };
+    ASKED.get_or_init(read).as_ref()
+}
+
+/// Whether the library does anything in this process.
+pub(crate) fn is_asked() -> bool {
+    asked().is_some()
+}
+
+/// What is known of a communicator.
+enum State {
+    /// So many calls that a group could have served.
+    Counting(usize),
+    With(Box<Group>),
+    Without,
+}
+
+/// Groups of communicators that the program has freed. They answer on: another member may not have heard the last word.
+static FREED: Mutex<Vec<State>> = Mutex::new(Vec::new());
+static GROUPS: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C" fn copy(_: Any, _: c_int, _: Any, _: Any, _: Any, flag: *mut c_int) -> c_int {
+    // A copy of a communicator is another one.
+    // SAFETY: MPI's interface: where the answer goes.
+    unsafe { flag.write(0) };
+    SUCCESS
+}
+
+unsafe extern "C" fn delete(_: Any, _: c_int, value: Any, _: Any) -> c_int {
+    // SAFETY: every value under our keyval is such a box, and MPI deletes each once.
+    let state = unsafe { Box::from_raw(value.cast::<Mutex<State>>()) };
+    let state = state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if matches!(state, State::With(_)) {
+        FREED.lock().unwrap_or_else(PoisonError::into_inner).push(state);
+    }
+    SUCCESS
+}
+
+fn keyval() -> c_int {
+    static KEYVAL: OnceLock<c_int> = OnceLock::new();
+    *KEYVAL.get_or_init(|| {
+        let mut keyval = 0;
+        // SAFETY: both functions have MPI's interface and live for ever.
+        unsafe {
+            behind::comm_create_keyval(copy, delete, &raw mut keyval, std::ptr::null_mut());
+        }
+        keyval
+    })
+}
+
+/// What is known of that communicator; `None` where MPI does not know it.
+///
+/// # Safety
+/// `comm` is a handle that the program has handed to MPI.
+unsafe fn state<'a>(comm: Any) -> Option<&'a Mutex<State>> {
+    let (mut value, mut is_there) = (std::ptr::null_mut(), 0);
+    // SAFETY: the caller's promise; the answers go to live variables.
+    let known = unsafe { behind::comm_get_attr(comm, keyval(), &raw mut value, &raw mut is_there) };
+    if known != SUCCESS {
+        return None;
+    }
+    if is_there == 0 {
+        let state = Box::into_raw(Box::new(Mutex::new(State::Counting(0))));
+        value = state.cast();
+        // SAFETY: as above; the box is given to the communicator.
+        if unsafe { behind::comm_set_attr(comm, keyval(), value) } != SUCCESS {
+            // SAFETY: nobody else has it.
+            drop(unsafe { Box::from_raw(state) });
+            return None;
+        }
+    }
+    // SAFETY: every value under our keyval is such a box. It lives until the communicator is freed, which a program
+    // does not do while it calls a collective of it.
+    Some(unsafe { &*value.cast::<Mutex<State>>() })
+}
+
+/// Lets the group of `comm` do `what`; `None` where it has none, and MPI shall do it. All members call this for the
+/// same calls, so that it is the same at all of them.
+///
+/// # Safety
+/// `comm` is a handle that the program has handed to MPI in a collective call.
+pub(crate) unsafe fn with_group(
+    comm: Any,
+    what: impl FnOnce(&mut Group, &mut Progress<'_>) -> Result<(), GroupError>,
+) -> Option<()> {
+    let asked = asked()?;
+    // SAFETY: the caller's promise.
+    let mut state = unsafe { state(comm) }?.lock().unwrap_or_else(PoisonError::into_inner);
+    if let State::Counting(calls) = &mut *state {
+        *calls += 1;
+        if *calls < CALLS_BEFORE {
+            return None;
+        }
+        // SAFETY: the caller's promise: all members are in this call.
+        *state = match unsafe { set_up(comm, asked) } {
+            Ok(group) => State::With(Box::new(group)),
+            Err(why) => {
+                if asked.tells {
+                    wiglaf_interpose::complain(
+                        NAME,
+                        &format!("a communicator stays with the MPI: {why}"),
+                    );
+                }
+                State::Without
+            }
+        };
+    }
+    let State::With(group) = &mut *state else { return None };
+    let mut status = [0_u64; 16];
+    let mut go_on = || {
+        let mut is_there = 0;
+        // SAFETY: a look for a message that nobody waits for changes nothing, but the MPI goes on meanwhile. No MPI's
+        // status is longer.
+        unsafe {
+            behind::iprobe(0, 0, comm, &raw mut is_there, status.as_mut_ptr().cast());
+        }
+    };
+    if let Err(error) = what(group, &mut go_on) {
+        wiglaf_interpose::complain(NAME, &error.to_string());
+        // SAFETY: the caller's promise.
+        unsafe { behind::abort(comm, 1) };
+    }
+    Some(())
+}
+
+/// What each member tells the others before there is a group: 40 bytes.
+#[derive(Debug, Clone, Copy)]
+struct Offer {
+    ip: Ipv4Addr,
+    own: u16,
+    repair: u16,
+    payload_len: u16,
+    /// Of the communicator's group, where this is rank 0's.
+    port: u16,
+    epoch: u64,
+    id: u64,
+    is_able: bool,
+}
+
+const OFFER_LEN: usize = 40;
+
+impl Offer {
+    const UNABLE: Self = Self {
+        ip: Ipv4Addr::UNSPECIFIED,
+        own: 0,
+        repair: 0,
+        payload_len: 0,
+        port: 0,
+        epoch: 0,
+        id: 0,
+        is_able: false,
+    };
+
+    fn to_bytes(self) -> [u8; OFFER_LEN] {
+        let mut bytes = [0; OFFER_LEN];
+        bytes[0..4].copy_from_slice(&self.ip.octets());
+        bytes[4..6].copy_from_slice(&self.own.to_le_bytes());
+        bytes[6..8].copy_from_slice(&self.repair.to_le_bytes());
+        bytes[8..10].copy_from_slice(&self.payload_len.to_le_bytes());
+        bytes[10..12].copy_from_slice(&self.port.to_le_bytes());
+        bytes[12] = self.is_able.into();
+        bytes[16..24].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.id.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; OFFER_LEN]) -> Self {
+        let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        Self {
+            ip: Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]),
+            own: short(4),
+            repair: short(6),
+            payload_len: short(8),
+            port: short(10),
+            epoch: long(16),
+            id: long(24),
+            is_able: bytes[12] == 1,
+        }
+    }
+}
+
+/// What this member brings.
+struct Ready {
+    own: BulkSocket,
+    repair: BulkSocket,
+    offer: Offer,
+}
+
+/// Longest UDP payload of an Ethernet frame of 1,500 bytes; longer frames are not known to pass.
+const PAYLOAD_LEN_MAX: usize = 1472;
+
+fn ready(config: &Config) -> Result<Ready, String> {
+    if config.encrypt {
+        return Err("messages are encrypted, and those of groups cannot be".to_owned());
+    }
+    if GROUPS.fetch_add(1, Ordering::Relaxed) >= GROUPS_MAX {
+        return Err(format!("this process has had {GROUPS_MAX} groups"));
+    }
+    let interface = interface_for(config.ip).map_err(|error| error.to_string())?;
+    if interface.is_loopback {
+        return Err("the loopback interface joins no hosts".to_owned());
+    }
+    let payload_len = (interface.mtu.saturating_sub(28)).min(PAYLOAD_LEN_MAX);
+    if payload_len < PREFIX_LEN + CONTRIBUTION_LEN_MAX {
+        return Err(format!("{} carries frames of {} bytes only", interface.name, interface.mtu));
+    }
+    let place = Place { ip: interface.ip, port: 0, ports: config.ports };
+    let open =
+        || BulkSocket::open(place).map_err(|error| format!("no socket can be bound: {error}"));
+    let (own, repair) = (open()?, open()?);
+    let (epoch, id) = (random_epoch().0, random_epoch().0);
+    // One that this host has free is likely to be free elsewhere, too.
+    let port = open()?.port();
+    let offer = Offer {
+        ip: interface.ip,
+        own: own.port(),
+        repair: repair.port(),
+        payload_len: payload_len as u16,
+        port,
+        epoch,
+        id,
+        is_able: true,
+    };
+    Ok(Ready { own, repair, offer })
+}
+
+/// Makes the group of a communicator, if all of its members can have it.
+///
+/// # Safety
+/// All members of `comm` are in this call.
+unsafe fn set_up(comm: Any, asked: &Asked) -> Result<Group, String> {
+    let [mut size, mut rank, mut is_inter] = [0; 3];
+    // SAFETY: the caller's promise; the answers go to live variables.
+    unsafe {
+        behind::comm_size(comm, &raw mut size);
+        behind::comm_rank(comm, &raw mut rank);
+        behind::comm_test_inter(comm, &raw mut is_inter);
+    }
+    let size = usize::try_from(size).unwrap_or(0);
+    // The same at all members.
+    if is_inter != 0 || !(2..=MEMBERS_MAX).contains(&size) {
+        return Err(format!("it has {size} ranks, or two groups"));
+    }
+    let ready = ready(&asked.config);
+    let mine = ready.as_ref().map_or(Offer::UNABLE, |ready| ready.offer);
+    // SAFETY: the caller's promise.
+    let offers = unsafe { exchange(comm, mine.to_bytes(), size) };
+    let offers: Vec<Offer> = offers.iter().map(Offer::from_bytes).collect();
+    let ready = ready?;
+    if let Some(unable) = offers.iter().position(|offer| !offer.is_able) {
+        return Err(format!("its rank {unable} cannot"));
+    }
+    let mut ips: Vec<Ipv4Addr> = offers.iter().map(|offer| offer.ip).collect();
+    ips.sort_unstable();
+    ips.dedup();
+    if ips.len() < size {
+        return Err("two of its ranks share a host".to_owned());
+    }
+    let plan = plan(&offers, rank as u16, &asked.config);
+    let mut group = Group::join(plan, ready.own, ready.repair);
+    // SAFETY: the caller's promise. Nothing is sent to all before all listen.
+    unsafe { behind::barrier(comm) };
+    let heard = group.as_mut().is_ok_and(|group| group.trial(TRIAL_LIMIT).unwrap_or(false));
+    // SAFETY: the caller's promise.
+    let heard = unsafe { exchange(comm, [u8::from(heard)], size) };
+    let group = group.map_err(|error| error.to_string())?;
+    match heard.iter().position(|heard| *heard != [1]) {
+        Some(deaf) => Err(format!("what is sent to all does not come to its rank {deaf}")),
+        None => {
+            if asked.tells && rank == 0 {
+                wiglaf_interpose::complain(
+                    NAME,
+                    &format!("a communicator of {size} hosts has a group"),
+                );
+            }
+            Ok(group)
+        }
+    }
+}
+
+fn plan(offers: &[Offer], rank: u16, config: &Config) -> Plan {
+    let members = offers
+        .iter()
+        .map(|offer| Member {
+            own: SocketAddrV4::new(offer.ip, offer.own),
+            repair: SocketAddrV4::new(offer.ip, offer.repair),
+            epoch: offer.epoch,
+        })
+        .collect();
+    let payload_len = offers.iter().map(|offer| offer.payload_len).min().unwrap_or(0);
+    let (part_len, train_max) = Plan::parts(usize::from(payload_len));
+    let Offer { id, port, .. } = offers[0];
+    // In the scope of one organisation (RFC 2365), so no router passes it on unasked.
+    let [a, b, c, ..] = id.to_le_bytes();
+    let group = SocketAddrV4::new(Ipv4Addr::new(239, 192 | (a & 3), b, c), port);
+    let polls = match config.wait {
+        WaitPolicy::Adaptive if !config.oversubscribed => POLLS_ADAPTIVE,
+        WaitPolicy::Adaptive => Duration::ZERO,
+        WaitPolicy::Poll | WaitPolicy::Block => POLLS_BLOCK,
+    };
+    Plan {
+        rank,
+        members,
+        group,
+        seal: Seal::new(&config.key, id),
+        part_len,
+        train_max,
+        waiting: Waiting { polls, never_sleeps: config.wait == WaitPolicy::Poll },
+        lose_one_in: 0,
+    }
+}
+
+/// Tells all members, by the MPI itself, and hears what they tell.
+///
+/// # Safety
+/// All members of `comm` are in this call.
+unsafe fn exchange<const N: usize>(comm: Any, mine: [u8; N], size: usize) -> Vec<[u8; N]> {
+    let byte = Family::get().byte();
+    let mut all = vec![[0; N]; size];
+    // SAFETY: the caller's promise; there is room for what each tells.
+    unsafe {
+        let send = mine.as_ptr().cast_mut().cast();
+        let receive = all.as_mut_ptr().cast();
+        behind::allgather(send, N as c_int, byte, receive, N as c_int, byte, comm);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offers_come_back() {
+        let offer = Offer {
+            ip: Ipv4Addr::new(10, 1, 2, 3),
+            own: 4,
+            repair: 5,
+            payload_len: 1472,
+            port: 6,
+            epoch: 7 << 40,
+            id: 8 << 50,
+            is_able: true,
+        };
+        let back = Offer::from_bytes(&offer.to_bytes());
+        assert_eq!(format!("{offer:?}"), format!("{back:?}"));
+        assert!(!Offer::from_bytes(&[0; OFFER_LEN]).is_able);
+    }
+}

@@ -1,0 +1,291 @@
+//! The functions that stand before MPI's, for C, and for Fortran under Open MPI, whose Fortran calls what nobody can
+//! stand before. Fortran of the MPICH family calls C's.
+
+use std::ffi::c_int;
+use std::mem;
+
+use wiglaf_interpose::Next;
+
+use crate::NAME;
+use crate::behind::{self, Any, Family, SUCCESS};
+use crate::communicator::{CONTRIBUTION_LEN_MAX, is_asked, with_group};
+use crate::layout::Elements;
+
+/// Longest outcome of an allgather that the root sends, in bytes: short enough to be sent at once.
+const GATHERED_LEN_MAX: usize = 16 << 10;
+
+/// # Safety
+/// As for `MPI_Barrier`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Barrier(comm: Any) -> c_int {
+    // SAFETY: the program's own argument.
+    let done = unsafe { with_group(comm, |group, progress| group.barrier(progress)) };
+    // SAFETY: the same.
+    done.map_or_else(|| unsafe { behind::barrier(comm) }, |()| SUCCESS)
+}
+
+/// # Safety
+/// As for `MPI_Bcast`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Bcast(
+    buffer: Any,
+    count: c_int,
+    datatype: Any,
+    root: c_int,
+    comm: Any,
+) -> c_int {
+    // SAFETY: the program's own arguments.
+    let done = unsafe { broadcast(buffer, count, datatype, root, comm) };
+    // SAFETY: the same.
+    done.map_or_else(|| unsafe { behind::bcast(buffer, count, datatype, root, comm) }, |()| SUCCESS)
+}
+
+/// # Safety
+/// As for `MPI_Bcast`.
+unsafe fn broadcast(
+    buffer: Any,
+    count: c_int,
+    datatype: Any,
+    root: c_int,
+    comm: Any,
+) -> Option<()> {
+    if !is_asked() {
+        return None;
+    }
+    // SAFETY: the program's own arguments, here and below.
+    let elements = unsafe { Elements::new(count, datatype) }?;
+    let root = u16::try_from(root).ok().filter(|root| i32::from(*root) < size(comm))?;
+    unsafe {
+        with_group(comm, |group, progress| {
+            if let Some(bytes) = elements.dense(buffer) {
+                return group.broadcast(bytes, root, progress);
+            }
+            let mut packed = match group.rank() == root {
+                true => elements.pack(buffer, comm),
+                false => vec![0; elements.len],
+            };
+            group.broadcast(&mut packed, root, progress)?;
+            if group.rank() != root {
+                elements.unpack(&packed, buffer, comm);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// # Safety
+/// As for `MPI_Allreduce`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Allreduce(
+    send: Any,
+    receive: Any,
+    count: c_int,
+    datatype: Any,
+    op: Any,
+    comm: Any,
+) -> c_int {
+    // SAFETY: the program's own arguments.
+    let done = unsafe { reduce(send, receive, count, datatype, op, comm) };
+    // SAFETY: the same.
+    let by_mpi = || unsafe { behind::allreduce(send, receive, count, datatype, op, comm) };
+    done.map_or_else(by_mpi, |()| SUCCESS)
+}
+
+/// # Safety
+/// As for `MPI_Allreduce`.
+unsafe fn reduce(
+    send: Any,
+    receive: Any,
+    count: c_int,
+    datatype: Any,
+    op: Any,
+    comm: Any,
+) -> Option<()> {
+    if !is_asked() {
+        return None;
+    }
+    let own = if Family::get().is_in_place(send) { receive } else { send };
+    // SAFETY: the program's own arguments, here and below.
+    let elements = unsafe { Elements::new(count, datatype) }?;
+    if elements.len > CONTRIBUTION_LEN_MAX {
+        return None;
+    }
+    unsafe {
+        with_group(comm, |group, progress| {
+            let own = elements.pack(own, comm);
+            let mut outcome = vec![0; elements.len];
+            let combine =
+                &mut |said: &[Vec<u8>], into: &mut [u8]| elements.reduce(said, into, op, comm);
+            group.combine(&own, &mut outcome, combine, progress)?;
+            elements.unpack(&outcome, receive, comm);
+            Ok(())
+        })
+    }
+}
+
+/// # Safety
+/// As for `MPI_Allgather`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Allgather(
+    send: Any,
+    send_count: c_int,
+    send_type: Any,
+    receive: Any,
+    count: c_int,
+    datatype: Any,
+    comm: Any,
+) -> c_int {
+    // SAFETY: the program's own arguments.
+    let done = unsafe { gather(send, (send_count, send_type), receive, (count, datatype), comm) };
+    // SAFETY: the same.
+    let by_mpi = || unsafe {
+        behind::allgather(send, send_count, send_type, receive, count, datatype, comm)
+    };
+    done.map_or_else(by_mpi, |()| SUCCESS)
+}
+
+/// # Safety
+/// As for `MPI_Allgather`.
+unsafe fn gather(
+    send: Any,
+    (send_count, send_type): (c_int, Any),
+    receive: Any,
+    (count, datatype): (c_int, Any),
+    comm: Any,
+) -> Option<()> {
+    if !is_asked() {
+        return None;
+    }
+    let members = size(comm);
+    // What all members say of the outcome is the same, though the types by which they say it may differ.
+    // SAFETY: the program's own arguments, here and below.
+    let block = unsafe { Elements::new(count, datatype) }?;
+    let all = unsafe { Elements::new(count.checked_mul(members)?, datatype) }?;
+    if block.len > CONTRIBUTION_LEN_MAX || all.len > GATHERED_LEN_MAX {
+        return None;
+    }
+    let is_in_place = Family::get().is_in_place(send);
+    unsafe {
+        with_group(comm, |group, progress| {
+            let own = if is_in_place {
+                let packed = all.pack(receive, comm);
+                let at = usize::from(group.rank()) * block.len;
+                packed[at..at + block.len].to_vec()
+            } else {
+                let own = Elements::new(send_count, send_type);
+                own.map_or_else(Vec::new, |own| own.pack(send, comm))
+            };
+            let mut outcome = vec![0; all.len];
+            let combine = &mut |said: &[Vec<u8>], into: &mut [u8]| {
+                for (said, place) in said.iter().zip(into.chunks_mut(block.len)) {
+                    place.copy_from_slice(said);
+                }
+            };
+            group.combine(&own, &mut outcome, combine, progress)?;
+            all.unpack(&outcome, receive, comm);
+            Ok(())
+        })
+    }
+}
+
+/// # Safety
+/// As for `MPI_Finalize`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Finalize() -> c_int {
+    if is_asked() {
+        // Nobody stops to answer before all have heard all.
+        // SAFETY: all processes finalize, and MPI works until then.
+        unsafe { behind::barrier(Family::get().world()) };
+    }
+    // SAFETY: the program's own call.
+    unsafe { behind::finalize() }
+}
+
+/// How many ranks a communicator has; 0 where MPI does not know it.
+fn size(comm: Any) -> c_int {
+    let mut size = 0;
+    // SAFETY: a handle that the program has handed to MPI; the answer goes to a live variable.
+    let known = unsafe { behind::comm_size(comm, &raw mut size) };
+    if known == SUCCESS { size } else { 0 }
+}
+
+/// An INTEGER argument of Fortran's.
+///
+/// # Safety
+/// The argument is one in MPI's interface.
+unsafe fn int(argument: Any) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { argument.cast::<c_int>().read_unaligned() }
+}
+
+macro_rules! any {
+    ($argument:ident) => {
+        Any
+    };
+}
+
+/// Exports one function of Fortran's under one name. `$call` is what it is in C.
+macro_rules! fortran_name {
+    ($name:expr, ($($argument:ident)*), $call:expr) => {
+        const _: () = {
+            // SAFETY: whoever calls a function of this name means MPI's, and this is its interface.
+            #[unsafe(export_name = $name)]
+            unsafe extern "C" fn function($($argument: Any,)* error: Any) {
+                if !Family::get().is_open_mpi || !is_asked() {
+                    type Function = unsafe extern "C" fn($(any!($argument),)* Any);
+                    static NEXT: Next = Next::new(NAME, concat!($name, "\0"));
+                    // SAFETY: the address is that of the function of the same name behind ours.
+                    let next = unsafe { mem::transmute::<Any, Function>(NEXT.address()) };
+                    // SAFETY: the program's own arguments.
+                    return unsafe { next($($argument,)* error) };
+                }
+                #[allow(unused_unsafe, reason = "one has no argument")]
+                // SAFETY: these arguments are what MPI's interface says, in Fortran.
+                let outcome: c_int = unsafe { $call };
+                // It is optional in the newest of the interfaces.
+                if !error.is_null() {
+                    // SAFETY: the address of an INTEGER.
+                    unsafe { error.cast::<c_int>().write_unaligned(outcome) };
+                }
+            }
+        };
+    };
+}
+
+/// Exports one function of Fortran's under all its names.
+macro_rules! fortran {
+    ($lower:literal $upper:literal $arguments:tt $call:expr) => {
+        fortran_name!(concat!("mpi_", $lower), $arguments, $call);
+        fortran_name!(concat!("mpi_", $lower, "_"), $arguments, $call);
+        fortran_name!(concat!("mpi_", $lower, "__"), $arguments, $call);
+        fortran_name!(concat!("MPI_", $upper), $arguments, $call);
+        fortran_name!(concat!("mpi_", $lower, "_f08_"), $arguments, $call);
+    };
+}
+
+fortran!("finalize" "FINALIZE" () MPI_Finalize());
+fortran!("barrier" "BARRIER" (comm) MPI_Barrier(behind::comm_f2c(int(comm))));
+fortran!("bcast" "BCAST" (buffer count datatype root comm) MPI_Bcast(
+    Family::get().from_fortran(buffer),
+    int(count),
+    behind::type_f2c(int(datatype)),
+    int(root),
+    behind::comm_f2c(int(comm)),
+));
+fortran!("allreduce" "ALLREDUCE" (send receive count datatype op comm) MPI_Allreduce(
+    Family::get().from_fortran(send),
+    Family::get().from_fortran(receive),
+    int(count),
+    behind::type_f2c(int(datatype)),
+    behind::op_f2c(int(op)),
+    behind::comm_f2c(int(comm)),
+));
+fortran!("allgather" "ALLGATHER" (send send_count send_type receive count datatype comm) MPI_Allgather(
+    Family::get().from_fortran(send),
+    int(send_count),
+    behind::type_f2c(int(send_type)),
+    Family::get().from_fortran(receive),
+    int(count),
+    behind::type_f2c(int(datatype)),
+    behind::comm_f2c(int(comm)),
+));

@@ -1,0 +1,242 @@
+//! The sockets of a member: one that hears what is sent to all, and one of its own.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::{
+    set_ip_add_membership, set_ip_multicast_if, set_ip_multicast_loop, set_socket_reuseaddr,
+};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+use wiglaf_link::Sent;
+use wiglaf_link_udp::BulkSocket;
+
+use crate::message::{Message, Purpose, Refused};
+use crate::plan::Plan;
+
+/// What was refused and what was sent, by all threads of a group.
+#[derive(Debug, Default)]
+pub struct Counts {
+    refused: [AtomicU64; Refused::KINDS],
+    asked: AtomicU64,
+    repaired: AtomicU64,
+}
+
+/// What a group has counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Seen {
+    /// Datagrams refused: of strangers, of other groups, of unknown purpose, of nobody in the group, with a part that
+    /// does not fit, too early.
+    pub refused: [u64; Refused::KINDS],
+    /// How often this member had to ask again.
+    pub asked: u64,
+    /// How many datagrams this member has sent again.
+    pub repaired: u64,
+}
+
+impl Counts {
+    pub(crate) fn refuse(&self, why: Refused) {
+        self.refused[why.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ask(&self) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn repair(&self, datagrams: usize) {
+        self.repaired.fetch_add(datagrams as u64, Ordering::Relaxed);
+    }
+
+    /// The counts now.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Seen {
+            refused: self.refused.each_ref().map(load),
+            asked: load(&self.asked),
+            repaired: load(&self.repaired),
+        }
+    }
+}
+
+/// A socket that hears what is sent to `group` through the interface that has the address `ip`.
+///
+/// # Errors
+/// When the port is taken, or the interface joins no groups.
+pub(crate) fn listen(group: SocketAddrV4, ip: Ipv4Addr) -> io::Result<BulkSocket> {
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    // Other members on this machine hear it as well.
+    set_socket_reuseaddr(&socket, true)?;
+    // At the group's own address, so nothing comes but what is for it.
+    bind(&socket, &group)?;
+    set_ip_add_membership(&socket, group.ip(), &ip)?;
+    BulkSocket::from_socket(UdpSocket::from(socket))
+}
+
+/// Makes a socket send to groups through the interface that has the address `ip`; `shared`: others on this machine
+/// are members.
+///
+/// # Errors
+/// When the kernel refuses it.
+pub(crate) fn prepare(socket: impl AsFd, ip: Ipv4Addr, shared: bool) -> io::Result<()> {
+    let socket = socket.as_fd();
+    set_ip_multicast_if(socket, &ip)?;
+    set_ip_multicast_loop(socket, shared)?;
+    Ok(())
+}
+
+/// Both sockets, and how what goes through them looks.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    all: BulkSocket,
+    own: BulkSocket,
+    /// A train that is being put together.
+    train: Vec<u8>,
+    loss: Loss,
+}
+
+impl Sockets {
+    pub(crate) fn new(all: BulkSocket, own: BulkSocket, lose_one_in: u64) -> Self {
+        Self { all, own, train: Vec::new(), loss: Loss { one_in: lose_one_in, state: 1 } }
+    }
+
+    /// Sends a message of one datagram.
+    pub(crate) fn send(
+        &mut self,
+        plan: &Plan,
+        to: SocketAddrV4,
+        message: &Message<'_>,
+    ) -> io::Result<()> {
+        self.train.clear();
+        plan.seal.append(message, plan.epoch(), &mut self.train);
+        let len = self.train.len();
+        push(&mut self.own, to, len, &self.train)
+    }
+
+    /// Sends the bytes `from..to` of a message, cut into parts.
+    pub(crate) fn send_parts(
+        &mut self,
+        plan: &Plan,
+        at: SocketAddrV4,
+        (operation, done): (u64, u64),
+        message: &[u8],
+        range: std::ops::Range<usize>,
+    ) -> io::Result<usize> {
+        send_parts(&mut self.own, &mut self.train, plan, at, (operation, done), message, range)
+    }
+
+    /// Hands over what has come, if it is of the group; says how many datagrams that were.
+    pub(crate) fn receive(
+        &mut self,
+        plan: &Plan,
+        counts: &Counts,
+        mut take: impl FnMut(&Message<'_>),
+    ) -> io::Result<usize> {
+        let mut count = 0;
+        for socket in [&mut self.all, &mut self.own] {
+            let loss = &mut self.loss;
+            count += socket.recv(&mut |arrived| {
+                for datagram in arrived.datagrams() {
+                    if loss.hits() {
+                        continue;
+                    }
+                    match plan.read(datagram) {
+                        // One's own words, where others on this machine hear them.
+                        Ok(message) if message.rank == plan.rank => {}
+                        Ok(message) => take(&message),
+                        Err(why) => counts.refuse(why),
+                    }
+                }
+            })?;
+        }
+        Ok(count)
+    }
+
+    /// Sleeps until something comes, or for that long.
+    pub(crate) fn sleep(&self, limit: Duration) -> io::Result<()> {
+        let mut fds =
+            [PollFd::new(&self.all, PollFlags::IN), PollFd::new(&self.own, PollFlags::IN)];
+        let limit =
+            Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+        match poll(&mut fds, Some(&limit)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Sends the parts of a message that lie in `range`, whose ends are multiples of a part's length or the message's
+/// end; says how many.
+pub(crate) fn send_parts(
+    socket: &mut BulkSocket,
+    train: &mut Vec<u8>,
+    plan: &Plan,
+    to: SocketAddrV4,
+    (operation, done): (u64, u64),
+    message: &[u8],
+    range: std::ops::Range<usize>,
+) -> io::Result<usize> {
+    let mut offset = range.start;
+    let mut count = 0;
+    loop {
+        train.clear();
+        for _ in 0..plan.train_max {
+            let end = (offset + plan.part_len).min(range.end);
+            let part = Message {
+                purpose: Purpose::Data,
+                rank: plan.rank,
+                operation,
+                offset: offset as u32,
+                total: message.len() as u32,
+                done,
+                body: &message[offset..end],
+            };
+            plan.seal.append(&part, plan.epoch(), train);
+            count += 1;
+            offset = end;
+            if offset == range.end {
+                break;
+            }
+        }
+        push(socket, to, plan.datagram_len(), train)?;
+        if offset == range.end {
+            return Ok(count);
+        }
+    }
+}
+
+/// How long a full send buffer is waited for at a time. It empties by itself, at the wire's rate.
+const FULL_PAUSE: Duration = Duration::from_micros(50);
+/// How often; what is not sent by then is lost, and asked for again.
+const FULL_TRIES: usize = 200;
+
+fn push(socket: &mut BulkSocket, to: SocketAddrV4, len: usize, train: &[u8]) -> io::Result<()> {
+    for _ in 0..FULL_TRIES {
+        if socket.send(to, len, train)? != Sent::Full {
+            return Ok(());
+        }
+        std::thread::sleep(FULL_PAUSE);
+    }
+    Ok(())
+}
+
+/// Loses one in so many datagrams that arrive, for tests; none if that is 0.
+#[derive(Debug)]
+struct Loss {
+    one_in: u64,
+    state: u64,
+}
+
+impl Loss {
+    fn hits(&mut self) -> bool {
+        // Knuth's linear congruential generator (MMIX).
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        self.one_in != 0 && (self.state >> 33).is_multiple_of(self.one_in)
+    }
+}
