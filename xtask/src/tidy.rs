@@ -89,8 +89,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-testnet", &[]),
     ("wiglaf-testhosts", &[]),
     ("wiglaf-hostile", &["wiglaf-wire"]),
-    ("wiglaf-logical", &[]),
-    ("wiglaf-profile", &[]),
+    ("wiglaf-interpose", &[]),
+    ("wiglaf-logical", &["wiglaf-interpose"]),
+    ("wiglaf-profile", &["wiglaf-interpose"]),
+    (
+        "wiglaf-multicast",
+        &[
+            "wiglaf-endpoint",
+            "wiglaf-interpose",
+            "wiglaf-link",
+            "wiglaf-link-udp",
+            "wiglaf-links",
+            "wiglaf-wire",
+        ],
+    ),
     (
         "wiglaf-fuzz",
         &[
@@ -146,8 +158,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 /// Nothing depends on these.
-const FINAL: &[&str] =
-    &["wiglaf-cli", "wiglaf-fabric", "wiglaf-fuzz", "wiglaf-logical", "wiglaf-profile", "xtask"];
+const FINAL: &[&str] = &[
+    "wiglaf-cli",
+    "wiglaf-fabric",
+    "wiglaf-fuzz",
+    "wiglaf-logical",
+    "wiglaf-multicast",
+    "wiglaf-profile",
+    "xtask",
+];
 /// The documents with numbered rules, and the letter of their rules.
 const PROTOCOLS: [(&str, char); 2] = [("docs/protocol.md", 'R'), ("docs/files-protocol.md", 'F')];
 /// What would make the transport impure.

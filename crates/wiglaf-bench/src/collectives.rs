@@ -39,6 +39,9 @@ pub const OPERATIONS: [&str; 17] = [
     "ialltoall",
 ];
 
+/// Those of them that Wiglaf's multicast collectives take from the MPI, at least when they are short.
+pub const MULTICAST: [&str; 4] = ["barrier", "bcast", "allreduce", "allgather"];
+
 /// Shortest length in bytes: one number.
 pub const LEN_MIN: u64 = 4;
 /// Longest length in bytes that the program takes.
@@ -75,7 +78,7 @@ impl Plan {
             operations: OPERATIONS.map(str::to_owned).to_vec(),
             lengths: (1..=11).map(|power| 4u64.pow(power)).collect(),
             budget: Duration::from_millis(40),
-            contenders: CONTENDERS.to_vec(),
+            contenders: [&CONTENDERS[..], &[Transport::WiglafMulticast]].concat(),
             cache,
         }
     }
@@ -198,7 +201,7 @@ impl Report {
             return Vec::new();
         };
         let rivals: Vec<&Contender> =
-            self.contenders.iter().filter(|c| c.transport != Transport::Wiglaf).collect();
+            self.contenders.iter().filter(|c| c.transport.is_tcp_rival()).collect();
         let best = |ours: &Cell| {
             let same = |cell: &&Cell| cell.operation == ours.operation && cell.len == ours.len;
             let found = rivals
@@ -212,6 +215,19 @@ impl Report {
             Some(Ratio { ours, rival, who, ratio })
         });
         ratios.filter(|one| one.ratio.is_finite()).collect()
+    }
+
+    /// The same with Wiglaf's multicast collectives in Wiglaf's place, for what they take from the MPI; `None` where
+    /// they were not measured.
+    #[must_use]
+    pub fn of_multicast(&self) -> Option<Self> {
+        let mut ours =
+            self.contenders.iter().find(|c| c.transport == Transport::WiglafMulticast)?.clone();
+        ours.transport = Transport::Wiglaf;
+        ours.cells.retain(|cell| MULTICAST.contains(&cell.operation.as_str()));
+        let rivals = self.contenders.iter().filter(|c| c.transport.is_tcp_rival()).cloned();
+        let contenders = std::iter::once(ours).chain(rivals).collect();
+        Some(Self { contenders, absent: Vec::new(), ..self.clone() })
     }
 
     /// The ratios of all cells together; `None` without any.

@@ -33,6 +33,7 @@ pub fn talkative(transport: Transport) -> Settings {
         | Transport::WiglafPacket
         | Transport::WiglafXdp
         | Transport::WiglafXdpNative
+        | Transport::WiglafMulticast
         | Transport::OfiTcp
         | Transport::OfiRxd => &[("OMPI_MCA_mtl_ofi_verbose", "1")],
     };
@@ -56,7 +57,8 @@ pub fn evidence(transport: Transport, said: &str) -> Option<String> {
         | Transport::WiglafUdp
         | Transport::WiglafPacket
         | Transport::WiglafXdp
-        | Transport::WiglafXdpNative => ("mtl:ofi:prov:", "wiglaf"),
+        | Transport::WiglafXdpNative
+        | Transport::WiglafMulticast => ("mtl:ofi:prov:", "wiglaf"),
     };
     let line = said.lines().find(|l| l.contains(sign) && l.contains(wanted))?;
     Some(line[line.find(sign)?..].trim().to_owned())

@@ -44,6 +44,8 @@ pub enum Transport {
     WiglafXdp,
     /// Open MPI over Wiglaf's libfabric provider and its xdp link in native mode.
     WiglafXdpNative,
+    /// Open MPI over Wiglaf's libfabric provider, with what Wiglaf's multicast collectives take from it.
+    WiglafMulticast,
     /// Open MPI's own TCP (`btl/tcp`).
     Tcp,
     /// Open MPI over UCX, restricted to TCP.
@@ -72,6 +74,7 @@ impl Transport {
             Self::WiglafPacket => "wiglaf-packet",
             Self::WiglafXdp => "wiglaf-xdp",
             Self::WiglafXdpNative => "wiglaf-xdp-native",
+            Self::WiglafMulticast => "wiglaf-multicast",
             Self::Tcp => "tcp",
             Self::Ucx => "ucx",
             Self::OfiTcp => "ofi-tcp",
@@ -89,6 +92,7 @@ impl Transport {
             Self::WiglafPacket => "Wiglaf packet",
             Self::WiglafXdp => "Wiglaf xdp",
             Self::WiglafXdpNative => "xdp-native",
+            Self::WiglafMulticast => "Wiglaf multicast",
             Self::Tcp => "Open MPI TCP",
             Self::Ucx => "UCX TCP",
             Self::OfiTcp => "libfabric TCP",

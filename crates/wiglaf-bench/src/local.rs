@@ -98,6 +98,7 @@ fn loopback(transport: Transport) -> Option<&'static [(&'static str, &'static st
         | Transport::WiglafPacket
         | Transport::WiglafXdp
         | Transport::WiglafXdpNative
+        | Transport::WiglafMulticast
         | Transport::Vader
         | Transport::UcxShm => return None,
     })

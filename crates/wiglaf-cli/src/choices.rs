@@ -97,6 +97,8 @@ pub(crate) enum CollectivesArg {
     Auto,
     /// The MPI
     Mpi,
+    /// Wiglaf, by frames to all hosts at once, where each has one rank
+    Multicast,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -113,7 +113,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum)]
     wait: Option<WaitArg>,
 
-    /// Who chooses the algorithms of collectives (Open MPI)
+    /// Who chooses the algorithms of collectives, or does them
     #[arg(long, value_enum, default_value_t = CollectivesArg::Auto)]
     collectives: CollectivesArg,
 
@@ -306,6 +306,7 @@ fn run_job(
         collectives: match args.collectives {
             CollectivesArg::Auto => Collectives::Auto,
             CollectivesArg::Mpi => Collectives::Mpi,
+            CollectivesArg::Multicast => Collectives::Multicast,
         },
         deal: match args.deal {
             DealArg::Cyclic => Deal::Cyclic,

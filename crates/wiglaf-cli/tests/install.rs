@@ -10,6 +10,7 @@ const BUILT: [&str; 6] = [
     "libwiglaf_fabric.so",
     "libwiglaf_logical.so",
     "libwiglaf_profile.so",
+    "libwiglaf_multicast.so",
     "libwiglaf.so",
     "libwiglaf_files.so",
 ];

@@ -15,7 +15,7 @@ use wiglaf_base::{machine, paths, program, random, signals};
 use wiglaf_mpi::fortran::{self, FortranTrue};
 use wiglaf_mpi::{
     self as mpi, Choice, Family, Front, Installation, LibfabricChoice, Link, Placement, Settings,
-    Transport, profiler, provider, quiet,
+    Transport, preloads, provider, quiet,
 };
 use wiglaf_node::client::{
     Lease, Node, NodeCommand, Running, Streams, is_private, null, working_folder,
@@ -65,6 +65,8 @@ pub enum Collectives {
     Auto,
     /// The MPI.
     Mpi,
+    /// Wiglaf, which sends what all shall hear as frames to all hosts, where a communicator has one rank on each.
+    Multicast,
 }
 
 /// What to run.
@@ -217,8 +219,21 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
         _ => None,
     };
     let mut preload = fortran::preload_here(job.fortran_true, exe)?;
+    let said = |name: &str| {
+        let given = job.env.iter().find(|(given, _)| given == name).map(|(_, value)| value.clone());
+        given.or_else(|| std::env::var(name).ok())
+    };
     if job.is_profiled {
-        preload = Some(profiler::preload_here(preload, exe)?);
+        preload = Some(preloads::preload_here(&preloads::PROFILER, preload, exe, &said)?);
+    }
+    if job.collectives == Collectives::Multicast {
+        if provider.is_none() {
+            return Err(Error::new(
+                "multicast collectives go with an MPI over Wiglaf: leave --collectives multicast out, or take \
+                 --transport wiglaf and an --mpi",
+            ));
+        }
+        preload = Some(preloads::preload_here(&preloads::MULTICAST, preload, exe, &said)?);
     }
     let (on_hosts, name_dirs) = match cluster {
         Cluster::Emulated { state, .. } => {

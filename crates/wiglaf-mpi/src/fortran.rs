@@ -82,6 +82,7 @@ fn preload_from(dirs: &[PathBuf], user: Option<&str>) -> Result<Preload> {
 }
 
 /// A library of ours that is preloaded.
+#[derive(Debug)]
 pub(crate) struct Library {
     pub(crate) what: &'static str,
     /// As it is installed, and as Cargo names it.

@@ -15,7 +15,7 @@ mod installation;
 mod launcher;
 pub mod ld;
 mod openmpi;
-pub mod profiler;
+pub mod preloads;
 pub mod provider;
 pub mod quiet;
 pub mod rules;

@@ -7,15 +7,29 @@ use crate::collectives::{By, Report};
 
 /// For a terminal: the ratio of mean times by operation and length, and what they come to.
 pub fn collectives_table(report: &Report) -> String {
+    let mut text = format!("{}\n", headline(report));
+    push_ratios(&mut text, report);
+    push_overlaps(&mut text, report, "");
+    if let Some(report) = report.of_multicast() {
+        text.push_str("\nwith `wiglaf run --collectives multicast`\n");
+        push_ratios(&mut text, &report);
+    }
+    push_absent(&mut text, &report.absent);
+    text
+}
+
+/// Ratios by operation and length, and what they come to.
+fn push_ratios(text: &mut String, report: &Report) {
     let lengths = lengths(report);
-    let mut text = format!("{}\n{:<15}", headline(report), "");
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{:<15}", "");
     for &len in &lengths {
-        // Writing to a string cannot fail.
         let _ = write!(text, " {:>8}", length(len));
     }
     text.push('\n');
     let ratios = report.ratios(By::Mean);
-    for operation in operations(report) {
+    let measured = |operation: &&str| ratios.iter().any(|r| r.ours.operation == **operation);
+    for operation in operations(report).into_iter().filter(measured) {
         let _ = write!(text, "{operation:<15}");
         for &len in &lengths {
             let found = ratios.iter().find(|r| r.ours.operation == operation && r.ours.len == len);
@@ -26,9 +40,6 @@ pub fn collectives_table(report: &Report) -> String {
         text.push('\n');
     }
     text.push_str(&totals(report));
-    push_overlaps(&mut text, report, "");
-    push_absent(&mut text, &report.absent);
-    text
 }
 
 /// Everything, for a file.
@@ -38,8 +49,22 @@ pub fn collectives_markdown(report: &Report) -> String {
     push_overlaps(&mut text, report, "\n");
     push_absent(&mut text, &report.absent);
     text.push_str(
-        "\n![Ratios](collectives.svg)\n\nMicroseconds of a call, medians of the rounds; ratio = Wiglaf / best rival.\n\n\
-         | operation | size | Wiglaf, mean | best rival, mean | ratio | median | slowest rank |\n|---|---|---|---|---|---|---|\n",
+        "\n![Ratios](collectives.svg)\n\nMicroseconds of a call, medians of the rounds; ratio = Wiglaf / best rival.\n\n",
+    );
+    push_rows(&mut text, report);
+    if let Some(report) = report.of_multicast() {
+        text.push_str("\nWith `wiglaf run --collectives multicast`:\n\n");
+        text.push_str(&totals(&report));
+        text.push('\n');
+        push_rows(&mut text, &report);
+    }
+    text
+}
+
+/// A row for each operation and length.
+fn push_rows(text: &mut String, report: &Report) {
+    text.push_str(
+        "| operation | size | Wiglaf, mean | best rival, mean | ratio | median | slowest rank |\n|---|---|---|---|---|---|---|\n",
     );
     let [means, medians, slowest] = By::ALL.map(|by| report.ratios(by));
     for one in &means {
@@ -60,7 +85,6 @@ pub fn collectives_markdown(report: &Report) -> String {
             ratio(&slowest),
         );
     }
-    text
 }
 
 /// Slower than the rival stands out.

@@ -119,6 +119,7 @@ fn look(transport: Transport) -> Look {
         Transport::WiglafPacket => (RGBColor(213, 94, 0), Marker::Square, 2),
         Transport::WiglafXdp => (RGBColor(204, 121, 167), Marker::Diamond, 2),
         Transport::WiglafXdpNative => (RGBColor(86, 180, 233), Marker::Ring, 2),
+        Transport::WiglafMulticast => (RGBColor(86, 180, 233), Marker::Ring, 2),
         Transport::Tcp | Transport::Vader => (RGBColor(213, 94, 0), Marker::Square, 2),
         Transport::Ucx | Transport::UcxShm => (RGBColor(0, 158, 115), Marker::Triangle, 2),
         Transport::OfiTcp => (RGBColor(204, 121, 167), Marker::Diamond, 2),

@@ -104,7 +104,8 @@ fn of_cluster(transport: Transport) -> mpi::Transport {
         | Transport::WiglafUdp
         | Transport::WiglafPacket
         | Transport::WiglafXdp
-        | Transport::WiglafXdpNative => mpi::Transport::Wiglaf,
+        | Transport::WiglafXdpNative
+        | Transport::WiglafMulticast => mpi::Transport::Wiglaf,
         // Open MPI's own TCP takes vader within a node.
         Transport::Tcp | Transport::Vader => mpi::Transport::Tcp,
         Transport::Ucx | Transport::UcxShm => mpi::Transport::Ucx,
@@ -169,9 +170,11 @@ impl Launcher for Emulated<'_> {
             word(job.transport),
             "--link",
             link_of(job.transport, self.link).name(),
-            "--",
         ]);
-        command.arg(job.program).args(job.args).current_dir(job.dir);
+        if job.transport == Transport::WiglafMulticast {
+            command.args(["--collectives", "multicast"]);
+        }
+        command.arg("--").arg(job.program).args(job.args).current_dir(job.dir);
         // For the programs that report counters.
         command.env("WIGLAF_BENCH_STATS", format!("{EXE} stats --here --json"));
         command.envs(job.settings).envs(job.env.iter().map(|(name, value)| (name, value)));

@@ -1,0 +1,60 @@
+//! Libraries of ours that stand before a job's MPI, for any language.
+
+use std::path::Path;
+
+use wiglaf_base::error::Result;
+
+use crate::fortran::{Library, PRELOAD_VAR, Preload, before};
+use crate::provider;
+
+/// Switches the library of [`MULTICAST`] on.
+const MULTICAST_VAR: &str = "WIGLAF_MULTICAST";
+
+/// Such a library.
+#[derive(Debug)]
+pub struct Preloaded {
+    library: Library,
+    vars: &'static [(&'static str, &'static str)],
+}
+
+/// Counts and times a program's calls of MPI.
+pub const PROFILER: Preloaded = Preloaded {
+    library: Library {
+        what: "profiler",
+        names: ["libwiglaf-profile.so", "libwiglaf_profile.so"],
+        package: "wiglaf-profile",
+    },
+    vars: &[],
+};
+
+/// Sends what collectives have to say to all hosts at once.
+pub const MULTICAST: Preloaded = Preloaded {
+    library: Library {
+        what: "library of multicast collectives",
+        names: ["libwiglaf-multicast.so", "libwiglaf_multicast.so"],
+        package: "wiglaf-multicast",
+    },
+    vars: &[(MULTICAST_VAR, "on")],
+};
+
+/// What ranks need to have that library, before all that is preloaded anyway. `exe` is the running `wiglaf`; `said`
+/// tells what the user has set of a variable.
+///
+/// # Errors
+/// When the library is missing, or lies where it cannot be preloaded from.
+pub fn preload_here(
+    which: &Preloaded,
+    others: Option<Preload>,
+    exe: &Path,
+    said: impl Fn(&str) -> Option<String>,
+) -> Result<Preload> {
+    let (path, folder) = which.library.find(&provider::folders(exe))?;
+    let mut vars = others.map(|others| others.vars).unwrap_or_default();
+    let listed = vars.iter().position(|(name, _)| name == PRELOAD_VAR).map(|at| vars.remove(at).1);
+    let user = std::env::var(PRELOAD_VAR).ok();
+    vars.push((PRELOAD_VAR.to_owned(), before(&path, listed.or(user).as_deref())));
+    for (name, value) in which.vars {
+        vars.push(((*name).to_owned(), said(name).unwrap_or_else(|| (*value).to_owned())));
+    }
+    Ok(Preload { vars, folder })
+}
