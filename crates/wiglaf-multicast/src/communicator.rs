@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use wiglaf_endpoint::{Config, WaitPolicy};
@@ -13,8 +13,9 @@ use wiglaf_links::{config_from_env, interface_for, random_epoch};
 use crate::NAME;
 use crate::behind::{self, Any, Family, SUCCESS};
 use crate::group::{Group, GroupError, Progress};
-use crate::message::{PREFIX_LEN, Seal};
+use crate::message::{PREFIX_LEN, Refused, Seal};
 use crate::plan::{Member, Plan, Waiting};
+use crate::sockets::Counts;
 
 /// Switches the library on: `on`, or `tell` to hear which communicators it serves and why not others.
 const VARIABLE: &str = "WIGLAF_MULTICAST";
@@ -63,6 +64,26 @@ pub(crate) fn is_asked() -> bool {
     asked().is_some()
 }
 
+/// Says what the groups of this process have counted, where that is asked for.
+pub(crate) fn tell_counts() {
+    let counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if !asked().is_some_and(|asked| asked.tells) || counts.is_empty() {
+        return;
+    }
+    let all: Vec<_> = counts.iter().map(|counts| counts.seen()).collect();
+    let asked: u64 = all.iter().map(|seen| seen.asked).sum();
+    let repaired: u64 = all.iter().map(|seen| seen.repaired).sum();
+    let mut sentence =
+        format!("groups: {}; asked again {asked} times, sent again {repaired} frames", all.len());
+    for (kind, name) in Refused::NAMES.iter().enumerate() {
+        let refused: u64 = all.iter().map(|seen| seen.refused[kind]).sum();
+        if refused > 0 {
+            sentence.push_str(&format!(", refused {refused} {name}"));
+        }
+    }
+    wiglaf_interpose::complain(NAME, &sentence);
+}
+
 /// What is known of a communicator.
 enum State {
     /// So many calls that a group could have served.
@@ -73,6 +94,8 @@ enum State {
 
 /// Groups of communicators that the program has freed. They answer on: another member may not have heard the last word.
 static FREED: Mutex<Vec<State>> = Mutex::new(Vec::new());
+/// What all groups of this process have counted.
+static COUNTS: Mutex<Vec<Arc<Counts>>> = Mutex::new(Vec::new());
 static GROUPS: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" fn copy(_: Any, _: c_int, _: Any, _: Any, _: Any, flag: *mut c_int) -> c_int {
@@ -318,12 +341,15 @@ unsafe fn set_up(comm: Any, asked: &Asked) -> Result<Group, String> {
     // SAFETY: the caller's promise. Nothing is sent to all before all listen.
     unsafe { behind::barrier(comm) };
     let heard = group.as_mut().is_ok_and(|group| group.trial(TRIAL_LIMIT).unwrap_or(false));
+    //= docs/protocol.md#13-frames-to-all-hosts-of-a-group
+    //# Members MUST tell each other by the MPI, before the first operation, that they all can, that no two share a host and that the trial has come, and otherwise none of them uses the group.
     // SAFETY: the caller's promise.
     let heard = unsafe { exchange(comm, [u8::from(heard)], size) };
     let group = group.map_err(|error| error.to_string())?;
     match heard.iter().position(|heard| *heard != [1]) {
         Some(deaf) => Err(format!("what is sent to all does not come to its rank {deaf}")),
         None => {
+            COUNTS.lock().unwrap_or_else(PoisonError::into_inner).push(group.counts());
             if asked.tells && rank == 0 {
                 wiglaf_interpose::complain(
                     NAME,

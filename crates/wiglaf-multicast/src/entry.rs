@@ -8,7 +8,7 @@ use wiglaf_interpose::Next;
 
 use crate::NAME;
 use crate::behind::{self, Any, Family, SUCCESS};
-use crate::communicator::{CONTRIBUTION_LEN_MAX, is_asked, with_group};
+use crate::communicator::{CONTRIBUTION_LEN_MAX, is_asked, tell_counts, with_group};
 use crate::layout::Elements;
 
 /// Longest outcome of an allgather that the root sends, in bytes: short enough to be sent at once.
@@ -196,6 +196,7 @@ unsafe extern "C" fn MPI_Finalize() -> c_int {
         // Nobody stops to answer before all have heard all.
         // SAFETY: all processes finalize, and MPI works until then.
         unsafe { behind::barrier(Family::get().world()) };
+        tell_counts();
     }
     // SAFETY: the program's own call.
     unsafe { behind::finalize() }

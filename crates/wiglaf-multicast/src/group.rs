@@ -10,7 +10,7 @@ use wiglaf_link_udp::BulkSocket;
 use crate::message::{MESSAGE_LEN_MAX, Message, Purpose, Refused};
 use crate::plan::Plan;
 use crate::repair::{Repair, Shared};
-use crate::sockets::{self, Seen, Sockets};
+use crate::sockets::{self, Counts, Seen, Sockets};
 
 /// Longest broadcast that is sent before anybody has said that it is waited for, in bytes: a dozen frames, of which
 /// the default receive buffer of Linux (208 KiB) holds several broadcasts.
@@ -222,6 +222,12 @@ impl Group {
         self.shared.counts.seen()
     }
 
+    /// What counts it, also when the group is gone.
+    #[must_use]
+    pub fn counts(&self) -> Arc<Counts> {
+        Arc::clone(&self.shared.counts)
+    }
+
     /// Where this member hears what is for it alone.
     #[must_use]
     pub fn address(&self) -> std::net::SocketAddrV4 {
@@ -288,6 +294,8 @@ impl Group {
     /// The root sends to all, and keeps what it has sent.
     fn publish(&mut self, bytes: &[u8], progress: &mut Progress<'_>) -> Result<()> {
         let shared = Arc::clone(&self.shared);
+        //= docs/protocol.md#13-frames-to-all-hosts-of-a-group
+        //# A root MUST keep what it has sent until all members have said that the operation lies behind them, or have it whole.
         let has_room = |_: &(), done_of: &[u64]| {
             let mut kept = shared.kept();
             kept.forget_below(done_of.iter().copied().min().unwrap_or(0));

@@ -6,7 +6,7 @@
 //! MPI. [`Group`] is what does it, and knows nothing of MPI.
 //!
 //! Losses are mended by asking: a receiver asks the root, and a thread of the root answers where the root has gone on.
-//! docs/protocol.md, section 9, and ADR 0066.
+//! docs/protocol.md, section 13, and ADR 0066.
 
 mod behind;
 mod communicator;

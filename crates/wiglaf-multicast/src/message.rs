@@ -1,4 +1,4 @@
-//! What members of a group send each other, as bytes (docs/protocol.md, section 9).
+//! What members of a group send each other, as bytes (docs/protocol.md, section 13).
 //!
 //! A datagram is one of Wiglaf's, of the kind for control, under a key of the group's own: a frame of another group,
 //! or of the job's other traffic, proves nothing here.
@@ -83,6 +83,16 @@ impl Refused {
     /// All, wire errors as one.
     pub(crate) const KINDS: usize = 6;
 
+    /// In words, as [`Self::index`] numbers them.
+    pub(crate) const NAMES: [&str; Self::KINDS] = [
+        "damaged or of strangers",
+        "of another group",
+        "of unknown purpose",
+        "of nobody in the group",
+        "with a part that fits nowhere",
+        "too early",
+    ];
+
     pub(crate) fn index(self) -> usize {
         match self {
             Self::Wire(_) => 0,
@@ -99,6 +109,8 @@ impl Seal {
     /// The key of the group `id` of a job: two SipHash-2-4 of its name under the job's key.
     #[must_use]
     pub fn new(job: &JobKey, id: u64) -> Self {
+        //= docs/protocol.md#13-frames-to-all-hosts-of-a-group
+        //# The key of a group MUST be two SipHash-2-4 under the job's key, each of the 13 bytes `wiglaf group `, the group's number (8) and 0 or 1.
         let half = |label: u8| {
             let mut name = *b"wiglaf group \0\0\0\0\0\0\0\0\0";
             name[13..21].copy_from_slice(&id.to_le_bytes());

