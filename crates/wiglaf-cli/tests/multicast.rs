@@ -29,10 +29,10 @@ fn run(site: &Site, options: &[&str], args: &[&str]) -> Said {
 }
 
 #[track_caller]
-fn assert_right_in_groups(said: Said, hosts: usize) {
+fn assert_right_in_groups(said: Said, ranks: usize, hosts: usize) {
     let said = said.expect_success();
     assert!(said.stdout.contains("all right\n"), "{said:?}");
-    let sentence = format!("libwiglaf-multicast: a communicator of {hosts} hosts has a group");
+    let sentence = format!("a communicator of {ranks} ranks on {hosts} hosts has a group");
     assert!(said.stderr.contains(&sentence), "{said:?}");
 }
 
@@ -51,7 +51,8 @@ fn groups_of_hosts_compute_what_the_mpi_would_have_under_each() {
             continue;
         }
         compile(&site, compiler, "calls.c", &[]);
-        assert_right_in_groups(run(&site, &["--mpi", mpi], &["12"]), 4);
+        assert_right_in_groups(run(&site, &["--mpi", mpi], &["12"]), 4, 4);
+        assert_right_in_groups(run(&site, &["--mpi", mpi, "-n", "6"], &["4"]), 6, 4);
     }
 }
 
@@ -64,7 +65,7 @@ fn fortran_reaches_groups_by_both_modules() {
     }
     for flags in [&[][..], &["-DF08"]] {
         compile(&site, "mpif90.openmpi", "calls.F90", flags);
-        assert_right_in_groups(run(&site, &[], &[]), 3);
+        assert_right_in_groups(run(&site, &[], &[]), 3, 3);
     }
 }
 
@@ -79,16 +80,20 @@ fn frames_to_all_that_are_lost_come_again() {
         asked.clone().count() == 4 && asked.clone().any(|line| !line.contains("again 0 times")),
         "{said:?}"
     );
-    assert_right_in_groups(said, 4);
+    assert_right_in_groups(said, 4, 4);
 }
 
 #[test]
-fn ranks_that_share_a_host_stay_with_the_mpi() {
+fn one_rank_speaks_for_those_that_share_a_host() {
     let Some(site) = site("2") else { return };
     compile(&site, "mpicc.openmpi", "calls.c", &[]);
-    let said = run(&site, &["-n", "4"], &["10"]).expect_success();
-    assert!(said.stdout.contains("all right\n"), "{said:?}");
-    assert!(said.stderr.contains("stays with the MPI: two of its ranks share a host"), "{said:?}");
+    // Three and two; in turns, and one host after the other.
+    for deal in ["cyclic", "block"] {
+        assert_right_in_groups(run(&site, &["-n", "5", "--deal", deal], &["10"]), 5, 2);
+    }
+    // All on one host: what is there to send to all?
+    let said = run(&site, &["-n", "2", "-w", "node1"], &["10"]).expect_success();
+    assert!(said.stderr.contains("stays with the MPI: its ranks are on 1 hosts"), "{said:?}");
     // Nobody is told unless asked.
     let quiet = site.wiglaf(&["run", "--collectives", "multicast", "--", "./calls", "10"]);
     assert_eq!(quiet.expect_success().stderr, "");

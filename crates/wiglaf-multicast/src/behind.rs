@@ -47,6 +47,20 @@ behind! {
     allgather "PMPI_Allgather" (
         send: Any, send_count: c_int, send_type: Any, receive: Any, count: c_int, datatype: Any, comm: Any
     ) -> c_int;
+    /// `MPI_Gather`.
+    gather "PMPI_Gather" (
+        send: Any, send_count: c_int, send_type: Any, receive: Any, count: c_int, datatype: Any, root: c_int, comm: Any
+    ) -> c_int;
+    /// `MPI_Reduce`.
+    reduce "PMPI_Reduce" (
+        send: Any, receive: Any, count: c_int, datatype: Any, op: Any, root: c_int, comm: Any
+    ) -> c_int;
+    /// `MPI_Op_commutative`.
+    op_commutative "PMPI_Op_commutative" (op: Any, commutes: *mut c_int) -> c_int;
+    /// `MPI_Comm_split`.
+    comm_split "PMPI_Comm_split" (comm: Any, color: c_int, key: c_int, new: *mut Any) -> c_int;
+    /// `MPI_Comm_free`.
+    comm_free "PMPI_Comm_free" (comm: *mut Any) -> c_int;
     /// `MPI_Finalize`.
     finalize "PMPI_Finalize" () -> c_int;
     /// `MPI_Abort`.

@@ -16,6 +16,7 @@ use crate::group::{Group, GroupError, Progress};
 use crate::message::{PREFIX_LEN, Refused, Seal};
 use crate::plan::{Member, Plan, Waiting};
 use crate::sockets::Counts;
+use crate::team::{Local, Places, Team};
 
 /// Switches the library on: `on`, or `tell` to hear which communicators it serves and why not others.
 const VARIABLE: &str = "WIGLAF_MULTICAST";
@@ -23,8 +24,10 @@ const VARIABLE: &str = "WIGLAF_MULTICAST";
 const CALLS_BEFORE: usize = 8;
 /// Most groups that a process ever has: each has four descriptors and a thread.
 const GROUPS_MAX: usize = 64;
-/// Most members: a root hears all others, one after another.
+/// Most hosts: a root hears all others, one after another.
 const MEMBERS_MAX: usize = 64;
+/// Most ranks, as `wiglaf run` has it.
+const RANKS_MAX: usize = 4096;
 /// The longest contribution, in bytes: one frame of 1,500 bytes holds it.
 pub(crate) const CONTRIBUTION_LEN_MAX: usize = 1024;
 /// How long a frame to all may take to come through.
@@ -88,7 +91,7 @@ pub(crate) fn tell_counts() {
 enum State {
     /// So many calls that a group could have served.
     Counting(usize),
-    With(Box<Group>),
+    With(Box<Team>),
     Without,
 }
 
@@ -153,14 +156,14 @@ unsafe fn state<'a>(comm: Any) -> Option<&'a Mutex<State>> {
     Some(unsafe { &*value.cast::<Mutex<State>>() })
 }
 
-/// Lets the group of `comm` do `what`; `None` where it has none, and MPI shall do it. All members call this for the
-/// same calls, so that it is the same at all of them.
+/// Lets the team of `comm` do `what`; `None` where it has none or `what` declines, and MPI shall do it. All ranks call
+/// this for the same calls, so that it is the same at all of them.
 ///
 /// # Safety
 /// `comm` is a handle that the program has handed to MPI in a collective call.
-pub(crate) unsafe fn with_group(
+pub(crate) unsafe fn with_team(
     comm: Any,
-    what: impl FnOnce(&mut Group, &mut Progress<'_>) -> Result<(), GroupError>,
+    what: impl FnOnce(&mut Team, &mut Progress<'_>) -> Result<Option<()>, GroupError>,
 ) -> Option<()> {
     let asked = asked()?;
     // SAFETY: the caller's promise.
@@ -172,7 +175,7 @@ pub(crate) unsafe fn with_group(
         }
         // SAFETY: the caller's promise: all members are in this call.
         *state = match unsafe { set_up(comm, asked) } {
-            Ok(group) => State::With(Box::new(group)),
+            Ok(team) => State::With(Box::new(team)),
             Err(why) => {
                 if asked.tells {
                     wiglaf_interpose::complain(
@@ -184,7 +187,7 @@ pub(crate) unsafe fn with_group(
             }
         };
     }
-    let State::With(group) = &mut *state else { return None };
+    let State::With(team) = &mut *state else { return None };
     let mut status = [0_u64; 16];
     let mut go_on = || {
         let mut is_there = 0;
@@ -194,15 +197,15 @@ pub(crate) unsafe fn with_group(
             behind::iprobe(0, 0, comm, &raw mut is_there, status.as_mut_ptr().cast());
         }
     };
-    if let Err(error) = what(group, &mut go_on) {
+    what(team, &mut go_on).unwrap_or_else(|error| {
         wiglaf_interpose::complain(NAME, &error.to_string());
         // SAFETY: the caller's promise.
         unsafe { behind::abort(comm, 1) };
-    }
-    Some(())
+        None
+    })
 }
 
-/// What each member tells the others before there is a group: 40 bytes.
+/// What each rank tells the others before there is a group: 40 bytes.
 #[derive(Debug, Clone, Copy)]
 struct Offer {
     ip: Ipv4Addr,
@@ -219,16 +222,14 @@ struct Offer {
 const OFFER_LEN: usize = 40;
 
 impl Offer {
-    const UNABLE: Self = Self {
-        ip: Ipv4Addr::UNSPECIFIED,
-        own: 0,
-        repair: 0,
-        payload_len: 0,
-        port: 0,
-        epoch: 0,
-        id: 0,
-        is_able: false,
-    };
+    /// Of a rank for whose host another one speaks.
+    fn silent(ip: Ipv4Addr) -> Self {
+        Self { ip, own: 0, repair: 0, payload_len: 0, port: 0, epoch: 0, id: 0, is_able: true }
+    }
+
+    fn unable() -> Self {
+        Self { is_able: false, ..Self::silent(Ipv4Addr::UNSPECIFIED) }
+    }
 
     fn to_bytes(self) -> [u8; OFFER_LEN] {
         let mut bytes = [0; OFFER_LEN];
@@ -259,17 +260,11 @@ impl Offer {
     }
 }
 
-/// What this member brings.
-struct Ready {
-    own: BulkSocket,
-    repair: BulkSocket,
-    offer: Offer,
-}
-
 /// Longest UDP payload of an Ethernet frame of 1,500 bytes; longer frames are not known to pass.
 const PAYLOAD_LEN_MAX: usize = 1472;
 
-fn ready(config: &Config) -> Result<Ready, String> {
+/// The interface for frames to all, and the longest UDP payload there.
+fn network(config: &Config) -> Result<(Ipv4Addr, usize), String> {
     if config.encrypt {
         return Err("messages are encrypted, and those of groups cannot be".to_owned());
     }
@@ -284,31 +279,32 @@ fn ready(config: &Config) -> Result<Ready, String> {
     if payload_len < PREFIX_LEN + CONTRIBUTION_LEN_MAX {
         return Err(format!("{} carries frames of {} bytes only", interface.name, interface.mtu));
     }
-    let place = Place { ip: interface.ip, port: 0, ports: config.ports };
-    let open =
-        || BulkSocket::open(place).map_err(|error| format!("no socket can be bound: {error}"));
-    let (own, repair) = (open()?, open()?);
-    let (epoch, id) = (random_epoch().0, random_epoch().0);
-    // One that this host has free is likely to be free elsewhere, too.
-    let port = open()?.port();
-    let offer = Offer {
-        ip: interface.ip,
-        own: own.port(),
-        repair: repair.port(),
-        payload_len: payload_len as u16,
-        port,
-        epoch,
-        id,
-        is_able: true,
-    };
-    Ok(Ready { own, repair, offer })
+    Ok((interface.ip, payload_len))
 }
 
-/// Makes the group of a communicator, if all of its members can have it.
+/// The sockets of who speaks for a host, and what it tells of them.
+fn speak(
+    config: &Config,
+    ip: Ipv4Addr,
+    payload_len: usize,
+) -> Result<([BulkSocket; 2], Offer), String> {
+    let place = Place { ip, port: 0, ports: config.ports };
+    let open =
+        || BulkSocket::open(place).map_err(|error| format!("no socket can be bound: {error}"));
+    let sockets = [open()?, open()?];
+    // A port that this host has free is likely to be free elsewhere, too.
+    let port = open()?.port();
+    let [own, repair] = sockets.each_ref().map(BulkSocket::port);
+    let (epoch, id) = (random_epoch().0, random_epoch().0);
+    let payload_len = payload_len as u16;
+    Ok((sockets, Offer { ip, own, repair, payload_len, port, epoch, id, is_able: true }))
+}
+
+/// Makes the team of a communicator, if all of its ranks can be in it.
 ///
 /// # Safety
-/// All members of `comm` are in this call.
-unsafe fn set_up(comm: Any, asked: &Asked) -> Result<Group, String> {
+/// All ranks of `comm` are in this call.
+unsafe fn set_up(comm: Any, asked: &Asked) -> Result<Team, String> {
     let [mut size, mut rank, mut is_inter] = [0; 3];
     // SAFETY: the caller's promise; the answers go to live variables.
     unsafe {
@@ -317,47 +313,104 @@ unsafe fn set_up(comm: Any, asked: &Asked) -> Result<Group, String> {
         behind::comm_test_inter(comm, &raw mut is_inter);
     }
     let size = usize::try_from(size).unwrap_or(0);
-    // The same at all members.
-    if is_inter != 0 || !(2..=MEMBERS_MAX).contains(&size) {
+    // The same at all ranks.
+    if is_inter != 0 || !(2..=RANKS_MAX).contains(&size) {
         return Err(format!("it has {size} ranks, or two groups"));
     }
-    let ready = ready(&asked.config);
-    let mine = ready.as_ref().map_or(Offer::UNABLE, |ready| ready.offer);
+    let network = network(&asked.config);
+    let mine = network.as_ref().map_or(Offer::unable(), |(ip, _)| Offer::silent(*ip));
+    // SAFETY: the caller's promise.
+    let offers = unsafe { all_able(comm, mine, size) };
+    let (ip, payload_len) = network?;
+    let ips: Vec<Ipv4Addr> = offers?.iter().map(|offer| offer.ip).collect();
+    let places = Places::new(&ips);
+    if !(2..=MEMBERS_MAX).contains(&places.hosts()) {
+        return Err(format!("its ranks are on {} hosts", places.hosts()));
+    }
+    let mut team = Team { rank: rank as usize, places, group: None, local: None };
+    if team.places.shares() {
+        let mut local = std::ptr::null_mut();
+        let host = c_int::from(team.places.host(team.rank));
+        // SAFETY: the caller's promise; the answer goes to a live variable.
+        unsafe { behind::comm_split(comm, host, rank, &raw mut local) };
+        team.local = Some(Local(local));
+    }
+    // SAFETY: the caller's promise.
+    let outcome = unsafe { join(comm, &mut team, asked, (ip, payload_len)) };
+    if let (Err(_), Some(Local(local))) = (&outcome, &mut team.local) {
+        // SAFETY: ours, and all of its ranks come here: they know the same.
+        unsafe { behind::comm_free(local) };
+    }
+    outcome?;
+    if asked.tells && rank == 0 {
+        let hosts = team.places.hosts();
+        let sentence = format!("a communicator of {size} ranks on {hosts} hosts has a group");
+        wiglaf_interpose::complain(NAME, &sentence);
+    }
+    Ok(team)
+}
+
+/// Makes the group of who speaks for the hosts; the others hear how that went.
+///
+/// # Safety
+/// All ranks of `comm` are in this call.
+unsafe fn join(
+    comm: Any,
+    team: &mut Team,
+    asked: &Asked,
+    (ip, payload_len): (Ipv4Addr, usize),
+) -> Result<(), String> {
+    let size = team.places.ranks();
+    let speaks = team.places.speaks(team.rank);
+    let spoken = speaks.then(|| speak(&asked.config, ip, payload_len)).transpose();
+    let mine = match &spoken {
+        Ok(Some((_, offer))) => *offer,
+        Ok(None) => Offer::silent(ip),
+        Err(_) => Offer::unable(),
+    };
+    // SAFETY: the caller's promise.
+    let offers = unsafe { all_able(comm, mine, size) };
+    let spoken = spoken?;
+    let offers = offers?;
+    let offers: Vec<Offer> = team.places.speakers().map(|rank| offers[rank]).collect();
+    let host = team.places.host(team.rank);
+    let mut group = spoken.map(|([own, repair], _)| {
+        Group::join(plan(&offers, host, &asked.config), own, repair)
+            .map_err(|error| error.to_string())
+    });
+    // SAFETY: the caller's promise. Nothing is sent to all before all listen.
+    unsafe { behind::barrier(comm) };
+    let heard = match &mut group {
+        None => true,
+        Some(Ok(group)) => group.trial(TRIAL_LIMIT).unwrap_or(false),
+        Some(Err(_)) => false,
+    };
+    //= docs/protocol.md#13-frames-to-all-hosts-of-a-group
+    //# Members MUST tell each other by the MPI, before the first operation, that they all can and that the trial has come, and otherwise none of them uses the group.
+    // SAFETY: the caller's promise.
+    let heard = unsafe { exchange(comm, [u8::from(heard)], size) };
+    let group = group.transpose()?;
+    if let Some(deaf) = heard.iter().position(|heard| *heard != [1]) {
+        return Err(format!("what is sent to all does not come to its rank {deaf}"));
+    }
+    if let Some(group) = &group {
+        COUNTS.lock().unwrap_or_else(PoisonError::into_inner).push(group.counts());
+    }
+    team.group = group;
+    Ok(())
+}
+
+/// Tells all ranks, and hears whether all can.
+///
+/// # Safety
+/// All ranks of `comm` are in this call.
+unsafe fn all_able(comm: Any, mine: Offer, size: usize) -> Result<Vec<Offer>, String> {
     // SAFETY: the caller's promise.
     let offers = unsafe { exchange(comm, mine.to_bytes(), size) };
     let offers: Vec<Offer> = offers.iter().map(Offer::from_bytes).collect();
-    let ready = ready?;
-    if let Some(unable) = offers.iter().position(|offer| !offer.is_able) {
-        return Err(format!("its rank {unable} cannot"));
-    }
-    let mut ips: Vec<Ipv4Addr> = offers.iter().map(|offer| offer.ip).collect();
-    ips.sort_unstable();
-    ips.dedup();
-    if ips.len() < size {
-        return Err("two of its ranks share a host".to_owned());
-    }
-    let plan = plan(&offers, rank as u16, &asked.config);
-    let mut group = Group::join(plan, ready.own, ready.repair);
-    // SAFETY: the caller's promise. Nothing is sent to all before all listen.
-    unsafe { behind::barrier(comm) };
-    let heard = group.as_mut().is_ok_and(|group| group.trial(TRIAL_LIMIT).unwrap_or(false));
-    //= docs/protocol.md#13-frames-to-all-hosts-of-a-group
-    //# Members MUST tell each other by the MPI, before the first operation, that they all can, that no two share a host and that the trial has come, and otherwise none of them uses the group.
-    // SAFETY: the caller's promise.
-    let heard = unsafe { exchange(comm, [u8::from(heard)], size) };
-    let group = group.map_err(|error| error.to_string())?;
-    match heard.iter().position(|heard| *heard != [1]) {
-        Some(deaf) => Err(format!("what is sent to all does not come to its rank {deaf}")),
-        None => {
-            COUNTS.lock().unwrap_or_else(PoisonError::into_inner).push(group.counts());
-            if asked.tells && rank == 0 {
-                wiglaf_interpose::complain(
-                    NAME,
-                    &format!("a communicator of {size} hosts has a group"),
-                );
-            }
-            Ok(group)
-        }
+    match offers.iter().position(|offer| !offer.is_able) {
+        Some(unable) => Err(format!("its rank {unable} cannot")),
+        None => Ok(offers),
     }
 }
 
@@ -427,6 +480,6 @@ mod tests {
         };
         let back = Offer::from_bytes(&offer.to_bytes());
         assert_eq!(format!("{offer:?}"), format!("{back:?}"));
-        assert!(!Offer::from_bytes(&[0; OFFER_LEN]).is_able);
+        assert!(!Offer::from_bytes(&Offer::unable().to_bytes()).is_able);
     }
 }

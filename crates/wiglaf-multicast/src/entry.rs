@@ -8,7 +8,7 @@ use wiglaf_interpose::Next;
 
 use crate::NAME;
 use crate::behind::{self, Any, Family, SUCCESS};
-use crate::communicator::{CONTRIBUTION_LEN_MAX, is_asked, tell_counts, with_group};
+use crate::communicator::{CONTRIBUTION_LEN_MAX, is_asked, tell_counts, with_team};
 use crate::layout::Elements;
 
 /// Longest outcome of an allgather that the root sends, in bytes: short enough to be sent at once.
@@ -19,7 +19,7 @@ const GATHERED_LEN_MAX: usize = 16 << 10;
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Barrier(comm: Any) -> c_int {
     // SAFETY: the program's own argument.
-    let done = unsafe { with_group(comm, |group, progress| group.barrier(progress)) };
+    let done = unsafe { with_team(comm, |team, progress| team.barrier(progress).map(Some)) };
     // SAFETY: the same.
     done.map_or_else(|| unsafe { behind::barrier(comm) }, |()| SUCCESS)
 }
@@ -54,21 +54,21 @@ unsafe fn broadcast(
     }
     // SAFETY: the program's own arguments, here and below.
     let elements = unsafe { Elements::new(count, datatype) }?;
-    let root = u16::try_from(root).ok().filter(|root| i32::from(*root) < size(comm))?;
+    let root = usize::try_from(root).ok().filter(|root| *root < size(comm) as usize)?;
     unsafe {
-        with_group(comm, |group, progress| {
+        with_team(comm, |team, progress| {
             if let Some(bytes) = elements.dense(buffer) {
-                return group.broadcast(bytes, root, progress);
+                return team.broadcast(bytes, root, progress).map(Some);
             }
-            let mut packed = match group.rank() == root {
+            let mut packed = match team.rank == root {
                 true => elements.pack(buffer, comm),
                 false => vec![0; elements.len],
             };
-            group.broadcast(&mut packed, root, progress)?;
-            if group.rank() != root {
+            team.broadcast(&mut packed, root, progress)?;
+            if team.rank != root {
                 elements.unpack(&packed, buffer, comm);
             }
-            Ok(())
+            Ok(Some(()))
         })
     }
 }
@@ -111,14 +111,13 @@ unsafe fn reduce(
         return None;
     }
     unsafe {
-        with_group(comm, |group, progress| {
-            let own = elements.pack(own, comm);
-            let mut outcome = vec![0; elements.len];
-            let combine =
-                &mut |said: &[Vec<u8>], into: &mut [u8]| elements.reduce(said, into, op, comm);
-            group.combine(&own, &mut outcome, combine, progress)?;
+        with_team(comm, |team, progress| {
+            if !team.may_reduce(op) {
+                return Ok(None);
+            }
+            let outcome = team.reduce(&elements, own, (op, comm), progress)?;
             elements.unpack(&outcome, receive, comm);
-            Ok(())
+            Ok(Some(()))
         })
     }
 }
@@ -166,24 +165,21 @@ unsafe fn gather(
     }
     let is_in_place = Family::get().is_in_place(send);
     unsafe {
-        with_group(comm, |group, progress| {
+        with_team(comm, |team, progress| {
+            if team.contribution_len(block.len) > CONTRIBUTION_LEN_MAX {
+                return Ok(None);
+            }
             let own = if is_in_place {
                 let packed = all.pack(receive, comm);
-                let at = usize::from(group.rank()) * block.len;
+                let at = team.rank * block.len;
                 packed[at..at + block.len].to_vec()
             } else {
                 let own = Elements::new(send_count, send_type);
                 own.map_or_else(Vec::new, |own| own.pack(send, comm))
             };
-            let mut outcome = vec![0; all.len];
-            let combine = &mut |said: &[Vec<u8>], into: &mut [u8]| {
-                for (said, place) in said.iter().zip(into.chunks_mut(block.len)) {
-                    place.copy_from_slice(said);
-                }
-            };
-            group.combine(&own, &mut outcome, combine, progress)?;
+            let outcome = team.gather(own, progress)?;
             all.unpack(&outcome, receive, comm);
-            Ok(())
+            Ok(Some(()))
         })
     }
 }

@@ -138,7 +138,7 @@ unsafe fn is_dense(datatype: Any, size: u64) -> bool {
 }
 
 /// Memory for elements, aligned for all of C's types.
-struct Room {
+pub(crate) struct Room {
     memory: Vec<u128>,
     lower: isize,
 }
@@ -146,7 +146,7 @@ struct Room {
 impl Room {
     /// # Safety
     /// The datatype is a handle that the program has handed to MPI.
-    unsafe fn new(elements: &Elements) -> Self {
+    pub(crate) unsafe fn new(elements: &Elements) -> Self {
         let (mut lower, mut extent) = (0, 0);
         let (mut true_lower, mut true_extent) = (0, 0);
         // SAFETY: the caller's promise; all answers go to live variables.
@@ -163,7 +163,7 @@ impl Room {
     }
 
     /// The address that MPI counts from, so that the first byte used is that of the memory.
-    fn buffer(&mut self) -> Any {
+    pub(crate) fn buffer(&mut self) -> Any {
         self.memory.as_mut_ptr().cast::<u8>().wrapping_offset(-self.lower).cast()
     }
 }

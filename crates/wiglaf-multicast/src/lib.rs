@@ -19,6 +19,7 @@ mod message;
 mod plan;
 mod repair;
 mod sockets;
+mod team;
 
 pub use group::{Combine, Group, GroupError, Progress};
 pub use message::{MESSAGE_LEN_MAX, Message, PREFIX_LEN, Purpose, Refused, Seal};
