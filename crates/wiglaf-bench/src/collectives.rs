@@ -217,7 +217,7 @@ impl Report {
         ratios.filter(|one| one.ratio.is_finite()).collect()
     }
 
-    /// The same with Wiglaf's multicast collectives in Wiglaf's place, for what they take from the MPI; `None` where
+    /// This report with Wiglaf's multicast collectives in Wiglaf's place, for what they take from the MPI; `None` where
     /// they were not measured.
     #[must_use]
     pub fn of_multicast(&self) -> Option<Self> {

@@ -44,6 +44,7 @@ Examples:
   wiglaf run --encrypt -- ./hello            on a network that others read
   wiglaf run --wait block -- ./hello         its nodes have other work, too
   wiglaf run -n 1 --places 16 -- ./manager   it starts 31 workers by itself
+  wiglaf run --collectives multicast -- ./p  broadcasts to all hosts at once
   wiglaf run --fortran-true=-1 -- ./prog     its compiler stores .TRUE. as -1
   wiglaf run --mpi mpich -- ./hello          a program built with MPICH
   wiglaf run --mpi mpich@4.3 -- ./hello      on that version of it

@@ -754,3 +754,14 @@ fn every_host_has_the_rules_before_ranks_start() {
     assert_eq!(said, "12\n");
     assert!(complaint.contains("own choice of algorithms is used: pc2"), "{complaint}");
 }
+
+#[test]
+fn frames_to_all_reach_hosts() {
+    let Some(hosts) = cluster(&Plan::new(3)) else { return };
+    put_program(&hosts, include_str!("multicast/calls.c"));
+    let run = "wiglaf run -n 3 --collectives multicast -x WIGLAF_MULTICAST=tell -- ./hello 10";
+    let output = hosts[0].as_user("ann").run(run);
+    assert_eq!(output.ok(), "all right\n");
+    let sentence = "a communicator of 3 ranks on 3 hosts has a group";
+    assert!(output.stderr.contains(sentence), "{output:?}");
+}

@@ -11,8 +11,8 @@ use std::ffi::c_void;
 use std::{mem, ptr};
 
 use crate::handles::Handle;
-use wiglaf_interpose::Next;
 use crate::substitute::{accumulate, reduction};
+use wiglaf_interpose::Next;
 
 /// An address that is handed on unseen.
 type Any = *mut c_void;

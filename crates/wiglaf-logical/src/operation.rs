@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use std::{mem, slice};
 
 use crate::handles::{self, Handle, Logical};
-use wiglaf_interpose::Next;
 use crate::setting::fail;
+use wiglaf_interpose::Next;
 
 /// `MPI_User_function`, as Fortran declares it.
 type Function = unsafe extern "C" fn(*const c_void, *mut c_void, *const c_int, *const Handle);

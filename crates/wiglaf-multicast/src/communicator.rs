@@ -313,7 +313,7 @@ unsafe fn set_up(comm: Any, asked: &Asked) -> Result<Team, String> {
         behind::comm_test_inter(comm, &raw mut is_inter);
     }
     let size = usize::try_from(size).unwrap_or(0);
-    // The same at all ranks.
+    // All ranks find this alike.
     if is_inter != 0 || !(2..=RANKS_MAX).contains(&size) {
         return Err(format!("it has {size} ranks, or two groups"));
     }

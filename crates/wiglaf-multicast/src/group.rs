@@ -73,7 +73,7 @@ pub struct Group {
     shared: Arc<Shared>,
     /// All operations below it lie behind this member: it is the number of the one that it is in.
     operation: u64,
-    /// The same of each member, as far as it has said.
+    /// Below which number operations lie behind each member, as far as it has said.
     done_of: Vec<u64>,
     early: Early,
     /// What was heard of each root since it was last told: operations and bytes.

@@ -8,11 +8,11 @@ use std::ffi::c_int;
 use std::mem;
 
 use crate::clock::Reading;
-use wiglaf_interpose::Next;
 use crate::record;
 use crate::size::{Any, Language};
 use crate::table::Entered;
 use crate::trace;
+use wiglaf_interpose::Next;
 
 /// `Any`, once for each argument.
 macro_rules! any {

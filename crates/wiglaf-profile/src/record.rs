@@ -7,8 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::clock::Reading;
-use wiglaf_interpose::complain;
 use crate::{table, trace};
+use wiglaf_interpose::complain;
 
 /// How the names of the records of this job begin; `wiglaf run` sets it.
 const VARIABLE: &str = "WIGLAF_RECORDS";

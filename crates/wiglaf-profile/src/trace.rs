@@ -14,8 +14,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::clock;
 use crate::entry::Call;
-use wiglaf_interpose::Next;
 use crate::size::{Any, Language};
+use wiglaf_interpose::Next;
 
 /// Set by `wiglaf profile --trace`.
 const VARIABLE: &str = "WIGLAF_TRACE";
