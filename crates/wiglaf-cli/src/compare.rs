@@ -31,6 +31,7 @@ Examples:
   wiglaf compare -n 2 -- ./prog in.dat           every transport, three rounds
   wiglaf compare --nodes 1,2,4 -- ./prog in.dat  speed-up, and Amdahl's P
   wiglaf compare --transports tcp,wiglaf --repeats 7 -- ./prog in.dat
+  wiglaf compare --transports tcp,wiglaf,wiglaf-multicast -- ./prog in.dat
   wiglaf compare --weak --nodes 1,2,4 -- ./prog --per-rank 24
                                                  work that grows with the nodes
   wiglaf compare --check '!.*energy:1e-8' -- pw.x -in si.in
@@ -72,7 +73,7 @@ pub(crate) struct Args {
 
     /// Which transports [default: tcp,ucx,ofi-tcp,wiglaf, those that are here]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    transports: Vec<TransportArg>,
+    transports: Vec<WayArg>,
 
     /// A number that must be the same in all runs
     #[arg(long, value_name = "REGEX[:TOL]")]
@@ -132,21 +133,62 @@ fn mpi_text(text: &str) -> Result<String> {
 }
 
 /// What is taken unless the user says otherwise.
-const USUAL: [TransportArg; 4] =
-    [TransportArg::Tcp, TransportArg::Ucx, TransportArg::OfiTcp, TransportArg::Wiglaf];
+const USUAL: [WayArg; 4] = [WayArg::Tcp, WayArg::Ucx, WayArg::OfiTcp, WayArg::Wiglaf];
 
-fn label(transport: TransportArg) -> &'static str {
-    match transport {
-        TransportArg::Wiglaf => "Wiglaf",
-        TransportArg::Tcp => "TCP",
-        TransportArg::Ucx => "UCX TCP",
-        TransportArg::OfiTcp => "libfabric TCP",
-        TransportArg::OfiRxd => "libfabric rxd",
+/// How a program's messages go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WayArg {
+    /// Wiglaf's libfabric provider
+    Wiglaf,
+    /// As with `wiglaf run --collectives multicast`
+    WiglafMulticast,
+    /// The MPI's own TCP
+    Tcp,
+    /// UCX over TCP
+    Ucx,
+    /// libfabric's own TCP (tcp;ofi_rxm)
+    OfiTcp,
+    /// libfabric's own reliable datagrams (udp;ofi_rxd)
+    OfiRxd,
+}
+
+impl WayArg {
+    fn transport(self) -> TransportArg {
+        match self {
+            Self::Wiglaf | Self::WiglafMulticast => TransportArg::Wiglaf,
+            Self::Tcp => TransportArg::Tcp,
+            Self::Ucx => TransportArg::Ucx,
+            Self::OfiTcp => TransportArg::OfiTcp,
+            Self::OfiRxd => TransportArg::OfiRxd,
+        }
     }
 }
 
-fn word(transport: TransportArg) -> String {
-    transport.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+impl From<TransportArg> for WayArg {
+    fn from(transport: TransportArg) -> Self {
+        match transport {
+            TransportArg::Wiglaf => Self::Wiglaf,
+            TransportArg::Tcp => Self::Tcp,
+            TransportArg::Ucx => Self::Ucx,
+            TransportArg::OfiTcp => Self::OfiTcp,
+            TransportArg::OfiRxd => Self::OfiRxd,
+        }
+    }
+}
+
+fn label(way: WayArg) -> &'static str {
+    match way {
+        WayArg::Wiglaf => "Wiglaf",
+        WayArg::WiglafMulticast => "Wiglaf multicast",
+        WayArg::Tcp => "TCP",
+        WayArg::Ucx => "UCX TCP",
+        WayArg::OfiTcp => "libfabric TCP",
+        WayArg::OfiRxd => "libfabric rxd",
+    }
+}
+
+fn word(way: WayArg) -> String {
+    way.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 /// Where the program runs.
@@ -288,7 +330,7 @@ fn counts(args: &Args) -> Vec<usize> {
 /// All runs, in that folder or in this one; and what ended them early.
 fn measure(
     args: &Args,
-    transports: &[(TransportArg, Option<String>)],
+    transports: &[(WayArg, Option<String>)],
     nodes: &Nodes,
     folder: Option<&Path>,
 ) -> Result<(Report, Result<()>)> {
@@ -348,14 +390,15 @@ fn measure(
 }
 
 /// The transports, and why one is not to be had. One that nobody has asked for is left out then.
-fn transports(args: &Args) -> Result<Vec<(TransportArg, Option<String>)>> {
+fn transports(args: &Args) -> Result<Vec<(WayArg, Option<String>)>> {
     let Mpi::With(choice) = parse_mpi(&args.mpi)? else {
         return Err(Error::new("a program without MPI has nothing to compare"));
     };
-    let missing =
-        |one: TransportArg| mpi::installation(&choice, one.into()).err().map(|e| e.to_string());
+    let missing = |one: WayArg| {
+        mpi::installation(&choice, one.transport().into()).err().map(|e| e.to_string())
+    };
     let asked = !args.transports.is_empty();
-    let mut found: Vec<(TransportArg, Option<String>)> = Vec::new();
+    let mut found: Vec<(WayArg, Option<String>)> = Vec::new();
     for one in if asked { &args.transports[..] } else { &USUAL[..] } {
         if found.iter().any(|(other, _)| word(*other) == word(*one)) {
             continue;
@@ -428,7 +471,13 @@ fn draw(report: &Report, file: &std::path::Path) -> Result<()> {
 
 pub(crate) fn transport_of(word: &str) -> wiglaf_bench::Transport {
     use wiglaf_bench::Transport;
-    let all = [Transport::Tcp, Transport::Ucx, Transport::OfiTcp, Transport::OfiRxd];
+    let all = [
+        Transport::Tcp,
+        Transport::Ucx,
+        Transport::OfiTcp,
+        Transport::OfiRxd,
+        Transport::WiglafMulticast,
+    ];
     all.into_iter().find(|one| one.word() == word).unwrap_or(Transport::Wiglaf)
 }
 

@@ -96,6 +96,23 @@ fn a_program_runs_under_memcheck_over_every_link() {
     );
 }
 
+const OTHERS_OF_VALGRIND: [[&str; 2]; 2] = [
+    ["--tool=callgrind", "--callgrind-out-file=/dev/null"],
+    ["--tool=massif", "--massif-out-file=/dev/null"],
+];
+
+#[test]
+fn a_program_runs_under_callgrind_and_massif() {
+    if !has("valgrind", "valgrind") {
+        return;
+    }
+    let Some(lab) = Lab::up(&[]) else { return };
+    for tool in OTHERS_OF_VALGRIND {
+        let said = lab.run(LINKS[0], &[&VALGRIND[..], &tool].concat()).expect_success();
+        assert_eq!(said.stdout.matches("passed").count(), 2, "{tool:?}: {said:?}");
+    }
+}
+
 #[test]
 #[ignore = "by hand, minutes: the other tools of valgrind"]
 fn a_program_runs_under_callgrind_and_massif_over_every_link() {
@@ -103,10 +120,7 @@ fn a_program_runs_under_callgrind_and_massif_over_every_link() {
         return;
     }
     let Some(lab) = Lab::up(&[]) else { return };
-    for tool in [
-        ["--tool=callgrind", "--callgrind-out-file=/dev/null"],
-        ["--tool=massif", "--massif-out-file=/dev/null"],
-    ] {
+    for tool in OTHERS_OF_VALGRIND {
         lab.expect_passes(&[&VALGRIND[..], &tool].concat());
     }
 }

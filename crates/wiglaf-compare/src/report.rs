@@ -154,7 +154,7 @@ impl Report {
     ) -> Option<(f64, &str)> {
         let at = |way| self.point(way, place).map(|point| of(&point));
         let ours = self.ways.iter().position(|way| way.word == "wiglaf").and_then(at)?;
-        let rivals = (0..self.ways.len()).filter(|&way| self.ways[way].word != "wiglaf");
+        let rivals = (0..self.ways.len()).filter(|&way| !self.ways[way].word.starts_with("wiglaf"));
         let rivals = rivals.filter_map(|way| Some((at(way)?, self.ways[way].label.as_str())));
         let (best, name) = rivals.min_by(|a, b| a.0.total_cmp(&b.0))?;
         Some((ours / best, name))

@@ -83,7 +83,7 @@ pub(crate) fn compare(program: &Program, plan: &Plan<'_>, nodes: &Nodes) -> Resu
         per_node: None,
         weak: false,
         repeats: plan.repeats,
-        transports: plan.transports.to_vec(),
+        transports: plan.transports.iter().map(|one| (*one).into()).collect(),
         check: Some(program.check.parse().map_err(|why: String| Error::new(why))?),
         json: None,
         plot: None,

@@ -12,7 +12,7 @@ use wiglaf_bench::interleave;
 use wiglaf_bench::launch::{capture, last_words};
 use wiglaf_compare::{Failure, Report, Run};
 
-use super::Args;
+use super::{Args, WayArg};
 use crate::measuring::{interrupt, progress};
 
 /// A run that takes longer is stuck.
@@ -146,7 +146,12 @@ impl Runner<'_> {
         let mut command = Command::new(&self.exe);
         command.args(&self.options).arg("run").arg("--usage").arg(usage);
         command.args(["-n", &of.ranks.to_string(), "--nodes", &nodes.to_string()]);
-        command.args(["--mpi", &args.mpi, "--transport", &report.ways[way].word]);
+        let way = WayArg::from_str(&report.ways[way].word, false).unwrap_or(WayArg::Wiglaf);
+        command.args(["--mpi", &args.mpi]);
+        command.args(["--transport", &name(way.transport().to_possible_value())]);
+        if way == WayArg::WiglafMulticast {
+            command.args(["--collectives", "multicast"]);
+        }
         command.args(["--link", &name(args.link.to_possible_value())]);
         command.args(["--deal", &name(args.deal.to_possible_value())]);
         for (name, value) in &args.env {
