@@ -15,8 +15,9 @@ packages=$(apt-get -s --no-install-recommends install metis=5.1.0.dfsg-7 | awk '
 [ -z "$packages" ] || apt-get download -q $packages >/dev/null 2>&1
 for deb in *.deb; do [ ! -f "$deb" ] || dpkg -x "$deb" .; done
 export PATH=$T/usr/bin:$PATH LD_LIBRARY_PATH=$T/usr/lib/x86_64-linux-gnu
-awk 'BEGIN { n = 10; print n * n                                    # quadrilaterals of a square
-    for (i = 0; i < n; i++) for (j = 1; j <= n; j++) { a = i * (n + 1) + j; print a, a + 1, a + n + 2, a + n + 1 } }' >mesh
+awk 'BEGIN { n = 10; print n * n       # quadrilaterals of a square
+    for (i = 0; i < n; i++) for (j = 1; j <= n; j++) {
+        a = i * (n + 1) + j; print a, a + 1, a + n + 2, a + n + 1 } }' >mesh
 grid() { # a graph of $1 x $1 vertices
     awk -v n="$1" 'BEGIN { print n * n, 2 * n * (n - 1)
         for (i = 0; i < n; i++) for (j = 1; j <= n; j++) { v = i * n + j; line = ""
