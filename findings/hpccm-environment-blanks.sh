@@ -19,7 +19,7 @@ Stage0 += environment(variables={'MPIRUN_ARGS': '--mca btl=self,tcp', 'TITLE': '
 E
 env/bin/hpccm --version
 {
-    env/bin/hpccm --recipe recipe.py --format docker | grep = | sed 's/^/docker: /'
+    env/bin/hpccm --recipe recipe.py --format docker | grep '=' | sed 's/^/docker: /'
     env/bin/hpccm --recipe recipe.py --format singularity | grep export | sort -u | sed 's/^ */singularity: /'
     env/bin/hpccm --recipe recipe.py --format bash >script
     result=0
