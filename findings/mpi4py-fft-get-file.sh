@@ -3,7 +3,7 @@
 # Guess: it collects a part of a distributed array on rank 0, over MPI, and touches no file.
 # Happens: it goes through a file tmp.h5 in the working directory, which it writes over without a question, and deletes.
 #   A tmp.h5 that was there is lost, and nothing is said.
-# Who meets it: who has data of his own in tmp.h5, and two jobs in one directory, which may read the numbers of each other.
+# Who meets it: who has data of his own in tmp.h5, and two jobs in one directory, which may read each other's numbers.
 # Instead: in a directory of its own for each job, or gather with mpi4py: u.shape and u.local_slice() of all ranks.
 set -euo pipefail
 T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
