@@ -30,6 +30,8 @@ def show(text, *selection):
         print(text, "FileReader:", steps)
 show("name and array,")
 show("with shape, start, count,", lambda count: [count], lambda count: [0], lambda count: [count])
+import glob, os
+for profile in glob.glob(f"/tmp/*.bp_{os.getpid():x}_profiling.json"): os.remove(profile)      # one for each file
 E
 env/bin/python program.py | tee out
 diff - out <<'E'

@@ -27,6 +27,8 @@ with Stream("v.bp", "r") as stream:
         print(f"attribute {float(step.read_attribute('time of step'))}, variable {float(step.read('time'))}")
 with FileReader("v.bp") as reader:
     print("of the file:", float(reader.read_attribute("time of step")))
+import glob, os
+for profile in glob.glob(f"/tmp/*.bp_{os.getpid():x}_profiling.json"): os.remove(profile)      # one for each file
 E
 env/bin/python program.py | tee out
 diff - out <<'E'

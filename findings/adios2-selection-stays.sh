@@ -32,6 +32,8 @@ with FileReader("v.bp") as reader:
     show("start 0, count 4, step 0:", start=[0], count=[4], step_selection=[0, 1])
 with FileReader("v.bp") as reader:
     show("all, opened anew:")
+import glob, os
+for profile in glob.glob(f"/tmp/*.bp_{os.getpid():x}_profiling.json"): os.remove(profile)      # one for each file
 E
 env/bin/python program.py | tee out
 diff - out <<'E'

@@ -28,6 +28,8 @@ for name, array in {"whole": u, "inner": u[1:-1, 1:-1], "transposed": u[:2, :3].
         got = stream.read(name)
     same = "as given" if (got == array).all() else f"{array.astype(int).tolist()} is {got.astype(int).tolist()}"
     print(f"{name}: {same}")
+import glob, os
+for profile in glob.glob(f"/tmp/*.bp_{os.getpid():x}_profiling.json"): os.remove(profile)      # one for each file
 E
 env/bin/python program.py | tee out
 diff - out <<'E'

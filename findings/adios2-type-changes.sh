@@ -27,6 +27,8 @@ show("time from 0:", [0, 0.5, 1.0])
 show("time from 0.0:", [0.0, 0.5, 1.0])
 show("1.5, then 2:", [1.5, 2])
 show("arrays:", [numpy.array([1.0, 2]), numpy.array([3, 4])])
+import glob, os
+for profile in glob.glob(f"/tmp/*.bp_{os.getpid():x}_profiling.json"): os.remove(profile)      # one for each file
 E
 env/bin/python program.py | tee out
 diff - out <<'E'
