@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What: `sadf -t` on a file that another PC recorded; Debian sysstat 12.6.1-1.
-# Guess: -t prints the date and the time of the PC that made the file, as `sar -t` does. The manual promises 'the original
-#   local time of the data file creator'.
-# Happens: the time is that PC's, but the date is the reader's: where midnight lies between the two zones, each line is a
-#   day off, in the CSV, the columns, JSON and XML. `sar -t` has the right date in its header, sadf without -t is right.
+# Guess: -t prints the date and the time of the PC that made the file, as `sar -t` does. The manual promises 'the
+#   original local time of the data file creator'.
+# Happens: the time is that PC's, but the date is the reader's: where midnight lies between the two zones, each line is
+#   a day off, in the CSV, the columns, JSON and XML. `sar -t` has the right date; sadf without -t is right, too.
 # Who meets it: sites that gather the sa files of many PCs. Each PC wrote with its own zone (or UTC) and the reader has
 #   another: for a PC in UTC read in Tokyo, all lines from 15:00 to midnight have tomorrow's date. A plot or a join with
 #   a job's start time then takes the load of the day before.
