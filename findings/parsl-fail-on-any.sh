@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What: `SingleNodeLauncher(fail_on_any=False)`, the default launcher of Parsl's providers; PyPI parsl 2026.10.26.
 # Guess: its own words: with False 'a nonzero exit code if all workers failed, otherwise zero', once all have ended.
-# Happens: the script that it writes has `set -e`, so it ends at the first `wait` for a worker that failed, with the
-#   status of that worker: False and True are one. It does not wait for the others, and a batch job ends with its script.
-# Who meets it: blocks of several pools (tasks_per_node or nodes_per_block above 1) where one pool meets a full /tmp or a
-#   lost connection: the scheduler then ends the job, together with the pools that work.
+# Happens: the script that it writes has `set -e`, so it ends at the first `wait` for a worker that failed, with that
+#   status: False and True are one. It does not wait for the other workers. A batch job ends with its script.
+# Who meets it: blocks of several pools (tasks_per_node or nodes_per_block above 1) where one pool meets a full /tmp or
+#   a lost connection: the scheduler then ends the job, together with the pools that work.
 # Instead: one pool a block and more blocks, or a launcher of one's own without `set -e`.
 set -euo pipefail
 T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
