@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What: sizes with Mi and MiB, Ki and KiB; Debian fio 3.33-3.
-# Guess: 4Mi and 4MiB are one number: the manual says of B that it 'may be included (e.g., kB is the same as k)'. It also
+# Guess: 4Mi and 4MiB are one number: the manual says that B "may be included (e.g., kB is the same as k)". It also
 #   says that by default prefixes are the wrong way round: 4M is 4 x 1048576, and `1 MB: 1000000, 1mi`.
 # Happens: only MiB is the wrong way round. 4Mi is 4194304 and 4MiB is 4000000, 4Ki is 4096 and 4KiB is 4000. With
 #   --kb_base=1000 they change places: 4Mi is 4000000, 4MiB is 4194304. MiB in the output is 1048576 in all cases.
