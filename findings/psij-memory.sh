@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What: ResourceSpecV1(memory=...) of PSI/J under Slurm; PyPI psij-python 0.9.11, Debian Slurm 22.05.8-4+deb12u3.
 # Guess: its own words: 'the total amount, in bytes, of memory requested for the job'. 6 GiB on two nodes are 3 each.
-# Happens: each node gives 6: the total becomes Slurm's --mem, which is per node. The job has node_count times the memory.
+# Happens: each node gives 6: the total becomes Slurm's --mem, which is per node: node_count times the memory.
 # Who meets it: programs that compute the total for a job. It waits for memory that it does not need, keeps it from
 #   others, and is billed for it; where the total is more than one node has, the job is refused though it would fit.
 # Instead: no memory=, but JobAttributes(custom_attributes={"slurm.mem-per-cpu": "3G"}).
