@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// What `make release` builds besides the command. `install` only copies them.
-const BUILT: [&str; 6] = [
+const BUILT: [&str; 7] = [
     "wiglaf-helper",
     "libwiglaf_fabric.so",
     "libwiglaf_logical.so",

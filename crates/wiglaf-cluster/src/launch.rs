@@ -224,7 +224,7 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
         given.or_else(|| std::env::var(name).ok())
     };
     if job.is_profiled {
-        preload = Some(preloads::preload_here(&preloads::PROFILER, preload, exe, &said)?);
+        preload = Some(preloads::preload_here(&preloads::PROFILER, preload, exe, said)?);
     }
     if job.collectives == Collectives::Multicast {
         if provider.is_none() {
@@ -233,7 +233,7 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
                  --transport wiglaf and an --mpi",
             ));
         }
-        preload = Some(preloads::preload_here(&preloads::MULTICAST, preload, exe, &said)?);
+        preload = Some(preloads::preload_here(&preloads::MULTICAST, preload, exe, said)?);
     }
     let (on_hosts, name_dirs) = match cluster {
         Cluster::Emulated { state, .. } => {

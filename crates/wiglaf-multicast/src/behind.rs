@@ -24,6 +24,7 @@ macro_rules! behind {
             ///
             /// # Safety
             /// The arguments are what MPI's interface says of the function of that name.
+            #[allow(clippy::too_many_arguments, reason = "MPI's own")]
             pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
                 type Function = unsafe extern "C" fn($($type),*) -> $result;
                 static NEXT: Next = Next::new(NAME, concat!($symbol, "\0"));
@@ -170,7 +171,7 @@ impl Family {
     }
 
     /// A Fortran program's buffer as C has it.
-    pub(crate) fn from_fortran(&self, buffer: Any) -> Any {
+    pub(crate) fn of_fortran(&self, buffer: Any) -> Any {
         match buffer.addr() {
             at if at != 0 && at == self.fortran_in_place => {
                 std::ptr::with_exposed_provenance_mut(self.in_place)

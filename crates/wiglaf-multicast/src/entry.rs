@@ -52,9 +52,10 @@ unsafe fn broadcast(
     if !is_asked() {
         return None;
     }
-    // SAFETY: the program's own arguments, here and below.
+    // SAFETY: the program's own arguments, as MPI wants them.
     let elements = unsafe { Elements::new(count, datatype) }?;
     let root = usize::try_from(root).ok().filter(|root| *root < size(comm) as usize)?;
+    // SAFETY: as above.
     unsafe {
         with_team(comm, |team, progress| {
             if let Some(bytes) = elements.dense(buffer) {
@@ -105,11 +106,12 @@ unsafe fn reduce(
         return None;
     }
     let own = if Family::get().is_in_place(send) { receive } else { send };
-    // SAFETY: the program's own arguments, here and below.
+    // SAFETY: the program's own arguments, as MPI wants them.
     let elements = unsafe { Elements::new(count, datatype) }?;
     if elements.len > CONTRIBUTION_LEN_MAX {
         return None;
     }
+    // SAFETY: as above.
     unsafe {
         with_team(comm, |team, progress| {
             if !team.may_reduce(op) {
@@ -157,13 +159,15 @@ unsafe fn gather(
     }
     let members = size(comm);
     // What all members say of the outcome is the same, though the types by which they say it may differ.
-    // SAFETY: the program's own arguments, here and below.
+    // SAFETY: the program's own arguments, as MPI wants them.
     let block = unsafe { Elements::new(count, datatype) }?;
+    // SAFETY: as above.
     let all = unsafe { Elements::new(count.checked_mul(members)?, datatype) }?;
     if block.len > CONTRIBUTION_LEN_MAX || all.len > GATHERED_LEN_MAX {
         return None;
     }
     let is_in_place = Family::get().is_in_place(send);
+    // SAFETY: as above.
     unsafe {
         with_team(comm, |team, progress| {
             if team.contribution_len(block.len) > CONTRIBUTION_LEN_MAX {
@@ -263,25 +267,25 @@ macro_rules! fortran {
 fortran!("finalize" "FINALIZE" () MPI_Finalize());
 fortran!("barrier" "BARRIER" (comm) MPI_Barrier(behind::comm_f2c(int(comm))));
 fortran!("bcast" "BCAST" (buffer count datatype root comm) MPI_Bcast(
-    Family::get().from_fortran(buffer),
+    Family::get().of_fortran(buffer),
     int(count),
     behind::type_f2c(int(datatype)),
     int(root),
     behind::comm_f2c(int(comm)),
 ));
 fortran!("allreduce" "ALLREDUCE" (send receive count datatype op comm) MPI_Allreduce(
-    Family::get().from_fortran(send),
-    Family::get().from_fortran(receive),
+    Family::get().of_fortran(send),
+    Family::get().of_fortran(receive),
     int(count),
     behind::type_f2c(int(datatype)),
     behind::op_f2c(int(op)),
     behind::comm_f2c(int(comm)),
 ));
 fortran!("allgather" "ALLGATHER" (send send_count send_type receive count datatype comm) MPI_Allgather(
-    Family::get().from_fortran(send),
+    Family::get().of_fortran(send),
     int(send_count),
     behind::type_f2c(int(send_type)),
-    Family::get().from_fortran(receive),
+    Family::get().of_fortran(receive),
     int(count),
     behind::type_f2c(int(datatype)),
     behind::comm_f2c(int(comm)),

@@ -163,9 +163,10 @@ impl Team {
         (op, comm): (Any, Any),
         progress: &mut Progress<'_>,
     ) -> std::result::Result<Vec<u8>, GroupError> {
-        // SAFETY: the caller's promise, here and below.
         let said = match &self.local {
+            // SAFETY: the caller's promise.
             None => unsafe { elements.pack(own, comm) },
+            // SAFETY: the caller's promise; all ranks of the host are in this call.
             Some(local) => unsafe {
                 let mut outcome = Room::new(elements);
                 let (count, datatype) = (elements.count, elements.datatype);
