@@ -5,7 +5,8 @@
 //! with its input, so it leaves nothing behind when ssh goes away. The caller holds both ends and
 //! [`measure`]s: the order of the steps, and what follows from them, are in its process alone.
 //!
-//! Data goes to the peer address of [`Open`] and nowhere else, from the own address given there. All
+//! Data goes to the peer address of [`Open`], or to a multicast group that the session has drawn, and nowhere else,
+//! from the own address given there. All
 //! datagrams of plain sockets carry a token that is drawn for each session, and the link has a key
 //! of its own, also drawn for it. A peer that is silent is an answer; no step waits longer than its
 //! limit, which is part of its request.
@@ -61,6 +62,14 @@ pub enum Request {
         id: u32,
         /// How long to wait for the first.
         wait_ms: u64,
+    },
+    /// Sends `copies` datagrams to the session's multicast group, which the peer has joined: [`Request::Seen`] tells
+    /// whether they come.
+    Shout {
+        /// Tells these from others.
+        id: u32,
+        /// How often, against chance.
+        copies: u32,
     },
     /// Measures round trips over the plain socket, and the clocks' difference.
     Ping {
@@ -173,7 +182,7 @@ pub enum Answer {
     Knocked(Vec<u16>),
     /// To [`Request::Heard`].
     Heard(Vec<u16>),
-    /// To [`Request::Probe`].
+    /// To [`Request::Probe`] and [`Request::Shout`].
     Probed(Sent),
     /// To [`Request::Seen`].
     Seen(u32),
@@ -305,6 +314,8 @@ pub struct Way {
     pub stream_both_mb_s: Known<f64>,
     /// What was lost of datagrams sent evenly.
     pub loss: Known<Loss>,
+    /// Whether what the sender sends to a multicast group comes to the receiver, which has joined it.
+    pub multicast: Known<bool>,
 }
 
 /// Ports of the jobs' range.

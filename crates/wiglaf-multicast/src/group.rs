@@ -371,10 +371,11 @@ impl Group {
                 return Ok(());
             }
             for (rank, from) in std::mem::take(&mut state.asked) {
-                self.window = (self.window / 2).max(WINDOW_LEN_MIN);
                 let from = from - from % part_len;
-                let to = sent.min(from + self.window);
-                if from < to {
+                // Who asks for what was not sent yet waits for the others.
+                if from < sent {
+                    self.window = (self.window / 2).max(WINDOW_LEN_MIN);
+                    let to = sent.min(from + self.window);
                     let at = self.plan.members[usize::from(rank)].own;
                     let to = if to == bytes.len() { to } else { to - to % part_len };
                     let count =

@@ -123,6 +123,10 @@ impl Session {
                 Answer::Probed(self.plain.probe(to?, id, len, copies.min(COPIES_MAX))?)
             }
             Request::Seen { id, wait_ms } => Answer::Seen(self.plain.seen(id, limit(wait_ms))),
+            Request::Shout { id, copies } => {
+                to?;
+                Answer::Probed(self.plain.shout(id, copies.min(COPIES_MAX))?)
+            }
             Request::Ping { rounds, limit_ms } => {
                 self.plain.ping(to?, rounds.min(ROUNDS_MAX), limit(limit_ms))?
             }

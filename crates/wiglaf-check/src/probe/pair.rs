@@ -39,6 +39,7 @@ pub fn measure(a: End<'_>, b: End<'_>, plan: &Plan) -> PairResult {
     with_session(a, b, plan, |pair, result| {
         pair.ports(result)?;
         pair.path_mtu(result)?;
+        pair.multicast(result)?;
         pair.pings(result)?;
         pair.messages(result)?;
         pair.link_pings(result)?;
@@ -107,6 +108,7 @@ fn not_measured() -> Way {
         stream_mb_s: Known::unknown(NOT_MEASURED),
         stream_both_mb_s: Known::unknown(NOT_MEASURED),
         loss: Known::unknown(NOT_MEASURED),
+        multicast: Known::unknown(NOT_MEASURED),
     }
 }
 
@@ -255,6 +257,33 @@ impl<'a, 'p> Pair<'a, 'p> {
             };
         }
         Ok(())
+    }
+
+    fn multicast(&mut self, result: &mut PairResult) -> Result<(), String> {
+        if !self.plan.multicast {
+            return Ok(());
+        }
+        for from in From::BOTH {
+            from.way(result).multicast = self.shout(from)?;
+        }
+        Ok(())
+    }
+
+    /// Whether what one side sends to the session's group comes to the other.
+    fn shout(&mut self, from: From) -> Result<Known<bool>, String> {
+        let id = self.next_id();
+        for wait_ms in PROBE_WAITS_MS {
+            match self.ask(from, &Request::Shout { id, copies: 3 }, Duration::ZERO)? {
+                Answer::Probed(_) => {}
+                other => return Ok(Known::unknown(reason(other))),
+            }
+            match self.ask(from.other(), &Request::Seen { id, wait_ms }, Duration::ZERO)? {
+                Answer::Seen(0) => {}
+                Answer::Seen(_) => return Ok(Known::Is(true)),
+                other => return Ok(Known::unknown(reason(other))),
+            }
+        }
+        Ok(Known::Is(false))
     }
 
     /// The inner result is the figure, or why there is none; the outer one a side that is silent.

@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{
-    Ipv4PathMtuDiscovery, set_ip_mtu_discover, set_socket_recv_buffer_size,
+    Ipv4PathMtuDiscovery, set_ip_add_membership, set_ip_mtu_discover, set_ip_multicast_if,
+    set_socket_recv_buffer_size, set_socket_reuseaddr,
 };
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
 use super::{Answer, ClockDifference, Latency, Open, Sent};
 use crate::facts::realtime_ns;
@@ -49,6 +51,8 @@ pub(super) struct Plain {
     token: Token,
     /// Answers pings, receives probes and floods.
     at: SocketAddrV4,
+    /// Both sides have joined it.
+    group: SocketAddrV4,
     pub(super) listening: Vec<u16>,
     pub(super) busy: Vec<u16>,
     seen: Arc<Seen>,
@@ -104,6 +108,9 @@ impl Plain {
         };
         let _ = set_socket_recv_buffer_size(&main, BUFFER_LEN);
         sockets.push(main);
+        // Where the kernel joins no groups, nothing that is sent to one comes.
+        let group = group(token, open.ports);
+        sockets.extend(listen(group, open.own));
         sockets.iter().try_for_each(|socket| socket.set_nonblocking(true))?;
         let (seen, ends) = (Arc::new(Seen::default()), Arc::new(AtomicBool::new(false)));
         let receiver = Receiver {
@@ -117,7 +124,7 @@ impl Plain {
         let thread = std::thread::Builder::new().name("plain".to_owned());
         let receiver = Some(thread.spawn(move || receiver.run())?);
         let (own, peer_ip) = (open.own, open.peer);
-        Ok(Self { own, peer_ip, token, at, listening, busy, seen, ends, receiver })
+        Ok(Self { own, peer_ip, token, at, group, listening, busy, seen, ends, receiver })
     }
 
     pub(super) fn at(&self) -> SocketAddrV4 {
@@ -216,6 +223,18 @@ impl Plain {
             Ok(Some(why)) if is_too_long(&why) => Ok(Sent::TooLongThere),
             _ => Ok(Sent::Left),
         }
+    }
+
+    /// Sends datagrams to the session's group.
+    pub(super) fn shout(&self, id: u32, copies: u32) -> io::Result<Sent> {
+        let socket = UdpSocket::bind((self.own, 0))?;
+        set_ip_multicast_if(&socket, &self.own)?;
+        for number in 0..copies {
+            socket.send_to(&self.datagram(PROBE, id, number, 0), self.group)?;
+            // A switch may have to learn who listens.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(Sent::Left)
     }
 
     /// How many of those probes have come; waits for the first.
@@ -402,6 +421,24 @@ impl Counts {
         flood.highest = flood.highest.max(number);
         flood.count += 1;
     }
+}
+
+/// The group of a session: an address in the scope of one organisation (RFC 2365), and a port of the range.
+fn group([a, b, c, d, e, ..]: Token, (first, last): (u16, u16)) -> SocketAddrV4 {
+    let (first, last) = (first.min(last).max(1), last.max(first).max(1));
+    let width = u32::from(last - first) + 1;
+    let port = first + (u32::from(u16::from_be_bytes([d, e])) % width) as u16;
+    SocketAddrV4::new(Ipv4Addr::new(239, 192 | (a & 3), b, c), port)
+}
+
+/// A socket that hears what is sent to the group through the interface with that address.
+fn listen(group: SocketAddrV4, own: Ipv4Addr) -> io::Result<UdpSocket> {
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_reuseaddr(&socket, true)?;
+    // At the group's own address, so nothing comes but what is for it.
+    bind(&socket, &group)?;
+    set_ip_add_membership(&socket, group.ip(), &own)?;
+    Ok(UdpSocket::from(socket))
 }
 
 /// Kind, identifier, number and what follows.

@@ -11,6 +11,8 @@ pub struct Plan {
     pub link: Option<String>,
     /// Whether the path's MTU is looked for.
     pub mtu: bool,
+    /// Whether what is sent to a multicast group is looked for.
+    pub multicast: bool,
     /// Round trips of plain datagrams, which also compare the clocks.
     pub pings: u32,
     /// Length of the long message, in bytes; 0: no messages.
@@ -40,6 +42,7 @@ impl Plan {
             samples: 16,
             link: Some("auto".to_owned()),
             mtu: true,
+            multicast: true,
             pings: 200,
             long_len: 4 << 20,
             link_pings: 2000,
@@ -74,6 +77,7 @@ impl Plan {
         Self {
             samples: 0,
             mtu: false,
+            multicast: false,
             long_len: 0,
             paused_pings: 300,
             stream_ms: 0,
@@ -94,6 +98,7 @@ impl Plan {
             samples: 0,
             link: None,
             mtu: false,
+            multicast: false,
             pings: 0,
             long_len: 0,
             link_pings: 0,

@@ -291,3 +291,18 @@ fn streams_of_both_directions_run_at_once() {
         assert_eq!(way.stream_mb_s.reason(), Some("it was not measured"));
     }
 }
+
+#[test]
+fn what_is_sent_to_a_group_is_heard_unless_a_filter_takes_it() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let plan = Plan { multicast: true, ..Plan::nothing(PORTS) };
+    let heard = || {
+        let result = with_sides(&pair, |a, b| measure(a, b, &plan));
+        assert_eq!(result.failure, None);
+        (result.a_to_b.multicast, result.b_to_a.multicast)
+    };
+    assert_eq!(heard(), (Known::Is(true), Known::Is(true)));
+    if filter(&pair.b, "ip daddr 239.192.0.0/14 drop").is_some() {
+        assert_eq!(heard(), (Known::Is(false), Known::Is(true)));
+    }
+}

@@ -107,6 +107,7 @@ fn good_way() -> Way {
             receiver: Known::Is(Counts { rx_packets: 20_000, ..Counts::default() }),
             ..Loss::default()
         }),
+        multicast: Known::Is(true),
     }
 }
 
@@ -919,4 +920,39 @@ fn results_that_make_no_sense_are_no_panic() {
     checked.card(1).counts.rx_crc_errors = u64::MAX;
     checked.expected.data = Some((ip(0), 200));
     let _ = super::text(&Checked { findings: judge(&checked, Some(&checked.clone())), ..checked });
+}
+
+#[test]
+fn who_does_not_hear_what_is_sent_to_all_is_named() {
+    // A host with a filter.
+    let mut checked = good(3);
+    checked.pair(1, 2).a_to_b.multicast = Known::Is(false);
+    checked.pair(2, 3).b_to_a.multicast = Known::Is(false);
+    let fix = says(
+        &checked,
+        "multicast",
+        Severity::Note,
+        "what is sent to all hosts at once from pc1 and pc3 does not come to pc2: `wiglaf run --collectives multicast` \
+         leaves all to the MPI",
+    );
+    assert_eq!(fix, "on pc2: sudo nft list ruleset");
+    // A switch that passes it to nobody.
+    for pair in &mut checked.pairs {
+        pair.a_to_b.multicast = Known::Is(false);
+        pair.b_to_a.multicast = Known::Is(false);
+    }
+    let fix = says(
+        &checked,
+        "multicast",
+        Severity::Note,
+        "what is sent to all hosts at once does not come to pc[1-3]: `wiglaf run --collectives multicast` leaves \
+         all to the MPI",
+    );
+    assert!(fix.starts_with("on the switch: IGMP snooping off"), "{fix}");
+    // Hosts of an older Wiglaf do not say.
+    for pair in &mut checked.pairs {
+        pair.a_to_b.multicast = Known::unknown("pc2 does not know the request");
+        pair.b_to_a.multicast = Known::unknown("pc1 does not know the request");
+    }
+    assert_eq!(found(&checked, "multicast"), []);
 }

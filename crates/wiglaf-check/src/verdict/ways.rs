@@ -38,7 +38,41 @@ pub(super) fn judge(checked: &Checked, findings: &mut Vec<Finding>) {
             lost(checked, direction, loss, findings);
         }
     }
+    multicast(&all, &ports, findings);
     links(checked, findings);
+}
+
+/// Receivers that do not hear what is sent to a group, but hear what is for them alone.
+fn multicast(all: &[Direction<'_>], closed: &[(String, String)], findings: &mut Vec<Finding>) {
+    let mut deaf: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for Direction { from, to, way, .. } in all {
+        let explained = closed.iter().any(|(of, at)| of == from && at == to);
+        let works = way.long.get().is_some_and(|long| matches!(long, Delivery::Intact(_)));
+        if way.multicast == Known::Is(false) && works && !explained {
+            deaf.entry(to).or_default().push(from);
+        }
+    }
+    let Some((to, from)) = deaf.iter().next() else { return };
+    // One that hears nobody while the others hear each other has a filter of its own; else it is the switch.
+    let is_alone = deaf.len() == 1 && all.len() > 2;
+    let fix = match is_alone {
+        true => format!("on {to}: sudo nft list ruleset"),
+        false => "on the switch: IGMP snooping off for these hosts' network, or its querier on"
+            .to_owned(),
+    };
+    let what = "what is sent to all hosts at once";
+    let outcome = "`wiglaf run --collectives multicast` leaves all to the MPI";
+    let whom = match deaf.len() {
+        1 => format!("from {} does not come to {to}", listed(from.iter().copied())),
+        _ => format!("does not come to {}", listed(deaf.keys().copied())),
+    };
+    findings.push(Finding::between(
+        "multicast",
+        Severity::Note,
+        deaf.keys().copied(),
+        format!("{what} {whom}: {outcome}"),
+        fix,
+    ));
 }
 
 fn directions(pair: &PairResult) -> [Direction<'_>; 2] {
