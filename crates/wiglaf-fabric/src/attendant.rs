@@ -14,8 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use wiglaf_interpose::threads;
+
 use crate::engine::Shared;
-use crate::{log, threads};
+use crate::log;
 
 /// Who has not called in for so long is absent.
 const ABSENT_AFTER: Duration = Duration::from_millis(5);
@@ -39,7 +41,7 @@ impl Attendant {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, engine) = (Arc::clone(&stop), Arc::clone(engine));
         let attend = move || Round::default().attend(&engine, &stopped);
-        match threads::start(attend) {
+        match threads::start("wiglaf", attend) {
             Ok(thread) => Some(Self { stop, thread: Some(thread) }),
             Err(why) => {
                 log::info!("no thread to finish what the application leaves: {why}");

@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use wiglaf_interpose::threads;
+
 use crate::engine::Shared;
 use crate::guard::{Errno, Fi};
-use crate::{log, threads, wait};
+use crate::{log, wait};
 
 /// The thread; dropping it ends it.
 pub(crate) struct Helper {
@@ -34,7 +36,7 @@ impl Helper {
             }
         };
         log::info!("a thread moves the data of the endpoint");
-        let thread = threads::start(run).map_err(|why| {
+        let thread = threads::start("wiglaf", run).map_err(|why| {
             log::error!("no thread for automatic progress: {why}");
             Errno(why.raw_os_error().unwrap_or(libc::EAGAIN))
         })?;

@@ -45,7 +45,6 @@ mod poll;
 pub mod prov;
 mod rma;
 mod tagged;
-mod threads;
 mod tokens;
 mod wait;
 mod watched;

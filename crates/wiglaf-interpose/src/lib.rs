@@ -1,4 +1,7 @@
-//! Finds the functions behind those of a library that is preloaded before an MPI.
+//! What a library of ours needs in a process that is not ours: the functions behind those that it stands before, and
+//! threads that take none of the program's signals.
+
+pub mod threads;
 
 use std::ffi::{CStr, CString, c_void};
 use std::io::Write as _;

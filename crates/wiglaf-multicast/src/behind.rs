@@ -62,6 +62,8 @@ behind! {
     comm_split "PMPI_Comm_split" (comm: Any, color: c_int, key: c_int, new: *mut Any) -> c_int;
     /// `MPI_Comm_free`.
     comm_free "PMPI_Comm_free" (comm: *mut Any) -> c_int;
+    /// `MPI_Comm_disconnect`.
+    comm_disconnect "PMPI_Comm_disconnect" (comm: *mut Any) -> c_int;
     /// `MPI_Finalize`.
     finalize "PMPI_Finalize" () -> c_int;
     /// `MPI_Abort`.
@@ -121,6 +123,7 @@ pub(crate) type DeleteAttribute = unsafe extern "C" fn(Any, c_int, Any, Any) -> 
 pub(crate) struct Family {
     pub(crate) is_open_mpi: bool,
     byte: usize,
+    no_type: usize,
     world: usize,
     in_place: usize,
     /// Where Fortran's MPI_IN_PLACE and MPI_BOTTOM of Open MPI are; 0 where the program has no Fortran.
@@ -138,6 +141,7 @@ impl Family {
                 return Self {
                     is_open_mpi: false,
                     byte: 0x4c00_010d,
+                    no_type: 0x0c00_0000,
                     world: 0x4400_0000,
                     in_place: usize::MAX,
                     fortran_in_place: 0,
@@ -147,6 +151,7 @@ impl Family {
             Self {
                 is_open_mpi: true,
                 byte,
+                no_type: object(c"ompi_mpi_datatype_null").expose_provenance(),
                 world: object(c"ompi_mpi_comm_world").expose_provenance(),
                 in_place: 1,
                 fortran_in_place: object(c"mpi_fortran_in_place_").expose_provenance(),
@@ -158,6 +163,11 @@ impl Family {
     /// `MPI_BYTE`.
     pub(crate) fn byte(&self) -> Any {
         std::ptr::with_exposed_provenance_mut(self.byte)
+    }
+
+    /// Whether a datatype is `MPI_DATATYPE_NULL`, which no question may be asked about.
+    pub(crate) fn is_no_type(&self, datatype: Any) -> bool {
+        datatype.addr() == self.no_type
     }
 
     /// `MPI_COMM_WORLD`.

@@ -50,6 +50,12 @@ fn asked() -> Option<&'static Asked> {
             "tell" => true,
             _ => return None,
         };
+        // Handles of MPI 5's own ABI are others.
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        if maps.contains("/libmpi_abi.so") {
+            wiglaf_interpose::complain(NAME, "programs of MPI's own ABI are left to the MPI");
+            return None;
+        }
         // All ranks have one environment, so all or none go on here.
         match config_from_env() {
             Ok(config) => Some(Asked { config, tells }),
@@ -95,7 +101,7 @@ enum State {
     Without,
 }
 
-/// Groups of communicators that the program has freed. They answer on: another member may not have heard the last word.
+/// Groups of communicators that the program has freed, where nobody could wait for the others. They answer on.
 static FREED: Mutex<Vec<State>> = Mutex::new(Vec::new());
 /// What all groups of this process have counted.
 static COUNTS: Mutex<Vec<Arc<Counts>>> = Mutex::new(Vec::new());
@@ -116,6 +122,30 @@ unsafe extern "C" fn delete(_: Any, _: c_int, value: Any, _: Any) -> c_int {
         FREED.lock().unwrap_or_else(PoisonError::into_inner).push(state);
     }
     SUCCESS
+}
+
+/// Waits for all ranks of a communicator that has a team and is about to be freed: none stops to answer before all
+/// have heard all.
+///
+/// # Safety
+/// `comm` is a handle that the program hands to MPI to be freed, as all its ranks do.
+pub(crate) unsafe fn farewell(comm: Any) {
+    if !is_asked() || comm.is_null() {
+        return;
+    }
+    let (mut value, mut is_there) = (std::ptr::null_mut(), 0);
+    // SAFETY: the caller's promise; the answers go to live variables.
+    let known = unsafe { behind::comm_get_attr(comm, keyval(), &raw mut value, &raw mut is_there) };
+    if known != SUCCESS || is_there == 0 {
+        return;
+    }
+    // SAFETY: every value under our keyval is such a box, and nobody frees the communicator meanwhile.
+    let state = unsafe { &*value.cast::<Mutex<State>>() };
+    let has_team = matches!(*state.lock().unwrap_or_else(PoisonError::into_inner), State::With(_));
+    if has_team {
+        // SAFETY: the caller's promise.
+        unsafe { behind::barrier(comm) };
+    }
 }
 
 fn keyval() -> c_int {
@@ -156,15 +186,15 @@ unsafe fn state<'a>(comm: Any) -> Option<&'a Mutex<State>> {
     Some(unsafe { &*value.cast::<Mutex<State>>() })
 }
 
-/// Lets the team of `comm` do `what`; `None` where it has none or `what` declines, and MPI shall do it. All ranks call
+/// Lets the team of `comm` do `what`, whose code the call returns; `None` where it has none or `what` declines, and MPI shall do it. All ranks call
 /// this for the same calls, so that it is the same at all of them.
 ///
 /// # Safety
 /// `comm` is a handle that the program has handed to MPI in a collective call.
 pub(crate) unsafe fn with_team(
     comm: Any,
-    what: impl FnOnce(&mut Team, &mut Progress<'_>) -> Result<Option<()>, GroupError>,
-) -> Option<()> {
+    what: impl FnOnce(&mut Team, &mut Progress<'_>) -> Result<Option<c_int>, GroupError>,
+) -> Option<c_int> {
     let asked = asked()?;
     // SAFETY: the caller's promise.
     let mut state = unsafe { state(comm) }?.lock().unwrap_or_else(PoisonError::into_inner);
@@ -268,7 +298,7 @@ fn network(config: &Config) -> Result<(Ipv4Addr, usize), String> {
     if config.encrypt {
         return Err("messages are encrypted, and those of groups cannot be".to_owned());
     }
-    if GROUPS.fetch_add(1, Ordering::Relaxed) >= GROUPS_MAX {
+    if GROUPS.load(Ordering::Relaxed) >= GROUPS_MAX {
         return Err(format!("this process has had {GROUPS_MAX} groups"));
     }
     let interface = interface_for(config.ip).map_err(|error| error.to_string())?;
@@ -342,6 +372,7 @@ unsafe fn set_up(comm: Any, asked: &Asked) -> Result<Team, String> {
         unsafe { behind::comm_free(local) };
     }
     outcome?;
+    GROUPS.fetch_add(1, Ordering::Relaxed);
     if asked.tells && rank == 0 {
         let hosts = team.places.hosts();
         let sentence = format!("a communicator of {size} ranks on {hosts} hosts has a group");

@@ -8,8 +8,8 @@ use wiglaf_interpose::Next;
 
 use crate::NAME;
 use crate::behind::{self, Any, Family, SUCCESS};
-use crate::communicator::{CONTRIBUTION_LEN_MAX, is_asked, tell_counts, with_team};
-use crate::layout::Elements;
+use crate::communicator::{CONTRIBUTION_LEN_MAX, farewell, is_asked, tell_counts, with_team};
+use crate::layout::{Code, Elements};
 
 /// Longest outcome of an allgather that the root sends, in bytes: short enough to be sent at once.
 const GATHERED_LEN_MAX: usize = 16 << 10;
@@ -19,9 +19,10 @@ const GATHERED_LEN_MAX: usize = 16 << 10;
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Barrier(comm: Any) -> c_int {
     // SAFETY: the program's own argument.
-    let done = unsafe { with_team(comm, |team, progress| team.barrier(progress).map(Some)) };
+    let done =
+        unsafe { with_team(comm, |team, progress| team.barrier(progress).map(|()| Some(SUCCESS))) };
     // SAFETY: the same.
-    done.map_or_else(|| unsafe { behind::barrier(comm) }, |()| SUCCESS)
+    done.unwrap_or_else(|| unsafe { behind::barrier(comm) })
 }
 
 /// # Safety
@@ -37,7 +38,7 @@ unsafe extern "C" fn MPI_Bcast(
     // SAFETY: the program's own arguments.
     let done = unsafe { broadcast(buffer, count, datatype, root, comm) };
     // SAFETY: the same.
-    done.map_or_else(|| unsafe { behind::bcast(buffer, count, datatype, root, comm) }, |()| SUCCESS)
+    done.unwrap_or_else(|| unsafe { behind::bcast(buffer, count, datatype, root, comm) })
 }
 
 /// # Safety
@@ -48,7 +49,7 @@ unsafe fn broadcast(
     datatype: Any,
     root: c_int,
     comm: Any,
-) -> Option<()> {
+) -> Option<c_int> {
     if !is_asked() {
         return None;
     }
@@ -59,17 +60,21 @@ unsafe fn broadcast(
     unsafe {
         with_team(comm, |team, progress| {
             if let Some(bytes) = elements.dense(buffer) {
-                return team.broadcast(bytes, root, progress).map(Some);
+                return team.broadcast(bytes, root, progress).map(|()| Some(SUCCESS));
             }
-            let mut packed = match team.rank == root {
+            // Where the MPI complains the call says so, but the others must not wait for this rank.
+            let said = match team.rank == root {
                 true => elements.pack(buffer, comm),
-                false => vec![0; elements.len],
+                false => Ok(Vec::new()),
             };
+            let mut packed = said.as_ref().map_or_else(|_| Vec::new(), Clone::clone);
+            packed.resize(elements.len, 0);
             team.broadcast(&mut packed, root, progress)?;
-            if team.rank != root {
-                elements.unpack(&packed, buffer, comm);
-            }
-            Ok(Some(()))
+            let done = said.map(|_| ()).and_then(|()| match team.rank == root {
+                true => Ok(()),
+                false => elements.unpack(&packed, buffer, comm),
+            });
+            Ok(Some(code(done)))
         })
     }
 }
@@ -89,7 +94,7 @@ unsafe extern "C" fn MPI_Allreduce(
     let done = unsafe { reduce(send, receive, count, datatype, op, comm) };
     // SAFETY: the same.
     let by_mpi = || unsafe { behind::allreduce(send, receive, count, datatype, op, comm) };
-    done.map_or_else(by_mpi, |()| SUCCESS)
+    done.unwrap_or_else(by_mpi)
 }
 
 /// # Safety
@@ -101,7 +106,7 @@ unsafe fn reduce(
     datatype: Any,
     op: Any,
     comm: Any,
-) -> Option<()> {
+) -> Option<c_int> {
     if !is_asked() {
         return None;
     }
@@ -117,9 +122,9 @@ unsafe fn reduce(
             if !team.may_reduce(op) {
                 return Ok(None);
             }
+            // What is wrong the MPI shall say, as it says it.
             let outcome = team.reduce(&elements, own, (op, comm), progress)?;
-            elements.unpack(&outcome, receive, comm);
-            Ok(Some(()))
+            Ok(outcome.map(|outcome| code(elements.unpack(&outcome, receive, comm))))
         })
     }
 }
@@ -142,7 +147,7 @@ unsafe extern "C" fn MPI_Allgather(
     let by_mpi = || unsafe {
         behind::allgather(send, send_count, send_type, receive, count, datatype, comm)
     };
-    done.map_or_else(by_mpi, |()| SUCCESS)
+    done.unwrap_or_else(by_mpi)
 }
 
 /// # Safety
@@ -153,7 +158,7 @@ unsafe fn gather(
     receive: Any,
     (count, datatype): (c_int, Any),
     comm: Any,
-) -> Option<()> {
+) -> Option<c_int> {
     if !is_asked() {
         return None;
     }
@@ -173,17 +178,19 @@ unsafe fn gather(
             if team.contribution_len(block.len) > CONTRIBUTION_LEN_MAX {
                 return Ok(None);
             }
-            let own = if is_in_place {
-                let packed = all.pack(receive, comm);
+            let said = if is_in_place {
                 let at = team.rank * block.len;
-                packed[at..at + block.len].to_vec()
+                all.pack(receive, comm).map(|all| all[at..at + block.len].to_vec())
             } else {
                 let own = Elements::new(send_count, send_type);
-                own.map_or_else(Vec::new, |own| own.pack(send, comm))
+                own.map_or_else(|| Ok(Vec::new()), |own| own.pack(send, comm))
             };
+            // As above; and a program that says another length than the others is wrong, but hangs nobody.
+            let mut own = said.as_ref().map_or_else(|_| Vec::new(), Clone::clone);
+            own.resize(block.len, 0);
             let outcome = team.gather(own, progress)?;
-            all.unpack(&outcome, receive, comm);
-            Ok(Some(()))
+            let done = said.and_then(|_| all.unpack(&outcome, receive, comm));
+            Ok(Some(code(done)))
         })
     }
 }
@@ -200,6 +207,37 @@ unsafe extern "C" fn MPI_Finalize() -> c_int {
     }
     // SAFETY: the program's own call.
     unsafe { behind::finalize() }
+}
+
+/// What a call returns.
+fn code(done: Result<(), Code>) -> c_int {
+    done.map_or_else(|Code(code)| code, |()| SUCCESS)
+}
+
+/// # Safety
+/// As for `MPI_Comm_free`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Comm_free(comm: *mut Any) -> c_int {
+    // SAFETY: the program's own argument.
+    unsafe {
+        if !comm.is_null() {
+            farewell(*comm);
+        }
+        behind::comm_free(comm)
+    }
+}
+
+/// # Safety
+/// As for `MPI_Comm_disconnect`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Comm_disconnect(comm: *mut Any) -> c_int {
+    // SAFETY: the program's own argument.
+    unsafe {
+        if !comm.is_null() {
+            farewell(*comm);
+        }
+        behind::comm_disconnect(comm)
+    }
 }
 
 /// How many ranks a communicator has; 0 where MPI does not know it.
@@ -252,6 +290,43 @@ macro_rules! fortran_name {
         };
     };
 }
+
+/// Exports one function of Fortran's, which frees a communicator, under one name.
+macro_rules! freeing_name {
+    ($name:expr) => {
+        const _: () = {
+            // SAFETY: whoever calls a function of this name means MPI's, and this is its interface.
+            #[unsafe(export_name = $name)]
+            unsafe extern "C" fn function(comm: Any, error: Any) {
+                type Function = unsafe extern "C" fn(Any, Any);
+                static NEXT: Next = Next::new(NAME, concat!($name, "\0"));
+                // SAFETY: the address is that of the function of the same name behind ours.
+                let next = unsafe { mem::transmute::<Any, Function>(NEXT.address()) };
+                // SAFETY: the program's own arguments, as MPI's interface has them in Fortran.
+                unsafe {
+                    if Family::get().is_open_mpi && is_asked() {
+                        farewell(behind::comm_f2c(int(comm)));
+                    }
+                    next(comm, error);
+                }
+            }
+        };
+    };
+}
+
+/// Exports one function of Fortran's, which frees a communicator, under all its names.
+macro_rules! freeing {
+    ($lower:literal $upper:literal) => {
+        freeing_name!(concat!("mpi_", $lower));
+        freeing_name!(concat!("mpi_", $lower, "_"));
+        freeing_name!(concat!("mpi_", $lower, "__"));
+        freeing_name!(concat!("MPI_", $upper));
+        freeing_name!(concat!("mpi_", $lower, "_f08_"));
+    };
+}
+
+freeing!("comm_free" "COMM_FREE");
+freeing!("comm_disconnect" "COMM_DISCONNECT");
 
 /// Exports one function of Fortran's under all its names.
 macro_rules! fortran {

@@ -432,8 +432,9 @@ impl Group {
                     || (may_ask && state.has_gap())
             };
             let mut late = |state: &mut Assembly<'_>, sockets: &mut Sockets, plan: &Plan| {
+                // Nothing at all may be the root's not knowing of this member, or the loss of a whole window.
                 if !state.has_any() {
-                    return sockets.send(plan, at.own, &arrival);
+                    sockets.send(plan, at.own, &arrival)?;
                 }
                 shared.counts.ask();
                 sockets.send(plan, at.own, &Message { offset: state.first_missing() as u32, ..ask })

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use crate::behind::{self, Any, SUCCESS};
+use crate::behind::{self, Any, Family, SUCCESS};
 
 /// A count of elements of a datatype.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +21,9 @@ impl Elements {
     /// `datatype` is a handle that the program has handed to MPI.
     pub(crate) unsafe fn new(count: c_int, datatype: Any) -> Option<Self> {
         let count_of = u64::try_from(count).ok().filter(|count| *count > 0)?;
+        if Family::get().is_no_type(datatype) {
+            return None;
+        }
         let mut size: c_int = 0;
         // SAFETY: the caller's promise; the answer goes to a live variable.
         let known = unsafe { behind::type_size(datatype, &raw mut size) };
@@ -46,39 +49,39 @@ impl Elements {
     ///
     /// # Safety
     /// `buffer` holds these elements; `comm` is a communicator.
-    pub(crate) unsafe fn pack(&self, buffer: Any, comm: Any) -> Vec<u8> {
+    pub(crate) unsafe fn pack(&self, buffer: Any, comm: Any) -> Result<Vec<u8>, Code> {
         // SAFETY: the caller's promise; the bytes are copied at once.
         if let Some(bytes) = unsafe { self.dense(buffer) } {
-            return bytes.to_vec();
+            return Ok(bytes.to_vec());
         }
         let mut packed = vec![0; self.len];
         let mut position = 0;
         // SAFETY: the caller's promise; `packed` has room for all of them.
-        unsafe {
+        Code::check(unsafe {
             let to = packed.as_mut_ptr().cast();
             let len = self.len as c_int;
-            behind::pack(buffer, self.count, self.datatype, to, len, &raw mut position, comm);
-        }
-        packed
+            behind::pack(buffer, self.count, self.datatype, to, len, &raw mut position, comm)
+        })?;
+        Ok(packed)
     }
 
     /// Writes elements that came as bytes into a buffer.
     ///
     /// # Safety
     /// `buffer` has room for these elements; `comm` is a communicator.
-    pub(crate) unsafe fn unpack(&self, packed: &[u8], buffer: Any, comm: Any) {
+    pub(crate) unsafe fn unpack(&self, packed: &[u8], buffer: Any, comm: Any) -> Result<(), Code> {
         // SAFETY: the caller's promise.
         if let Some(bytes) = unsafe { self.dense(buffer) } {
             bytes.copy_from_slice(packed);
-            return;
+            return Ok(());
         }
         let mut position = 0;
         // SAFETY: the caller's promise; MPI only reads `packed`.
-        unsafe {
+        Code::check(unsafe {
             let from = packed.as_ptr().cast_mut().cast();
             let len = packed.len() as c_int;
-            behind::unpack(from, len, &raw mut position, buffer, self.count, self.datatype, comm);
-        }
+            behind::unpack(from, len, &raw mut position, buffer, self.count, self.datatype, comm)
+        })
     }
 
     /// Combines what all ranks have said, by rank: `a op (b op (c op d))`, which is right for operations that do not
@@ -86,31 +89,42 @@ impl Elements {
     ///
     /// # Safety
     /// `op` is an operation on this datatype; `comm` is a communicator; each of `said` has `len` bytes.
-    pub(crate) unsafe fn reduce(&self, said: &[Vec<u8>], into: &mut [u8], op: Any, comm: Any) {
+    pub(crate) unsafe fn reduce(
+        &self,
+        said: &[&[u8]],
+        into: &mut [u8],
+        (op, comm): (Any, Any),
+    ) -> Result<(), Code> {
         // SAFETY: the caller's promise.
         let mut left = unsafe { Room::new(self) };
-        // SAFETY: the same.
+        // SAFETY: as above.
         let mut outcome = unsafe { Room::new(self) };
         let mut from_last = said.iter().rev();
         if let Some(last) = from_last.next() {
             // SAFETY: a room has the place of all elements.
-            unsafe { self.unpack(last, outcome.buffer(), comm) };
+            unsafe { self.unpack(last, outcome.buffer(), comm) }?;
         }
         for said in from_last {
             // SAFETY: as above; the operation reads one room and writes the other.
-            unsafe {
-                self.unpack(said, left.buffer(), comm);
-                behind::reduce_local(
-                    left.buffer(),
-                    outcome.buffer(),
-                    self.count,
-                    self.datatype,
-                    op,
-                );
-            }
+            Code::check(unsafe {
+                self.unpack(said, left.buffer(), comm)?;
+                let (from, into) = (left.buffer(), outcome.buffer());
+                behind::reduce_local(from, into, self.count, self.datatype, op)
+            })?;
         }
         // SAFETY: as above.
-        into.copy_from_slice(&unsafe { self.pack(outcome.buffer(), comm) });
+        into.copy_from_slice(&unsafe { self.pack(outcome.buffer(), comm) }?);
+        Ok(())
+    }
+}
+
+/// What an MPI's function says that does not succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Code(pub(crate) c_int);
+
+impl Code {
+    pub(crate) fn check(code: c_int) -> Result<(), Self> {
+        if code == SUCCESS { Ok(()) } else { Err(Self(code)) }
     }
 }
 

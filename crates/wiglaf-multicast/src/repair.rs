@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
+use wiglaf_interpose::threads;
 use wiglaf_link_udp::BulkSocket;
 
 use crate::kept::Kept;
@@ -44,9 +45,7 @@ impl Repair {
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
         let answering = Answering { plan, socket, shared: Arc::clone(&shared), train: Vec::new() };
         let asleep = Arc::clone(&wake);
-        let thread = std::thread::Builder::new()
-            .name("wiglaf-repair".to_owned())
-            .spawn(move || answering.run(&asleep))?;
+        let thread = threads::start("wiglaf-repair", move || answering.run(&asleep))?;
         Ok(Self { shared, wake, thread: Some(thread) })
     }
 }

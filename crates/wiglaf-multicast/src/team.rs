@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 use crate::behind::{self, Any, Family};
 use crate::group::{Group, GroupError, Progress};
-use crate::layout::{Elements, Room};
+use crate::layout::{Code, Elements, Room};
 
 /// Which rank is where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,7 +152,8 @@ impl Team {
         self.local.is_none() || commutes != 0
     }
 
-    /// What the elements at `own` of all ranks come to, as bytes.
+    /// What the elements at `own` of all ranks come to, as bytes; `None` where the MPI found something wrong, which
+    /// all ranks then know.
     ///
     /// # Safety
     /// `own` holds these elements, `op` is an operation on them, and `comm` a communicator.
@@ -162,7 +163,7 @@ impl Team {
         own: Any,
         (op, comm): (Any, Any),
         progress: &mut Progress<'_>,
-    ) -> std::result::Result<Vec<u8>, GroupError> {
+    ) -> std::result::Result<Option<Vec<u8>>, GroupError> {
         let said = match &self.local {
             // SAFETY: the caller's promise.
             None => unsafe { elements.pack(own, comm) },
@@ -170,22 +171,29 @@ impl Team {
             Some(local) => unsafe {
                 let mut outcome = Room::new(elements);
                 let (count, datatype) = (elements.count, elements.datatype);
-                behind::reduce(own, outcome.buffer(), count, datatype, op, 0, local.0);
-                elements.pack(outcome.buffer(), comm)
+                let into = outcome.buffer();
+                Code::check(behind::reduce(own, into, count, datatype, op, 0, local.0))
+                    .and_then(|()| elements.pack(into, comm))
             },
         };
-        let mut outcome = vec![0; elements.len];
+        // A byte before the elements says whether they are what they should be.
+        let mut report = vec![u8::from(said.is_ok())];
+        report.extend(said.unwrap_or_else(|_| vec![0; elements.len]));
+        let mut outcome = vec![0; 1 + elements.len];
         let combine = &mut |said: &[Vec<u8>], into: &mut [u8]| {
+            let all_right = said.iter().all(|said| said[0] == 1);
+            let said: Vec<&[u8]> = said.iter().map(|said| &said[1..]).collect();
             // SAFETY: the caller's promise; each has said so many bytes.
-            unsafe { elements.reduce(said, into, op, comm) };
+            let mut done = || unsafe { elements.reduce(&said, &mut into[1..], (op, comm)) };
+            into[0] = u8::from(all_right && done().is_ok());
         };
         if let Some(group) = &mut self.group {
-            group.combine(&said, &mut outcome, combine, progress)?;
+            group.combine(&report, &mut outcome, combine, progress)?;
         }
         if let Some(local) = &self.local {
             local.broadcast(&mut outcome, 0);
         }
-        Ok(outcome)
+        Ok((outcome[0] == 1).then(|| outcome.split_off(1)))
     }
 
     /// How long what a host says is where each rank has so many bytes.

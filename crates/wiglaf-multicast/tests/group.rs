@@ -130,6 +130,20 @@ fn losses_are_mended() {
     assert!(total(|group| group.seen().repaired) > 0, "nothing was sent again");
 }
 
+/// One that loses the whole first window of a long message has nothing to tell how far it is.
+#[test]
+fn a_whole_window_that_is_lost_comes_again() {
+    run(members(3, 1472, 2), |rank, group| {
+        for (operation, len) in [17 << 10, 20_000, 17 << 10, 40_000].into_iter().enumerate() {
+            let root = operation as u16 % 3;
+            let sent = pattern(operation, len);
+            let mut bytes = if rank == root { sent.clone() } else { vec![0; len] };
+            group.broadcast(&mut bytes, root, &mut || {}).unwrap();
+            assert!(bytes == sent, "broadcast {operation}");
+        }
+    });
+}
+
 /// Nobody hears what is sent to all: the trial says so, and nothing waits for ever.
 #[test]
 fn a_network_without_multicast_is_found_out() {

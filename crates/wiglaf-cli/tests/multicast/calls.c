@@ -117,6 +117,21 @@ static void messages_meanwhile(int round) {
     free(bytes);
 }
 
+/* What an MPI refuses with a code is refused with a code. */
+static void errors(void) {
+    MPI_Comm comm;
+    double one = 1, all;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int round = 0; round < 12; round++) MPI_Barrier(comm);
+    if (MPI_Allreduce(&one, &all, 1, MPI_DOUBLE, MPI_BAND, comm) == MPI_SUCCESS) wrong("success of MPI_BAND", 0);
+    if (MPI_Bcast(&one, 1, MPI_DATATYPE_NULL, 0, comm) == MPI_SUCCESS) wrong("success without a type", 0);
+    if (MPI_Allreduce(&one, &all, 1, MPI_DOUBLE, MPI_SUM, comm) != MPI_SUCCESS || all != ranks) wrong("sum behind", 0);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv) {
     int rounds = argc > 1 ? atoi(argv[1]) : 20;
     MPI_Init(&argc, &argv);
@@ -152,6 +167,7 @@ int main(int argc, char **argv) {
         MPI_Comm_free(&comm);
     }
     for (int i = 0; i < 300; i++) broadcast(MPI_COMM_WORLD, 0, 100);
+    errors();
     MPI_Op_free(&op);
     MPI_Type_free(&matrix);
     if (rank == 0) printf("all right\n");

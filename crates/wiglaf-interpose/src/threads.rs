@@ -12,10 +12,13 @@ const OWN_FAULTS: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
 /// Starts a thread that takes no signals.
-pub(crate) fn start(run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+///
+/// # Errors
+/// When the kernel has no room for one.
+pub fn start(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     // A thread begins with the signals blocked that are so in whoever starts it.
     let blocked = Blocked::all();
-    let thread = Builder::new().name("wiglaf".to_owned()).spawn(run);
+    let thread = Builder::new().name(name.to_owned()).spawn(run);
     drop(blocked);
     thread
 }
