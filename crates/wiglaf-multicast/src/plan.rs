@@ -41,7 +41,7 @@ pub struct Plan {
     pub train_max: usize,
     /// How this member waits.
     pub waiting: Waiting,
-    /// For tests: one in so many datagrams is lost on arrival; 0 for none.
+    /// For tests: one in so many trains of datagrams is lost on arrival; 0 for none.
     pub lose_one_in: u64,
 }
 
