@@ -84,7 +84,7 @@ fn frames_to_all_that_are_lost_come_again() {
 }
 
 #[test]
-fn one_rank_speaks_for_those_that_share_a_host() {
+fn one_leader_takes_part_for_ranks_of_a_host() {
     let Some(site) = site("2") else { return };
     compile(&site, "mpicc.openmpi", "calls.c", &[]);
     // Three and two; in turns, and one host after the other.

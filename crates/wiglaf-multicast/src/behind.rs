@@ -1,4 +1,4 @@
-//! The MPI behind us: its functions by their profiling names, and what its handles are.
+//! The MPI behind this library: its functions by their profiling names, and the values of its handles.
 //!
 //! Handles are addresses in Open MPI and numbers in the MPICH family; both travel in a register of eight bytes on
 //! x86-64, so they are handed on unseen.
@@ -23,7 +23,7 @@ macro_rules! behind {
             $(#[$what])*
             ///
             /// # Safety
-            /// The arguments are what MPI's interface says of the function of that name.
+            /// The arguments follow MPI's interface for the function of that name.
             #[allow(clippy::too_many_arguments, reason = "MPI's own")]
             pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
                 type Function = unsafe extern "C" fn($($type),*) -> $result;

@@ -24,7 +24,7 @@ const VARIABLE: &str = "WIGLAF_MULTICAST";
 const CALLS_BEFORE: usize = 8;
 /// Most groups that a process ever has: each has four descriptors and a thread.
 const GROUPS_MAX: usize = 64;
-/// Most hosts: a root hears all others, one after another.
+/// Most hosts, because the root takes a message from each, one after another.
 const MEMBERS_MAX: usize = 64;
 /// Most ranks, as `wiglaf run` has it.
 const RANKS_MAX: usize = 4096;
@@ -73,7 +73,7 @@ pub(crate) fn is_asked() -> bool {
     asked().is_some()
 }
 
-/// Says what the groups of this process have counted, where that is asked for.
+/// Prints the counts of this process's groups, if the user asked for them.
 pub(crate) fn tell_counts() {
     let counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
     if !asked().is_some_and(|asked| asked.tells) || counts.is_empty() {
@@ -129,7 +129,7 @@ unsafe extern "C" fn delete(_: Any, _: c_int, value: Any, _: Any) -> c_int {
 ///
 /// # Safety
 /// `comm` is a handle that the program hands to MPI to be freed, as all its ranks do.
-pub(crate) unsafe fn farewell(comm: Any) {
+pub(crate) unsafe fn wait_before_free(comm: Any) {
     if !is_asked() || comm.is_null() {
         return;
     }
@@ -252,7 +252,7 @@ struct Offer {
 const OFFER_LEN: usize = 40;
 
 impl Offer {
-    /// Of a rank for whose host another one speaks.
+    /// Of a rank that does not lead its host.
     fn silent(ip: Ipv4Addr) -> Self {
         Self { ip, own: 0, repair: 0, payload_len: 0, port: 0, epoch: 0, id: 0, is_able: true }
     }
@@ -312,8 +312,8 @@ fn network(config: &Config) -> Result<(Ipv4Addr, usize), String> {
     Ok((interface.ip, payload_len))
 }
 
-/// The sockets of who speaks for a host, and what it tells of them.
-fn speak(
+/// Opens the sockets of a host's leader, and describes them for the others.
+fn open_sockets(
     config: &Config,
     ip: Ipv4Addr,
     payload_len: usize,
@@ -381,7 +381,7 @@ unsafe fn set_up(comm: Any, asked: &Asked) -> Result<Team, String> {
     Ok(team)
 }
 
-/// Makes the group of who speaks for the hosts; the others hear how that went.
+/// Makes the group of the hosts' leaders; the other ranks learn whether it exists.
 ///
 /// # Safety
 /// All ranks of `comm` are in this call.
@@ -392,20 +392,20 @@ unsafe fn join(
     (ip, payload_len): (Ipv4Addr, usize),
 ) -> Result<(), String> {
     let size = team.places.ranks();
-    let speaks = team.places.speaks(team.rank);
-    let spoken = speaks.then(|| speak(&asked.config, ip, payload_len)).transpose();
-    let mine = match &spoken {
+    let is_leader = team.places.is_leader(team.rank);
+    let opened = is_leader.then(|| open_sockets(&asked.config, ip, payload_len)).transpose();
+    let mine = match &opened {
         Ok(Some((_, offer))) => *offer,
         Ok(None) => Offer::silent(ip),
         Err(_) => Offer::unable(),
     };
     // SAFETY: the caller's promise.
     let offers = unsafe { all_able(comm, mine, size) };
-    let spoken = spoken?;
+    let opened = opened?;
     let offers = offers?;
-    let offers: Vec<Offer> = team.places.speakers().map(|rank| offers[rank]).collect();
+    let offers: Vec<Offer> = team.places.leaders().map(|rank| offers[rank]).collect();
     let host = team.places.host(team.rank);
-    let mut group = spoken.map(|([own, repair], _)| {
+    let mut group = opened.map(|([own, repair], _)| {
         Group::join(plan(&offers, host, &asked.config), own, repair)
             .map_err(|error| error.to_string())
     });
@@ -431,7 +431,7 @@ unsafe fn join(
     Ok(())
 }
 
-/// Tells all ranks, and hears whether all can.
+/// Exchanges offers with all ranks; an error if one of them cannot take part.
 ///
 /// # Safety
 /// All ranks of `comm` are in this call.
@@ -455,7 +455,7 @@ fn plan(offers: &[Offer], rank: u16, config: &Config) -> Plan {
         })
         .collect();
     let payload_len = offers.iter().map(|offer| offer.payload_len).min().unwrap_or(0);
-    let (part_len, train_max) = Plan::parts(usize::from(payload_len));
+    let (part_len, batch_max) = Plan::parts(usize::from(payload_len));
     let Offer { id, port, .. } = offers[0];
     // In the scope of one organisation (RFC 2365), so no router passes it on unasked.
     let [a, b, c, ..] = id.to_le_bytes();
@@ -471,20 +471,20 @@ fn plan(offers: &[Offer], rank: u16, config: &Config) -> Plan {
         group,
         seal: Seal::new(&config.key, id),
         part_len,
-        train_max,
+        batch_max,
         waiting: Waiting { polls, never_sleeps: config.wait == WaitPolicy::Poll },
         lose_one_in: 0,
     }
 }
 
-/// Tells all members, by the MPI itself, and hears what they tell.
+/// Exchanges a few bytes with all ranks by the MPI itself.
 ///
 /// # Safety
 /// All members of `comm` are in this call.
 unsafe fn exchange<const N: usize>(comm: Any, mine: [u8; N], size: usize) -> Vec<[u8; N]> {
     let byte = Family::get().byte();
     let mut all = vec![[0; N]; size];
-    // SAFETY: the caller's promise; there is room for what each tells.
+    // SAFETY: the caller's promise; there is room for the bytes of each.
     unsafe {
         let send = mine.as_ptr().cast_mut().cast();
         let receive = all.as_mut_ptr().cast();

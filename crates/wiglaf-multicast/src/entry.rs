@@ -1,5 +1,5 @@
-//! The functions that stand before MPI's, for C, and for Fortran under Open MPI, whose Fortran calls what nobody can
-//! stand before. Fortran of the MPICH family calls C's.
+//! The functions that stand before MPI's, for C, and for Fortran under Open MPI: its Fortran library calls `PMPI_`
+//! functions, which cannot be interposed. The Fortran library of the MPICH family calls the `MPI_` functions of C.
 
 use std::ffi::c_int;
 use std::mem;
@@ -8,7 +8,9 @@ use wiglaf_interpose::Next;
 
 use crate::NAME;
 use crate::behind::{self, Any, Family, SUCCESS};
-use crate::communicator::{CONTRIBUTION_LEN_MAX, farewell, is_asked, tell_counts, with_team};
+use crate::communicator::{
+    CONTRIBUTION_LEN_MAX, is_asked, tell_counts, wait_before_free, with_team,
+};
 use crate::layout::{Code, Elements};
 
 /// Longest outcome of an allgather that the root sends, in bytes: short enough to be sent at once.
@@ -221,7 +223,7 @@ unsafe extern "C" fn MPI_Comm_free(comm: *mut Any) -> c_int {
     // SAFETY: the program's own argument.
     unsafe {
         if !comm.is_null() {
-            farewell(*comm);
+            wait_before_free(*comm);
         }
         behind::comm_free(comm)
     }
@@ -234,7 +236,7 @@ unsafe extern "C" fn MPI_Comm_disconnect(comm: *mut Any) -> c_int {
     // SAFETY: the program's own argument.
     unsafe {
         if !comm.is_null() {
-            farewell(*comm);
+            wait_before_free(*comm);
         }
         behind::comm_disconnect(comm)
     }
@@ -263,7 +265,7 @@ macro_rules! any {
     };
 }
 
-/// Exports one function of Fortran's under one name. `$call` is what it is in C.
+/// Exports one function of Fortran's under one name. `$call` is the call in C.
 macro_rules! fortran_name {
     ($name:expr, ($($argument:ident)*), $call:expr) => {
         const _: () = {
@@ -279,7 +281,7 @@ macro_rules! fortran_name {
                     return unsafe { next($($argument,)* error) };
                 }
                 #[allow(unused_unsafe, reason = "one has no argument")]
-                // SAFETY: these arguments are what MPI's interface says, in Fortran.
+                // SAFETY: these arguments follow MPI's interface for Fortran.
                 let outcome: c_int = unsafe { $call };
                 // It is optional in the newest of the interfaces.
                 if !error.is_null() {
@@ -305,7 +307,7 @@ macro_rules! freeing_name {
                 // SAFETY: the program's own arguments, as MPI's interface has them in Fortran.
                 unsafe {
                     if Family::get().is_open_mpi && is_asked() {
-                        farewell(behind::comm_f2c(int(comm)));
+                        wait_before_free(behind::comm_f2c(int(comm)));
                     }
                     next(comm, error);
                 }

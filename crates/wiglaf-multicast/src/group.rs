@@ -15,7 +15,7 @@ use crate::sockets::{self, Counts, Seen, Sockets};
 /// Longest broadcast that is sent before anybody has said that it is waited for, in bytes: a dozen frames, of which
 /// the default receive buffer of Linux (208 KiB) holds several broadcasts.
 const UNASKED_LEN_MAX: usize = 16 << 10;
-/// Most bytes of a longer one that are on their way, which that buffer holds with what the kernel adds to each frame.
+/// Most bytes of a longer one that are on their way: that buffer holds them with the kernel's overhead for each frame.
 const WINDOW_LEN_MAX: usize = 128 << 10;
 /// What losses leave of it.
 const WINDOW_LEN_MIN: usize = 16 << 10;
@@ -111,7 +111,7 @@ impl Group {
         })
     }
 
-    /// Whether what rank 0 sends to all comes to this member within that time. Before the first operation.
+    /// Whether a frame that rank 0 sends to the group arrives here within that time. Called before the first operation.
     ///
     /// # Errors
     /// When a socket fails.
@@ -121,7 +121,7 @@ impl Group {
             let trial = self.message(Purpose::Trial);
             for _ in 0..TRIALS {
                 self.sockets.send(&self.plan, self.plan.group, &trial)?;
-                // A switch may have to learn who listens.
+                // A switch may have to learn which ports have members.
                 std::thread::sleep(TRIAL_PAUSE);
             }
         } else {
@@ -168,10 +168,10 @@ impl Group {
         if self.plan.rank == 0 {
             let said = self.gather(own, progress)?;
             combine(&said, into);
-            self.publish(into, progress)?;
+            self.send_short(into, progress)?;
         } else {
             self.arrive(0, own)?;
-            self.hear(0, into, Some(own), progress)?;
+            self.receive_short(0, into, Some(own), progress)?;
             self.untold[0] = (0, 0);
         }
         self.finish();
@@ -194,13 +194,13 @@ impl Group {
         assert!(bytes.len() <= MESSAGE_LEN_MAX, "offsets have 32 bits");
         let is_root = self.plan.rank == root;
         match (bytes.len() <= UNASKED_LEN_MAX, is_root) {
-            (true, true) => self.publish(bytes, progress)?,
-            (true, false) => self.hear(root, bytes, None, progress)?,
+            (true, true) => self.send_short(bytes, progress)?,
+            (true, false) => self.receive_short(root, bytes, None, progress)?,
             (false, true) => {
                 self.gather(&[], progress)?;
-                self.pour(bytes, progress)?;
+                self.send_windows(bytes, progress)?;
             }
-            (false, false) => self.drink(root, bytes, progress)?,
+            (false, false) => self.receive_windows(root, bytes, progress)?,
         }
         self.finish();
         if is_root {
@@ -228,7 +228,7 @@ impl Group {
         Arc::clone(&self.shared.counts)
     }
 
-    /// Where this member hears what is for it alone.
+    /// The address for datagrams to this member alone.
     #[must_use]
     pub fn address(&self) -> std::net::SocketAddrV4 {
         self.plan.members[usize::from(self.plan.rank)].own
@@ -264,7 +264,7 @@ impl Group {
         Ok(self.sockets.send(&self.plan, self.plan.members[root].own, &arrival)?)
     }
 
-    /// The root waits for all others, and for what they say.
+    /// The root waits for the arrival and the contribution of each member.
     fn gather(&mut self, own: &[u8], progress: &mut Progress<'_>) -> Result<Vec<Vec<u8>>> {
         let mut said: Vec<Option<Vec<u8>>> = vec![None; self.plan.members.len()];
         said[usize::from(self.plan.rank)] = Some(own.to_vec());
@@ -284,43 +284,43 @@ impl Group {
             }
             Ok(())
         };
-        // Who has not come yet comes by itself, and says so until he is answered.
+        // A member that has not arrived will send its arrival, again and again until it is answered.
         self.until(&mut state, progress, &mut take, &|state, _| state.1 == 0, &mut |_, _, _| {
             Ok(())
         })?;
         Ok(state.0.into_iter().flatten().collect())
     }
 
-    /// The root sends to all, and keeps what it has sent.
-    fn publish(&mut self, bytes: &[u8], progress: &mut Progress<'_>) -> Result<()> {
+    /// The root sends a short message to all, and keeps it for repairs.
+    fn send_short(&mut self, bytes: &[u8], progress: &mut Progress<'_>) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         //= docs/protocol.md#13-frames-to-all-hosts-of-a-group
         //# A root MUST keep what it has sent until all members have said that the operation lies behind them, or have it whole.
-        let has_room = |_: &(), done_of: &[u64]| {
+        let has_space = |_: &(), done_of: &[u64]| {
             let mut kept = shared.kept();
             kept.forget_below(done_of.iter().copied().min().unwrap_or(0));
-            kept.has_room(bytes.len())
+            kept.has_space(bytes.len())
         };
-        if !has_room(&(), &self.done_of) {
+        if !has_space(&(), &self.done_of) {
             let ping = self.message(Purpose::Ping);
             let mut late = |(): &mut (), sockets: &mut Sockets, plan: &Plan| {
-                // Those that are behind say so by themselves; this is for what they said and was lost.
+                // Members report their progress unasked; this replaces a report that was lost.
                 for member in others(plan) {
                     sockets.send(plan, member.repair, &ping)?;
                 }
                 Ok(())
             };
-            self.until(&mut (), progress, &mut |(), _| Ok(()), &has_room, &mut late)?;
+            self.until(&mut (), progress, &mut |(), _| Ok(()), &has_space, &mut late)?;
         }
-        // Before it is sent: who misses it may ask at once.
+        // Kept before it is sent, because a member that misses it may ask at once.
         shared.kept().add(self.operation, bytes.into());
         let numbers = (self.operation, self.operation);
         self.sockets.send_parts(&self.plan, self.plan.group, numbers, bytes, 0..bytes.len())?;
         Ok(())
     }
 
-    /// A member waits for a message that the root keeps; `said` is what the root has to have heard before.
-    fn hear(
+    /// A member waits for a short message. `said` is the contribution that the root needs first.
+    fn receive_short(
         &mut self,
         root: u16,
         into: &mut [u8],
@@ -347,17 +347,17 @@ impl Group {
         self.until(&mut state, progress, &mut take, &|state, _| state.is_complete(), &mut late)
     }
 
-    /// The root sends a long message to all who wait for it, a window at a time, and leaves when all have it.
+    /// The root sends a long message, a window at a time, and returns when all members have it.
     ///
     /// The window shrinks by half where somebody has to ask, and grows by a part for each window that came through
     /// (additive increase, multiplicative decrease: Chiu and Jain, 1989).
-    fn pour(&mut self, bytes: &[u8], progress: &mut Progress<'_>) -> Result<()> {
+    fn send_windows(&mut self, bytes: &[u8], progress: &mut Progress<'_>) -> Result<()> {
         let operation = self.operation;
         let numbers = (operation, operation);
         let part_len = self.plan.part_len;
         let ping = self.message(Purpose::Ping);
-        let mut state = Pouring { acked: vec![0; self.plan.members.len()], asked: Vec::new() };
-        let least = |state: &Pouring, done_of: &[u64]| {
+        let mut state = SendState { acked: vec![0; self.plan.members.len()], asked: Vec::new() };
+        let least = |state: &SendState, done_of: &[u64]| {
             let each = state.acked.iter().zip(done_of);
             let has =
                 each.map(|(acked, done)| if *done > operation { bytes.len() } else { *acked });
@@ -372,7 +372,7 @@ impl Group {
             }
             for (rank, from) in std::mem::take(&mut state.asked) {
                 let from = from - from % part_len;
-                // Who asks for what was not sent yet waits for the others.
+                // A member that asks for bytes that were not sent yet waits because another member is slow.
                 if from < sent {
                     self.window = (self.window / 2).max(WINDOW_LEN_MIN);
                     let to = sent.min(from + self.window);
@@ -390,31 +390,36 @@ impl Group {
             let window = self.window;
             while sent < bytes.len() && sent < acked + window {
                 // Whole parts, one at least, and no more than the window has room for but the rest of a part.
-                let room = (acked + window - sent).div_ceil(part_len).min(self.plan.train_max);
+                let room = (acked + window - sent).div_ceil(part_len).min(self.plan.batch_max);
                 let end = (sent + room * part_len).min(bytes.len());
                 self.sockets.send_parts(&self.plan, self.plan.group, numbers, bytes, sent..end)?;
                 sent = end;
             }
-            let goes_on = |state: &Pouring, done_of: &[u64]| {
+            let goes_on = |state: &SendState, done_of: &[u64]| {
                 let acked = least(state, done_of);
                 let may_send = sent < bytes.len() && sent < acked + window;
                 !state.asked.is_empty() || may_send || acked == bytes.len()
             };
-            let mut late = |_: &mut Pouring, sockets: &mut Sockets, plan: &Plan| {
-                // Those that miss something ask; this is for the last word of one that has gone on.
+            let mut late = |_: &mut SendState, sockets: &mut Sockets, plan: &Plan| {
+                // A member that misses bytes asks; this replaces the last acknowledgement of one that has gone on.
                 for member in others(plan) {
                     sockets.send(plan, member.repair, &ping)?;
                 }
                 Ok(())
             };
             let mut take =
-                |state: &mut Pouring, message: &Message<'_>| state.take(message, bytes.len());
+                |state: &mut SendState, message: &Message<'_>| state.take(message, bytes.len());
             self.until(&mut state, progress, &mut take, &goes_on, &mut late)?;
         }
     }
 
-    /// A member takes a long message, and says how far it is.
-    fn drink(&mut self, root: u16, into: &mut [u8], progress: &mut Progress<'_>) -> Result<()> {
+    /// A member receives a long message, and acknowledges its progress.
+    fn receive_windows(
+        &mut self,
+        root: u16,
+        into: &mut [u8],
+        progress: &mut Progress<'_>,
+    ) -> Result<()> {
         let at = self.plan.members[usize::from(root)];
         let tell_each = WINDOW_LEN_MIN;
         let (got, ask) = (self.message(Purpose::Got), self.message(Purpose::Ask));
@@ -456,7 +461,7 @@ impl Group {
         Ok(())
     }
 
-    /// Takes what comes for this operation until it is done. `late` is called when nothing of it has come for long.
+    /// Receives messages of this operation until `is_done`. Calls `late` when none has come for the retry time.
     fn until<S>(
         &mut self,
         state: &mut S,
@@ -523,13 +528,13 @@ fn others(plan: &Plan) -> impl Iterator<Item = &crate::plan::Member> {
     plan.members.iter().enumerate().filter(move |(rank, _)| *rank != own).map(|(_, member)| member)
 }
 
-/// What a root knows of those it pours for.
-struct Pouring {
+/// The root's view of a long message: the members' progress, and their requests.
+struct SendState {
     acked: Vec<usize>,
     asked: Vec<(u16, usize)>,
 }
 
-impl Pouring {
+impl SendState {
     fn take(&mut self, message: &Message<'_>, len: usize) -> std::result::Result<(), Refused> {
         let offset = message.offset as usize;
         if offset > len {

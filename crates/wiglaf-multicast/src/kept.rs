@@ -17,7 +17,7 @@ impl Kept {
     pub(crate) const LEN_MAX: usize = 256 << 10;
 
     /// Whether one of `len` bytes may be added.
-    pub(crate) fn has_room(&self, len: usize) -> bool {
+    pub(crate) fn has_space(&self, len: usize) -> bool {
         self.messages.is_empty()
             || (self.messages.len() < Self::COUNT_MAX && self.len + len <= Self::LEN_MAX)
     }
@@ -47,24 +47,24 @@ mod tests {
     #[test]
     fn what_all_have_is_forgotten_and_makes_room() {
         let mut kept = Kept::default();
-        assert!(kept.has_room(usize::MAX), "one message is always kept, however long");
+        assert!(kept.has_space(usize::MAX), "one message is always kept, however long");
         for operation in [2, 3, 7] {
             kept.add(operation, vec![operation as u8; Kept::LEN_MAX / 3].into());
         }
-        assert!(!kept.has_room(Kept::LEN_MAX / 3));
+        assert!(!kept.has_space(Kept::LEN_MAX / 3));
         assert_eq!(kept.get(3).unwrap()[0], 3);
         assert!(kept.get(4).is_none());
         kept.forget_below(4);
         assert!(kept.get(3).is_none() && kept.get(7).is_some());
-        assert!(kept.has_room(Kept::LEN_MAX / 3));
+        assert!(kept.has_space(Kept::LEN_MAX / 3));
     }
 
     #[test]
     fn there_are_only_so_many() {
         let mut kept = Kept::default();
         (0..Kept::COUNT_MAX as u64).for_each(|operation| kept.add(operation, Arc::default()));
-        assert!(!kept.has_room(0));
+        assert!(!kept.has_space(0));
         kept.forget_below(1);
-        assert!(kept.has_room(0));
+        assert!(kept.has_space(0));
     }
 }

@@ -96,9 +96,9 @@ impl Elements {
         (op, comm): (Any, Any),
     ) -> Result<(), Code> {
         // SAFETY: the caller's promise.
-        let mut left = unsafe { Room::new(self) };
+        let mut left = unsafe { Buffer::new(self) };
         // SAFETY: as above.
-        let mut outcome = unsafe { Room::new(self) };
+        let mut outcome = unsafe { Buffer::new(self) };
         let mut from_last = said.iter().rev();
         if let Some(last) = from_last.next() {
             // SAFETY: a room has the place of all elements.
@@ -152,12 +152,12 @@ unsafe fn is_dense(datatype: Any, size: u64) -> bool {
 }
 
 /// Memory for elements, aligned for all of C's types.
-pub(crate) struct Room {
+pub(crate) struct Buffer {
     memory: Vec<u128>,
     lower: isize,
 }
 
-impl Room {
+impl Buffer {
     /// # Safety
     /// The datatype is a handle that the program has handed to MPI.
     pub(crate) unsafe fn new(elements: &Elements) -> Self {

@@ -2,10 +2,10 @@
 //!
 //! Ethernet delivers one frame to every host of a group; TCP has no use for that, and an MPI over it sends a message
 //! as many times as there are receivers. Preloaded before an MPI, `libwiglaf-multicast.so` takes the barriers,
-//! broadcasts, small reductions and gathers of communicators with one rank on each host, and leaves all else to the
-//! MPI. [`Group`] is what does it, and knows nothing of MPI.
+//! broadcasts, small reductions and gathers of communicators on several hosts, and leaves all else to the MPI. One rank
+//! of each host, its leader, is a member of the group; the MPI joins the ranks of a host. [`Group`] does the work, and knows nothing of MPI.
 //!
-//! Losses are mended by asking: a receiver asks the root, and a thread of the root answers where the root has gone on.
+//! A receiver that misses bytes asks the root for them. If the root has gone on, a thread of its process answers.
 //! docs/protocol.md, section 13, and ADR 0066.
 
 mod behind;

@@ -1,4 +1,4 @@
-//! What members of a group send each other, as bytes (docs/protocol.md, section 13).
+//! Messages between members of a group, as bytes (docs/protocol.md, section 13).
 //!
 //! A datagram is one of Wiglaf's, of the kind for control, under a key of the group's own: a frame of another group,
 //! or of the job's other traffic, proves nothing here.
@@ -15,17 +15,17 @@ pub const MESSAGE_LEN_MAX: usize = u32::MAX as usize;
 /// What a datagram is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// "I am in this operation", with what its sender has to say in it; to the root.
+    /// "I am in this operation", with its sender's contribution; to the root.
     Arrive,
-    /// A part of what the root says, to all or to one.
+    /// A part of the root's message, to all members or to one.
     Data,
     /// All bytes below the offset have come; to the root.
     Got,
-    /// The bytes from the offset on to the length are missing; to the root, or to what repairs for it.
+    /// The bytes from the offset on are missing; to the root, or to its repair thread.
     Ask,
-    /// "How far are you?"; to what repairs for a member.
+    /// "How far are you?"; to a member's repair thread.
     Ping,
-    /// Nothing but how far its sender is.
+    /// Its sender's progress, and nothing else.
     Done,
     /// The first frame to all: does it come through?
     Trial,
@@ -41,7 +41,7 @@ impl Purpose {
 pub struct Message<'a> {
     /// What it is for.
     pub purpose: Purpose,
-    /// Who has sent it: its rank in the group.
+    /// The sender's rank in the group.
     pub rank: u16,
     /// Of which operation of the group, from 1 on.
     pub operation: u64,
@@ -71,7 +71,7 @@ pub enum Refused {
     Group,
     /// Its purpose is not known.
     Purpose,
-    /// Who has sent it is no member.
+    /// Its sender is no member.
     Member,
     /// A part lies elsewhere than parts lie, or the whole has another length.
     Part,
@@ -85,7 +85,7 @@ impl Refused {
 
     /// In words, as [`Self::index`] numbers them.
     pub(crate) const NAMES: [&str; Self::KINDS] = [
-        "damaged or of strangers",
+        "damaged or from outside",
         "of another group",
         "of unknown purpose",
         "of nobody in the group",
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_refused() {
+    fn foreign_datagrams_are_refused() {
         let seal = Seal::new(&KEY, 1);
         let mut bytes = Vec::new();
         seal.append(&message(b"hwaet"), 77, &mut bytes);

@@ -1,4 +1,4 @@
-//! Who is in a group, where, and how long what they send may be.
+//! The members of a group, their addresses, and the lengths of their datagrams.
 
 use std::net::SocketAddrV4;
 
@@ -7,9 +7,9 @@ use crate::message::{Message, PREFIX_LEN, Refused, Seal};
 /// One member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
-    /// Where it hears what is for it alone.
+    /// Address for datagrams to it alone.
     pub own: SocketAddrV4,
-    /// Where it is asked while it does something else.
+    /// Address of its repair thread.
     pub repair: SocketAddrV4,
     /// Random, and so of this process and group alone.
     pub epoch: u64,
@@ -31,29 +31,29 @@ pub struct Plan {
     pub rank: u16,
     /// All, by rank.
     pub members: Vec<Member>,
-    /// Where what is for all goes.
+    /// Address for datagrams to all members.
     pub group: SocketAddrV4,
-    /// What datagrams bear.
+    /// The group's number and key.
     pub seal: Seal,
     /// Most bytes of a message in one datagram.
     pub part_len: usize,
     /// Most datagrams that are handed to the kernel at once.
-    pub train_max: usize,
+    pub batch_max: usize,
     /// How this member waits.
     pub waiting: Waiting,
-    /// For tests: one in so many trains of datagrams is lost on arrival; 0 for none.
+    /// For tests: one in so many batches of datagrams is lost on arrival; 0 for none.
     pub lose_one_in: u64,
 }
 
 impl Plan {
-    /// Parts for frames whose UDP payload is so long, in bytes, and trains of them.
+    /// Parts for frames whose UDP payload is so long, in bytes, and batches of them.
     #[must_use]
     pub fn parts(payload_len: usize) -> (usize, usize) {
         /// What the lengths of IPv4 and UDP allow, without their headers.
-        const TRAIN_LEN_MAX: usize = 65535 - 28;
-        /// What every kernel takes that cuts trains.
+        const BATCH_LEN_MAX: usize = 65535 - 28;
+        /// What every kernel takes that cuts batches.
         const SEGMENTS_MAX: usize = 64;
-        (payload_len - PREFIX_LEN, (TRAIN_LEN_MAX / payload_len).clamp(1, SEGMENTS_MAX))
+        (payload_len - PREFIX_LEN, (BATCH_LEN_MAX / payload_len).clamp(1, SEGMENTS_MAX))
     }
 
     pub(crate) fn epoch(&self) -> u64 {

@@ -1,5 +1,5 @@
-//! What answers for a member while it does something else: a root leaves a short broadcast at once, and who did not
-//! hear it asks later.
+//! The thread that answers for a member while the member does something else: a root returns from a short broadcast at
+//! once, and a member that missed it asks later.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::message::{Message, Purpose};
 use crate::plan::Plan;
 use crate::sockets::{Counts, send_parts};
 
-/// What a member and the thread that answers for it both know.
+/// The state that a member shares with its repair thread.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) kept: Mutex<Kept>,
@@ -43,7 +43,7 @@ pub(crate) struct Repair {
 impl Repair {
     pub(crate) fn start(plan: Plan, socket: BulkSocket, shared: Arc<Shared>) -> io::Result<Self> {
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
-        let answering = Answering { plan, socket, shared: Arc::clone(&shared), train: Vec::new() };
+        let answering = Answering { plan, socket, shared: Arc::clone(&shared), batch: Vec::new() };
         let asleep = Arc::clone(&wake);
         let thread = threads::start("wiglaf-repair", move || answering.run(&asleep))?;
         Ok(Self { shared, wake, thread: Some(thread) })
@@ -65,7 +65,7 @@ struct Answering {
     plan: Plan,
     socket: BulkSocket,
     shared: Arc<Shared>,
-    train: Vec<u8>,
+    batch: Vec<u8>,
 }
 
 impl Answering {
@@ -77,7 +77,7 @@ impl Answering {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,
             }
-            // Who asked in vain asks again.
+            // A member that gets no answer asks again.
             if self.answer().is_err() {
                 return;
             }
@@ -119,8 +119,8 @@ impl Answering {
         let to = self.plan.members[usize::from(rank)].own;
         let offset = offset - offset % self.plan.part_len;
         let range = offset..message.len();
-        let Self { plan, socket, train, .. } = self;
-        let count = send_parts(socket, train, plan, to, (operation, done), &message, range)?;
+        let Self { plan, socket, batch, .. } = self;
+        let count = send_parts(socket, batch, plan, to, (operation, done), &message, range)?;
         self.shared.counts.repair(count);
         Ok(())
     }
@@ -135,10 +135,10 @@ impl Answering {
             done: self.shared.done.load(Ordering::Acquire),
             body: &[],
         };
-        self.train.clear();
-        self.plan.seal.append(&message, self.plan.epoch(), &mut self.train);
+        self.batch.clear();
+        self.plan.seal.append(&message, self.plan.epoch(), &mut self.batch);
         let to = self.plan.members[usize::from(rank)].own;
-        self.socket.send(to, self.train.len(), &self.train)?;
+        self.socket.send(to, self.batch.len(), &self.batch)?;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The sockets of a member: one that hears what is sent to all, and one of its own.
+//! The sockets of a member: one for datagrams to the group, and one for datagrams to this member.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
@@ -17,7 +17,7 @@ use wiglaf_link_udp::BulkSocket;
 use crate::message::{Message, Purpose, Refused};
 use crate::plan::Plan;
 
-/// What was refused and what was sent, by all threads of a group.
+/// Counts of refused and repaired datagrams, of all threads of a member.
 #[derive(Debug, Default)]
 pub struct Counts {
     refused: [AtomicU64; Refused::KINDS],
@@ -28,7 +28,7 @@ pub struct Counts {
 /// What a group has counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Seen {
-    /// Datagrams refused: of strangers, of other groups, of unknown purpose, of nobody in the group, with a part that
+    /// Datagrams refused: from outside, of other groups, of unknown purpose, of nobody in the group, with a part that
     /// does not fit, too early.
     pub refused: [u64; Refused::KINDS],
     /// How often this member had to ask again.
@@ -62,15 +62,15 @@ impl Counts {
     }
 }
 
-/// A socket that hears what is sent to `group` through the interface that has the address `ip`.
+/// A socket that has joined `group` on the interface with the address `ip`.
 ///
 /// # Errors
 /// When the port is taken, or the interface joins no groups.
 pub(crate) fn listen(group: SocketAddrV4, ip: Ipv4Addr) -> io::Result<BulkSocket> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    // Other members on this machine hear it as well.
+    // Other members on this machine bind the same port.
     set_socket_reuseaddr(&socket, true)?;
-    // At the group's own address, so nothing comes but what is for it.
+    // Bound to the group's address, so it receives datagrams to the group alone.
     bind(&socket, &group)?;
     set_ip_add_membership(&socket, group.ip(), &ip)?;
     BulkSocket::from_socket(UdpSocket::from(socket))
@@ -88,19 +88,19 @@ pub(crate) fn prepare(socket: impl AsFd, ip: Ipv4Addr, shared: bool) -> io::Resu
     Ok(())
 }
 
-/// Both sockets, and how what goes through them looks.
+/// Both sockets, with a buffer for a batch of datagrams.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     all: BulkSocket,
     own: BulkSocket,
-    /// A train that is being put together.
-    train: Vec<u8>,
+    /// A batch that is being put together.
+    batch: Vec<u8>,
     loss: Loss,
 }
 
 impl Sockets {
     pub(crate) fn new(all: BulkSocket, own: BulkSocket, lose_one_in: u64) -> Self {
-        Self { all, own, train: Vec::new(), loss: Loss { one_in: lose_one_in, state: 1 } }
+        Self { all, own, batch: Vec::new(), loss: Loss { one_in: lose_one_in, state: 1 } }
     }
 
     /// Sends a message of one datagram.
@@ -110,10 +110,10 @@ impl Sockets {
         to: SocketAddrV4,
         message: &Message<'_>,
     ) -> io::Result<()> {
-        self.train.clear();
-        plan.seal.append(message, plan.epoch(), &mut self.train);
-        let len = self.train.len();
-        push(&mut self.own, to, len, &self.train)
+        self.batch.clear();
+        plan.seal.append(message, plan.epoch(), &mut self.batch);
+        let len = self.batch.len();
+        push(&mut self.own, to, len, &self.batch)
     }
 
     /// Sends the bytes `from..to` of a message, cut into parts.
@@ -125,10 +125,10 @@ impl Sockets {
         message: &[u8],
         range: std::ops::Range<usize>,
     ) -> io::Result<usize> {
-        send_parts(&mut self.own, &mut self.train, plan, at, (operation, done), message, range)
+        send_parts(&mut self.own, &mut self.batch, plan, at, (operation, done), message, range)
     }
 
-    /// Hands over what has come, if it is of the group; says how many datagrams that were.
+    /// Hands over the group's messages that have arrived; returns how many datagrams arrived.
     pub(crate) fn receive(
         &mut self,
         plan: &Plan,
@@ -139,13 +139,13 @@ impl Sockets {
         for socket in [&mut self.all, &mut self.own] {
             let loss = &mut self.loss;
             count += socket.recv(&mut |arrived| {
-                // A wire between hosts loses what the sender's kernel had not cut yet as a whole.
+                // A queue before the point of segmentation loses a GSO batch as a whole.
                 if loss.hits() {
                     return;
                 }
                 for datagram in arrived.datagrams() {
                     match plan.read(datagram) {
-                        // One's own words, where others on this machine hear them.
+                        // This member's own datagrams come back where other members are on this machine.
                         Ok(message) if message.rank == plan.rank => {}
                         Ok(message) => take(&message),
                         Err(why) => counts.refuse(why),
@@ -173,7 +173,7 @@ impl Sockets {
 /// end; says how many.
 pub(crate) fn send_parts(
     socket: &mut BulkSocket,
-    train: &mut Vec<u8>,
+    batch: &mut Vec<u8>,
     plan: &Plan,
     to: SocketAddrV4,
     (operation, done): (u64, u64),
@@ -183,8 +183,8 @@ pub(crate) fn send_parts(
     let mut offset = range.start;
     let mut count = 0;
     loop {
-        train.clear();
-        for _ in 0..plan.train_max {
+        batch.clear();
+        for _ in 0..plan.batch_max {
             let end = (offset + plan.part_len).min(range.end);
             let part = Message {
                 purpose: Purpose::Data,
@@ -195,14 +195,14 @@ pub(crate) fn send_parts(
                 done,
                 body: &message[offset..end],
             };
-            plan.seal.append(&part, plan.epoch(), train);
+            plan.seal.append(&part, plan.epoch(), batch);
             count += 1;
             offset = end;
             if offset == range.end {
                 break;
             }
         }
-        push(socket, to, plan.datagram_len(), train)?;
+        push(socket, to, plan.datagram_len(), batch)?;
         if offset == range.end {
             return Ok(count);
         }
@@ -211,12 +211,12 @@ pub(crate) fn send_parts(
 
 /// How long a full send buffer is waited for at a time. It empties by itself, at the wire's rate.
 const FULL_PAUSE: Duration = Duration::from_micros(50);
-/// How often; what is not sent by then is lost, and asked for again.
+/// How often; a batch that is not sent by then is lost, and asked for again.
 const FULL_TRIES: usize = 200;
 
-fn push(socket: &mut BulkSocket, to: SocketAddrV4, len: usize, train: &[u8]) -> io::Result<()> {
+fn push(socket: &mut BulkSocket, to: SocketAddrV4, len: usize, batch: &[u8]) -> io::Result<()> {
     for _ in 0..FULL_TRIES {
-        if socket.send(to, len, train)? != Sent::Full {
+        if socket.send(to, len, batch)? != Sent::Full {
             return Ok(());
         }
         std::thread::sleep(FULL_PAUSE);
@@ -224,7 +224,7 @@ fn push(socket: &mut BulkSocket, to: SocketAddrV4, len: usize, train: &[u8]) -> 
     Ok(())
 }
 
-/// Loses one in so many trains that arrive, for tests; none if that is 0.
+/// Loses one in so many batches that arrive, for tests; none if that is 0.
 #[derive(Debug)]
 struct Loss {
     one_in: u64,

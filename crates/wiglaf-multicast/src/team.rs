@@ -1,19 +1,18 @@
-//! The ranks of a communicator: a group of their hosts, for which one rank of each speaks, and the MPI among the ranks
-//! of a host.
+//! The ranks of a communicator: the leaders of the hosts form a group, and the MPI joins the ranks of a host.
 
 use std::ffi::c_int;
 use std::net::Ipv4Addr;
 
 use crate::behind::{self, Any, Family};
 use crate::group::{Group, GroupError, Progress};
-use crate::layout::{Code, Elements, Room};
+use crate::layout::{Buffer, Code, Elements};
 
 /// Which rank is where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Places {
     /// The host of each rank, numbered as they first occur.
     host_of: Vec<u16>,
-    /// Its place among the ranks of its host; the first speaks for the host.
+    /// Its rank among those of its host; the first is the leader.
     place_of: Vec<u16>,
     /// How many ranks the host has that has most.
     most: usize,
@@ -56,13 +55,13 @@ impl Places {
         self.host_of[rank]
     }
 
-    pub(crate) fn speaks(&self, rank: usize) -> bool {
+    pub(crate) fn is_leader(&self, rank: usize) -> bool {
         self.place_of[rank] == 0
     }
 
-    /// The ranks that speak, by host.
-    pub(crate) fn speakers(&self) -> impl Iterator<Item = usize> {
-        (0..self.place_of.len()).filter(|rank| self.speaks(*rank))
+    /// The leaders, by host.
+    pub(crate) fn leaders(&self) -> impl Iterator<Item = usize> {
+        (0..self.place_of.len()).filter(|rank| self.is_leader(*rank))
     }
 }
 
@@ -85,7 +84,7 @@ impl Local {
         unsafe { behind::bcast(buffer, count, Family::get().byte(), root.into(), self.0) };
     }
 
-    /// The bytes of all ranks of the host, one behind the other, at the one that speaks.
+    /// Gathers the bytes of all ranks of the host at the leader.
     fn gather(&self, own: &[u8], all: &mut [u8]) {
         let (byte, count) = (Family::get().byte(), own.len() as c_int);
         let (send, receive) = (own.as_ptr().cast_mut().cast(), all.as_mut_ptr().cast());
@@ -99,7 +98,7 @@ impl Local {
 pub(crate) struct Team {
     pub(crate) rank: usize,
     pub(crate) places: Places,
-    /// Of who speaks for a host.
+    /// At a leader.
     pub(crate) group: Option<Group>,
     /// Of hosts with several ranks, at each rank of all hosts.
     pub(crate) local: Option<Local>,
@@ -169,14 +168,14 @@ impl Team {
             None => unsafe { elements.pack(own, comm) },
             // SAFETY: the caller's promise; all ranks of the host are in this call.
             Some(local) => unsafe {
-                let mut outcome = Room::new(elements);
+                let mut outcome = Buffer::new(elements);
                 let (count, datatype) = (elements.count, elements.datatype);
                 let into = outcome.buffer();
                 Code::check(behind::reduce(own, into, count, datatype, op, 0, local.0))
                     .and_then(|()| elements.pack(into, comm))
             },
         };
-        // A byte before the elements says whether they are what they should be.
+        // A byte before the elements tells whether the MPI has reported an error.
         let mut report = vec![u8::from(said.is_ok())];
         report.extend(said.unwrap_or_else(|_| vec![0; elements.len]));
         let mut outcome = vec![0; 1 + elements.len];
@@ -196,7 +195,7 @@ impl Team {
         Ok((outcome[0] == 1).then(|| outcome.split_off(1)))
     }
 
-    /// How long what a host says is where each rank has so many bytes.
+    /// Bytes of a host's contribution where each rank has `len`.
     pub(crate) fn contribution_len(&self, len: usize) -> usize {
         len * self.places.most
     }
@@ -240,13 +239,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_rank_of_each_host_speaks_for_it() {
+    fn first_rank_of_each_host_is_its_leader() {
         let ip = |host| Ipv4Addr::new(10, 0, 0, host);
         let places = Places::new(&[ip(7), ip(3), ip(7), ip(9), ip(7), ip(3)]);
         assert_eq!(places.host_of, [0, 1, 0, 2, 0, 1]);
         assert_eq!(places.place_of, [0, 0, 1, 0, 2, 1]);
         assert_eq!((places.hosts(), places.most, places.shares()), (3, 3, true));
-        assert_eq!(places.speakers().collect::<Vec<_>>(), [0, 1, 3]);
+        assert_eq!(places.leaders().collect::<Vec<_>>(), [0, 1, 3]);
         assert!(!Places::new(&[ip(1), ip(2)]).shares());
     }
 }

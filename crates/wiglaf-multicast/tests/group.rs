@@ -37,7 +37,7 @@ fn members(count: u16, payload_len: usize, lose_one_in: u64) -> Vec<Group> {
         .zip(1..)
         .map(|(((_, own), (_, repair)), epoch)| Member { own: *own, repair: *repair, epoch })
         .collect();
-    let (part_len, train_max) = Plan::parts(payload_len);
+    let (part_len, batch_max) = Plan::parts(payload_len);
     let join = |((own, _), (repair, _)), rank| {
         let plan = Plan {
             rank,
@@ -45,7 +45,7 @@ fn members(count: u16, payload_len: usize, lose_one_in: u64) -> Vec<Group> {
             group,
             seal: Seal::new(&KEY, id),
             part_len,
-            train_max,
+            batch_max,
             waiting: Waiting { polls: Duration::ZERO, never_sleeps: false },
             lose_one_in,
         };
@@ -120,7 +120,7 @@ fn all_get_what_the_root_sends() {
 }
 
 #[test]
-fn losses_are_mended() {
+fn lost_datagrams_are_sent_again() {
     let members = run(members(4, 1472, 10), |rank, group| {
         group.barrier(&mut || {}).unwrap();
         exercise(rank, group, 4);
@@ -152,9 +152,9 @@ fn a_network_without_multicast_is_found_out() {
     });
 }
 
-/// What strangers send is refused, counted, and changes nothing.
+/// What is sent from outside is refused, counted, and changes nothing.
 #[test]
-fn strangers_change_nothing() {
+fn foreign_datagrams_change_nothing() {
     let members = members(2, 1472, 0);
     let noise = UdpSocket::bind((IP, 0)).unwrap();
     let to = members[0].address();
