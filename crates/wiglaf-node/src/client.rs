@@ -645,9 +645,11 @@ impl Lease {
     /// When the node has gone down, and the processes with it.
     pub fn release(self) -> Result<Vec<StuckDaemon>> {
         let sent = proto::send(&self.stream, &Request::Release, &[]);
-        sent.map_err(|error| lost(&self.node, &error))?;
         loop {
-            match proto::recv(&self.stream).map_err(|error| lost(&self.node, &error))?.0 {
+            // A host that was lost a moment ago has said why, and takes nothing any more.
+            let reply = proto::recv(&self.stream)
+                .map_err(|error| lost(&self.node, sent.as_ref().err().unwrap_or(&error)));
+            match reply?.0 {
                 Reply::Released(stuck) => return Ok(stuck),
                 // It was on its way when the job ended.
                 Reply::Unanswered(_) => {}
@@ -670,6 +672,21 @@ fn unanswered(node: &str, what: &Unanswered) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn why_a_host_was_lost_is_told_though_the_job_ended_first() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let sentence = "pc3 has not answered for 8.0 s".to_owned();
+        let reply = Reply::Failed { sentence: sentence.clone(), not_found: false };
+        proto::send(&theirs, &reply, &[]).unwrap();
+        drop(theirs);
+        let lease = Lease { stream: ours, node: "pc3".to_owned(), is_host: true };
+        assert_eq!(lease.release().unwrap_err().to_string(), sentence);
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        let lease = Lease { stream: ours, node: "pc3".to_owned(), is_host: true };
+        assert!(lease.release().unwrap_err().to_string().contains("pc3"));
+    }
 
     #[test]
     fn private_folders_stay_private() {
