@@ -59,6 +59,10 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = LibfabricArg::Auto)]
     libfabric: LibfabricArg,
 
+    /// Who does collectives
+    #[arg(long, value_enum, default_value_t = OwnCollectivesArg::Mpi)]
+    collectives: OwnCollectivesArg,
+
     /// What the program's compiler stores for .TRUE.: 1 or -1
     #[arg(long, value_name = "VALUE", default_value = "1", allow_negative_numbers = true)]
     fortran_true: FortranTrue,
@@ -70,6 +74,14 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum OwnCollectivesArg {
+    /// The MPI
+    Mpi,
+    /// Wiglaf, by frames to all hosts at once, where it can
+    Multicast,
 }
 
 fn parse_choice(text: &str) -> Result<Choice> {
@@ -85,13 +97,17 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if let Some(hosts) = &hosts {
         which::enter(hosts)?;
     }
-    let (transport, link) = (args.transport.into(), args.link.into());
-    let interface = args.interface.clone();
-    let exe = this_exe()?;
-    let libfabric = args.libfabric.into();
-    let fortran_true = args.fortran_true;
-    let mut vars =
-        mpi::own_environment(&args.mpi, transport, link, libfabric, interface, fortran_true, &exe)?;
+    let transport = args.transport.into();
+    let own = mpi::Own {
+        mpi: &args.mpi,
+        transport,
+        link: args.link.into(),
+        libfabric: args.libfabric.into(),
+        interface: args.interface.clone(),
+        fortran_true: args.fortran_true,
+        multicast: matches!(args.collectives, OwnCollectivesArg::Multicast),
+    };
+    let mut vars = mpi::own_environment(&own, &this_exe()?)?;
     if let Some(hosts) = &hosts {
         let folder = mpi::installation(&args.mpi, transport)?.make_names(&mpi::name_dirs(None))?;
         for_hosts(hosts, &mut vars, folder.as_deref())?;

@@ -116,3 +116,14 @@ fn multicast_goes_with_wiglaf_and_an_mpi_alone() {
         "{said:?}"
     );
 }
+
+#[test]
+fn ones_own_mpirun_has_groups_too() {
+    let Some(site) = site("2") else { return };
+    compile(&site, "mpicc.openmpi", "calls.c", &[]);
+    let script = "eval \"$(wiglaf env --collectives multicast)\" && export WIGLAF_MULTICAST=tell && \
+                  mpirun -n 2 --host node1,node2 ./calls 10";
+    assert_right_in_groups(site.wiglaf(&["exec", "-w", "node1", "--", "sh", "-c", script]), 2, 2);
+    let refused = site.wiglaf(&["env", "--collectives", "multicast", "--transport", "tcp"]);
+    refused.expect_sentence(1, "multicast collectives go with an MPI over Wiglaf");
+}

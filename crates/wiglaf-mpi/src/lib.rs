@@ -378,20 +378,39 @@ pub fn forwarding(
     (!list.is_empty()).then(|| (variable.to_owned(), value))
 }
 
+/// What a user's own launcher shall do.
+#[derive(Debug, Clone)]
+pub struct Own<'a> {
+    /// Which MPI it is of.
+    pub mpi: &'a Choice,
+    /// How messages travel.
+    pub transport: Transport,
+    /// Which of Wiglaf's links.
+    pub link: Link,
+    /// Which libfabric.
+    pub libfabric: LibfabricChoice,
+    /// The only interface, if the user names one.
+    pub interface: Option<String>,
+    /// What programs store for .TRUE..
+    pub fortran_true: FortranTrue,
+    /// Whether collectives go to all hosts at once.
+    pub multicast: bool,
+}
+
 /// The environment for one's own launcher, on a node of an emulated cluster or
 /// elsewhere. `exe` is the running `wiglaf`.
 ///
 /// # Errors
-/// When the MPI or the provider is needed and missing.
-pub fn own_environment(
-    choice: &Choice,
-    transport: Transport,
-    link: Link,
-    libfabric: LibfabricChoice,
-    interface: Option<String>,
-    fortran_true: FortranTrue,
-    exe: &Path,
-) -> Result<Vec<(String, String)>> {
+/// When the MPI or the provider is needed and missing, or what is asked for does not go together.
+pub fn own_environment(own: &Own<'_>, exe: &Path) -> Result<Vec<(String, String)>> {
+    let Own { mpi: choice, transport, link, libfabric, fortran_true, multicast, .. } = *own;
+    let interface = own.interface.clone();
+    if multicast && transport != Transport::Wiglaf {
+        return Err(Error::new(
+            "multicast collectives go with an MPI over Wiglaf: leave --collectives multicast out, or take \
+             --transport wiglaf",
+        ));
+    }
     let on_node = std::env::var_os(NODE_VAR).is_some();
     interface.as_deref().map_or(Ok(()), is_here)?;
     let mpi = installation(choice, transport)?;
@@ -424,7 +443,11 @@ pub fn own_environment(
         let path = installation::join_path(&[mpi.prefix.join("bin")], user("PATH").as_deref());
         vars.push(("PATH".to_owned(), path));
     }
-    vars.extend(fortran::preload_here(fortran_true, exe)?.into_iter().flat_map(|p| p.vars));
+    let mut preload = fortran::preload_here(fortran_true, exe)?;
+    if multicast {
+        preload = Some(preloads::preload_here(&preloads::MULTICAST, preload, exe, user)?);
+    }
+    vars.extend(preload.into_iter().flat_map(|preload| preload.vars));
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     vars.extend(forwarding(mpi.family, on_node, &vars, &[], names, &user));
     Ok(vars)
