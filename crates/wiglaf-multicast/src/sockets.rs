@@ -131,12 +131,16 @@ impl Sockets {
     /// Hands over the group's messages that have arrived; returns how many datagrams arrived.
     pub(crate) fn receive(
         &mut self,
+        ready: Ready,
         plan: &Plan,
         counts: &Counts,
         mut take: impl FnMut(&Message<'_>),
     ) -> io::Result<usize> {
         let mut count = 0;
-        for socket in [&mut self.all, &mut self.own] {
+        for (socket, is_ready) in [(&mut self.all, ready.all), (&mut self.own, ready.own)] {
+            if !is_ready {
+                continue;
+            }
             let loss = &mut self.loss;
             count += socket.recv(&mut |arrived| {
                 // A queue before the point of segmentation loses a GSO batch as a whole.
@@ -156,17 +160,33 @@ impl Sockets {
         Ok(count)
     }
 
-    /// Sleeps until something comes, or for that long.
-    pub(crate) fn sleep(&self, limit: Duration) -> io::Result<()> {
+    /// Sleeps until something comes, or for that long; returns which sockets have something.
+    pub(crate) fn wait(&self, limit: Duration) -> io::Result<Ready> {
         let mut fds =
             [PollFd::new(&self.all, PollFlags::IN), PollFd::new(&self.own, PollFlags::IN)];
         let limit =
             Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
         match poll(&mut fds, Some(&limit)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Ok(_) => {
+                let [all, own] = fds.map(|fd| !fd.revents().is_empty());
+                Ok(Ready { all, own })
+            }
+            Err(rustix::io::Errno::INTR) => Ok(Ready::UNKNOWN),
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Which sockets may have something to receive.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ready {
+    all: bool,
+    own: bool,
+}
+
+impl Ready {
+    /// Both may.
+    pub(crate) const UNKNOWN: Self = Self { all: true, own: true };
 }
 
 /// Sends the parts of a message that lie in `range`, whose ends are multiples of a part's length or the message's
