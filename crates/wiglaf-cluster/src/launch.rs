@@ -65,7 +65,7 @@ pub enum Collectives {
     Auto,
     /// The MPI.
     Mpi,
-    /// Wiglaf, which sends what all shall hear as frames to all hosts, where a communicator has one rank on each.
+    /// Wiglaf, by frames to all hosts at once, where a communicator is on several.
     Multicast,
 }
 

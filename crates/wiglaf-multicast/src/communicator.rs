@@ -101,8 +101,6 @@ enum State {
     Without,
 }
 
-/// Groups of communicators that the program has freed, where nobody could wait for the others. They answer on.
-static FREED: Mutex<Vec<State>> = Mutex::new(Vec::new());
 /// What all groups of this process have counted.
 static COUNTS: Mutex<Vec<Arc<Counts>>> = Mutex::new(Vec::new());
 static GROUPS: AtomicUsize = AtomicUsize::new(0);
@@ -117,10 +115,8 @@ unsafe extern "C" fn copy(_: Any, _: c_int, _: Any, _: Any, _: Any, flag: *mut c
 unsafe extern "C" fn delete(_: Any, _: c_int, value: Any, _: Any) -> c_int {
     // SAFETY: every value under our keyval is such a box, and MPI deletes each once.
     let state = unsafe { Box::from_raw(value.cast::<Mutex<State>>()) };
-    let state = state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if matches!(state, State::With(_)) {
-        FREED.lock().unwrap_or_else(PoisonError::into_inner).push(state);
-    }
+    // A member may still ask: the repair thread of a group answers until the process ends.
+    std::mem::forget(state.into_inner());
     SUCCESS
 }
 
@@ -133,14 +129,8 @@ pub(crate) unsafe fn wait_before_free(comm: Any) {
     if !is_asked() || comm.is_null() {
         return;
     }
-    let (mut value, mut is_there) = (std::ptr::null_mut(), 0);
-    // SAFETY: the caller's promise; the answers go to live variables.
-    let known = unsafe { behind::comm_get_attr(comm, keyval(), &raw mut value, &raw mut is_there) };
-    if known != SUCCESS || is_there == 0 {
-        return;
-    }
-    // SAFETY: every value under our keyval is such a box, and nobody frees the communicator meanwhile.
-    let state = unsafe { &*value.cast::<Mutex<State>>() };
+    // SAFETY: the caller's promise.
+    let Some(Some(state)) = (unsafe { attribute(comm) }) else { return };
     let has_team = matches!(*state.lock().unwrap_or_else(PoisonError::into_inner), State::With(_));
     if has_team {
         // SAFETY: the caller's promise.
@@ -160,34 +150,42 @@ fn keyval() -> c_int {
     })
 }
 
-/// What is known of that communicator; `None` where MPI does not know it.
+/// What a communicator has under our keyval, if anything; the outer `None` where MPI does not know the communicator.
+///
+/// # Safety
+/// `comm` is a handle that the program has handed to MPI.
+unsafe fn attribute<'a>(comm: Any) -> Option<Option<&'a Mutex<State>>> {
+    let (mut value, mut is_there) = (std::ptr::null_mut(), 0);
+    // SAFETY: the caller's promise; the answers go to live variables.
+    let known = unsafe { behind::comm_get_attr(comm, keyval(), &raw mut value, &raw mut is_there) };
+    // SAFETY: every value under our keyval is such a box. It lives until the communicator is freed, which a program
+    // does not do while it calls a collective of it.
+    let state = || unsafe { &*value.cast::<Mutex<State>>() };
+    (known == SUCCESS).then(|| (is_there != 0).then(state))
+}
+
+/// What is known of that communicator, from now on; `None` where MPI does not know it.
 ///
 /// # Safety
 /// `comm` is a handle that the program has handed to MPI.
 unsafe fn state<'a>(comm: Any) -> Option<&'a Mutex<State>> {
-    let (mut value, mut is_there) = (std::ptr::null_mut(), 0);
-    // SAFETY: the caller's promise; the answers go to live variables.
-    let known = unsafe { behind::comm_get_attr(comm, keyval(), &raw mut value, &raw mut is_there) };
-    if known != SUCCESS {
+    // SAFETY: the caller's promise.
+    if let Some(known) = unsafe { attribute(comm) }? {
+        return Some(known);
+    }
+    let state = Box::into_raw(Box::new(Mutex::new(State::Counting(0))));
+    // SAFETY: the caller's promise; the box is given to the communicator, which frees it by `delete`.
+    if unsafe { behind::comm_set_attr(comm, keyval(), state.cast()) } != SUCCESS {
+        // SAFETY: nobody else has it.
+        drop(unsafe { Box::from_raw(state) });
         return None;
     }
-    if is_there == 0 {
-        let state = Box::into_raw(Box::new(Mutex::new(State::Counting(0))));
-        value = state.cast();
-        // SAFETY: as above; the box is given to the communicator.
-        if unsafe { behind::comm_set_attr(comm, keyval(), value) } != SUCCESS {
-            // SAFETY: nobody else has it.
-            drop(unsafe { Box::from_raw(state) });
-            return None;
-        }
-    }
-    // SAFETY: every value under our keyval is such a box. It lives until the communicator is freed, which a program
-    // does not do while it calls a collective of it.
-    Some(unsafe { &*value.cast::<Mutex<State>>() })
+    // SAFETY: as for `attribute`.
+    Some(unsafe { &*state })
 }
 
-/// Lets the team of `comm` do `what`, whose code the call returns; `None` where it has none or `what` declines, and MPI shall do it. All ranks call
-/// this for the same calls, so that it is the same at all of them.
+/// Lets the team of `comm` do `what`, whose code the call returns; `None` where it has none or `what` declines, and MPI
+/// shall do it. All ranks call this for the same calls, so that it is the same at all of them.
 ///
 /// # Safety
 /// `comm` is a handle that the program has handed to MPI in a collective call.

@@ -173,7 +173,6 @@ impl Group {
             combine(&said, into);
             self.send_short(into, progress)?;
         } else {
-            self.arrive(0, own)?;
             self.receive_short(0, into, Some(own), progress)?;
             self.untold[0] = (0, 0);
         }
@@ -261,10 +260,8 @@ impl Group {
         }
     }
 
-    fn arrive(&mut self, root: usize, own: &[u8]) -> Result<()> {
-        let arrival =
-            Message { total: own.len() as u32, body: own, ..self.message(Purpose::Arrive) };
-        Ok(self.sockets.send(&self.plan, self.plan.members[root].own, &arrival)?)
+    fn arrival<'a>(&self, own: &'a [u8]) -> Message<'a> {
+        Message { total: own.len() as u32, body: own, ..self.message(Purpose::Arrive) }
     }
 
     /// The root waits for the arrival and the contribution of each member.
@@ -306,13 +303,9 @@ impl Group {
         };
         if !has_space(&(), &self.done_of) {
             let ping = self.message(Purpose::Ping);
-            let mut late = |(): &mut (), sockets: &mut Sockets, plan: &Plan| {
-                // Members report their progress unasked; this replaces a report that was lost.
-                for member in others(plan) {
-                    sockets.send(plan, member.repair, &ping)?;
-                }
-                Ok(())
-            };
+            // Members report their progress unasked; this replaces a report that was lost.
+            let mut late =
+                |(): &mut (), sockets: &mut Sockets, plan: &Plan| ping_others(sockets, plan, &ping);
             self.until(&mut (), progress, &mut |(), _| Ok(()), &has_space, &mut late)?;
         }
         // Kept before it is sent, because a member that misses it may ask at once.
@@ -330,11 +323,10 @@ impl Group {
         said: Option<&[u8]>,
         progress: &mut Progress<'_>,
     ) -> Result<()> {
-        let arrival = said.map(|own| Message {
-            total: own.len() as u32,
-            body: own,
-            ..self.message(Purpose::Arrive)
-        });
+        let arrival = said.map(|own| self.arrival(own));
+        if let Some(arrival) = &arrival {
+            self.sockets.send(&self.plan, self.plan.members[usize::from(root)].own, arrival)?;
+        }
         let ask = self.message(Purpose::Ask);
         let shared = Arc::clone(&self.shared);
         let mut state = Assembly::new(into, self.plan.part_len);
@@ -403,12 +395,9 @@ impl Group {
                 let may_send = sent < bytes.len() && sent < acked + window;
                 !state.asked.is_empty() || may_send || acked == bytes.len()
             };
+            // A member that misses bytes asks; this replaces the last acknowledgement of one that has gone on.
             let mut late = |_: &mut SendState, sockets: &mut Sockets, plan: &Plan| {
-                // A member that misses bytes asks; this replaces the last acknowledgement of one that has gone on.
-                for member in others(plan) {
-                    sockets.send(plan, member.repair, &ping)?;
-                }
-                Ok(())
+                ping_others(sockets, plan, &ping)
             };
             let mut take =
                 |state: &mut SendState, message: &Message<'_>| state.take(message, bytes.len());
@@ -426,9 +415,9 @@ impl Group {
         let at = self.plan.members[usize::from(root)];
         let tell_each = WINDOW_LEN_MIN;
         let (got, ask) = (self.message(Purpose::Got), self.message(Purpose::Ask));
-        let arrival = self.message(Purpose::Arrive);
+        let arrival = self.arrival(&[]);
         let shared = Arc::clone(&self.shared);
-        self.arrive(usize::from(root), &[])?;
+        self.sockets.send(&self.plan, at.own, &arrival)?;
         let mut state = Assembly::new(into, self.plan.part_len);
         let mut told = 0;
         let mut asked_at: Option<Instant> = None;
@@ -526,10 +515,11 @@ impl Group {
     }
 }
 
-/// All but this one.
-fn others(plan: &Plan) -> impl Iterator<Item = &crate::plan::Member> {
+/// Asks the repair threads of all other members how far they are.
+fn ping_others(sockets: &mut Sockets, plan: &Plan, ping: &Message<'_>) -> io::Result<()> {
     let own = usize::from(plan.rank);
-    plan.members.iter().enumerate().filter(move |(rank, _)| *rank != own).map(|(_, member)| member)
+    let mut others = plan.members.iter().enumerate().filter(|(rank, _)| *rank != own);
+    others.try_for_each(|(_, member)| sockets.send(plan, member.repair, ping))
 }
 
 /// The root's view of a long message: the members' progress, and their requests.
