@@ -12,6 +12,7 @@
 
 mod bulk;
 mod frame;
+mod group;
 pub mod interface;
 mod kernel;
 mod lend;
@@ -31,6 +32,7 @@ use wiglaf_link::{Deliver, Drops, Lane, Limits, Link, Sent, Train, Unreachable};
 
 pub use bulk::BulkSocket;
 pub use frame::{BATCH_MAX, FrameSocket};
+pub use group::{group, join_group};
 pub use interface::{Interface, Network};
 pub use kernel::kernel_is_from;
 pub use place::Place;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use wiglaf_endpoint::{Config, WaitPolicy};
-use wiglaf_link_udp::{BulkSocket, Place};
+use wiglaf_link_udp::{BulkSocket, Place, group};
 use wiglaf_links::{config_from_env, interface_for, random_epoch};
 
 use crate::NAME;
@@ -455,9 +455,8 @@ fn plan(offers: &[Offer], rank: u16, config: &Config) -> Plan {
     let payload_len = offers.iter().map(|offer| offer.payload_len).min().unwrap_or(0);
     let (part_len, batch_max) = Plan::parts(usize::from(payload_len));
     let Offer { id, port, .. } = offers[0];
-    // In the scope of one organisation (RFC 2365), so no router passes it on unasked.
     let [a, b, c, ..] = id.to_le_bytes();
-    let group = SocketAddrV4::new(Ipv4Addr::new(239, 192 | (a & 3), b, c), port);
+    let group = group([a, b, c], port);
     let polls = match config.wait {
         WaitPolicy::Adaptive if !config.oversubscribed => POLLS_ADAPTIVE,
         WaitPolicy::Adaptive => Duration::ZERO,

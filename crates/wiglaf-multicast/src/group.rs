@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use wiglaf_link_udp::BulkSocket;
+use wiglaf_link_udp::{BulkSocket, join_group};
 
 use crate::message::{MESSAGE_LEN_MAX, Message, Purpose, Refused};
 use crate::plan::Plan;
@@ -95,7 +95,7 @@ impl Group {
         let ip = *plan.members[usize::from(plan.rank)].own.ip();
         let shared_host = plan.members.iter().filter(|member| *member.own.ip() == ip).count() > 1;
         sockets::prepare(&own, ip, shared_host)?;
-        let all = sockets::listen(plan.group, ip)?;
+        let all = BulkSocket::from_socket(join_group(plan.group, ip)?)?;
         let window = all.window_len().min(WINDOW_LEN_MAX);
         let shared = Arc::new(Shared::default());
         let size = plan.members.len();

@@ -1,16 +1,13 @@
 //! The sockets of a member: one for datagrams to the group, and one for datagrams to this member.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt::{
-    set_ip_add_membership, set_ip_multicast_if, set_ip_multicast_loop, set_socket_reuseaddr,
-};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+use rustix::net::sockopt::{set_ip_multicast_if, set_ip_multicast_loop};
 use wiglaf_link::Sent;
 use wiglaf_link_udp::BulkSocket;
 
@@ -60,20 +57,6 @@ impl Counts {
             repaired: load(&self.repaired),
         }
     }
-}
-
-/// A socket that has joined `group` on the interface with the address `ip`.
-///
-/// # Errors
-/// When the port is taken, or the interface joins no groups.
-pub(crate) fn listen(group: SocketAddrV4, ip: Ipv4Addr) -> io::Result<BulkSocket> {
-    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    // Other members on this machine bind the same port.
-    set_socket_reuseaddr(&socket, true)?;
-    // Bound to the group's address, so it receives datagrams to the group alone.
-    bind(&socket, &group)?;
-    set_ip_add_membership(&socket, group.ip(), &ip)?;
-    BulkSocket::from_socket(UdpSocket::from(socket))
 }
 
 /// Makes a socket send to groups through the interface that has the address `ip`; `shared`: others on this machine

@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{
-    Ipv4PathMtuDiscovery, set_ip_add_membership, set_ip_mtu_discover, set_ip_multicast_if,
-    set_socket_recv_buffer_size, set_socket_reuseaddr,
+    Ipv4PathMtuDiscovery, set_ip_mtu_discover, set_ip_multicast_if, set_socket_recv_buffer_size,
 };
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+use wiglaf_link_udp::{group, join_group};
 
 use super::{Answer, ClockDifference, Latency, Open, Sent};
 use crate::facts::realtime_ns;
@@ -109,8 +108,8 @@ impl Plain {
         let _ = set_socket_recv_buffer_size(&main, BUFFER_LEN);
         sockets.push(main);
         // Where the kernel joins no groups, nothing that is sent to one comes.
-        let group = group(token, open.ports);
-        sockets.extend(listen(group, open.own));
+        let group = group_of(token, open.ports);
+        sockets.extend(join_group(group, open.own));
         sockets.iter().try_for_each(|socket| socket.set_nonblocking(true))?;
         let (seen, ends) = (Arc::new(Seen::default()), Arc::new(AtomicBool::new(false)));
         let receiver = Receiver {
@@ -423,22 +422,11 @@ impl Counts {
     }
 }
 
-/// The group of a session: an address in the scope of one organisation (RFC 2365), and a port of the range.
-fn group([a, b, c, d, e, ..]: Token, (first, last): (u16, u16)) -> SocketAddrV4 {
+/// The group of a session, at a port of the range.
+fn group_of([a, b, c, d, e, ..]: Token, (first, last): (u16, u16)) -> SocketAddrV4 {
     let (first, last) = (first.min(last).max(1), last.max(first).max(1));
     let width = u32::from(last - first) + 1;
-    let port = first + (u32::from(u16::from_be_bytes([d, e])) % width) as u16;
-    SocketAddrV4::new(Ipv4Addr::new(239, 192 | (a & 3), b, c), port)
-}
-
-/// A socket that hears what is sent to the group through the interface with that address.
-fn listen(group: SocketAddrV4, own: Ipv4Addr) -> io::Result<UdpSocket> {
-    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    set_socket_reuseaddr(&socket, true)?;
-    // At the group's own address, so nothing comes but what is for it.
-    bind(&socket, &group)?;
-    set_ip_add_membership(&socket, group.ip(), &own)?;
-    Ok(UdpSocket::from(socket))
+    group([a, b, c], first + (u32::from(u16::from_be_bytes([d, e])) % width) as u16)
 }
 
 /// Kind, identifier, number and what follows.
