@@ -138,8 +138,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-monitor", &["wiglaf-base", "wiglaf-cluster", "wiglaf-counters", "wiglaf-join"]),
     ("wiglaf-image", &["wiglaf-base", "wiglaf-cluster", "wiglaf-join"]),
     ("wiglaf-web", &["wiglaf-base"]),
-    ("wiglaf-mpi", &["wiglaf-base"]),
-    ("wiglaf-cluster", &["wiglaf-base", "wiglaf-mpi", "wiglaf-node"]),
+    ("wiglaf-mpi", &["wiglaf-base", "wiglaf-link"]),
+    ("wiglaf-cluster", &["wiglaf-base", "wiglaf-link", "wiglaf-mpi", "wiglaf-node"]),
     (
         "wiglaf-emulation",
         &["wiglaf-base", "wiglaf-bpf", "wiglaf-cluster", "wiglaf-mpi", "wiglaf-node"],

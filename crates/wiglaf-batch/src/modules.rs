@@ -8,13 +8,20 @@ use std::path::Path;
 
 use wiglaf_base::shell::quoted;
 
-/// Networks and MPIs, which make a module's name together, and what it says of itself.
-const MODULES: [[&str; 3]; 4] = [
-    ["wiglaf", "openmpi", "Open MPI over Wiglaf: mpirun"],
-    ["wiglaf", "mpich", "MPICH over Wiglaf: srun, mpiexec"],
-    ["tcp", "openmpi", "Open MPI over TCP: mpirun"],
-    ["tcp", "mpich", "MPICH over TCP: srun, mpiexec"],
+/// What the first part of a module's name is, what that means, and what `wiglaf env` takes for it.
+const NETWORKS: [[&str; 3]; 3] = [
+    ["wiglaf", "over Wiglaf", "--transport wiglaf"],
+    [
+        "wiglaf-multicast",
+        "over Wiglaf, collectives as frames to all hosts",
+        "--transport wiglaf --collectives multicast",
+    ],
+    ["tcp", "over TCP", "--transport tcp"],
 ];
+
+/// The second part, what it is called, and what starts its programs.
+const MPIS: [[&str; 3]; 2] =
+    [["openmpi", "Open MPI", "mpirun"], ["mpich", "MPICH", "srun, mpiexec"]];
 
 /// What reads module files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,33 +55,41 @@ impl System {
     /// Module files, by their paths in such a folder, for where [`script`] and Wiglaf's program are.
     pub(crate) fn files(self, script: &Path, program: &Path) -> Vec<(String, String)> {
         let (script, program) = (script.display(), program.display());
-        let file = |[network, mpi, says]: [&str; 3]| match self {
-            Self::Tcl => (
-                format!("{network}/{mpi}"),
-                format!(
-                    "#%Module1.0\n# Written by Wiglaf.\nmodule-whatis {{{says}}}\nconflict wiglaf tcp\n\
-                     source-sh bash {{{script}}} {network} {mpi}\n\
-                     # source-sh says nothing of a script that fails.\n\
-                     if {{[module-info mode load] && [getenv WIGLAF_MODULE] ne \"{network}/{mpi}\"}} {{\n    \
-                     catch {{exec {{{program}}} env {mpi} --transport {network}}} why\n    \
-                     puts stderr [lindex [split $why \\n] 0]\n    break\n}}\n"
+        let file = |[network, over, options]: [&str; 3], [mpi, called, by]: [&str; 3]| {
+            let says = format!("{called} {over}: {by}");
+            match self {
+                Self::Tcl => (
+                    format!("{network}/{mpi}"),
+                    format!(
+                        "#%Module1.0\n# Written by Wiglaf.\nmodule-whatis {{{says}}}\nconflict {conflicts}\n\
+                         source-sh bash {{{script}}} {network} {mpi}\n\
+                         # source-sh says nothing of a script that fails.\n\
+                         if {{[module-info mode load] && [getenv WIGLAF_MODULE] ne \"{network}/{mpi}\"}} {{\n    \
+                         catch {{exec {{{program}}} env {mpi} {options}}} why\n    \
+                         puts stderr [lindex [split $why \\n] 0]\n    break\n}}\n",
+                        conflicts = NETWORKS.map(|[name, ..]| name).join(" ")
+                    ),
                 ),
-            ),
-            Self::Lmod => (
-                format!("{network}/{mpi}.lua"),
-                LUA.replace("@says@", says)
-                    .replace("@script@", &format!("bash '{script}' {network} {mpi} print"))
-                    .replace("@env@", &format!("'{program}' env {mpi} --transport {network}")),
-            ),
+                Self::Lmod => (
+                    format!("{network}/{mpi}.lua"),
+                    LUA.replace("@says@", &says)
+                        .replace(
+                            "@conflicts@",
+                            &NETWORKS.map(|[name, ..]| format!("\"{name}\"")).join(", "),
+                        )
+                        .replace("@script@", &format!("bash '{script}' {network} {mpi} print"))
+                        .replace("@env@", &format!("'{program}' env {mpi} {options}")),
+                ),
+            }
         };
-        MODULES.into_iter().map(file).collect()
+        NETWORKS.into_iter().flat_map(|network| MPIS.map(|mpi| file(network, mpi))).collect()
     }
 }
 
 /// Lmod's. Not `source_sh`: what it runs has an empty `LD_LIBRARY_PATH`, and its user's would be lost.
 const LUA: &str = r#"-- Written by Wiglaf.
 whatis("@says@")
-conflict("wiglaf", "tcp")
+conflict(@conflicts@)
 -- What unloading takes back; Lmod writes no variable with a line break as a shell could read it.
 local set = os.getenv("WIGLAF_MODULE_SET") or ""
 if (mode() == "load") then
@@ -85,7 +100,7 @@ if (mode() == "load") then
 end
 if (mode() == "load" or mode() == "unload") then
     for name, value in set:gmatch("([%w_]+)=(.-)@@") do
-        if (name == "PATH" or name == "LD_LIBRARY_PATH") then
+        if (name == "PATH" or name == "LD_LIBRARY_PATH" or name == "LD_PRELOAD") then
             prepend_path(name, value)
         else
             setenv(name, value)
@@ -98,21 +113,27 @@ end
 /// What bash reads for a module: `$1` is the network, `$2` the MPI. It sets the variables, or prints them, of
 /// lists only what comes before those that were there.
 pub(crate) fn script(program: &Path) -> String {
-    SCRIPT.replace("@program@", &quoted(&program.display().to_string()))
+    let options = |[name, _, options]: [&str; 3]| format!("{name}) options='{options}' ;;\n");
+    SCRIPT
+        .replace("@program@", &quoted(&program.display().to_string()))
+        .replace("@networks@", &NETWORKS.map(options).concat())
 }
 
 const SCRIPT: &str = r#"# Written by Wiglaf: modules have bash read this, or run it.
 # Lmod empties these for itself; an empty one is not handed on.
 for name in LD_LIBRARY_PATH LD_PRELOAD TMPDIR; do [ -n "${!name}" ] || unset "$name"; done
+case $1 in
+@networks@esac
 if [ "$3" = print ]; then
-    path=$PATH libraries=$LD_LIBRARY_PATH
-    said=$(@program@ env "$2" --transport "$1") || exit 1
+    path=$PATH libraries=$LD_LIBRARY_PATH preloaded=$LD_PRELOAD
+    said=$(@program@ env "$2" $options) || exit 1
     eval "$said"
     for name in $(printf '%s\n' "$said" | sed -n 's/^export \([A-Za-z0-9_]*\)=.*/\1/p'); do
         value=${!name}
         case $name in
         PATH) value=${value%":$path"} ;;
         LD_LIBRARY_PATH) value=${value%":$libraries"} ;;
+        LD_PRELOAD) value=${value%":$preloaded"} ;;
         esac
         printf '%s=%s@@' "$name" "$value"
     done
@@ -120,9 +141,9 @@ if [ "$3" = print ]; then
     exit 0
 fi
 unset name
-said=$(@program@ env "$2" --transport "$1") || return 1
+said=$(@program@ env "$2" $options) || return 1
 eval "$said"
-unset said
+unset said options
 export WIGLAF_MODULE="$1/$2"
 "#;
 
@@ -134,7 +155,7 @@ mod tests {
     fn each_module_names_its_network_and_its_mpi() {
         for system in System::ALL {
             let files = system.files(Path::new("/s"), Path::new("/usr/bin/wiglaf"));
-            assert_eq!(files.len(), 4);
+            assert_eq!(files.len(), 6);
             for (name, text) in files {
                 let (network, mpi) = name.trim_end_matches(".lua").split_once('/').unwrap();
                 assert!(text.contains(&format!("{network} {mpi}")), "{name}: {text}");

@@ -720,7 +720,7 @@ impl Site {
         let folders = host.facts.modules.iter().map(|system| system.folder());
         files.iter().any(is_new).then(|| {
             let folders = folders.collect::<Vec<_>>().join(" and ");
-            format!("write modules for MPIs: wiglaf/ and tcp/ below {folders}")
+            format!("write modules for MPIs: wiglaf/, wiglaf-multicast/ and tcp/ below {folders}")
         })
     }
 

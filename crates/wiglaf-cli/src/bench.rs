@@ -19,7 +19,6 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use wiglaf_base::error::Context;
 use wiglaf_base::{Error, Result, machine};
@@ -34,8 +33,10 @@ use wiglaf_cluster::shape::Wire;
 use wiglaf_compare::Point;
 use wiglaf_compare::programs::Program;
 use wiglaf_emulation::wire::SingleFrames;
-use wiglaf_mpi::{self as mpi, Choice, Family, Link, Transport};
+use wiglaf_link::LinkKind;
+use wiglaf_mpi::{self as mpi, Choice, Family, Transport};
 
+use crate::choices::{any, one_of};
 use crate::compare::Nodes;
 use crate::compare::known::{Plan, check_needed, compare};
 use crate::measuring::nodes::{Cluster, Wish};
@@ -157,32 +158,20 @@ struct PingpongArgs {
     sizes: Vec<u64>,
 
     /// Links against each other in place of rivals: auto beside the best of the others
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(value_parser = one_of(&RACING.map(|(link, _)| link)))]
     #[arg(conflicts_with_all = ["same_node", "link"])]
-    links: Vec<RacingLink>,
+    links: Vec<LinkKind>,
 }
 
-/// Links as contenders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum RacingLink {
-    Auto,
-    Udp,
-    Packet,
-    Xdp,
-    XdpNative,
-}
-
-impl From<RacingLink> for wiglaf_bench::Transport {
-    fn from(link: RacingLink) -> Self {
-        match link {
-            RacingLink::Auto => Self::Wiglaf,
-            RacingLink::Udp => Self::WiglafUdp,
-            RacingLink::Packet => Self::WiglafPacket,
-            RacingLink::Xdp => Self::WiglafXdp,
-            RacingLink::XdpNative => Self::WiglafXdpNative,
-        }
-    }
-}
+/// Links as contenders, and what they are to reports.
+const RACING: [(LinkKind, wiglaf_bench::Transport); 5] = [
+    (LinkKind::Auto, wiglaf_bench::Transport::Wiglaf),
+    (LinkKind::Udp, wiglaf_bench::Transport::WiglafUdp),
+    (LinkKind::Packet, wiglaf_bench::Transport::WiglafPacket),
+    (LinkKind::Xdp, wiglaf_bench::Transport::WiglafXdp),
+    (LinkKind::XdpNative, wiglaf_bench::Transport::WiglafXdpNative),
+];
 
 #[derive(Debug, clap::Args)]
 struct BandwidthArgs {
@@ -244,12 +233,12 @@ struct Common {
     quick: bool,
 
     /// Which of Wiglaf's links
-    #[arg(long, value_enum, default_value_t = NetLinkArg::Auto)]
-    link: NetLinkArg,
+    #[arg(long, value_parser = one_of(&BETWEEN_NODES), default_value = "auto")]
+    link: LinkKind,
 
     /// What joins the nodes [default: as it is, else bridge]
-    #[arg(long, value_enum)]
-    wire: Option<WireArg>,
+    #[arg(long, value_parser = any::<Wire>())]
+    wire: Option<Wire>,
 
     /// Rate of each port of the switch, such as 1gbit [default: as it is; 1gbit for shaped, loss,
     /// incast and flow-control]
@@ -273,55 +262,20 @@ struct Common {
     json: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum WireArg {
-    /// A switch
-    Bridge,
-    /// One cable between two nodes
-    Direct,
-}
-
 /// Shared memory is not among them: it joins no two nodes.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum NetLinkArg {
-    /// The best that works
-    Auto,
-    /// Plain UDP sockets
-    Udp,
-    /// AF_PACKET, past the IP stack
-    Packet,
-    /// AF_XDP, in the best mode that the interface has
-    Xdp,
-    /// AF_XDP behind the driver, with a copy
-    XdpGeneric,
-    /// AF_XDP in the driver, with a copy
-    XdpNative,
-    /// AF_XDP in the driver, without a copy
-    #[value(name = "xdp-zerocopy")]
-    XdpZeroCopy,
-}
-
-impl From<NetLinkArg> for Link {
-    fn from(arg: NetLinkArg) -> Self {
-        match arg {
-            NetLinkArg::Auto => Self::Auto,
-            NetLinkArg::Udp => Self::Udp,
-            NetLinkArg::Packet => Self::Packet,
-            NetLinkArg::Xdp => Self::Xdp,
-            NetLinkArg::XdpGeneric => Self::XdpGeneric,
-            NetLinkArg::XdpNative => Self::XdpNative,
-            NetLinkArg::XdpZeroCopy => Self::XdpZeroCopy,
-        }
-    }
-}
+const BETWEEN_NODES: [LinkKind; 7] = [
+    LinkKind::Auto,
+    LinkKind::Udp,
+    LinkKind::Packet,
+    LinkKind::Xdp,
+    LinkKind::XdpGeneric,
+    LinkKind::XdpNative,
+    LinkKind::XdpZeroCopy,
+];
 
 impl Common {
     fn wish(&self, nodes: usize) -> Wish {
-        let wire = self.wire.map(|wire| match wire {
-            WireArg::Bridge => Wire::Bridge,
-            WireArg::Direct => Wire::Direct,
-        });
-        let (rate, mtu, as_usual) = (self.rate, self.mtu, self.as_usual);
+        let (wire, rate, mtu, as_usual) = (self.wire, self.rate, self.mtu, self.as_usual);
         Wish { nodes, wire, rate, mtu, as_usual, free_cores: false }
     }
 
@@ -413,9 +367,7 @@ fn launcher<'a>(
 ) -> Result<Box<dyn Launcher + 'a>> {
     match (hosts, cluster) {
         (Some(hosts), _) => Ok(Box::new(OnHosts::new(hosts, common)?)),
-        (None, Some(cluster)) => {
-            Ok(Box::new(Emulated::new(cluster, nodes, 2, common.link.into(), work)?))
-        }
+        (None, Some(cluster)) => Ok(Box::new(Emulated::new(cluster, nodes, 2, common.link, work)?)),
         (None, None) => Err(Error::new("there are no nodes to measure on")),
     }
 }
@@ -439,7 +391,12 @@ fn run_pingpong(args: &PingpongArgs, global: &Global, hosts: Option<Hosts>) -> R
         plan.cores = machine::cores();
     }
     if !args.links.is_empty() {
-        plan.contenders = args.links.iter().map(|link| (*link).into()).collect();
+        plan.contenders = args
+            .links
+            .iter()
+            .filter_map(|asked| RACING.iter().find(|(link, _)| link == asked))
+            .map(|(_, racer)| *racer)
+            .collect();
     }
     plan.rounds = common.rounds(plan.rounds, 2);
     if common.quick {
@@ -496,7 +453,7 @@ fn run_ring(args: &RingArgs, global: &Global) -> Result<()> {
     let common = &args.common;
     let work = common.prepare()?;
     let cluster = Cluster::find_or_start(global, &common.wish(args.nodes))?;
-    let launcher = Emulated::new(&cluster, args.nodes, args.ranks, common.link.into(), &work)?;
+    let launcher = Emulated::new(&cluster, args.nodes, args.ranks, common.link, &work)?;
     let mut plan = ring::Plan::new(args.ranks, work.clone());
     plan.rounds = common.rounds(plan.rounds, 2);
     if common.quick {
@@ -556,12 +513,12 @@ fn run_applications(args: &ApplicationsArgs, global: &Global) -> Result<()> {
     let common = &args.common;
     let work = common.prepare()?;
     let cluster = Rc::new(Cluster::find_or_start(global, &common.wish(args.ranks.max(2)))?);
-    let launcher = Emulated::new(&cluster, args.ranks, args.ranks, common.link.into(), &work)?;
+    let launcher = Emulated::new(&cluster, args.ranks, args.ranks, common.link, &work)?;
     let plan = Plan {
         nodes: &[1, args.ranks],
         repeats: common.rounds(1, 1),
         transports: &[],
-        link: common.link.into(),
+        link: common.link,
         work: &work,
         settings: launcher.settings(wiglaf_bench::Transport::Wiglaf).map_err(Error::new)?,
     };

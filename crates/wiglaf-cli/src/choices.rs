@@ -1,61 +1,213 @@
 //! What several commands let users choose: transport, link, hosts, MPI.
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use wiglaf_base::{Error, HostList, Result};
-use wiglaf_cluster::launch::Mpi;
-use wiglaf_mpi::{Family, LibfabricChoice, Link, Transport};
+use wiglaf_bench::Transport as Contender;
+use wiglaf_cluster::launch::{Collectives, Mpi};
+use wiglaf_cluster::shape::Wire;
+use wiglaf_link::LinkKind;
+use wiglaf_links::WaitPolicy;
+use wiglaf_mpi::{Deal, Family, LibfabricChoice, Transport};
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum TransportArg {
-    /// Wiglaf's libfabric provider
-    Wiglaf,
-    /// The MPI's own TCP
-    Tcp,
-    /// UCX over TCP
-    Ucx,
-    /// libfabric's own TCP (tcp;ofi_rxm)
-    OfiTcp,
-    /// libfabric's own reliable datagrams (udp;ofi_rxd)
-    OfiRxd,
+/// What users choose by a word, of a type that other crates know as well.
+pub(crate) trait Word: Copy + Send + Sync + 'static {
+    /// All that may be chosen, in the order of `--help`.
+    const ALL: &'static [Self];
+
+    /// As users write it.
+    fn word(self) -> &'static str;
+
+    /// Its line in `--help`; none says enough by its word.
+    fn says(self) -> &'static str {
+        ""
+    }
+
+    /// The one of this word.
+    fn of(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|one| one.word() == word)
+    }
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum WaitArg {
-    /// Never sleep: as other MPIs do, for nodes with a core for each rank
-    Poll,
-    /// Poll, offer the core to others, and sleep after 3 ms of silence
-    Adaptive,
-    /// Sleep soon: for nodes that also have other work to do
-    Block,
+/// Takes one of these by its word.
+pub(crate) fn one_of<T: Word>(all: &[T]) -> impl TypedValueParser<Value = T> + use<T> {
+    let values = all.iter().map(|one| {
+        let value = PossibleValue::new(one.word());
+        if one.says().is_empty() { value } else { value.help(one.says()) }
+    });
+    PossibleValuesParser::new(values).map(|word| T::of(&word).expect("no other word is possible"))
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum LinkArg {
-    /// The best that works
-    Auto,
-    /// Plain UDP sockets
-    Udp,
-    /// AF_PACKET, past the IP stack
-    Packet,
-    /// AF_XDP, in the best mode that the interface has
-    Xdp,
-    /// AF_XDP behind the driver, with a copy
-    XdpGeneric,
-    /// AF_XDP in the driver, with a copy
-    XdpNative,
-    /// AF_XDP in the driver, without a copy
-    #[value(name = "xdp-zerocopy")]
-    XdpZeroCopy,
-    /// Shared memory: all ranks on one node
-    Shm,
+/// Takes any of them.
+pub(crate) fn any<T: Word>() -> impl TypedValueParser<Value = T> {
+    one_of(T::ALL)
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum LibfabricArg {
-    /// Wiglaf's own, which starts sooner, before the MPI's where it can stand there
-    Auto,
-    /// The MPI's alone, which also loads other providers
-    System,
+impl Word for Transport {
+    const ALL: &'static [Self] = &Self::ALL;
+
+    fn word(self) -> &'static str {
+        self.word()
+    }
+
+    fn says(self) -> &'static str {
+        match self {
+            Self::Wiglaf => "Wiglaf's libfabric provider",
+            Self::Tcp => "The MPI's own TCP",
+            Self::Ucx => "UCX over TCP",
+            Self::OfiTcp => "libfabric's own TCP (tcp;ofi_rxm)",
+            Self::OfiRxd => "libfabric's own reliable datagrams (udp;ofi_rxd)",
+        }
+    }
+}
+
+/// Those that whole programs are compared over.
+impl Word for Contender {
+    const ALL: &'static [Self] =
+        &[Self::Wiglaf, Self::WiglafMulticast, Self::Tcp, Self::Ucx, Self::OfiTcp, Self::OfiRxd];
+
+    fn word(self) -> &'static str {
+        self.word()
+    }
+
+    fn says(self) -> &'static str {
+        match self {
+            Self::WiglafMulticast => "As with `wiglaf run --collectives multicast`",
+            other => carrier(other).says(),
+        }
+    }
+}
+
+/// What `wiglaf run --transport` has for a contender.
+pub(crate) fn carrier(contender: Contender) -> Transport {
+    match contender {
+        Contender::Wiglaf
+        | Contender::WiglafUdp
+        | Contender::WiglafPacket
+        | Contender::WiglafXdp
+        | Contender::WiglafXdpNative
+        | Contender::WiglafMulticast => Transport::Wiglaf,
+        // Open MPI's own TCP takes vader within a node.
+        Contender::Tcp | Contender::Vader => Transport::Tcp,
+        Contender::Ucx | Contender::UcxShm => Transport::Ucx,
+        Contender::OfiTcp => Transport::OfiTcp,
+        Contender::OfiRxd => Transport::OfiRxd,
+    }
+}
+
+impl Word for WaitPolicy {
+    const ALL: &'static [Self] = &Self::ALL;
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+
+    fn says(self) -> &'static str {
+        match self {
+            Self::Poll => "Never sleep: as other MPIs do, for nodes with a core for each rank",
+            Self::Adaptive => "Poll, offer the core to others, and sleep after 3 ms of silence",
+            Self::Block => "Sleep soon: for nodes that also have other work to do",
+        }
+    }
+}
+
+impl Word for LinkKind {
+    const ALL: &'static [Self] = &Self::ALL;
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+
+    fn says(self) -> &'static str {
+        match self {
+            Self::Auto => "The best that works",
+            Self::Udp => "Plain UDP sockets",
+            Self::Packet => "AF_PACKET, past the IP stack",
+            Self::Xdp => "AF_XDP, in the best mode that the interface has",
+            Self::XdpGeneric => "AF_XDP behind the driver, with a copy",
+            Self::XdpNative => "AF_XDP in the driver, with a copy",
+            Self::XdpZeroCopy => "AF_XDP in the driver, without a copy",
+            Self::Shm => "Shared memory: all ranks on one node",
+        }
+    }
+}
+
+impl Word for Wire {
+    const ALL: &'static [Self] = &[Self::Bridge, Self::Direct];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Bridge => "bridge",
+            Self::Direct => "direct",
+        }
+    }
+
+    fn says(self) -> &'static str {
+        match self {
+            Self::Bridge => "A switch",
+            Self::Direct => "One cable between two nodes",
+        }
+    }
+}
+
+impl Word for LibfabricChoice {
+    const ALL: &'static [Self] = &[Self::Auto, Self::System];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::System => "system",
+        }
+    }
+
+    fn says(self) -> &'static str {
+        match self {
+            Self::Auto => {
+                "Wiglaf's own, which starts sooner, before the MPI's where it can stand there"
+            }
+            Self::System => "The MPI's alone, which also loads other providers",
+        }
+    }
+}
+
+impl Word for Collectives {
+    const ALL: &'static [Self] = &[Self::Auto, Self::Mpi, Self::Multicast];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Mpi => "mpi",
+            Self::Multicast => "multicast",
+        }
+    }
+
+    fn says(self) -> &'static str {
+        match self {
+            Self::Auto => {
+                "What `wiglaf links measure --collectives` has found for this MPI and shape"
+            }
+            Self::Mpi => "The MPI",
+            Self::Multicast => "Wiglaf, by frames to all hosts at once, where it can",
+        }
+    }
+}
+
+impl Word for Deal {
+    const ALL: &'static [Self] = &[Self::Cyclic, Self::Block];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Cyclic => "cyclic",
+            Self::Block => "block",
+        }
+    }
+
+    fn says(self) -> &'static str {
+        match self {
+            Self::Cyclic => "One to each node in turn",
+            Self::Block => "Fill the first node, then the next",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -69,9 +221,9 @@ pub(crate) enum PmlArg {
 
 impl PmlArg {
     /// The variable by which Open MPI knows it.
-    pub(crate) fn variable(self, mpi: &Mpi, transport: TransportArg) -> Result<(String, String)> {
+    pub(crate) fn variable(self, mpi: &Mpi, transport: Transport) -> Result<(String, String)> {
         match (mpi, transport) {
-            (Mpi::With(choice), TransportArg::Wiglaf) if choice.family == Family::OpenMpi => {}
+            (Mpi::With(choice), Transport::Wiglaf) if choice.family == Family::OpenMpi => {}
             (Mpi::With(choice), _) if choice.family == Family::OpenMpi => {
                 return Err(Error::new(
                     "--pml says how Open MPI matches messages over Wiglaf; leave --transport out, or --pml",
@@ -88,60 +240,6 @@ impl PmlArg {
             Self::Ob1 => "ob1",
         };
         Ok(("OMPI_MCA_pml".to_owned(), value.to_owned()))
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum CollectivesArg {
-    /// What `wiglaf links measure --collectives` has found for this MPI and shape
-    Auto,
-    /// The MPI
-    Mpi,
-    /// Wiglaf, by frames to all hosts at once, where each has one rank
-    Multicast,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum DealArg {
-    /// One to each node in turn
-    Cyclic,
-    /// Fill the first node, then the next
-    Block,
-}
-
-impl From<TransportArg> for Transport {
-    fn from(arg: TransportArg) -> Self {
-        match arg {
-            TransportArg::Wiglaf => Self::Wiglaf,
-            TransportArg::Tcp => Self::Tcp,
-            TransportArg::Ucx => Self::Ucx,
-            TransportArg::OfiTcp => Self::OfiTcp,
-            TransportArg::OfiRxd => Self::OfiRxd,
-        }
-    }
-}
-
-impl From<LinkArg> for Link {
-    fn from(arg: LinkArg) -> Self {
-        match arg {
-            LinkArg::Auto => Self::Auto,
-            LinkArg::Udp => Self::Udp,
-            LinkArg::Packet => Self::Packet,
-            LinkArg::Xdp => Self::Xdp,
-            LinkArg::XdpGeneric => Self::XdpGeneric,
-            LinkArg::XdpNative => Self::XdpNative,
-            LinkArg::XdpZeroCopy => Self::XdpZeroCopy,
-            LinkArg::Shm => Self::Shm,
-        }
-    }
-}
-
-impl From<LibfabricArg> for LibfabricChoice {
-    fn from(arg: LibfabricArg) -> Self {
-        match arg {
-            LibfabricArg::Auto => Self::Auto,
-            LibfabricArg::System => Self::System,
-        }
     }
 }
 

@@ -8,16 +8,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use clap::ValueEnum;
 use wiglaf_base::{Error, Result, machine, program};
+use wiglaf_bench::Transport;
 use wiglaf_bench::facts::Facts;
 use wiglaf_bench::report::{self, SpeedUpCurve, SpeedUpWords};
 use wiglaf_cluster::cluster::{all_or_error, ask_all};
 use wiglaf_cluster::launch::Mpi;
 use wiglaf_compare::{Check, Failure, Place, Report, Way, notes, tables};
-use wiglaf_mpi as mpi;
+use wiglaf_link::LinkKind;
+use wiglaf_mpi::{self as mpi, Deal};
 
-use crate::choices::{DealArg, LinkArg, TransportArg, parse_mpi, parse_variable};
+use crate::choices::{Word, any, carrier, parse_mpi, parse_variable};
 use crate::measuring::nodes::{Cluster, Wish};
 use crate::measuring::{interrupt, plain};
 use crate::options::{Global, typed};
@@ -72,8 +73,8 @@ pub(crate) struct Args {
     repeats: usize,
 
     /// Which transports [default: tcp,ucx,ofi-tcp,wiglaf, those that are here]
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    transports: Vec<WayArg>,
+    #[arg(long, value_name = "LIST", value_parser = any::<Transport>(), value_delimiter = ',')]
+    transports: Vec<Transport>,
 
     /// A number that must be the same in all runs
     #[arg(long, value_name = "REGEX[:TOL]")]
@@ -92,12 +93,12 @@ pub(crate) struct Args {
     mpi: String,
 
     /// Which of Wiglaf's links
-    #[arg(long, value_enum, default_value_t = LinkArg::Auto)]
-    link: LinkArg,
+    #[arg(long, value_parser = any::<LinkKind>(), default_value = "auto")]
+    link: LinkKind,
 
     /// How ranks are dealt to nodes
-    #[arg(long, value_enum, default_value_t = DealArg::Cyclic)]
-    deal: DealArg,
+    #[arg(long, value_parser = any::<Deal>(), default_value = "cyclic")]
+    deal: Deal,
 
     /// Copy the program to each host's scratch folder: as for `wiglaf run`
     #[arg(long)]
@@ -133,62 +134,12 @@ fn mpi_text(text: &str) -> Result<String> {
 }
 
 /// What is taken unless the user says otherwise.
-const USUAL: [WayArg; 4] = [WayArg::Tcp, WayArg::Ucx, WayArg::OfiTcp, WayArg::Wiglaf];
+const USUAL: [Transport; 4] =
+    [Transport::Tcp, Transport::Ucx, Transport::OfiTcp, Transport::Wiglaf];
 
-/// How a program's messages go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WayArg {
-    /// Wiglaf's libfabric provider
-    Wiglaf,
-    /// As with `wiglaf run --collectives multicast`
-    WiglafMulticast,
-    /// The MPI's own TCP
-    Tcp,
-    /// UCX over TCP
-    Ucx,
-    /// libfabric's own TCP (tcp;ofi_rxm)
-    OfiTcp,
-    /// libfabric's own reliable datagrams (udp;ofi_rxd)
-    OfiRxd,
-}
-
-impl WayArg {
-    fn transport(self) -> TransportArg {
-        match self {
-            Self::Wiglaf | Self::WiglafMulticast => TransportArg::Wiglaf,
-            Self::Tcp => TransportArg::Tcp,
-            Self::Ucx => TransportArg::Ucx,
-            Self::OfiTcp => TransportArg::OfiTcp,
-            Self::OfiRxd => TransportArg::OfiRxd,
-        }
-    }
-}
-
-impl From<TransportArg> for WayArg {
-    fn from(transport: TransportArg) -> Self {
-        match transport {
-            TransportArg::Wiglaf => Self::Wiglaf,
-            TransportArg::Tcp => Self::Tcp,
-            TransportArg::Ucx => Self::Ucx,
-            TransportArg::OfiTcp => Self::OfiTcp,
-            TransportArg::OfiRxd => Self::OfiRxd,
-        }
-    }
-}
-
-fn label(way: WayArg) -> &'static str {
-    match way {
-        WayArg::Wiglaf => "Wiglaf",
-        WayArg::WiglafMulticast => "Wiglaf multicast",
-        WayArg::Tcp => "TCP",
-        WayArg::Ucx => "UCX TCP",
-        WayArg::OfiTcp => "libfabric TCP",
-        WayArg::OfiRxd => "libfabric rxd",
-    }
-}
-
-fn word(way: WayArg) -> String {
-    way.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+/// Other MPIs than Open MPI have a TCP of their own, too.
+fn label(one: Transport) -> &'static str {
+    if one == Transport::Tcp { "TCP" } else { one.label() }
 }
 
 /// Where the program runs.
@@ -330,7 +281,7 @@ fn counts(args: &Args) -> Vec<usize> {
 /// All runs, in that folder or in this one; and what ended them early.
 fn measure(
     args: &Args,
-    transports: &[(WayArg, Option<String>)],
+    transports: &[(Transport, Option<String>)],
     nodes: &Nodes,
     folder: Option<&Path>,
 ) -> Result<(Report, Result<()>)> {
@@ -360,7 +311,7 @@ fn measure(
         rounds: args.repeats,
         ways: transports
             .iter()
-            .map(|(one, _)| Way { word: word(*one), label: label(*one).to_owned() })
+            .map(|(one, _)| Way { word: one.word().to_owned(), label: label(*one).to_owned() })
             .collect(),
         places: counts.into_iter().map(place).collect(),
         runs: Vec::new(),
@@ -390,17 +341,16 @@ fn measure(
 }
 
 /// The transports, and why one is not to be had. One that nobody has asked for is left out then.
-fn transports(args: &Args) -> Result<Vec<(WayArg, Option<String>)>> {
+fn transports(args: &Args) -> Result<Vec<(Transport, Option<String>)>> {
     let Mpi::With(choice) = parse_mpi(&args.mpi)? else {
         return Err(Error::new("a program without MPI has nothing to compare"));
     };
-    let missing = |one: WayArg| {
-        mpi::installation(&choice, one.transport().into()).err().map(|e| e.to_string())
-    };
+    let missing =
+        |one: Transport| mpi::installation(&choice, carrier(one)).err().map(|e| e.to_string());
     let asked = !args.transports.is_empty();
-    let mut found: Vec<(WayArg, Option<String>)> = Vec::new();
+    let mut found: Vec<(Transport, Option<String>)> = Vec::new();
     for one in if asked { &args.transports[..] } else { &USUAL[..] } {
-        if found.iter().any(|(other, _)| word(*other) == word(*one)) {
+        if found.iter().any(|(other, _)| other == one) {
             continue;
         }
         match missing(*one) {
@@ -469,16 +419,9 @@ fn draw(report: &Report, file: &std::path::Path) -> Result<()> {
     report::draw_speed_up(&words, &curves, file).map_err(plain)
 }
 
-pub(crate) fn transport_of(word: &str) -> wiglaf_bench::Transport {
-    use wiglaf_bench::Transport;
-    let all = [
-        Transport::Tcp,
-        Transport::Ucx,
-        Transport::OfiTcp,
-        Transport::OfiRxd,
-        Transport::WiglafMulticast,
-    ];
-    all.into_iter().find(|one| one.word() == word).unwrap_or(Transport::Wiglaf)
+/// The transport of a report's word.
+pub(crate) fn transport_of(word: &str) -> Transport {
+    Transport::of(word).unwrap_or(Transport::Wiglaf)
 }
 
 /// Success where all ran and no number differs.

@@ -10,10 +10,10 @@ use wiglaf_base::{Error, Result};
 use wiglaf_bench::{Launcher as _, Transport, pingpong};
 use wiglaf_compare::Report;
 use wiglaf_compare::programs::Program;
-use wiglaf_mpi::{Link, provider};
+use wiglaf_link::LinkKind;
+use wiglaf_mpi::provider;
 
 use crate::bench::launcher::Emulated;
-use crate::choices::TransportArg;
 use crate::compare::Nodes;
 use crate::compare::known::{Plan, check_needed, compare};
 use crate::measuring::nodes::{Cluster, Wish};
@@ -67,12 +67,12 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let work = work_folder(Path::new("."))?;
     let wish = Wish { nodes: 2, ..Wish::default() };
     let cluster = Rc::new(Cluster::find_or_start(global, &wish)?);
-    let launcher = Emulated::new(&cluster, 2, 2, Link::Auto, &work)?;
+    let launcher = Emulated::new(&cluster, 2, 2, LinkKind::Auto, &work)?;
     let plan = Plan {
         nodes: &[2],
         repeats: usize::from(args.repeats),
-        transports: &[TransportArg::Tcp, TransportArg::Wiglaf],
-        link: Link::Auto,
+        transports: &[Transport::Tcp, Transport::Wiglaf],
+        link: LinkKind::Auto,
         work: &work,
         settings: launcher.settings(Transport::Wiglaf).map_err(Error::new)?,
     };

@@ -9,11 +9,13 @@ use wiglaf_base::shell::quoted;
 use wiglaf_base::{HostList, Result};
 use wiglaf_batch::Allocation;
 use wiglaf_cluster::hosts::Hosts;
+use wiglaf_cluster::launch::Collectives;
 use wiglaf_cluster::{Cluster, Member, names, secret};
+use wiglaf_link::LinkKind;
 use wiglaf_mpi::fortran::FortranTrue;
-use wiglaf_mpi::{self as mpi, Choice};
+use wiglaf_mpi::{self as mpi, Choice, LibfabricChoice, Transport};
 
-use crate::choices::{LibfabricArg, LinkArg, TransportArg};
+use crate::choices::{any, one_of};
 use crate::options::Global;
 use crate::output;
 use crate::run::allocation;
@@ -48,20 +50,20 @@ pub(crate) struct Args {
     mpi: Choice,
 
     /// How MPI messages travel
-    #[arg(long, value_enum, default_value_t = TransportArg::Wiglaf)]
-    transport: TransportArg,
+    #[arg(long, value_parser = any::<Transport>(), default_value = "wiglaf")]
+    transport: Transport,
 
     /// Which of Wiglaf's links
-    #[arg(long, value_enum, default_value_t = LinkArg::Auto)]
-    link: LinkArg,
+    #[arg(long, value_parser = any::<LinkKind>(), default_value = "auto")]
+    link: LinkKind,
 
     /// Which libfabric ranks load
-    #[arg(long, value_enum, default_value_t = LibfabricArg::Auto)]
-    libfabric: LibfabricArg,
+    #[arg(long, value_parser = any::<LibfabricChoice>(), default_value = "auto")]
+    libfabric: LibfabricChoice,
 
     /// Who does collectives
-    #[arg(long, value_enum, default_value_t = OwnCollectivesArg::Mpi)]
-    collectives: OwnCollectivesArg,
+    #[arg(long, value_parser = one_of(&[Collectives::Mpi, Collectives::Multicast]), default_value = "mpi")]
+    collectives: Collectives,
 
     /// What the program's compiler stores for .TRUE.: 1 or -1
     #[arg(long, value_name = "VALUE", default_value = "1", allow_negative_numbers = true)]
@@ -74,14 +76,6 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum OwnCollectivesArg {
-    /// The MPI
-    Mpi,
-    /// Wiglaf, by frames to all hosts at once, where it can
-    Multicast,
 }
 
 fn parse_choice(text: &str) -> Result<Choice> {
@@ -97,15 +91,15 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if let Some(hosts) = &hosts {
         which::enter(hosts)?;
     }
-    let transport = args.transport.into();
+    let transport = args.transport;
     let own = mpi::Own {
         mpi: &args.mpi,
         transport,
-        link: args.link.into(),
-        libfabric: args.libfabric.into(),
+        link: args.link,
+        libfabric: args.libfabric,
         interface: args.interface.clone(),
         fortran_true: args.fortran_true,
-        multicast: matches!(args.collectives, OwnCollectivesArg::Multicast),
+        multicast: args.collectives == Collectives::Multicast,
     };
     let mut vars = mpi::own_environment(&own, &this_exe()?)?;
     if let Some(hosts) = &hosts {

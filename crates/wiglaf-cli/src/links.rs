@@ -10,8 +10,8 @@ use wiglaf_base::error::Context;
 use wiglaf_base::{Error, Result};
 use wiglaf_bench::floor::{self, Floor};
 use wiglaf_cluster::StateDir;
+use wiglaf_link::LinkKind;
 use wiglaf_links::remembered::{self, Measured, Remembered};
-use wiglaf_mpi::Link;
 
 use crate::bench::launcher::Emulated;
 use crate::measuring::nodes::{Cluster, Wish};
@@ -48,8 +48,13 @@ speaks of coll/tuned. For Open MPI 4 and 5. Measure while nothing else runs,
 and again when the network has changed.";
 
 /// Every one that may join two nodes.
-const LINKS: [Link; 5] =
-    [Link::Udp, Link::Packet, Link::XdpGeneric, Link::XdpNative, Link::XdpZeroCopy];
+const LINKS: [LinkKind; 5] = [
+    LinkKind::Udp,
+    LinkKind::Packet,
+    LinkKind::XdpGeneric,
+    LinkKind::XdpNative,
+    LinkKind::XdpZeroCopy,
+];
 const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Show how fast the links are here, or measure them for --link auto
@@ -175,7 +180,7 @@ fn measure(global: &Global, state: &StateDir, rounds: u16) -> Result<()> {
     check_writable(state)?;
     let wish = Wish { nodes: 2, ..Wish::default() };
     let cluster = Cluster::find_or_start(global, &wish)?;
-    let launcher = Emulated::new(&cluster, 2, 2, Link::Auto, state.path())?;
+    let launcher = Emulated::new(&cluster, 2, 2, LinkKind::Auto, state.path())?;
     let mut floors: BTreeMap<&str, Vec<Floor>> = BTreeMap::new();
     let mut absent = BTreeMap::new();
     for round in 1..=rounds {

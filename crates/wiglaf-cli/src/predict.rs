@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
 use wiglaf_base::error::Context;
 use wiglaf_base::{Error, Result, program};
 use wiglaf_bench::facts::Facts;
@@ -19,6 +18,8 @@ use wiglaf_compare::trace::Trace;
 use wiglaf_compare::{Check, Way};
 use wiglaf_mpi as mpi;
 
+use crate::choices::one_of;
+use crate::compare::transport_of;
 use crate::measuring::{interrupt, plain, progress};
 use crate::options::typed;
 use crate::output;
@@ -70,8 +71,8 @@ pub(crate) struct Args {
     weak: bool,
 
     /// Which transports [default: all that were measured]
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    transports: Vec<Measured>,
+    #[arg(long, value_name = "LIST", value_parser = one_of(&MEASURED), value_delimiter = ',')]
+    transports: Vec<Transport>,
 
     /// The parameters, as `wiglaf bench loggp` wrote them
     #[arg(long, value_name = "FILE", default_value = "wiglaf-bench/loggp.json")]
@@ -102,28 +103,9 @@ pub(crate) struct Args {
     argv: Vec<OsString>,
 }
 
-/// Transports that `wiglaf bench loggp` measures between nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Measured {
-    Tcp,
-    Ucx,
-    OfiTcp,
-    Wiglaf,
-}
-
-impl From<Measured> for Transport {
-    fn from(one: Measured) -> Self {
-        match one {
-            Measured::Tcp => Self::Tcp,
-            Measured::Ucx => Self::Ucx,
-            Measured::OfiTcp => Self::OfiTcp,
-            Measured::Wiglaf => Self::Wiglaf,
-        }
-    }
-}
-
-/// In the order of the tables.
-const USUAL: [Measured; 4] = [Measured::Tcp, Measured::Ucx, Measured::OfiTcp, Measured::Wiglaf];
+/// Transports that `wiglaf bench loggp` measures between nodes, in the order of the tables.
+const MEASURED: [Transport; 4] =
+    [Transport::Tcp, Transport::Ucx, Transport::OfiTcp, Transport::Wiglaf];
 /// A simulation that takes longer is stuck.
 const TIME_MAX: Duration = Duration::from_secs(7 * 86_400);
 /// What programs are linked with that smpicc builds.
@@ -353,20 +335,19 @@ fn read(file: &Path) -> Result<loggp::Report> {
 
 fn ways(args: &Args, measured: &loggp::Report) -> Result<Vec<Modelled>> {
     let rate = args.rate.map(Rate::bits_per_second);
-    let model = |one: Measured| Model::of(measured, one.into(), rate);
     let mut ways = Vec::new();
     let asked = !args.transports.is_empty();
-    for one in USUAL {
+    for one in MEASURED {
         if asked && !args.transports.contains(&one) {
             continue;
         }
-        match model(one) {
-            Some(model) => ways.push(Modelled { transport: one.into(), model }),
+        match Model::of(measured, one, rate) {
+            Some(model) => ways.push(Modelled { transport: one, model }),
             None if asked => {
                 return Err(Error::new(format!(
                     "{} has no parameters of {}; measure it with `wiglaf bench loggp`, or leave it out",
                     args.loggp.display(),
-                    Transport::from(one).label()
+                    one.label()
                 )));
             }
             None => {}
@@ -528,11 +509,6 @@ fn draw(all: &Prediction, file: &Path) -> Result<()> {
         cores: all.nodes.last().copied().unwrap_or_default(),
     };
     report::draw_speed_up(&words, &curves, file).map_err(plain)
-}
-
-fn transport_of(word: &str) -> Transport {
-    let all = USUAL.map(Transport::from);
-    all.into_iter().find(|one| one.word() == word).unwrap_or(Transport::Wiglaf)
 }
 
 #[cfg(test)]

@@ -5,8 +5,6 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::ValueEnum;
-
 use wiglaf_base::error::Context;
 use wiglaf_base::user::User;
 use wiglaf_base::{End, Error, HostList, Result, signals};
@@ -19,15 +17,15 @@ use wiglaf_cluster::share::Shared;
 use wiglaf_cluster::stage::Staged;
 use wiglaf_cluster::{Cluster, Member, Record, StateDir};
 use wiglaf_emulation::up;
+use wiglaf_link::LinkKind;
+use wiglaf_links::WaitPolicy;
 use wiglaf_mpi::fortran::FortranTrue;
+use wiglaf_mpi::{LibfabricChoice, Transport};
 use wiglaf_node::Streams;
 
 use crate::blocked;
 use crate::check;
-use crate::choices::{
-    CollectivesArg, DealArg, LibfabricArg, LinkArg, PmlArg, TransportArg, WaitArg, parse_hosts,
-    parse_mpi, parse_variable,
-};
+use crate::choices::{PmlArg, Word, any, parse_hosts, parse_mpi, parse_variable};
 use crate::exec;
 use crate::options::Global;
 use crate::tune;
@@ -91,16 +89,16 @@ pub(crate) struct Args {
     mpi: Mpi,
 
     /// How MPI messages travel
-    #[arg(long, value_enum, default_value_t = TransportArg::Wiglaf)]
-    transport: TransportArg,
+    #[arg(long, value_parser = any::<Transport>(), default_value = "wiglaf")]
+    transport: Transport,
 
     /// Which of Wiglaf's links
-    #[arg(long, value_enum, default_value_t = LinkArg::Auto)]
-    link: LinkArg,
+    #[arg(long, value_parser = any::<LinkKind>(), default_value = "auto")]
+    link: LinkKind,
 
     /// Which libfabric ranks load
-    #[arg(long, value_enum, default_value_t = LibfabricArg::Auto)]
-    libfabric: LibfabricArg,
+    #[arg(long, value_parser = any::<LibfabricChoice>(), default_value = "auto")]
+    libfabric: LibfabricChoice,
 
     /// What matches messages in Open MPI [default: what works in its version]
     #[arg(long, value_enum)]
@@ -111,16 +109,16 @@ pub(crate) struct Args {
     encrypt: bool,
 
     /// How ranks wait for messages [default: WIGLAF_WAIT, or adaptive]
-    #[arg(long, value_enum)]
-    wait: Option<WaitArg>,
+    #[arg(long, value_parser = any::<WaitPolicy>())]
+    wait: Option<WaitPolicy>,
 
     /// Who chooses the algorithms of collectives, or does them
-    #[arg(long, value_enum, default_value_t = CollectivesArg::Auto)]
-    collectives: CollectivesArg,
+    #[arg(long, value_parser = any::<Collectives>(), default_value = "auto")]
+    collectives: Collectives,
 
     /// How ranks are dealt to nodes
-    #[arg(long, value_enum, default_value_t = DealArg::Cyclic)]
-    deal: DealArg,
+    #[arg(long, value_parser = any::<Deal>(), default_value = "cyclic")]
+    deal: Deal,
 
     /// Room for processes on each node, for MPI_Comm_spawn (Open MPI) [default: 8]
     #[arg(long, value_name = "NUMBER")]
@@ -225,16 +223,15 @@ fn run_job(
     env.extend(pml.filter(|(name, _)| env.iter().all(|(given, _)| given != name)));
     env.extend(besides);
     if let Some(wait) = args.wait {
-        if !matches!(args.transport, TransportArg::Wiglaf) {
+        if args.transport != Transport::Wiglaf {
             let reason = "--wait is of Wiglaf's transport only; leave it or --transport out";
             return Err(Error::new(reason));
         }
-        let name = wait.to_possible_value().expect("none is skipped");
-        env.push(("WIGLAF_WAIT".to_owned(), name.get_name().to_owned()));
+        env.push(("WIGLAF_WAIT".to_owned(), wait.word().to_owned()));
     }
     match (args.encrypt, args.transport) {
         (false, _) => {}
-        (true, TransportArg::Wiglaf) => {
+        (true, Transport::Wiglaf) => {
             env.push(("WIGLAF_ENCRYPT".to_owned(), "on".to_owned()));
         }
         (true, _) => {
@@ -297,22 +294,15 @@ fn run_job(
         slots: allocation.into_iter().flat_map(|allocation| allocation.slots).collect(),
         places: args.places,
         mpi: args.mpi.clone(),
-        transport: args.transport.into(),
-        link: args.link.into(),
-        libfabric: args.libfabric.into(),
+        transport: args.transport,
+        link: args.link,
+        libfabric: args.libfabric,
         interface: args.interface.clone(),
         user: args.user.clone(),
         is_patient: args.patient,
         fortran_true: args.fortran_true,
-        collectives: match args.collectives {
-            CollectivesArg::Auto => Collectives::Auto,
-            CollectivesArg::Mpi => Collectives::Mpi,
-            CollectivesArg::Multicast => Collectives::Multicast,
-        },
-        deal: match args.deal {
-            DealArg::Cyclic => Deal::Cyclic,
-            DealArg::Block => Deal::Block,
-        },
+        collectives: args.collectives,
+        deal: args.deal,
         ..Job::default()
     };
     let tuned = match args.tune {

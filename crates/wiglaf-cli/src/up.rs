@@ -9,6 +9,7 @@ use wiglaf_cluster::rate::Rate;
 use wiglaf_cluster::shape::{Draft, Nodes, Wire};
 use wiglaf_emulation::up::{self, Up};
 
+use crate::choices::any;
 use crate::options::Global;
 use crate::output;
 
@@ -59,7 +60,7 @@ pub(crate) struct Args {
     mtu: Option<u32>,
 
     /// What joins the nodes [default: bridge]
-    #[arg(long, value_name = "bridge|direct", value_parser = parse_wire)]
+    #[arg(long, value_parser = any::<Wire>())]
     wire: Option<Wire>,
 
     /// Let every node use all cores (normally node i keeps to one core)
@@ -86,14 +87,6 @@ fn parse_nodes(text: &str) -> Result<Nodes> {
 
 fn parse_rate(text: &str) -> Result<Rate> {
     Rate::parse(text)
-}
-
-fn parse_wire(text: &str) -> Result<Wire> {
-    match text {
-        "bridge" => Ok(Wire::Bridge),
-        "direct" => Ok(Wire::Direct),
-        _ => Err(Error::new("a wire is `bridge` or `direct`")),
-    }
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {

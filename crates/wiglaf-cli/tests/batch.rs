@@ -251,14 +251,17 @@ const WHICH: &str = r#"
 #include <string.h>
 int main(int argc, char **argv) {
     char line[4096], name[MPI_MAX_PROCESSOR_NAME];
-    int rank, length, has = 0, all = 0;
+    int rank, length, has = 0, multicast = 0, all = 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Get_processor_name(name, &length);
     MPI_Allreduce(&rank, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     FILE *maps = fopen("/proc/self/maps", "r");
-    while (fgets(line, sizeof line, maps)) has |= strstr(line, "wiglaf_fabric") || strstr(line, "wiglaf-provider");
-    printf("rank %d on %s: %s, sum %d\n", rank, name, has ? "wiglaf" : "tcp", all);
+    while (fgets(line, sizeof line, maps)) {
+        has |= strstr(line, "wiglaf_fabric") || strstr(line, "wiglaf-provider");
+        multicast |= !!strstr(line, "wiglaf_multicast");
+    }
+    printf("rank %d on %s: %s%s, sum %d\n", rank, name, has ? "wiglaf" : "tcp", multicast ? "-multicast" : "", all);
     MPI_Finalize();
     return 0;
 }
@@ -285,7 +288,7 @@ fn modules_have_launchers_take_wiglaf_and_unloading_takes_it_back() {
         let line = |rank| format!("rank {rank} on node{}: {network}, sum 1", rank + 1);
         (0..2).map(line).collect()
     };
-    for network in ["wiglaf", "tcp"] {
+    for network in ["wiglaf", "wiglaf-multicast", "tcp"] {
         let script = shell(&format!("module load {network}/openmpi; mpirun ./which"));
         let said = site.job(network, &script, "-N 2 -n 2");
         assert_eq!(sorted(&said), lines(network), "{said}");
@@ -293,7 +296,7 @@ fn modules_have_launchers_take_wiglaf_and_unloading_takes_it_back() {
     let prefix = wheels().join("mpich-5.0.2");
     if prefix.exists() && compiles("mpicc.mpich", "which-mpich") {
         let path = format!("export WIGLAF_MPI_PATH={}\n", prefix.display());
-        for network in ["wiglaf", "tcp"] {
+        for network in ["wiglaf", "wiglaf-multicast", "tcp"] {
             let script = shell(&format!("module load {network}/mpich; srun ./which-mpich"));
             let said = site.job("srun", &format!("{path}{script}"), "-N 2");
             assert_eq!(sorted(&said), lines(network), "{said}");
@@ -304,7 +307,7 @@ fn modules_have_launchers_take_wiglaf_and_unloading_takes_it_back() {
     // In a shell without a job; and what cannot be loaded says why, and is not.
     let show = "env | grep -vE \"^(LOADEDMODULES|_LMFILES_|__MODULES_|MODULES_|_=)\" | sort";
     let unload = format!(
-        "export LD_LIBRARY_PATH=/opt/mine; {show} >before; module load wiglaf/openmpi; {show} >loaded; module load tcp/openmpi; echo $?; \
+        "export LD_LIBRARY_PATH=/opt/mine; {show} >before; module load wiglaf/openmpi; {show} >loaded; module load wiglaf-multicast/openmpi; echo $?; \
          module unload wiglaf/openmpi; {show} >after"
     );
     let said = site.wiglaf(&["exec", "-w", "node1", "--", "sh", "-c", &shell(&unload)]);

@@ -12,9 +12,10 @@ use wiglaf_base::hostlist::HostList;
 use wiglaf_base::passing::Passing;
 use wiglaf_base::user::{self, User};
 use wiglaf_base::{machine, paths, program, random, signals};
+use wiglaf_link::LinkKind;
 use wiglaf_mpi::fortran::{self, FortranTrue};
 use wiglaf_mpi::{
-    self as mpi, Choice, Family, Front, Installation, LibfabricChoice, Link, Placement, Settings,
+    self as mpi, Choice, Family, Front, Installation, LibfabricChoice, Placement, Settings,
     Transport, preloads, provider, quiet,
 };
 use wiglaf_node::client::{
@@ -87,7 +88,7 @@ pub struct Job {
     /// How MPI messages travel.
     pub transport: Transport,
     /// Which of Wiglaf's links.
-    pub link: Link,
+    pub link: LinkKind,
     /// Which libfabric.
     pub libfabric: LibfabricChoice,
     /// The interface, if not that of emulated nodes.
@@ -203,7 +204,7 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
         return Err(Error::new("there is no program to run; name it behind `--`"));
     }
     let carries = job.mpi == Mpi::None || job.transport == Transport::Wiglaf;
-    if carries && job.link == Link::Shm && members.len().min(ranks) > 1 {
+    if carries && job.link == LinkKind::Shm && members.len().min(ranks) > 1 {
         return Err(Error::new(format!(
             "the shm link joins ranks of one node, and these run on {}; name one node with --nodes, \
              or take --link auto",
@@ -228,10 +229,7 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
     }
     if job.collectives == Collectives::Multicast {
         if provider.is_none() {
-            return Err(Error::new(
-                "multicast collectives go with an MPI over Wiglaf: leave --collectives multicast out, or take \
-                 --transport wiglaf and an --mpi",
-            ));
+            return Err(mpi::no_multicast());
         }
         preload = Some(preloads::preload_here(&preloads::MULTICAST, preload, exe, said)?);
     }

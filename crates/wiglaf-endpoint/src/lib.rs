@@ -47,8 +47,8 @@ pub use remote::{ATOMIC_LEN_MAX, AtomicOp, Hold, RemoteOp, RemoteStats};
 pub use scratch::Scratch;
 pub use setup::Setup;
 pub use waiting::WaitPolicy;
-pub use wiglaf_link::Ports;
 pub use wiglaf_link::hosts::{Answer, Hosts};
+pub use wiglaf_link::{LinkKind, Ports};
 pub use wiglaf_transport::limits::{EAGER_LEN_MAX, FRAME_LEN_MIN, UNASKED_LEN_MAX};
 pub use wiglaf_transport::{Gone, Lengths, PeerId, PeerView, Stats, Traffic, WayNews};
 pub use wiglaf_wire::encrypted::TAG_LEN;
@@ -61,63 +61,6 @@ pub struct Address {
     pub at: SocketAddrV4,
     /// The incarnation, or [`Epoch::UNKNOWN`] for whoever listens there.
     pub epoch: Epoch,
-}
-
-/// Which links to use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LinkChoice {
-    /// The best that works here.
-    #[default]
-    Auto,
-    /// Plain UDP sockets only.
-    Udp,
-    /// AF_PACKET between nodes.
-    Packet,
-    /// AF_XDP between nodes, in the best mode that the interface has.
-    Xdp,
-    /// AF_XDP in generic mode.
-    XdpGeneric,
-    /// AF_XDP in native mode, with a copy.
-    XdpNative,
-    /// AF_XDP in native mode, without a copy.
-    XdpZeroCopy,
-    /// Shared memory only: all ranks on one node.
-    Shm,
-}
-
-impl LinkChoice {
-    /// All there are.
-    pub const ALL: [Self; 8] = [
-        Self::Auto,
-        Self::Udp,
-        Self::Packet,
-        Self::Xdp,
-        Self::XdpGeneric,
-        Self::XdpNative,
-        Self::XdpZeroCopy,
-        Self::Shm,
-    ];
-
-    /// As users and `WIGLAF_LINK` write it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Udp => "udp",
-            Self::Packet => "packet",
-            Self::Xdp => "xdp",
-            Self::XdpGeneric => "xdp-generic",
-            Self::XdpNative => "xdp-native",
-            Self::XdpZeroCopy => "xdp-zerocopy",
-            Self::Shm => "shm",
-        }
-    }
-
-    /// The one of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|choice| choice.name() == name)
-    }
 }
 
 /// When a send is complete.
@@ -254,7 +197,7 @@ pub struct Config {
     /// The job's secret.
     pub key: JobKey,
     /// Which links.
-    pub link: LinkChoice,
+    pub link: LinkKind,
     /// How long a peer may be silent while something is owed before it counts as gone.
     pub silence_limit: Duration,
     /// How long a peer's machine may be silent, too, before all of its peers count as gone; `None`: for ever.

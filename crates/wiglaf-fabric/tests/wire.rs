@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use wiglaf_endpoint::{
-    Class, CompleteWhen, Config, Endpoint, Gone, JobKey, LinkChoice, News, Outcome, PeerId,
-    PeerNews, RecvOp, Region, SendOp, Side, WayNews,
+    Class, CompleteWhen, Config, Endpoint, Gone, JobKey, LinkKind, News, Outcome, PeerId, PeerNews,
+    RecvOp, Region, SendOp, Side, WayNews,
 };
 use wiglaf_testnet::{INTERFACE, Node, Pair};
 
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const HOST_LIMIT: Duration = Duration::from_secs(2);
 const LEN: usize = 2 << 20;
 
-fn config(ip: Ipv4Addr, link: LinkChoice, host_limit: Option<Duration>) -> Config {
+fn config(ip: Ipv4Addr, link: LinkKind, host_limit: Option<Duration>) -> Config {
     Config {
         ip,
         port: 0,
@@ -46,7 +46,7 @@ struct Ends {
 
 impl Ends {
     /// To be called in the namespace of `a`.
-    fn open(pair: &Pair, link: LinkChoice) -> Self {
+    fn open(pair: &Pair, link: LinkKind) -> Self {
         let a = wiglaf_links::open(&config(pair.a.ip, link, Some(HOST_LIMIT))).expect("a link");
         let open_b = || wiglaf_links::open(&config(pair.b.ip, link, None)).expect("a link");
         let mut ends = [a, pair.b.run(open_b)];
@@ -150,7 +150,7 @@ fn drops_datagrams(node: &Node) -> bool {
 
 #[test]
 fn ends_with_different_mtus_exchange_long_messages_and_say_so_once() {
-    for link in [LinkChoice::Udp, LinkChoice::Packet] {
+    for link in [LinkKind::Udp, LinkKind::Packet] {
         let Some(pair) = Pair::or_skip(9000) else { return };
         pair.b.ip(&["link", "set", INTERFACE, "mtu", "1500"]).expect("set");
         pair.a.run(|| {
@@ -165,7 +165,7 @@ fn ends_with_different_mtus_exchange_long_messages_and_say_so_once() {
 
 #[test]
 fn two_ends_with_long_frames_find_out_that_they_may_use_them() {
-    for link in [LinkChoice::Udp, LinkChoice::Packet] {
+    for link in [LinkKind::Udp, LinkKind::Packet] {
         let Some(pair) = Pair::or_skip(9000) else { return };
         pair.a.run(|| {
             let mut ends = Ends::open(&pair, link);
@@ -188,7 +188,7 @@ fn a_firewall_that_lets_frames_past_the_ip_stack_only_is_got_around_and_named() 
         return;
     }
     pair.a.run(|| {
-        let mut ends = Ends::open(&pair, LinkChoice::Packet);
+        let mut ends = Ends::open(&pair, LinkKind::Packet);
         ends.exchange(8);
         ends.exchange(LEN);
         let ways = ends.ways();
@@ -203,7 +203,7 @@ fn a_machine_that_is_no_longer_there_ends_what_waits_for_it() {
     for side in [Side::Send, Side::Recv] {
         let Some(pair) = Pair::or_skip(1500) else { return };
         pair.a.run(|| {
-            let mut ends = Ends::open(&pair, LinkChoice::Udp);
+            let mut ends = Ends::open(&pair, LinkKind::Udp);
             ends.exchange(8);
             // Time for a question and its answer.
             ends.work_for(Duration::from_secs(1), &[0, 1]);
@@ -227,7 +227,7 @@ fn a_machine_that_is_no_longer_there_ends_what_waits_for_it() {
 fn a_cable_that_is_out_for_less_than_the_limit_and_a_process_that_stands_still_end_nothing() {
     let Some(pair) = Pair::or_skip(1500) else { return };
     pair.a.run(|| {
-        let mut ends = Ends::open(&pair, LinkChoice::Udp);
+        let mut ends = Ends::open(&pair, LinkKind::Udp);
         ends.exchange(8);
         ends.work_for(Duration::from_secs(1), &[0, 1]);
         let (mut bytes, mut got) = ([1; 100], [0; 100]);

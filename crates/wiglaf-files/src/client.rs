@@ -490,7 +490,7 @@ pub(crate) fn checked_count(answer: &Answer, most: usize) -> Result<usize> {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use wiglaf_endpoint::{Config, JobKey, LinkChoice};
+    use wiglaf_endpoint::{Config, JobKey, LinkKind};
 
     use super::*;
     use crate::testing::flooded;
@@ -516,7 +516,7 @@ mod tests {
             ports: None,
             epoch: None,
             key: JobKey([9; 16]),
-            link: LinkChoice::Udp,
+            link: LinkKind::Udp,
             silence_limit: Duration::from_secs(600),
             host_limit: None,
             flow_control: true,

@@ -12,7 +12,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-use crate::protocol::{LinkKind, Refusal, Request, parse_answer};
+use crate::protocol::{Refusal, Request, SocketKind, parse_answer};
 use crate::tuning::{Tuned, Wants};
 use crate::{SOCKET, SOCKET_VAR};
 
@@ -59,7 +59,7 @@ impl std::error::Error for AskError {}
 ///
 /// # Errors
 /// [`AskError`].
-pub fn ask(kind: LinkKind, udp: &impl AsFd) -> Result<OwnedFd, AskError> {
+pub fn ask(kind: SocketKind, udp: &impl AsFd) -> Result<OwnedFd, AskError> {
     ask_at(&socket_path().ok_or(AskError::None)?, kind, udp)
 }
 
@@ -67,7 +67,7 @@ pub fn ask(kind: LinkKind, udp: &impl AsFd) -> Result<OwnedFd, AskError> {
 ///
 /// # Errors
 /// [`AskError`].
-pub fn ask_at(path: &Path, kind: LinkKind, udp: &impl AsFd) -> Result<OwnedFd, AskError> {
+pub fn ask_at(path: &Path, kind: SocketKind, udp: &impl AsFd) -> Result<OwnedFd, AskError> {
     let began = Instant::now();
     let mut pause = BUSY_PAUSE_MIN;
     let (_, descriptor) = loop {

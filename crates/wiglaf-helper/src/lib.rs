@@ -35,7 +35,7 @@ pub use client::{
     AskError, TuningLease, ask, ask_at, hold_tuning, hold_tuning_at, keep_tuning, keep_tuning_at,
     status, status_at, tuned, tuned_at, undo_tuning, undo_tuning_at,
 };
-pub use protocol::{LinkKind, Refusal};
+pub use protocol::{Refusal, SocketKind};
 pub use server::{Places, serve};
 pub use tuning::{Change, Holder, MICROSECONDS_MAX, Note, Tuned, Wants};
 

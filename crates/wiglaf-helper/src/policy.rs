@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use wiglaf_link_udp::interface::Network;
 
-use crate::protocol::LinkKind;
+use crate::protocol::SocketKind;
 
 /// Longest file that is read, in bytes.
 const FILE_LEN_MAX: u64 = 1 << 20;
@@ -140,7 +140,7 @@ impl Policy {
     /// Whether `caller` may have such a link; a rule that cannot be applied
     /// admits nobody.
     #[must_use]
-    pub fn admits(&self, caller: &Caller, link: LinkKind) -> bool {
+    pub fn admits(&self, caller: &Caller, link: SocketKind) -> bool {
         self.admit
             .iter()
             .any(|rule| rule.links.iter().any(|name| name.is(link)) && rule.names(caller))
@@ -167,8 +167,8 @@ impl Policy {
 }
 
 impl LinkName {
-    fn is(self, link: LinkKind) -> bool {
-        matches!((self, link), (Self::Packet, LinkKind::Packet))
+    fn is(self, link: SocketKind) -> bool {
+        matches!((self, link), (Self::Packet, SocketKind::Packet))
     }
 }
 
@@ -245,10 +245,10 @@ mod tests {
             (caller(2000, &[9]), false),
             (caller(4000, &[9]), false),
         ] {
-            assert_eq!(policy.admits(&who, LinkKind::Packet), packet, "{who:?}");
-            assert!(!policy.admits(&who, LinkKind::Xdp), "{who:?}");
+            assert_eq!(policy.admits(&who, SocketKind::Packet), packet, "{who:?}");
+            assert!(!policy.admits(&who, SocketKind::Xdp), "{who:?}");
         }
-        assert!(!parse("").admits(&caller(0, &[0]), LinkKind::Packet));
+        assert!(!parse("").admits(&caller(0, &[0]), SocketKind::Packet));
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
         assert!(may(0, [10, 1, 0, 1]) && !may(0, [10, 2, 0, 1]), "root, what anybody may");
         let admits = |uid| policy.admits_to_tune(&caller(uid, &[9]));
         assert!(admits(1000) && admits(2000) && !admits(3000));
-        assert!(!policy.admits(&caller(1000, &[9]), LinkKind::Packet));
+        assert!(!policy.admits(&caller(1000, &[9]), SocketKind::Packet));
         assert!(!parse("").admits_to_tune(&caller(0, &[0])));
         assert!(
             toml::from_str::<Policy>("[[admit]]\nusers = [1]\nlinks = []\ntune = ['lab']").is_err()
@@ -300,7 +300,7 @@ mod tests {
         let file = folder.path().join("allocation");
         let text = format!("[[admit]]\nallocation = '{}'\nlinks = ['packet']", file.display());
         let policy = parse(&text);
-        let admits = |uid| policy.admits(&caller(uid, &[]), LinkKind::Packet);
+        let admits = |uid| policy.admits(&caller(uid, &[]), SocketKind::Packet);
         assert!(!admits(1000), "there is no file");
         fs::write(&file, "7\n1000\n").unwrap();
         assert!(admits(1000) && admits(7) && !admits(100) && !admits(0));
@@ -341,7 +341,7 @@ mod tests {
             let why = Policy::read(&file).err().unwrap_or_default();
             assert_eq!(why.is_empty(), is_believed, "{mode:o} of {owner}: {why}");
             assert!(is_believed || why.contains("is not believed"), "{why}");
-            let admits = policy.admits(&caller(1000, &[]), LinkKind::Packet);
+            let admits = policy.admits(&caller(1000, &[]), SocketKind::Packet);
             assert_eq!(admits, is_believed, "{mode:o} of {owner}");
         }
     }

@@ -14,14 +14,14 @@ pub(crate) const TUNED_LEN_MAX: usize = 32 << 10;
 
 /// What sort of descriptor is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LinkKind {
+pub enum SocketKind {
     /// An AF_PACKET socket.
     Packet,
     /// An AF_XDP socket; no helper lends these (docs/adr/0021), but says why.
     Xdp,
 }
 
-impl LinkKind {
+impl SocketKind {
     /// Its name in policies.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -38,7 +38,7 @@ pub(crate) enum Request {
     /// How the helper is, and what it would do for the caller.
     Status,
     /// A descriptor for the UDP socket that comes along.
-    Open(LinkKind),
+    Open(SocketKind),
     /// Cards and processors tuned as long as the descriptor of the answer is open.
     Hold(Wants),
     /// Cards and processors tuned until that is undone.
@@ -61,8 +61,8 @@ impl Request {
         bytes[..8].copy_from_slice(MAGIC);
         bytes[8] = match self {
             Self::Status => 0,
-            Self::Open(LinkKind::Packet) => 1,
-            Self::Open(LinkKind::Xdp) => 2,
+            Self::Open(SocketKind::Packet) => 1,
+            Self::Open(SocketKind::Xdp) => 2,
             Self::Hold(_) => 3,
             Self::Keep(_) => 4,
             Self::Undo => 5,
@@ -101,8 +101,8 @@ impl Request {
         }
         match kind {
             0 => Some(Self::Status),
-            1 => Some(Self::Open(LinkKind::Packet)),
-            2 => Some(Self::Open(LinkKind::Xdp)),
+            1 => Some(Self::Open(SocketKind::Packet)),
+            2 => Some(Self::Open(SocketKind::Xdp)),
             5 => Some(Self::Undo),
             6 => Some(Self::Tuned),
             _ => None,
@@ -224,8 +224,8 @@ mod tests {
     fn requests_and_answers_come_back() {
         for request in [
             Request::Status,
-            Request::Open(LinkKind::Packet),
-            Request::Open(LinkKind::Xdp),
+            Request::Open(SocketKind::Packet),
+            Request::Open(SocketKind::Xdp),
             Request::Hold(Wants::FOR_A_JOB),
             Request::Keep(Wants { rx_usecs: Some(1000), ..Wants::ALL }),
             Request::Hold(Wants::AWAKE),

@@ -24,7 +24,9 @@ use wiglaf_netlink::Card;
 use crate::lent::{Full, Lent, are_open};
 use crate::listen::listen;
 use crate::policy::{Caller, NO_XDP, Policy};
-use crate::protocol::{ANSWER_LEN_MAX, LinkKind, REQUEST_LEN, Refusal, Request, emit_long_answer};
+use crate::protocol::{
+    ANSWER_LEN_MAX, REQUEST_LEN, Refusal, Request, SocketKind, emit_long_answer,
+};
 use crate::rate::Allowances;
 use crate::tuner::{self, Kept, Order, Outcome};
 use crate::tuning::{Note, Tuned, Wants};
@@ -252,10 +254,10 @@ impl Helper {
         &self,
         policy: &Policy,
         caller: &Caller,
-        kind: LinkKind,
+        kind: SocketKind,
         descriptor: Option<OwnedFd>,
     ) -> Result<(OwnedFd, std::net::SocketAddrV4), (Refusal, String)> {
-        if kind == LinkKind::Xdp {
+        if kind == SocketKind::Xdp {
             return Err((Refusal::NotAdmitted, NO_XDP.to_owned()));
         }
         if !policy.admits(caller, kind) {
@@ -403,7 +405,7 @@ impl Helper {
 
     fn tell_status(&self, stream: &UnixStream, caller: &Caller, policy: &Result<Policy, String>) {
         let admitted = match policy {
-            Ok(policy) if policy.admits(caller, LinkKind::Packet) => {
+            Ok(policy) if policy.admits(caller, SocketKind::Packet) => {
                 "admitted to packet".to_owned()
             }
             Ok(_) => "not admitted".to_owned(),

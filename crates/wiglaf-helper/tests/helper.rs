@@ -17,7 +17,7 @@ use rustix::net::{
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use tempfile::TempDir;
-use wiglaf_helper::{AskError, LinkKind, Refusal, ask_at, status_at};
+use wiglaf_helper::{AskError, Refusal, SocketKind, ask_at, status_at};
 use wiglaf_link::{Lane, Link, Train};
 use wiglaf_link_packet::PacketLink;
 use wiglaf_link_udp::{BulkSocket, FrameSocket, interface};
@@ -118,7 +118,7 @@ fn refusal<T>(asked: Result<T, AskError>) -> (Refusal, String) {
 /// A link of what the helper gives.
 fn link(helper: &Helper, node: &Node) -> Result<PacketLink, AskError> {
     let plain = FrameSocket::open(SocketAddrV4::new(node.ip, 0)).unwrap();
-    let packet = ask_at(&helper.socket(), LinkKind::Packet, &plain)?;
+    let packet = ask_at(&helper.socket(), SocketKind::Packet, &plain)?;
     let bulk = BulkSocket::open(node.ip).unwrap();
     let interface = interface::holding(node.ip).unwrap().unwrap();
     Ok(PacketLink::from_sockets(packet, plain, bulk, interface).unwrap())
@@ -171,7 +171,7 @@ fn what_is_not_the_callers_own_port_is_refused() {
     let Some(pair) = Pair::or_skip(1500) else { return };
     let helper = Helper::start(&pair.a, POLICY);
     let ask =
-        |socket: &dyn AsFdDyn| refusal(ask_at(&helper.socket(), LinkKind::Packet, &socket.fd()));
+        |socket: &dyn AsFdDyn| refusal(ask_at(&helper.socket(), SocketKind::Packet, &socket.fd()));
     // Bound to the address of the helper's host, in another network namespace.
     let elsewhere = pair.b.run(|| {
         pair.b.ip(&["address", "add", "10.77.0.1/32", "dev", "lo"]).unwrap();
@@ -219,7 +219,7 @@ fn what_is_not_the_callers_own_port_is_refused() {
     // Admitted or not, whoever asks for an xdp socket is told that there is none to be had.
     for user in [ANN, BOB] {
         as_user(&pair.a, user, || {
-            let (why, sentence) = refusal(ask_at(&helper.socket(), LinkKind::Xdp, &wildcard));
+            let (why, sentence) = refusal(ask_at(&helper.socket(), SocketKind::Xdp, &wildcard));
             assert_eq!(why, Refusal::NotAdmitted);
             assert!(sentence.contains("no helper lends xdp"), "{sentence}");
         });
@@ -273,7 +273,7 @@ fn a_user_has_a_bounded_number_of_sockets_and_none_for_a_port_that_another_hears
     let policy = "sockets_per_user = 3\n[[admit]]\nusers = [61001, 61002]\nlinks = ['packet']\n";
     let helper = Helper::start(&pair.a, policy);
     let bind = |port| UdpSocket::bind(SocketAddrV4::new(pair.a.ip, port)).unwrap();
-    let ask = |udp: &UdpSocket| ask_at(&helper.socket(), LinkKind::Packet, udp);
+    let ask = |udp: &UdpSocket| ask_at(&helper.socket(), SocketKind::Packet, udp);
     let mut kept = as_user(&pair.a, ANN, || {
         let kept: Vec<_> = (0..3).map(|_| ask(&bind(0)).unwrap()).collect();
         let (why, sentence) = refusal(ask(&bind(0)));
@@ -315,7 +315,7 @@ fn the_helper_keeps_one_capability_and_its_filters_stay() {
 
     let socket = as_user(&pair.a, ANN, || {
         let udp = UdpSocket::bind(SocketAddrV4::new(pair.a.ip, 0)).unwrap();
-        ask_at(&helper.socket(), LinkKind::Packet, &udp).unwrap()
+        ask_at(&helper.socket(), SocketKind::Packet, &udp).unwrap()
     });
     let on: i32 = 1;
     // SAFETY: the option takes an integer, which is live and of the stated length.
@@ -412,7 +412,7 @@ fn all_ranks_of_a_job_that_ask_at_once_are_served() {
             let rank = || {
                 let udp = UdpSocket::bind(SocketAddrV4::new(pair.a.ip, 0)).unwrap();
                 barrier.wait();
-                ask_at(&helper.socket(), LinkKind::Packet, &udp).err().map(|why| why.to_string())
+                ask_at(&helper.socket(), SocketKind::Packet, &udp).err().map(|why| why.to_string())
             };
             let ranks: Vec<_> = (0..RANKS).map(|_| scope.spawn(rank)).collect();
             ranks.into_iter().filter_map(|rank| rank.join().unwrap()).collect()
@@ -439,7 +439,7 @@ fn who_asks_a_helper_that_has_ended_waits_for_the_next() {
     let ask = |socket: &Path| {
         as_user(&pair.a, ANN, || {
             let udp = UdpSocket::bind(SocketAddrV4::new(pair.a.ip, 0)).unwrap();
-            ask_at(socket, LinkKind::Packet, &udp).map(drop)
+            ask_at(socket, SocketKind::Packet, &udp).map(drop)
         })
     };
     helper.child.kill().unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use wiglaf_helper::{
-    LinkKind, Tuned, Wants, ask, hold_tuning, keep_tuning, status, tuned, undo_tuning,
+    SocketKind, Tuned, Wants, ask, hold_tuning, keep_tuning, status, tuned, undo_tuning,
 };
 use wiglaf_link_udp::FrameSocket;
 use wiglaf_netlink::{Card, Coalesce, Ethtool};
@@ -107,7 +107,7 @@ fn prepare() {
 fn client() {
     println!("status: {}", status().unwrap());
     let udp = FrameSocket::open(SocketAddrV4::new(ADDRESS, 0)).unwrap();
-    match ask(LinkKind::Packet, &udp) {
+    match ask(SocketKind::Packet, &udp) {
         Ok(_) => println!("it has a packet socket"),
         Err(why) => println!("it has none: {why}"),
     }

@@ -11,6 +11,7 @@
 pub mod fault;
 pub mod frame;
 pub mod hosts;
+mod kind;
 pub mod loopback;
 pub mod near;
 pub mod pcap;
@@ -21,6 +22,7 @@ use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
+pub use kind::LinkKind;
 pub use ports::Ports;
 
 /// Which of a link's two ways a datagram should take.

@@ -6,7 +6,7 @@
 use std::net::SocketAddrV4;
 use std::process::ExitCode;
 
-use wiglaf_endpoint::LinkChoice;
+use wiglaf_endpoint::LinkKind;
 use wiglaf_links::floor;
 
 fn main() -> ExitCode {
@@ -24,7 +24,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let [role, link, own, peer] = args.as_slice() else {
         return Err("usage: floor serve|measure udp|packet|xdp|shm OWN_IP:PORT PEER_IP:PORT".into());
     };
-    let choice = LinkChoice::named(link)
+    let choice = LinkKind::named(link)
         .ok_or_else(|| format!("no link is called {link}; choose udp, packet, xdp or shm"))?;
     let (own, peer): (SocketAddrV4, SocketAddrV4) = (own.parse()?, peer.parse()?);
     let mut link = floor::open(own, peer, choice)?;

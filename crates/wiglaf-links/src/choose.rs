@@ -3,8 +3,8 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use wiglaf_endpoint::{FRAME_LEN_MIN, LinkChoice};
-use wiglaf_helper::{AskError, LinkKind, Refusal};
+use wiglaf_endpoint::{FRAME_LEN_MIN, LinkKind};
+use wiglaf_helper::{AskError, Refusal, SocketKind};
 use wiglaf_link::{Link, Ports};
 use wiglaf_link_packet::{OpenError as PacketError, PacketLink};
 use wiglaf_link_shm::ShmLink;
@@ -129,27 +129,23 @@ impl std::error::Error for OpenError {}
 ///
 /// # Errors
 /// When a link that was asked for does not work here.
-pub fn open_links(
-    at: impl Into<Place>,
-    epoch: u64,
-    choice: LinkChoice,
-) -> Result<Opened, OpenError> {
+pub fn open_links(at: impl Into<Place>, epoch: u64, choice: LinkKind) -> Result<Opened, OpenError> {
     let at = at.into();
     let interface = interface_for(at.ip)?;
     let at = if at.ip.is_unspecified() { Place { ip: interface.ip, ..at } } else { at };
     let alone = alone(&interface);
     let mut note = None;
     let net: Box<dyn Link> = match choice {
-        LinkChoice::Shm => return open_shm_only(at, epoch),
-        LinkChoice::Udp => {
+        LinkKind::Shm => return open_shm_only(at, epoch),
+        LinkKind::Udp => {
             return Ok(Opened { net: Some(Box::new(open_udp(at)?)), shm: None, note: alone });
         }
-        LinkChoice::Packet => Box::new(open_packet(interface, at)?),
-        LinkChoice::Xdp => open_xdp(interface, at, Mode::Best, &mut note)?,
-        LinkChoice::XdpGeneric => open_xdp(interface, at, Mode::Generic, &mut note)?,
-        LinkChoice::XdpNative => open_xdp(interface, at, Mode::Native, &mut note)?,
-        LinkChoice::XdpZeroCopy => open_xdp(interface, at, Mode::ZeroCopy, &mut note)?,
-        LinkChoice::Auto => open_best(&interface, at, &remembered_order(&interface), &mut note)?,
+        LinkKind::Packet => Box::new(open_packet(interface, at)?),
+        LinkKind::Xdp => open_xdp(interface, at, Mode::Best, &mut note)?,
+        LinkKind::XdpGeneric => open_xdp(interface, at, Mode::Generic, &mut note)?,
+        LinkKind::XdpNative => open_xdp(interface, at, Mode::Native, &mut note)?,
+        LinkKind::XdpZeroCopy => open_xdp(interface, at, Mode::ZeroCopy, &mut note)?,
+        LinkKind::Auto => open_best(&interface, at, &remembered_order(&interface), &mut note)?,
     };
     // Without shared memory the ranks of a node talk over the other link.
     let shm = ShmLink::open(net.local(), epoch).ok();
@@ -246,7 +242,7 @@ fn open_packet_by_helper(interface: Interface, at: Place) -> Result<PacketLink, 
     let mut overheard = Vec::new();
     let (plain, packet) = loop {
         let plain = FrameSocket::open(at).map_err(|error| bind_error(at, error))?;
-        match wiglaf_helper::ask(LinkKind::Packet, &plain) {
+        match wiglaf_helper::ask(SocketKind::Packet, &plain) {
             Err(AskError::Refused(Refusal::Overheard, _))
                 if at.port == 0 && overheard.len() < PORTS_TRIED_MAX =>
             {
@@ -279,7 +275,7 @@ fn lacks(why: &OpenError) -> Option<String> {
     }
 }
 
-fn remembered_order(interface: &Interface) -> Vec<LinkChoice> {
+fn remembered_order(interface: &Interface) -> Vec<LinkKind> {
     remembered::folder().map(|folder| remembered::order(&folder, interface)).unwrap_or_default()
 }
 
@@ -288,7 +284,7 @@ fn remembered_order(interface: &Interface) -> Vec<LinkChoice> {
 fn open_best(
     interface: &Interface,
     at: Place,
-    measured: &[LinkChoice],
+    measured: &[LinkKind],
     note: &mut Option<String>,
 ) -> Result<Box<dyn Link>, OpenError> {
     let mut lacking = None;
@@ -296,17 +292,17 @@ fn open_best(
         let link = XdpLink::open(interface.clone(), at, mode).ok()?;
         Some(Box::new(link) as Box<dyn Link>)
     };
-    for choice in measured.iter().chain(&[LinkChoice::Packet]) {
+    for choice in measured.iter().chain(&[LinkKind::Packet]) {
         let link = match choice {
-            LinkChoice::Packet => {
+            LinkKind::Packet => {
                 let link = open_packet(interface.clone(), at).map_err(|why| lacking = lacks(&why));
                 link.ok().map(|link| Box::new(link) as Box<dyn Link>)
             }
-            LinkChoice::XdpGeneric => xdp(Mode::Generic),
-            LinkChoice::XdpNative => xdp(Mode::Native),
-            LinkChoice::XdpZeroCopy => xdp(Mode::ZeroCopy),
-            LinkChoice::Udp => break,
-            LinkChoice::Auto | LinkChoice::Xdp | LinkChoice::Shm => None,
+            LinkKind::XdpGeneric => xdp(Mode::Generic),
+            LinkKind::XdpNative => xdp(Mode::Native),
+            LinkKind::XdpZeroCopy => xdp(Mode::ZeroCopy),
+            LinkKind::Udp => break,
+            LinkKind::Auto | LinkKind::Xdp | LinkKind::Shm => None,
         };
         if let Some(link) = link {
             return Ok(link);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::geteuid;
-use wiglaf_endpoint::{Config, JobKey, Lengths, LinkChoice, Ports, WaitPolicy};
+use wiglaf_endpoint::{Config, JobKey, Lengths, LinkKind, Ports, WaitPolicy};
 use wiglaf_endpoint::{EAGER_LEN_MAX, UNASKED_LEN_MAX};
 use wiglaf_link_udp::{Interface, Network, interface};
 
@@ -110,7 +110,7 @@ pub fn config_from(look_up: impl Fn(&str) -> Option<OsString>) -> Result<Config,
         epoch: None,
         key: key.unwrap_or_default(),
         encrypt,
-        link: read.parse("WIGLAF_LINK", LINKS, LinkChoice::named)?.unwrap_or_default(),
+        link: read.parse("WIGLAF_LINK", LINKS, LinkKind::named)?.unwrap_or_default(),
         silence_limit: read
             .parse("WIGLAF_SILENCE_LIMIT", "give a time such as 500ms, 60s or 5min", duration)?
             .unwrap_or(SILENCE_LIMIT),
@@ -344,7 +344,7 @@ mod tests {
     fn nothing_asked_for_means_the_defaults() {
         for variables in [&[][..], &[("WIGLAF_LINK", ""), ("WIGLAF_IP", "")]] {
             let config = from(variables).expect("nothing wrong");
-            assert_eq!((config.link, config.wait), (LinkChoice::Auto, WaitPolicy::Adaptive));
+            assert_eq!((config.link, config.wait), (LinkKind::Auto, WaitPolicy::Adaptive));
             assert_eq!((config.ip, config.port), (Ipv4Addr::UNSPECIFIED, 0));
             assert_eq!((config.key, config.silence_limit), (JobKey::default(), SILENCE_LIMIT));
             assert_eq!(config.host_limit, Some(HOST_LIMIT));
@@ -369,7 +369,7 @@ mod tests {
         .expect("nothing wrong");
         assert_eq!(config.wait, WaitPolicy::Block);
         assert_eq!(config.lengths, Lengths::new(65_536, 100_000));
-        assert_eq!((config.link, config.port), (LinkChoice::Packet, 4000));
+        assert_eq!((config.link, config.port), (LinkKind::Packet, 4000));
         assert_eq!((config.key.0[15], config.encrypt), (15, true));
         assert_eq!(config.ip, Ipv4Addr::LOCALHOST);
         assert_eq!((config.silence_limit, config.host_limit), (Duration::from_millis(1500), None));

@@ -9,7 +9,7 @@ use std::net::SocketAddrV4;
 use std::time::{Duration, Instant};
 
 use memmap2::MmapMut;
-use wiglaf_endpoint::LinkChoice;
+use wiglaf_endpoint::LinkKind;
 use wiglaf_link::{Lane, Link, Sent, Train};
 
 use crate::choose::{OpenError, open_links};
@@ -43,7 +43,7 @@ pub struct Latency {
 pub fn open(
     at: SocketAddrV4,
     peer: SocketAddrV4,
-    choice: LinkChoice,
+    choice: LinkKind,
 ) -> Result<Box<dyn Link>, OpenError> {
     let opened = open_links(at, epoch_of(at), choice)?;
     let mut link = match (opened.net, opened.shm) {

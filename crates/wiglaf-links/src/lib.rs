@@ -13,11 +13,12 @@ mod told;
 
 use machines::Machines;
 use rustix::rand::{GetRandomFlags, getrandom};
-use wiglaf_endpoint::{Config, Endpoint, Epoch, FRAME_LEN_MIN, JobKey, LinkChoice, Setup, TAG_LEN};
+use wiglaf_endpoint::{Config, Endpoint, Epoch, FRAME_LEN_MIN, JobKey, LinkKind, Setup, TAG_LEN};
 
 pub use choose::{OpenError, Opened, address_for, interface_for, open_links, unchosen_network};
 pub use environment::{VariableError, config_from, config_from_env};
 pub use told::{Told, told};
+pub use wiglaf_endpoint::WaitPolicy;
 pub use wiglaf_link_udp::Place;
 
 /// Opens an endpoint with the links that `config` asks for.
@@ -64,7 +65,7 @@ pub fn open_noting(config: &Config, note: &mut dyn FnMut(&str)) -> Result<Endpoi
     endpoint.set_lengths(config.lengths);
     let ip = *endpoint.name().at.ip();
     if let Some(limit) =
-        config.host_limit.filter(|_| config.link != LinkChoice::Shm && !ip.is_loopback())
+        config.host_limit.filter(|_| config.link != LinkKind::Shm && !ip.is_loopback())
     {
         endpoint.watch_machines(Box::new(Machines::new(ip, config.ports)), limit);
     }
@@ -85,7 +86,7 @@ pub fn place_of(config: &Config) -> Place {
 pub fn warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     let leaves =
-        config.link != LinkChoice::Shm && address_for(config.ip).is_ok_and(|ip| !ip.is_loopback());
+        config.link != LinkKind::Shm && address_for(config.ip).is_ok_and(|ip| !ip.is_loopback());
     if leaves && config.key == JobKey::default() {
         warnings.push(
             "WIGLAF_KEY is not set: whoever is on the network can send to this rank as if he were one; \

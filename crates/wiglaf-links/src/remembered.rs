@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use wiglaf_endpoint::LinkChoice;
+use wiglaf_endpoint::LinkKind;
 use wiglaf_link_udp::{Interface, interface};
 
 /// The file in the state folder.
@@ -93,8 +93,8 @@ impl Remembered {
     /// The order in which `auto` tries links; a name that is not known here is
     /// left out.
     #[must_use]
-    pub fn order(&self) -> Vec<LinkChoice> {
-        self.links.iter().filter_map(|link| LinkChoice::named(&link.link)).collect()
+    pub fn order(&self) -> Vec<LinkKind> {
+        self.links.iter().filter_map(|link| LinkKind::named(&link.link)).collect()
     }
 }
 
@@ -140,7 +140,7 @@ pub fn write(folder: &Path, new: Remembered) -> io::Result<()> {
 
 /// The order for an interface: nothing where nothing was measured as it is now.
 #[must_use]
-pub fn order(folder: &Path, interface: &Interface) -> Vec<LinkChoice> {
+pub fn order(folder: &Path, interface: &Interface) -> Vec<LinkKind> {
     let all = read(folder).unwrap_or_default();
     if all.is_empty() {
         return Vec::new();
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(names, ["packet", "of-tomorrow", "udp", "xdp-native"]);
         assert!((remembered.links[0].behind_percent - 12.5).abs() < 0.01);
         assert!((remembered.links[3].behind_percent - 300.0).abs() < 0.01);
-        let order = [LinkChoice::Packet, LinkChoice::Udp, LinkChoice::XdpNative];
+        let order = [LinkKind::Packet, LinkKind::Udp, LinkKind::XdpNative];
         assert_eq!(remembered.order(), order);
     }
 
@@ -196,7 +196,7 @@ mod tests {
         let new = Remembered::new(place(&lo), links, BTreeMap::new());
         write(folder.path(), new.clone()).expect("written");
         assert_eq!(read(folder.path()).expect("readable"), std::slice::from_ref(&new));
-        assert_eq!(order(folder.path(), &lo), [LinkChoice::Udp]);
+        assert_eq!(order(folder.path(), &lo), [LinkKind::Udp]);
         let other_mtu = Interface { mtu: lo.mtu - 1, ..lo.clone() };
         assert_eq!(order(folder.path(), &other_mtu), []);
         // Measured again on another kernel: in place of the first.

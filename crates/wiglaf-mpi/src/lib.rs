@@ -34,6 +34,7 @@ use std::time::Duration;
 use wiglaf_base::error::{Error, Result};
 use wiglaf_base::paths::{AGENT, INTERFACE, LIBDIR_VAR, NODE_VAR, STATE_VAR};
 use wiglaf_base::{machine, random};
+use wiglaf_link::LinkKind;
 
 use fortran::FortranTrue;
 
@@ -54,7 +55,19 @@ pub enum Transport {
     OfiRxd,
 }
 
+/// Why collectives as frames to all hosts are refused, where messages do not go over Wiglaf.
+#[must_use]
+pub fn no_multicast() -> Error {
+    Error::new(
+        "multicast collectives go with an MPI over Wiglaf: leave --collectives multicast out, or take \
+         an MPI and --transport wiglaf",
+    )
+}
+
 impl Transport {
+    /// All there are.
+    pub const ALL: [Self; 5] = [Self::Wiglaf, Self::Tcp, Self::Ucx, Self::OfiTcp, Self::OfiRxd];
+
     /// As users write it.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -64,45 +77,6 @@ impl Transport {
             Self::Ucx => "ucx",
             Self::OfiTcp => "ofi-tcp",
             Self::OfiRxd => "ofi-rxd",
-        }
-    }
-}
-
-/// Which of Wiglaf's links to use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Link {
-    /// The best that works.
-    #[default]
-    Auto,
-    /// Plain UDP sockets.
-    Udp,
-    /// AF_PACKET.
-    Packet,
-    /// AF_XDP, in the best mode.
-    Xdp,
-    /// AF_XDP, in generic mode.
-    XdpGeneric,
-    /// AF_XDP, in native mode.
-    XdpNative,
-    /// AF_XDP, in native mode without a copy.
-    XdpZeroCopy,
-    /// Shared memory only.
-    Shm,
-}
-
-impl Link {
-    /// As users and `WIGLAF_LINK` write it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Udp => "udp",
-            Self::Packet => "packet",
-            Self::Xdp => "xdp",
-            Self::XdpGeneric => "xdp-generic",
-            Self::XdpNative => "xdp-native",
-            Self::XdpZeroCopy => "xdp-zerocopy",
-            Self::Shm => "shm",
         }
     }
 }
@@ -122,7 +96,7 @@ pub struct Settings {
     /// How messages travel.
     pub transport: Transport,
     /// Which of Wiglaf's links.
-    pub link: Link,
+    pub link: LinkKind,
     /// The only interface to use.
     pub interface: Option<String>,
     /// The network to use in place of an interface, where hosts call theirs differently.
@@ -218,7 +192,7 @@ impl Settings {
         let path = installation::join_path(std::slice::from_ref(dir), others.as_deref());
         table.choose(PROVIDER_PATH, &path);
         match self.link {
-            Link::Auto => table.default("WIGLAF_LINK", self.link.name()),
+            LinkKind::Auto => table.default("WIGLAF_LINK", self.link.name()),
             link => table.choose("WIGLAF_LINK", link.name()),
         }
         if self.oversubscribed {
@@ -386,7 +360,7 @@ pub struct Own<'a> {
     /// How messages travel.
     pub transport: Transport,
     /// Which of Wiglaf's links.
-    pub link: Link,
+    pub link: LinkKind,
     /// Which libfabric.
     pub libfabric: LibfabricChoice,
     /// The only interface, if the user names one.
@@ -406,10 +380,7 @@ pub fn own_environment(own: &Own<'_>, exe: &Path) -> Result<Vec<(String, String)
     let Own { mpi: choice, transport, link, libfabric, fortran_true, multicast, .. } = *own;
     let interface = own.interface.clone();
     if multicast && transport != Transport::Wiglaf {
-        return Err(Error::new(
-            "multicast collectives go with an MPI over Wiglaf: leave --collectives multicast out, or take \
-             --transport wiglaf",
-        ));
+        return Err(no_multicast());
     }
     let on_node = std::env::var_os(NODE_VAR).is_some();
     interface.as_deref().map_or(Ok(()), is_here)?;

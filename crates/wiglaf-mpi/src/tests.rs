@@ -27,7 +27,7 @@ fn over_wiglaf() -> Settings {
     Settings {
         key: "00".repeat(16),
         provider_dir: Some("/lib/w".into()),
-        link: Link::Packet,
+        link: LinkKind::Packet,
         agent: Some("/usr/bin/agent".to_owned()),
         interface: Some("eth0".to_owned()),
         as_root: true,
@@ -154,7 +154,7 @@ fn interfaces_of_the_users_own_are_kept_unless_one_is_asked_for() {
 fn the_users_link_holds_unless_one_is_named() {
     let user = |name: &str| (name == "WIGLAF_LINK").then(|| "udp".to_owned());
     let openmpi = mpi(Family::OpenMpi, "4.1.4");
-    let auto = Settings { link: Link::Auto, ..over_wiglaf() };
+    let auto = Settings { link: LinkKind::Auto, ..over_wiglaf() };
     assert_eq!(get(&auto.environment(&openmpi, &user).unwrap(), "WIGLAF_LINK"), None);
     assert_eq!(get(&auto.environment(&openmpi, &nobody).unwrap(), "WIGLAF_LINK"), Some("auto"));
     let named = over_wiglaf().environment(&openmpi, &user).unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::network::{self, Cidr, HostAddress};
 use wiglaf_cluster::power::Mac;
-use wiglaf_helper::LinkKind;
+use wiglaf_helper::SocketKind;
 
 /// The frames' type.
 const ETHERTYPE: [u8; 2] = [0x08, 0x42];
@@ -55,7 +55,7 @@ fn raw_socket(own: &HostAddress, udp: &UdpSocket) -> Option<OwnedFd> {
     let std::net::SocketAddr::V4(local) = udp.local_addr().ok()? else { return None };
     let interface = wiglaf_link_udp::interface::holding(own.address).ok()??;
     let opened = wiglaf_link_packet::open_packet_socket(&interface, local).ok();
-    opened.or_else(|| wiglaf_helper::ask(LinkKind::Packet, udp).ok())
+    opened.or_else(|| wiglaf_helper::ask(SocketKind::Packet, udp).ok())
 }
 
 /// The broadcast address of that address's network.

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use wiglaf_endpoint::{
-    Address, Endpoint, Epoch, JobKey, LinkChoice, Outcome, PeerId, PostError, Side,
+    Address, Endpoint, Epoch, JobKey, LinkKind, Outcome, PeerId, PostError, Side,
 };
 use wiglaf_links::{config_from, open_noting};
 
@@ -56,7 +56,7 @@ pub(super) struct LinkThread {
 impl LinkThread {
     /// Opens the link of that name.
     pub(super) fn open(open: &Open, name: &str, key: JobKey) -> Result<Self, String> {
-        let choice = LinkChoice::named(name).ok_or_else(|| format!("there is no link {name:?}"))?;
+        let choice = LinkKind::named(name).ok_or_else(|| format!("there is no link {name:?}"))?;
         let reserved = free_port(open.own, open.ports).and_then(|socket| socket.local_addr());
         let (first, last) = open.ports;
         let port = reserved.map_err(|why| why.to_string())?.port();

@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
     let common = &args.common;
     let work = common.prepare()?;
     let cluster = Cluster::find_or_start(global, &common.wish(args.nodes))?;
-    let launcher = Emulated::new(&cluster, args.nodes, args.ranks, common.link.into(), &work)?;
+    let launcher = Emulated::new(&cluster, args.nodes, args.ranks, common.link, &work)?;
     let mut plan = backlog::Plan::new(args.ranks, work.clone());
     plan.rounds = common.rounds(plan.rounds, 2);
     plan.away = Duration::from_millis(args.away.into());

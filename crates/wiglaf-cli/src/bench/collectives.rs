@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
     let work = common.prepare()?;
     let ranks = args.ranks.unwrap_or(args.nodes);
     let cluster = Cluster::find_or_start(global, &common.wish(args.nodes))?;
-    let launcher = Emulated::new(&cluster, args.nodes, ranks, common.link.into(), &work)?;
+    let launcher = Emulated::new(&cluster, args.nodes, ranks, common.link, &work)?;
     let mut plan = Plan::new(ranks, work.clone());
     plan.rounds = common.rounds(plan.rounds, 2);
     if common.quick {

@@ -6,7 +6,6 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clap::ValueEnum;
 use wiglaf_base::Result;
 use wiglaf_bench::files::{self, Library, Nodes, Plan, Sizes, WAYS, Way};
 use wiglaf_bench::report;
@@ -14,6 +13,7 @@ use wiglaf_cluster::launch;
 use wiglaf_mpi::provider;
 
 use super::{Common, size};
+use crate::choices::{Word, any};
 use crate::measuring::nodes::Cluster;
 use crate::measuring::{interrupt, make_folder, plain, progress, work_folder};
 use crate::options::Global;
@@ -49,44 +49,38 @@ pub(super) struct FilesArgs {
     small_files: Option<u64>,
 
     /// Who takes part [default: all]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
-    ways: Vec<WayArg>,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = any::<Way>())]
+    ways: Vec<Way>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum WayArg {
-    /// The disk where it is
-    Local,
-    /// One raw TCP stream
-    Tcp,
-    /// As it is installed
-    Sshfs,
-    /// With the fastest cipher
-    SshfsFast,
-    /// With the fastest cipher and without page cache
-    SshfsDirect,
-    /// libnfs and nfs-ganesha
-    Nfs,
-    /// Wiglaf's library
-    Wiglaf,
-    /// Wiglaf's library with read-ahead and write-behind
-    WiglafBuffered,
-    /// `wiglaf mount`
-    WiglafMount,
-}
+impl Word for Way {
+    const ALL: &'static [Self] = &WAYS;
 
-impl From<WayArg> for Way {
-    fn from(arg: WayArg) -> Self {
-        match arg {
-            WayArg::Local => Self::Local,
-            WayArg::Tcp => Self::Tcp,
-            WayArg::Sshfs => Self::Sshfs,
-            WayArg::SshfsFast => Self::SshfsFast,
-            WayArg::SshfsDirect => Self::SshfsDirect,
-            WayArg::Nfs => Self::Nfs,
-            WayArg::Wiglaf => Self::Wiglaf,
-            WayArg::WiglafBuffered => Self::WiglafBuffered,
-            WayArg::WiglafMount => Self::WiglafMount,
+    fn word(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Tcp => "tcp",
+            Self::Sshfs => "sshfs",
+            Self::SshfsFast => "sshfs-fast",
+            Self::SshfsDirect => "sshfs-direct",
+            Self::Nfs => "nfs",
+            Self::Wiglaf => "wiglaf",
+            Self::WiglafBuffered => "wiglaf-buffered",
+            Self::WiglafMount => "wiglaf-mount",
+        }
+    }
+
+    fn says(self) -> &'static str {
+        match self {
+            Self::Local => "The disk where it is",
+            Self::Tcp => "One raw TCP stream",
+            Self::Sshfs => "As it is installed",
+            Self::SshfsFast => "With the fastest cipher",
+            Self::SshfsDirect => "With the fastest cipher and without page cache",
+            Self::Nfs => "libnfs and nfs-ganesha",
+            Self::Wiglaf => "Wiglaf's library",
+            Self::WiglafBuffered => "Wiglaf's library with read-ahead and write-behind",
+            Self::WiglafMount => "`wiglaf mount`",
         }
     }
 }
@@ -160,7 +154,7 @@ pub(super) fn run(args: &FilesArgs, global: &Global) -> Result<()> {
     make_folder(&common.output)?;
     let cache = work_folder(&common.output)?;
     let cluster = Cluster::find_or_start(global, &common.wish(2))?;
-    let link = wiglaf_mpi::Link::from(common.link).name();
+    let link = common.link.name();
     let nodes = Emulated { cluster: &cluster, exe: this_exe()?, link, nodes: 2 };
     let usual = if common.quick { Sizes::QUICK } else { Sizes::FULL };
     let stream_bytes = args.stream.map_or(usual.stream_bytes, |len| len.max(1 << 20));
@@ -173,7 +167,7 @@ pub(super) fn run(args: &FilesArgs, global: &Global) -> Result<()> {
         },
         ways: match args.ways.as_slice() {
             [] => WAYS.to_vec(),
-            some => some.iter().map(|way| (*way).into()).collect(),
+            some => some.to_vec(),
         },
         cache,
     };

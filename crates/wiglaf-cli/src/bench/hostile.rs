@@ -113,7 +113,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
     let program = MeasuringProgram::Flow.build(&work).map_err(plain)?;
     let rounds = common.rounds(5, 2);
     let sizes = if args.sizes.is_empty() { vec![8, 4096, 1 << 20] } else { args.sizes.clone() };
-    let link = wiglaf_mpi::Link::from(common.link).name();
+    let link = common.link.name();
     let bench = Bench { cluster: &cluster, program: &program, work: &work, link, part: args.part };
     let measured = sizes.iter().map(|len| bench.measure(*len, rounds)).collect::<Result<_>>();
     interrupt::check()?;

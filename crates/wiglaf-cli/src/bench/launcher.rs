@@ -10,8 +10,10 @@ use wiglaf_base::{HostList, Result, machine};
 use wiglaf_bench::launch::{ActiveCommands, FloorCommand};
 use wiglaf_bench::{Job, Launcher, Settings, Transport};
 use wiglaf_cluster::shape::INTERFACE;
-use wiglaf_mpi::{self as mpi, Choice, Family, Front, LibfabricChoice, Link, provider};
+use wiglaf_link::LinkKind;
+use wiglaf_mpi::{self as mpi, Choice, Family, Front, LibfabricChoice, provider};
 
+use crate::choices::carrier;
 use crate::floor::Part;
 use crate::measuring::interrupt;
 use crate::measuring::nodes::Cluster;
@@ -29,7 +31,7 @@ pub(crate) struct Emulated<'a> {
     exe: PathBuf,
     nodes: usize,
     ranks: usize,
-    link: Link,
+    link: LinkKind,
     folder: &'a Path,
 }
 
@@ -40,7 +42,7 @@ impl<'a> Emulated<'a> {
         cluster: &'a Cluster,
         nodes: usize,
         ranks: usize,
-        link: Link,
+        link: LinkKind,
         folder: &'a Path,
     ) -> Result<Self> {
         Ok(Self { cluster, exe: this_exe()?, nodes, ranks, link, folder })
@@ -69,11 +71,11 @@ impl<'a> Emulated<'a> {
     }
 
     /// Two processes that find the link and each other in their environment.
-    pub(crate) fn floor(&self, link: Link, nodes: usize) -> FloorCommand {
+    pub(crate) fn floor(&self, link: LinkKind, nodes: usize) -> FloorCommand {
         self.part_of_floor(link, nodes, Part::All)
     }
 
-    fn part_of_floor(&self, link: Link, nodes: usize, part: Part) -> FloorCommand {
+    fn part_of_floor(&self, link: LinkKind, nodes: usize, part: Part) -> FloorCommand {
         let mut command = self.wiglaf_run(nodes, 2);
         command.args(["--mpi", "none", "--link", link.name(), "--"]);
         command.arg(&self.exe).args(["floor", "--part", part.word()]);
@@ -88,34 +90,14 @@ impl<'a> Emulated<'a> {
 }
 
 /// The link of a contender: one of its own, or the one that was asked for.
-pub(super) fn link_of(transport: Transport, asked: Link) -> Link {
+pub(super) fn link_of(transport: Transport, asked: LinkKind) -> LinkKind {
     match transport {
-        Transport::WiglafUdp => Link::Udp,
-        Transport::WiglafPacket => Link::Packet,
-        Transport::WiglafXdp => Link::Xdp,
-        Transport::WiglafXdpNative => Link::XdpNative,
+        Transport::WiglafUdp => LinkKind::Udp,
+        Transport::WiglafPacket => LinkKind::Packet,
+        Transport::WiglafXdp => LinkKind::Xdp,
+        Transport::WiglafXdpNative => LinkKind::XdpNative,
         _ => asked,
     }
-}
-
-fn of_cluster(transport: Transport) -> mpi::Transport {
-    match transport {
-        Transport::Wiglaf
-        | Transport::WiglafUdp
-        | Transport::WiglafPacket
-        | Transport::WiglafXdp
-        | Transport::WiglafXdpNative
-        | Transport::WiglafMulticast => mpi::Transport::Wiglaf,
-        // Open MPI's own TCP takes vader within a node.
-        Transport::Tcp | Transport::Vader => mpi::Transport::Tcp,
-        Transport::Ucx | Transport::UcxShm => mpi::Transport::Ucx,
-        Transport::OfiTcp => mpi::Transport::OfiTcp,
-        Transport::OfiRxd => mpi::Transport::OfiRxd,
-    }
-}
-
-pub(super) fn word(transport: Transport) -> &'static str {
-    of_cluster(transport).word()
 }
 
 /// What `wiglaf run` is going to set, without what only starts the ranks, and
@@ -131,19 +113,19 @@ fn settings(table: Vec<(String, String)>) -> Settings {
 pub(super) fn settings_of(
     exe: &Path,
     transport: Transport,
-    link: Link,
+    link: LinkKind,
     interface: Option<String>,
     oversubscribed: bool,
 ) -> std::result::Result<Settings, String> {
     let error = |error: wiglaf_base::Error| error.to_string();
     let mpi =
-        mpi::installation(&Choice::any(Family::OpenMpi), of_cluster(transport)).map_err(error)?;
-    let provider = match of_cluster(transport) {
+        mpi::installation(&Choice::any(Family::OpenMpi), carrier(transport)).map_err(error)?;
+    let provider = match carrier(transport) {
         mpi::Transport::Wiglaf => Some(provider::find(exe).map_err(error)?),
         _ => None,
     };
     let environment = mpi::Settings {
-        transport: of_cluster(transport),
+        transport: carrier(transport),
         link,
         interface,
         oversubscribed,
@@ -167,7 +149,7 @@ impl Launcher for Emulated<'_> {
         let mut command = self.wiglaf_run(job.nodes, job.ranks);
         command.args([
             "--transport",
-            word(job.transport),
+            carrier(job.transport).word(),
             "--link",
             link_of(job.transport, self.link).name(),
         ]);
@@ -206,12 +188,12 @@ impl Launcher for Emulated<'_> {
 
     fn floors(&self) -> Vec<FloorCommand> {
         if self.nodes == 1 {
-            return vec![self.floor(Link::Shm, 1)];
+            return vec![self.floor(LinkKind::Shm, 1)];
         }
-        [Link::Udp, Link::Packet, Link::Xdp]
+        [LinkKind::Udp, LinkKind::Packet, LinkKind::Xdp]
             .map(|link| self.floor(link, 2))
             .into_iter()
-            .chain([self.floor(Link::Shm, 1)])
+            .chain([self.floor(LinkKind::Shm, 1)])
             .collect()
     }
 
@@ -223,7 +205,7 @@ impl Launcher for Emulated<'_> {
             bare: self.part_of_floor(link, 2, Part::Ping),
             messages: self.part_of_floor(link, 2, Part::Messages),
         };
-        [Link::Packet, Link::Udp].map(both).into()
+        [LinkKind::Packet, LinkKind::Udp].map(both).into()
     }
 
     fn is_interrupted(&self) -> bool {

@@ -54,8 +54,7 @@ pub(super) fn run(args: &LogGpArgs, global: &Global, hosts: Option<Hosts>) -> Re
                 true => [Some(Cluster::find_or_start(global, &common.wish(2))?), None],
                 false => Cluster::find_or_start_all(global, [&common.wish(2), &one])?.map(Some),
             };
-            let launcher =
-                |cluster, nodes| Emulated::new(cluster, nodes, 2, common.link.into(), &work);
+            let launcher = |cluster, nodes| Emulated::new(cluster, nodes, 2, common.link, &work);
             let between = two.as_ref().map(|cluster| launcher(cluster, 2)).transpose()?;
             let within = one.as_ref().map(|cluster| launcher(cluster, 1)).transpose()?;
             plan.cores = machine::cores();

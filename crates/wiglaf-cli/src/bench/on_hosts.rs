@@ -11,10 +11,11 @@ use wiglaf_bench::{Job, Launcher, Settings, Transport};
 use wiglaf_cluster::cluster::ask_all;
 use wiglaf_cluster::hosts::Hosts;
 use wiglaf_cluster::{Cluster, Member};
-use wiglaf_mpi::Link;
+use wiglaf_link::LinkKind;
 
-use super::launcher::{link_of, settings_of, word};
+use super::launcher::{link_of, settings_of};
 use super::{Common, What};
+use crate::choices::carrier;
 use crate::measuring::interrupt;
 use crate::options::Global;
 use crate::up::this_exe;
@@ -26,7 +27,7 @@ pub(crate) struct OnHosts {
     hosts: Hosts,
     names: Vec<String>,
     exe: PathBuf,
-    link: Link,
+    link: LinkKind,
 }
 
 /// The hosts, where they are meant: for the benchmarks that need nodes of no certain shape.
@@ -67,7 +68,7 @@ impl OnHosts {
         let names: Vec<String> = two.iter().map(|member| member.name().to_owned()).collect();
         eprintln!("wiglaf: between {} and {}", names[0], names[1]);
         let exe = Cluster::Hosts(hosts.clone()).program(&this_exe()?);
-        Ok(Self { hosts, names, exe, link: common.link.into() })
+        Ok(Self { hosts, names, exe, link: common.link })
     }
 }
 
@@ -81,7 +82,7 @@ impl Launcher for OnHosts {
         let mut command = Command::new(&self.exe);
         command.arg("--file").arg(&self.hosts.file).args(["run", "--stage"]);
         command.args(["-n", &job.ranks.to_string(), "--nodes", &names.to_string()]);
-        command.args(["--transport", word(job.transport)]);
+        command.args(["--transport", carrier(job.transport).word()]);
         command.args(["--link", link_of(job.transport, self.link).name(), "--"]);
         command.arg(job.program).args(job.args).current_dir(job.dir);
         command.env("WIGLAF_BENCH_STATS", format!("{EXE} stats --here --json"));

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use wiglaf_base::{Error, Result};
 use wiglaf_bench::outcome::{Entry, Missing, Outcome};
 use wiglaf_bench::turns::Guard;
@@ -20,10 +19,9 @@ use wiglaf_compare::programs::ESPRESSO;
 use wiglaf_emulation::fault::{self, Faults, HOLD_DEFAULT, PortFaults, Probability};
 use wiglaf_sim::{Incast, Star};
 
-use super::launcher::{Emulated, word};
+use super::launcher::Emulated;
 use super::strangers::Strangers;
-use super::{Common, WireArg, need_openmpi};
-use crate::choices::TransportArg;
+use super::{Common, need_openmpi};
 use crate::compare::Nodes;
 use crate::compare::known::{Compared, Plan, compare};
 use crate::measuring::nodes::{Cluster, Wish};
@@ -75,7 +73,7 @@ pub(super) struct LossArgs {
 impl Common {
     /// A switch with shaped ports.
     fn shaped_wish(&self, nodes: usize, mtu: u32) -> Result<(Wish, Rate)> {
-        if matches!(self.wire, Some(WireArg::Direct)) {
+        if matches!(self.wire, Some(Wire::Direct)) {
             return Err(Error::new("a direct wire has no switch whose ports could be shaped"));
         }
         let rate = self.rate.map_or_else(|| Rate::parse(RATE), Ok)?;
@@ -104,7 +102,7 @@ pub(super) fn shaped(args: &ShapedArgs, global: &Global) -> Result<()> {
     let mut plan = shaped::Plan::new(work.clone());
     plan.rounds = common.rounds(plan.rounds, 2);
     plan.bits_per_s = rate.bits_per_second();
-    let launcher = |cluster| Emulated::new(cluster, 2, 2, common.link.into(), &work);
+    let launcher = |cluster| Emulated::new(cluster, 2, 2, common.link, &work);
     let measured = if first == second {
         let cluster = Cluster::find_or_start(global, &wish)?;
         shaped::measure(&[(first, &launcher(&cluster)?)], &plan, &mut progress)
@@ -123,7 +121,7 @@ pub(super) fn loss(args: &LossArgs, global: &Global) -> Result<()> {
     let work = common.prepare()?;
     let (wish, _) = common.shaped_wish(2, common.mtu.unwrap_or(MTUS[0]))?;
     let cluster = Cluster::find_or_start(global, &wish)?;
-    let launcher = Emulated::new(&cluster, 2, 2, common.link.into(), &work)?;
+    let launcher = Emulated::new(&cluster, 2, 2, common.link, &work)?;
     let mut plan = loss::Plan::new(work.clone());
     plan.rounds = common.rounds(plan.rounds, 2);
     plan.share = drop.share();
@@ -197,7 +195,7 @@ pub(super) fn incast(args: &IncastArgs, global: &Global) -> Result<()> {
     plan.rounds = common.rounds(plan.rounds, 2);
     let (wish, rate) = common.shaped_wish(plan.senders + 1, mtu)?;
     let cluster = Cluster::find_or_start(global, &wish)?;
-    let of = |ranks| Emulated::new(&cluster, ranks, ranks, common.link.into(), &work);
+    let of = |ranks| Emulated::new(&cluster, ranks, ranks, common.link, &work);
     let (one, all) = (of(2)?, of(plan.senders + 1)?);
     progress("simulating");
     let simulated = simulate(plan.senders, mtu, rate)?;
@@ -249,7 +247,7 @@ pub(super) fn flow_control(args: &FlowControlArgs, global: &Global) -> Result<()
     let (wish, _) = common.shaped_wish(plan.senders + 1, plan.mtu)?;
     let cluster = Cluster::find_or_start(global, &wish)?;
     let ranks = plan.senders + 1;
-    let launcher = Emulated::new(&cluster, ranks, ranks, common.link.into(), &work)?;
+    let launcher = Emulated::new(&cluster, ranks, ranks, common.link, &work)?;
     common.finish(flow_control::measure(&launcher, &plan, &mut progress))
 }
 
@@ -286,15 +284,15 @@ pub(super) fn oversubscribed(args: &OversubscribedArgs, global: &Global) -> Resu
     plan.application_rounds = plan.rounds.div_ceil(5);
     let most = args.ranks.iter().copied().max().unwrap_or(2);
     let cluster = Rc::new(Cluster::find_or_start(global, &common.wish(most))?);
-    let of = |ranks: &usize| Emulated::new(&cluster, *ranks, *ranks, common.link.into(), &work);
+    let of = |ranks: &usize| Emulated::new(&cluster, *ranks, *ranks, common.link, &work);
     let failed = |error: Error| BenchError::NoContender(error.to_string());
     let espresso = |ranks: usize, repeats, transports: &[Transport]| {
         let launcher = of(&ranks).map_err(failed)?;
         let plan = Plan {
             nodes: &[ranks],
             repeats,
-            transports: &transports.iter().filter_map(|one| argument(*one)).collect::<Vec<_>>(),
-            link: common.link.into(),
+            transports,
+            link: common.link,
             work: &work,
             settings: Settings::new(),
         };
@@ -308,11 +306,6 @@ pub(super) fn oversubscribed(args: &OversubscribedArgs, global: &Global) -> Resu
     common.finish(oversubscribed::measure(&jobs, &strangers, &espresso, &plan, &mut progress))
 }
 
-/// As users write it.
-fn argument(transport: Transport) -> Option<TransportArg> {
-    TransportArg::from_str(word(transport), false).ok()
-}
-
 /// The wall times of each transport's rounds, and who has none.
 fn entries(
     found: &Compared,
@@ -324,7 +317,7 @@ fn entries(
     }
     let (mut entries, mut missing) = (Vec::new(), Vec::new());
     for &transport in transports {
-        let is_it = |way: usize| found.report.ways[way].word == word(transport);
+        let is_it = |way: usize| found.report.ways[way].word == transport.word();
         let runs = found.report.runs.iter().filter(|run| is_it(run.way));
         let walls: Vec<f64> = runs.map(|run| run.wall_s).collect();
         let who = transport.label();
@@ -363,7 +356,7 @@ pub(super) fn idle(args: &IdleArgs, global: &Global) -> Result<()> {
     let mut plan = idle::Plan::new(work.clone());
     plan.rounds = common.rounds(plan.rounds, 2);
     let cluster = Cluster::find_or_start(global, &common.wish(2))?;
-    let launcher = Emulated::new(&cluster, 2, 2, common.link.into(), &work)?;
+    let launcher = Emulated::new(&cluster, 2, 2, common.link, &work)?;
     common.finish(idle::measure(&launcher, &plan, &mut progress))
 }
 
@@ -400,7 +393,7 @@ pub(super) fn memory(args: &MemoryArgs, global: &Global) -> Result<()> {
     }
     let idle = Star::idle_peer_bytes(PEERS, &mut resident).map_err(Error::new)?;
     let cluster = Cluster::find_or_start(global, &common.wish(2))?;
-    let launcher = Emulated::new(&cluster, 2, 2, common.link.into(), &work)?;
+    let launcher = Emulated::new(&cluster, 2, 2, common.link, &work)?;
     common.finish(memory::measure(&launcher, Some(idle), &plan, &mut progress))
 }
 

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use wiglaf_base::error::Context;
 use wiglaf_base::{Error, Result};
 use wiglaf_bench::transformation::{self, Input, Plan, WAYS, Way};
@@ -11,6 +10,7 @@ use wiglaf_bench::{Launcher, report};
 
 use super::launcher::Emulated;
 use super::{Common, files, need_openmpi};
+use crate::choices::{Word, any};
 use crate::measuring::nodes::Cluster;
 use crate::measuring::{interrupt, make_folder, plain, progress, work_folder};
 use crate::options::Global;
@@ -43,29 +43,30 @@ pub(super) struct TransformationArgs {
     program: Option<PathBuf>,
 
     /// Who takes part on several nodes [default: all]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
-    ways: Vec<WayArg>,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = any::<Way>())]
+    ways: Vec<Way>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum WayArg {
-    /// Wiglaf's library
-    Wiglaf,
-    /// `wiglaf mount`
-    WiglafMount,
-    /// libnfs and nfs-ganesha
-    Nfs,
-    /// With the fastest cipher
-    Sshfs,
-}
+impl Word for Way {
+    const ALL: &'static [Self] = &WAYS;
 
-impl From<WayArg> for Way {
-    fn from(arg: WayArg) -> Self {
-        match arg {
-            WayArg::Wiglaf => Self::Wiglaf,
-            WayArg::WiglafMount => Self::WiglafMount,
-            WayArg::Nfs => Self::Nfs,
-            WayArg::Sshfs => Self::Sshfs,
+    fn word(self) -> &'static str {
+        match self {
+            Self::Wiglaf => "wiglaf",
+            Self::WiglafMount => "wiglaf-mount",
+            Self::Nfs => "nfs",
+            Self::Sshfs => "sshfs",
+            Self::Local => "local",
+        }
+    }
+
+    fn says(self) -> &'static str {
+        match self {
+            Self::Wiglaf => "Wiglaf's library",
+            Self::WiglafMount => "`wiglaf mount`",
+            Self::Nfs => "libnfs and nfs-ganesha",
+            Self::Sshfs => "With the fastest cipher",
+            Self::Local => "The disk where it is",
         }
     }
 }
@@ -93,7 +94,7 @@ pub(super) fn run(args: &TransformationArgs, global: &Global) -> Result<()> {
     make_folder(&common.output)?;
     let cache = work_folder(&common.output)?;
     let cluster = Cluster::find_or_start(global, &common.wish(NODES))?;
-    let link = wiglaf_mpi::Link::from(common.link);
+    let link = common.link;
     let jobs = (1..=NODES)
         .map(|nodes| Emulated::new(&cluster, nodes, nodes, link, &cache))
         .collect::<Result<Vec<_>>>()?;
@@ -104,7 +105,7 @@ pub(super) fn run(args: &TransformationArgs, global: &Global) -> Result<()> {
         input: if common.quick { Input::CcPvtz } else { Input::AugCcPvtz },
         ways: match args.ways.as_slice() {
             [] => WAYS.to_vec(),
-            some => some.iter().map(|way| (*way).into()).collect(),
+            some => some.to_vec(),
         },
         nodes_max: NODES,
         program,

@@ -2,16 +2,15 @@
 
 use std::path::Path;
 
-use clap::ValueEnum;
 use wiglaf_base::error::Context;
 use wiglaf_base::{Error, Result, program};
-use wiglaf_bench::Settings;
+use wiglaf_bench::{Settings, Transport};
 use wiglaf_compare::Report;
 use wiglaf_compare::programs::Program;
-use wiglaf_mpi::Link;
+use wiglaf_link::LinkKind;
+use wiglaf_mpi::Deal;
 
 use super::{Args, Nodes, checked, complete, measure, text, transports};
-use crate::choices::{DealArg, LinkArg, TransportArg};
 use crate::measuring::{interrupt, progress};
 
 /// Says which windows an Open MPI takes.
@@ -23,8 +22,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) nodes: &'a [usize],
     pub(crate) repeats: usize,
     /// All that are here, if none is named.
-    pub(crate) transports: &'a [TransportArg],
-    pub(crate) link: Link,
+    pub(crate) transports: &'a [Transport],
+    pub(crate) link: LinkKind,
     /// A folder that all nodes see.
     pub(crate) work: &'a Path,
     /// What an MPI is given here, over whichever transport.
@@ -83,13 +82,13 @@ pub(crate) fn compare(program: &Program, plan: &Plan<'_>, nodes: &Nodes) -> Resu
         per_node: None,
         weak: false,
         repeats: plan.repeats,
-        transports: plan.transports.iter().map(|one| (*one).into()).collect(),
+        transports: plan.transports.to_vec(),
         check: Some(program.check.parse().map_err(|why: String| Error::new(why))?),
         json: None,
         plot: None,
         mpi: "openmpi".to_owned(),
-        link: LinkArg::from_str(plan.link.name(), false).map_err(Error::new)?,
-        deal: DealArg::Cyclic,
+        link: plan.link,
+        deal: Deal::Cyclic,
         stage: false,
         share: false,
         input: Vec::new(),

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
 use wiglaf_base::usage::Usage;
 use wiglaf_base::{End, Error, HostList, Result, records, signals};
-use wiglaf_bench::interleave;
 use wiglaf_bench::launch::{capture, last_words};
+use wiglaf_bench::{Transport, interleave};
 use wiglaf_compare::{Failure, Report, Run};
 
-use super::{Args, WayArg};
+use super::{Args, transport_of};
+use crate::choices::{Word, carrier};
 use crate::measuring::{interrupt, progress};
 
 /// A run that takes longer is stuck.
@@ -140,20 +140,17 @@ impl Runner<'_> {
     fn command(&self, report: &Report, way: usize, place: usize, usage: &PathBuf) -> Command {
         let (args, of) = (self.args, report.places[place]);
         let nodes: HostList = self.names.iter().take(of.nodes).collect();
-        let name = |value: Option<clap::builder::PossibleValue>| {
-            value.map(|value| value.get_name().to_owned()).unwrap_or_default()
-        };
         let mut command = Command::new(&self.exe);
         command.args(&self.options).arg("run").arg("--usage").arg(usage);
         command.args(["-n", &of.ranks.to_string(), "--nodes", &nodes.to_string()]);
-        let way = WayArg::from_str(&report.ways[way].word, false).unwrap_or(WayArg::Wiglaf);
+        let contender = transport_of(&report.ways[way].word);
         command.args(["--mpi", &args.mpi]);
-        command.args(["--transport", &name(way.transport().to_possible_value())]);
-        if way == WayArg::WiglafMulticast {
+        command.args(["--transport", carrier(contender).word()]);
+        if contender == Transport::WiglafMulticast {
             command.args(["--collectives", "multicast"]);
         }
-        command.args(["--link", &name(args.link.to_possible_value())]);
-        command.args(["--deal", &name(args.deal.to_possible_value())]);
+        command.args(["--link", args.link.word()]);
+        command.args(["--deal", args.deal.word()]);
         for (name, value) in &args.env {
             command.arg("-x").arg(format!("{name}={value}"));
         }

@@ -14,11 +14,12 @@ use wiglaf_bench::algorithms::{
 use wiglaf_cluster::launch::Mpi;
 use wiglaf_cluster::rules::{self as kept, Kept};
 use wiglaf_cluster::{Cluster, Member};
+use wiglaf_link::LinkKind;
 use wiglaf_mpi::rules::{self, Operation, Rules, Shape};
 use wiglaf_mpi::{self as mpi, Family, Transport};
 
 use super::MeasureArgs;
-use crate::choices::{LinkArg, TransportArg, parse_mpi};
+use crate::choices::{any, parse_mpi};
 use crate::measuring::{interrupt, plain, progress};
 use crate::options::Global;
 use crate::output;
@@ -43,12 +44,12 @@ pub(super) struct CollectivesArgs {
     mpi: Mpi,
 
     /// With --collectives: over which transport
-    #[arg(long, value_enum, default_value_t = TransportArg::Wiglaf, requires = "collectives")]
-    transport: TransportArg,
+    #[arg(long, value_parser = any::<Transport>(), default_value = "wiglaf", requires = "collectives")]
+    transport: Transport,
 
     /// With --collectives: over which of Wiglaf's links
-    #[arg(long, value_enum, default_value_t = LinkArg::Auto, requires = "collectives")]
-    link: LinkArg,
+    #[arg(long, value_parser = any::<LinkKind>(), default_value = "auto", requires = "collectives")]
+    link: LinkKind,
 
     /// With --collectives: how many ranks on each node, such as 1,2 [default: 1,
     /// and the slots of the cluster file where all hosts have as many]
@@ -92,7 +93,7 @@ pub(super) fn measure(args: &MeasureArgs, global: &Global, json: bool) -> Result
             "with --collectives, --repeats is {ROUNDS_MIN} to {ROUNDS_MAX}: fewer tell nothing of the spread"
         )));
     }
-    let mpi = mpi::installation(choice, Transport::from(how.transport))?;
+    let mpi = mpi::installation(choice, how.transport)?;
     if let Some(why) = rules::why_not(&mpi) {
         return Err(Error::new(why));
     }
@@ -110,8 +111,8 @@ pub(super) fn measure(args: &MeasureArgs, global: &Global, json: bool) -> Result
     for per_node in shapes(how, &members)? {
         let shape = Shape {
             mpi: Shape::mpi_of(&mpi),
-            transport: Transport::from(how.transport).word().to_owned(),
-            link: wiglaf_mpi::Link::from(how.link).name().to_owned(),
+            transport: how.transport.word().to_owned(),
+            link: how.link.name().to_owned(),
             per_node,
             nodes: members.iter().map(|member| member.name().to_owned()).collect(),
         };

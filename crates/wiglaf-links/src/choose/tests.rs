@@ -13,7 +13,7 @@ fn fresh_epoch() -> u64 {
     (0xc0 << 56) | (u64::from(std::process::id()) << 24) | NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-fn open(ip: Ipv4Addr, port: u16, choice: LinkChoice) -> Result<Opened, OpenError> {
+fn open(ip: Ipv4Addr, port: u16, choice: LinkKind) -> Result<Opened, OpenError> {
     open_links(SocketAddrV4::new(ip, port), fresh_epoch(), choice)
 }
 
@@ -29,35 +29,35 @@ fn give_up_capabilities() {
 
 #[test]
 fn the_best_that_works_is_chosen() {
-    let loopback = open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Auto).expect("loopback works");
+    let loopback = open(Ipv4Addr::LOCALHOST, 0, LinkKind::Auto).expect("loopback works");
     assert_eq!(names(&loopback), (Some("udp"), Some("shm")));
     let Some(pair) = Pair::or_skip(1500) else { return };
     let unspecified = Ipv4Addr::UNSPECIFIED;
     pair.a.run(|| {
-        let root = open(unspecified, 0, LinkChoice::Auto).expect("a wire");
+        let root = open(unspecified, 0, LinkKind::Auto).expect("a wire");
         assert_eq!(names(&root), (Some("packet"), Some("shm")));
         let (net, shm) = (root.net.expect("packet"), root.shm.expect("shm"));
         assert_eq!(*net.local().ip(), pair.a.ip);
         assert_eq!(net.local(), shm.local());
         give_up_capabilities();
-        let user = open(unspecified, 0, LinkChoice::Auto).expect("a wire");
+        let user = open(unspecified, 0, LinkKind::Auto).expect("a wire");
         assert_eq!(names(&user), (Some("udp"), Some("shm")));
-        let error = open(unspecified, 0, LinkChoice::Packet).expect_err("not permitted");
+        let error = open(unspecified, 0, LinkKind::Packet).expect_err("not permitted");
         assert!(matches!(error, OpenError::PacketNotPermitted(_)), "{error}");
-        let error = open(unspecified, 0, LinkChoice::Xdp).expect_err("not permitted");
+        let error = open(unspecified, 0, LinkKind::Xdp).expect_err("not permitted");
         assert!(matches!(error, OpenError::Xdp(XdpError::NotPermitted)), "{error}");
     });
 }
 
 #[test]
 fn what_is_asked_for_is_what_is_opened() {
-    let udp = open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Udp).expect("loopback works");
+    let udp = open(Ipv4Addr::LOCALHOST, 0, LinkKind::Udp).expect("loopback works");
     assert_eq!(names(&udp), (Some("udp"), None));
-    let shm = open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Shm).expect("shared memory works");
+    let shm = open(Ipv4Addr::LOCALHOST, 0, LinkKind::Shm).expect("shared memory works");
     assert_eq!(names(&shm), (None, Some("shm")));
     let at = shm.shm.as_ref().expect("shm").local();
     assert_ne!(at.port(), 0);
-    let error = open(*at.ip(), at.port(), LinkChoice::Udp).expect_err("reserved");
+    let error = open(*at.ip(), at.port(), LinkKind::Udp).expect_err("reserved");
     assert!(matches!(error, OpenError::PortInUse(in_use) if in_use == at), "{error}");
 }
 
@@ -65,23 +65,23 @@ fn what_is_asked_for_is_what_is_opened() {
 fn ranks_beyond_the_last_queue_take_the_packet_link() {
     let Some(pair) = Pair::or_skip(1500) else { return };
     let open = |choice| pair.a.run(|| open(pair.a.ip, 0, choice).expect("a wire"));
-    let first = open(LinkChoice::Xdp);
+    let first = open(LinkKind::Xdp);
     assert_eq!((names(&first).0, &first.note), (Some("xdp-generic"), &None));
-    for choice in [LinkChoice::Xdp, LinkChoice::XdpGeneric] {
+    for choice in [LinkKind::Xdp, LinkKind::XdpGeneric] {
         let other = open(choice);
         assert_eq!(names(&other).0, Some("packet"));
         assert!(other.note.as_ref().is_some_and(|note| note.contains("one queue")), "{other:?}");
     }
     drop(first);
-    assert_eq!(names(&open(LinkChoice::XdpNative)).0, Some("xdp-native"));
+    assert_eq!(names(&open(LinkKind::XdpNative)).0, Some("xdp-native"));
 }
 
 #[test]
 fn what_was_measured_decides_and_what_fails_is_passed_over() {
-    use LinkChoice::{Packet, Udp, XdpGeneric, XdpNative, XdpZeroCopy};
+    use LinkKind::{Packet, Udp, XdpGeneric, XdpNative, XdpZeroCopy};
     let Some(pair) = Pair::or_skip(1500) else { return };
     let at = Place::from(pair.a.ip);
-    let best = |order: &[LinkChoice]| {
+    let best = |order: &[LinkKind]| {
         let interface = interface_for(pair.a.ip).expect("a wire");
         open_best(&interface, at, order, &mut None).expect("a wire")
     };
@@ -106,20 +106,20 @@ fn a_machine_with_loopback_only_gets_that() {
     let open = |ip, choice| pair.a.run(|| open(ip, 0, choice)).expect("loopback");
     // The provider is asked for the address first, and then opens at it.
     for ip in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST] {
-        for choice in [LinkChoice::Auto, LinkChoice::Udp] {
+        for choice in [LinkKind::Auto, LinkKind::Udp] {
             let opened = open(ip, choice);
             let note = opened.note.as_deref().unwrap_or_default();
             assert!(note.starts_with("only ranks on this machine are reached"), "{note}");
             assert_eq!(*opened.net.expect("udp").local().ip(), Ipv4Addr::LOCALHOST);
         }
-        assert_eq!(open(ip, LinkChoice::Shm).note, None, "which reaches no other anyway");
+        assert_eq!(open(ip, LinkKind::Shm).note, None, "which reaches no other anyway");
     }
 }
 
 #[test]
 fn who_chooses_loopback_where_there_is_more_is_told_nothing() {
     let Some(pair) = Pair::or_skip(1500) else { return };
-    let opened = pair.a.run(|| open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Auto));
+    let opened = pair.a.run(|| open(Ipv4Addr::LOCALHOST, 0, LinkKind::Auto));
     assert_eq!(opened.expect("loopback").note, None);
 }
 
@@ -130,7 +130,7 @@ fn all_ports_that_peers_send_to_are_of_the_range_that_was_given() {
     let place = Place { ports: Some(ports), ..Place::from(pair.a.ip) };
     let open = |choice| pair.a.run(|| open_links(place, fresh_epoch(), choice));
     let mut opened = Vec::new();
-    for choice in [LinkChoice::Udp, LinkChoice::Packet, LinkChoice::Xdp] {
+    for choice in [LinkKind::Udp, LinkKind::Packet, LinkKind::Xdp] {
         let links = open(choice).expect("a wire");
         let net = links.net.as_ref().expect("a link");
         for port in [net.local().port(), net.bulk_port()] {
@@ -138,7 +138,7 @@ fn all_ports_that_peers_send_to_are_of_the_range_that_was_given() {
         }
         opened.push(links);
     }
-    for choice in [LinkChoice::Udp, LinkChoice::Packet, LinkChoice::Xdp, LinkChoice::Shm] {
+    for choice in [LinkKind::Udp, LinkKind::Packet, LinkKind::Xdp, LinkKind::Shm] {
         let error = open(choice).expect_err("three ranks have them all").to_string();
         assert!(error.starts_with("all UDP ports 47000-47005 of 10.77.0.1 are in use"), "{error}");
         assert!(error.contains("WIGLAF_PORTS"), "{error}");
@@ -186,24 +186,24 @@ fn an_interface_without_a_cable_is_not_the_first_choice() {
 
 #[test]
 fn refusals_name_cause_and_mend() {
-    let missing = open(Ipv4Addr::new(192, 0, 2, 1), 0, LinkChoice::Auto).expect_err("not here");
+    let missing = open(Ipv4Addr::new(192, 0, 2, 1), 0, LinkKind::Auto).expect_err("not here");
     let text = missing.to_string();
     assert!(text.starts_with("192.0.2.1 is not an address of this machine; choose one of: "));
     assert!(text.contains("127.0.0.1"), "{text}");
-    let first = open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Udp).expect("loopback works");
+    let first = open(Ipv4Addr::LOCALHOST, 0, LinkKind::Udp).expect("loopback works");
     let port = first.net.as_ref().expect("udp").local().port();
-    for choice in [LinkChoice::Auto, LinkChoice::Udp, LinkChoice::Shm] {
+    for choice in [LinkKind::Auto, LinkKind::Udp, LinkKind::Shm] {
         let error = open(Ipv4Addr::LOCALHOST, port, choice).expect_err("in use").to_string();
         let expected =
             format!("UDP port {port} of 127.0.0.1 is in use; choose another, or 0 for any");
         assert_eq!(error, expected);
     }
-    let error = open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Packet).expect_err("no Ethernet");
+    let error = open(Ipv4Addr::LOCALHOST, 0, LinkKind::Packet).expect_err("no Ethernet");
     assert!(error.to_string().starts_with("the packet link works on Ethernet"), "{error}");
-    let error = open(Ipv4Addr::LOCALHOST, 0, LinkChoice::Xdp).expect_err("no Ethernet");
+    let error = open(Ipv4Addr::LOCALHOST, 0, LinkKind::Xdp).expect_err("no Ethernet");
     assert!(error.to_string().starts_with("the xdp link works on Ethernet"), "{error}");
     let Some(pair) = Pair::or_skip(1500) else { return };
-    let error = pair.a.run(|| open(pair.a.ip, 0, LinkChoice::XdpZeroCopy)).expect_err("a veth");
+    let error = pair.a.run(|| open(pair.a.ip, 0, LinkKind::XdpZeroCopy)).expect_err("a veth");
     let text = error.to_string();
     assert!(text.contains("has no zero-copy mode") && text.ends_with("udp link"), "{text}");
 }
@@ -212,19 +212,19 @@ fn refusals_name_cause_and_mend() {
 fn bare_links_measure_each_other() {
     let Some(pair) = Pair::or_skip(1500) else { return };
     let choices = [
-        (LinkChoice::Udp, LinkChoice::Udp),
-        (LinkChoice::Packet, LinkChoice::Udp),
-        (LinkChoice::Udp, LinkChoice::Packet),
-        (LinkChoice::Packet, LinkChoice::Packet),
-        (LinkChoice::XdpGeneric, LinkChoice::XdpGeneric),
-        (LinkChoice::XdpNative, LinkChoice::XdpNative),
-        (LinkChoice::Xdp, LinkChoice::Udp),
-        (LinkChoice::Udp, LinkChoice::XdpNative),
-        (LinkChoice::Packet, LinkChoice::Xdp),
-        (LinkChoice::Shm, LinkChoice::Shm),
+        (LinkKind::Udp, LinkKind::Udp),
+        (LinkKind::Packet, LinkKind::Udp),
+        (LinkKind::Udp, LinkKind::Packet),
+        (LinkKind::Packet, LinkKind::Packet),
+        (LinkKind::XdpGeneric, LinkKind::XdpGeneric),
+        (LinkKind::XdpNative, LinkKind::XdpNative),
+        (LinkKind::Xdp, LinkKind::Udp),
+        (LinkKind::Udp, LinkKind::XdpNative),
+        (LinkKind::Packet, LinkKind::Xdp),
+        (LinkKind::Shm, LinkKind::Shm),
     ];
     for (port, (server, client)) in (7000u16..).step_by(2).zip(choices) {
-        let is_shm = server == LinkChoice::Shm;
+        let is_shm = server == LinkKind::Shm;
         let client_node = if is_shm { &pair.b } else { &pair.a };
         let at = SocketAddrV4::new(pair.b.ip, port);
         let from = SocketAddrV4::new(client_node.ip, port + 1);
@@ -251,7 +251,7 @@ fn bare_links_measure_each_other() {
 fn an_absent_server_is_an_error() {
     let (at, from) =
         (SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9), SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
-    let mut link = floor::open(from, at, LinkChoice::Udp).expect("loopback works");
+    let mut link = floor::open(from, at, LinkKind::Udp).expect("loopback works");
     let error = floor::ping(link.as_mut(), at, 8, 1).expect_err("nobody there");
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 }
