@@ -5,8 +5,8 @@
 # Happens: tolerance is ignored: 0, 0.5 and 100 give the same values, with errors of 1 in one dimension and of more in
 #   three. precision counts bits from the top of the type, not of the values: of small numbers in an int32 precision=16
 #   leaves zeros, in an int64 precision=40, too. With floats both do what they should.
-# Who meets it: counts, labels, and numbers of atoms or cells in a file that is otherwise of floats and is compressed with
-#   one setting for all: a label of 3 comes back as 2.
+# Who meets it: counts, labels, and numbers of atoms or cells in a file that is otherwise of floats and is compressed
+#   with one setting for all: a label of 3 comes back as 2.
 # Instead: no option for integers, which is lossless.
 set -euo pipefail
 T=$(mktemp -d); trap 'rm -rf "$T"' EXIT

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What: zfpy.compress_numpy of a field of packed records, and of a broadcast array; PyPI zfpy 1.0.1.post0, numpy 2.3.5.
-# Guess: the array that NumPy shows, as it is for transposed, sliced and reversed ones: without options zfpy is lossless.
+# Guess: the array that NumPy shows, as for transposed, sliced and reversed ones: without options zfpy is lossless.
 # Happens: strides are handed on as whole numbers of elements, and 0 means 'one after another'. A field of 8 bytes in
 #   records of 12 has a stride of 1.5 elements, taken as 1: the values are parts of the neighbouring fields. A broadcast
 #   array has a stride of 0: the rows are what lies behind the first one in memory. No error, the shape is right.
