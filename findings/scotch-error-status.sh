@@ -3,8 +3,8 @@
 # Guess: after 'ERROR' the status is not 0, and gtst, which 'checks the consistency of graphs', says by it whether a
 #   graph is consistent.
 # Happens: the status is 0 after each of them. gtst names the error and prints its statistics all the same; gcv and gord
-#   write a file of a graph without vertices; scotch_gpart with a number of parts that is none leaves the file of the last run.
-#   And scotch_gpart itself does not check: a graph whose edges are there in one direction only gets a partition.
+#   write a file of a graph without vertices; scotch_gpart with a number of parts that is none leaves the last run's
+#   file. And scotch_gpart itself does not check: a graph whose edges are there in one direction only gets a partition.
 # Who meets it: `gtst mesh.grf && scotch_gpart 8 mesh.grf mesh.map` in a script: the test never stops it, and the solver
 #   reads a distribution of the last mesh, or one for a graph that lacks edges.
 # Instead: look for ERROR: `! gtst mesh.grf 2>&1 | grep ERROR`.
@@ -13,15 +13,16 @@ T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
 cd "$T"
 apt-get download -q scotch=7.0.3-2 libscotch-7.0=7.0.3-2 libbz2-1.0 liblzma5 zlib1g >/dev/null 2>&1
 for deb in *.deb; do dpkg -x "$deb" .; done
-LD_LIBRARY_PATH=$(find "$T/usr/lib" -name 'libscotch*.so*' -printf '%h\n' | sort -u | paste -sd:):$T/usr/lib/x86_64-linux-gnu
+libraries=$(find "$T/usr/lib" -name 'libscotch*.so*' -printf '%h\n' | sort -u | paste -sd:)
+LD_LIBRARY_PATH=$libraries:$T/usr/lib/x86_64-linux-gnu
 export LD_LIBRARY_PATH PATH="$T/usr/bin:$PATH"
 gtst -V 2>&1 | sed -n 1p
 printf '0\n4 6\n0 000\n1 1\n2 0 2\n2 1 3\n1 2\n' >line.grf         # 0 - 1 - 2 - 3
 printf '0\n4 5\n0 000\n1 1\n2 0 2\n2 1 3\n0\n' >direction.grf      # 3 has no edge to 2
 printf 'no graph\n' >text.graph
-run() { # files that are made, command
+run() { # file that is made, command
     status=0; "${@:2}" >words 2>&1 || status=$?
-    echo "${*:2}: status $status, $(grep -c ERROR words) errors$(for file in $1; do echo ", $file of $(wc -c <"$file") bytes"; done)"
+    echo "${*:2}: status $status, $(grep -c ERROR words) errors${1:+, $1 of $(cat "$1" | wc -c) bytes}"
 }
 {
     run '' gtst line.grf
