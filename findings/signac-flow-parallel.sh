@@ -3,7 +3,7 @@
 #   stand-in that keeps the script, which bash then runs, as a node would.
 # Guess: the script has `set -e`, so a job of Slurm one of whose operations fails has failed, as without --parallel.
 # Happens: with --parallel the operations are started with `&`, and a bare `wait` ends the script with status 0. Where
-#   all operations failed, Slurm takes the job for completed: a job with `afterok` starts, no mail about a failure is sent.
+#   all operations failed, Slurm takes the job for completed: a job with `afterok` starts, and no mail tells of it.
 # Who meets it: who bundles small operations to fill a node, and looks for failures in Slurm.
 # Instead: `python project.py status` afterwards, which goes by the post-conditions; without these, a template of one's
 #   own that waits for each process.

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What: state points with an integer and with a float of the same value in signac; PyPI signac 2.4.1, numpy 2.3.5.
-# Guess: {"T": 1} and {"T": 1.0} are one job, as they are equal in Python; or they are two, and find_jobs tells them apart.
+# Guess: {"T": 1} and {"T": 1.0} are one job, as they are equal in Python; or they are two, also for find_jobs.
 # Happens: open_job makes two jobs of them, and find_jobs and groupby take them for equal. A study that is extended by
 #   np.linspace(1, 4, 4) has seven jobs where four were meant, the results so far are not found by the new names, and
 #   each group of T has two jobs. True is equal to 1 in a search as well.
-# Who meets it: who first writes T in 1, 2, 3 and later uses NumPy, a YAML file with 1.0 or a division: the runs are done
+# Who meets it: who first writes T in 1, 2, 3 and later uses NumPy, a YAML file with 1.0 or a division: runs are done
 #   again, and sums or counts over find_jobs are twice too many.
 # Instead: float(T) always, before open_job; compare len(project) with what was meant.
 set -euo pipefail
