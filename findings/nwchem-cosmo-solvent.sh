@@ -2,7 +2,7 @@
 # What: `solvent NAME` in NWChem's cosmo block; Debian nwchem-mpich 7.0.2-4, one process.
 # Guess: a solvent that is not in its table is an error, as an unknown functional is; and capital letters do not matter,
 #   as in all of its input.
-# Happens: an unknown name is water, with a dielectric constant of 78.4 and status 0. chcl3, thf, dmf and dmso are known;
+# Happens: an unknown name is water, with a dielectric constant of 78.4 and status 0. chcl3, thf and dmso are known;
 #   ccl4, ch2cl2, acn, meoh and nhexane are not, nor are DMSO and Toluene. The only trace is a line of the parameters:
 #   'solvname_long: unknown'.
 # Who meets it: energies in solvents: the acetonitrile of a series has the numbers of water, and where solvents are
