@@ -2,7 +2,7 @@
 # What: input_dft of Quantum ESPRESSO's pw.x with a name that it does not have; Debian quantum-espresso 6.7-2+b1.
 # Guess: a functional that is not known is an error, as 'PEB' and 'SCAN' (without libxc) are.
 # Happens: a name that is not in the table is searched for parts that are. Of HSE06, which pw.x calls HSE, the part for
-#   the gradient of exchange is found, and the local exchange and all correlation are none: the energy of aluminium is -2.6
+#   the gradient of exchange is found; the local exchange and all correlation are none: aluminium has an energy of -2.6
 #   in the place of -4.2 Ry, with status 0. PBEX or B3LPY likewise have a half of what was meant. The output says
 #   'Exchange-correlation= HSE06' and has (0 0 12 0 ...) beside it, where HSE has (1 4 12 4 ...).
 # Who meets it: who writes the functional as papers and other programs do, HSE06. Differences of such energies look like
