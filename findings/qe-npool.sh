@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # What: pw.x of Quantum ESPRESSO with -npool written in other ways; Debian quantum-espresso 6.7-2+b1.
 # Guess: an argument that it does not know, or a number that is none, is an error.
-# Happens: `-npool=4`, `--npool 4`, `-npol 4` and `-npool 4x` are dropped without a word, and there is one pool:
-#   k points are not divided, and all processes share the plane waves of one. Here one process is told of two pools: that is an
-#   error only where the argument is understood. With `mpirun -n 2` they run, and the output does not have 'npool = 2'.
+# Happens: `-npool=4`, `--npool 4`, `-npol 4` and `-npool 4x` are dropped without a word, and there is one pool: k
+#   points are not divided, and all processes share the plane waves of one. Here one process is told of two pools:
+#   that is an error only where the argument is understood. With `mpirun -n 2` they run, and the output does not have
+#   'npool = 2'.
 # Who meets it: jobs over the network of PCs, where pools are what makes pw.x scale; with one pool each FFT is an
 #   exchange of all with all. The energy is right, so nobody looks.
 # Instead: `-npool 4` or `-nk 4`, and look for 'K-points division: npool' in the output.
