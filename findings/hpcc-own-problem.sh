@@ -3,7 +3,8 @@
 # Guess: it ends with an error and measures nothing.
 # Happens: one line on stderr, 'Need at least 4 processes' or 'cannot open file', and it measures a problem of its own
 #   (N = 2560, one row and one column of processes). hpccoutf.txt has HPL_Tflops, Success=1 and no word of it; the
-#   status is 0. The example that the package comes with is for 2 x 2. Success=0, of a wrong solution, has status 0, too.
+#   status is 0. The example that the package comes with is for 2 x 2. Success=0, of a wrong solution, has status 0,
+#   too.
 # Who meets it: jobs whose number of processes is another one than P x Q, and benchmarks in a folder without the file:
 #   the figure is that of a matrix of 50 MB on one process, and stderr is in another file. hpccoutf.txt is
 #   appended to, so that its first figure may be one of an older run.
