@@ -48,5 +48,5 @@ diff - out <<'P'
 #SBATCH --cpus-per-task=2
 #SBATCH --mem-per-cpu=1000
 P
-! grep -iE 'warn|memroy|ntasks' log
+if grep -iE 'warn|memroy|ntasks' log; then exit 1; fi
 echo "as observed: batchtools' template asks for one task whatever ntasks is"

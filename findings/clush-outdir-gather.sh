@@ -17,8 +17,8 @@ clush --version
 {
     for option in -q -v -b -B -L --diff -P; do
         status=0; clush $option --outdir=out$option --errdir=errors$option hostname >words 2>&1 || status=$?
-        echo "$option: status $status, $(ls out$option errors$option 2>/dev/null | grep -c pc || true) files"
-        ! grep -i dir words
+        echo "$option: status $status, $(find out$option errors$option -name "pc*" 2>/dev/null | wc -l) files"
+        if grep -i dir words; then exit 1; fi
     done
     clush --outdir=logs 'echo first' >/dev/null
     clush -b --outdir=logs 'echo second' >/dev/null

@@ -22,7 +22,7 @@ export HOST; exec sh -c "$*"
 P
 chmod +x shim/ssh
 export PATH="$T/shim:$T/usr/bin:$PATH" HOME=$T
-parallel --version | head -1
+parallel --version | sed -n 1p
 on() { parallel --will-cite -j1 -k "$@" 2>&1 </dev/null || echo "status $?"; }
 all=(--onall -S pc1)        # one host, so that the difference is none of the number of hosts
 one=(-S 1/pc1)

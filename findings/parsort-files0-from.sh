@@ -13,7 +13,7 @@ cd "$T"
 apt-get download -q parallel=20221122+ds-2 >/dev/null 2>&1
 for deb in *.deb; do dpkg -x "$deb" .; done
 export PATH="$T/usr/bin:$PATH" HOME=$T LC_ALL=C
-parsort --version | head -1
+parsort --version | sed -n 1p
 seq 1000 | shuf >a; seq 1001 1500 | shuf >b
 printf 'a\0b\0' >names
 lines() { wc -l | xargs; }

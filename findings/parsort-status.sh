@@ -13,7 +13,7 @@ cd "$T"
 apt-get download -q parallel=20221122+ds-2 >/dev/null 2>&1
 for deb in *.deb; do dpkg -x "$deb" .; done
 export PATH="$T/usr/bin:$PATH" HOME=$T LC_ALL=C
-parsort --version | head -1
+parsort --version | sed -n 1p
 seq 10 | shuf >a; seq 20 30 | shuf >b
 seq 100000 | shuf >large
 ln -s /nowhere link

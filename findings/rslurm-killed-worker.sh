@@ -38,7 +38,7 @@ one <- function(row) { if (row == 3) tools::pskill(Sys.getpid(), 9); row }
 cat("mclapply:", format(parallel::mclapply(1:4, one, mc.cores = 2)), "\n")
 cat("mcmapply:", format(parallel::mcmapply(one, 1:4, SIMPLIFY = FALSE, mc.cores = 2)), "\n")
 P
-R -f submit.R 2>&1 | head -1
+R -f submit.R 2>&1 | sed -n 1p
 status=0; (cd _rslurm_job; SLURM_ARRAY_TASK_ID=0 R -f slurm_run.R) >log 2>&1 || status=$?
 { echo "job's status $status"; R -f gather.R 2>/dev/null; } | sed 's/ *$//' | tee out
 diff - out <<'P'
