@@ -14,7 +14,7 @@ apt-get download -q nwchem-mpich=7.0.2-4 nwchem-data=7.0.2-4 libmpich12=4.0.2-3+
     libhwloc15 libucx0 libnuma1 libblas3 liblapack3 libgfortran5 libquadmath0 libpython3.11 libexpat1 >/dev/null 2>&1
 for deb in *.deb; do dpkg -x "$deb" .; done
 libraries=$T/usr/lib/x86_64-linux-gnu
-export LD_LIBRARY_PATH=$libraries:$libraries/blas:$libraries/lapack FI_PROVIDER=tcp OMP_NUM_THREADS=1 HOME=$T
+export LD_LIBRARY_PATH=$libraries:$libraries/blas:$libraries/lapack FI_PROVIDER=tcp OMP_NUM_THREADS=1 HOME=$T TMPDIR=$T
 export NWCHEM_BASIS_LIBRARY=$T/usr/share/nwchem/libraries/
 run() { # what is shown, lines of the dft block
     cat >input.nw <<P

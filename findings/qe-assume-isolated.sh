@@ -15,7 +15,8 @@ packages=$(apt-get -s --no-install-recommends install quantum-espresso=6.7-2+b1 
 for deb in *.deb; do [ ! -f "$deb" ] || dpkg -x "$deb" .; done
 root=; [ ! -d "$T/usr/share/espresso" ] || root=$T
 libraries=$root/usr/lib/x86_64-linux-gnu
-export LD_LIBRARY_PATH=$libraries:$libraries/blas:$libraries/lapack OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 HOME=$T
+export LD_LIBRARY_PATH=$libraries:$libraries/blas:$libraries/lapack OPENBLAS_NUM_THREADS=1
+export OMP_NUM_THREADS=1 HOME=$T TMPDIR=$T
 [ ! -d "$T/usr/lib/x86_64-linux-gnu/openmpi" ] || export OPAL_PREFIX=$T/usr
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self OMPI_MCA_pml=ob1
 export OMPI_MCA_ess_singleton_isolated=1      # no orted
