@@ -12,8 +12,8 @@ T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
 cd "$T"
 apt-get download -q r-base-core=4.2.2.20221110-2 r-cran-batchtools=0.9.16+dfsg-1 libblas3 liblapack3 \
     r-cran-{backports,base64url,brew,checkmate,data.table,digest,fs,r6,rappdirs,stringi,withr,prettyunits,progress} \
-    r-cran-{hms,crayon,rlang,vctrs,lifecycle,glue,cli,pkgconfig,ellipsis} libgfortran5 libquadmath0 libgomp1 libicu72 libreadline8 \
-    libtirpc3 libpcre2-8-0 >/dev/null 2>&1
+    r-cran-{hms,crayon,rlang,vctrs,lifecycle,glue,cli,pkgconfig,ellipsis} libgfortran5 libquadmath0 libgomp1 \
+    libicu72 libreadline8 libtirpc3 libpcre2-8-0 >/dev/null 2>&1
 for deb in *.deb; do dpkg -x "$deb" .; done
 home=$T/usr/lib/R libraries=$T/usr/lib/x86_64-linux-gnu
 sed -i "s,/usr/lib/R,$home,g; s,/usr/share/R,$T/usr/share/R,g" usr/lib/R/bin/R
