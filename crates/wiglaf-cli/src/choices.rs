@@ -111,6 +111,34 @@ impl Word for WaitPolicy {
     }
 }
 
+/// Who moves data while a program does other things, as `WIGLAF_PROGRESS` has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Progress {
+    Caller,
+    Thread,
+}
+
+impl Word for Progress {
+    const ALL: &'static [Self] = &[Self::Caller, Self::Thread];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Caller => "caller",
+            Self::Thread => "thread",
+        }
+    }
+
+    fn says(self) -> &'static str {
+        match self {
+            Self::Caller => "The program, when it calls the MPI",
+            Self::Thread => {
+                "A thread of each rank, also meanwhile: for nodes with a core to spare, and programs that compute \
+                 between MPI_Isend or MPI_Irecv and MPI_Wait"
+            }
+        }
+    }
+}
+
 impl Word for LinkKind {
     const ALL: &'static [Self] = &Self::ALL;
 

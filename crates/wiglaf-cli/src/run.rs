@@ -25,7 +25,7 @@ use wiglaf_node::Streams;
 
 use crate::blocked;
 use crate::check;
-use crate::choices::{PmlArg, Word, any, parse_hosts, parse_mpi, parse_variable};
+use crate::choices::{PmlArg, Progress, Word, any, parse_hosts, parse_mpi, parse_variable};
 use crate::exec;
 use crate::options::Global;
 use crate::tune;
@@ -111,6 +111,10 @@ pub(crate) struct Args {
     /// How ranks wait for messages [default: WIGLAF_WAIT, or adaptive]
     #[arg(long, value_parser = any::<WaitPolicy>())]
     wait: Option<WaitPolicy>,
+
+    /// Who moves messages while the program computes [default: WIGLAF_PROGRESS, or caller]
+    #[arg(long, value_parser = any::<Progress>())]
+    progress: Option<Progress>,
 
     /// Who chooses the algorithms of collectives, or does them
     #[arg(long, value_parser = any::<Collectives>(), default_value = "auto")]
@@ -228,6 +232,13 @@ fn run_job(
             return Err(Error::new(reason));
         }
         env.push(("WIGLAF_WAIT".to_owned(), wait.word().to_owned()));
+    }
+    if let Some(progress) = args.progress {
+        if args.transport != Transport::Wiglaf {
+            let reason = "--progress is of Wiglaf's transport only; leave it or --transport out";
+            return Err(Error::new(reason));
+        }
+        env.push(("WIGLAF_PROGRESS".to_owned(), progress.word().to_owned()));
     }
     match (args.encrypt, args.transport) {
         (false, _) => {}

@@ -37,6 +37,43 @@ int main(int argc, char **argv) {
 }
 "#;
 
+/// Receives a long message while it calls no MPI, until its sender says by a file that it is sent, for a minute at most.
+const COMPUTES: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static char bytes[4 << 20];
+int main(int argc, char **argv) {
+    int rank, moved = 0;
+    MPI_Request request;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    const char *sent = argv[1], *computes = argv[2];
+    if (rank == 0) unlink(sent), unlink(computes);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        MPI_Irecv(bytes, sizeof bytes, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request);
+        fclose(fopen(computes, "w"));
+        for (int i = 0; i < 6000 && !moved; i++) {
+            usleep(10000);
+            moved = !access(sent, F_OK);
+        }
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        puts(bytes[sizeof bytes - 1] != 5 ? "wrong" : moved ? "came meanwhile" : "came when asked for");
+        fflush(stdout);
+    } else {
+        bytes[sizeof bytes - 1] = 5;
+        while (access(computes, F_OK)) usleep(1000);
+        sleep(2); /* what follows the barrier is over */
+        MPI_Send(bytes, sizeof bytes, MPI_CHAR, 0, 7, MPI_COMM_WORLD);
+        fclose(fopen(sent, "w"));
+    }
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
 /// What is tried: the choice behind `--mpi`, the compiler, and the wheel that it needs.
 const MPIS: [(&str, &str, &str); 3] = [
     ("mpich@5.0.2", "mpicc.mpich", "mpich-5.0.2"),
@@ -78,18 +115,23 @@ impl Lab {
         command.output().unwrap().into()
     }
 
-    /// The program `name` of the provider's tests, or [`WHO`].
+    /// The program `name` of the provider's tests, [`WHO`] or [`COMPUTES`].
     fn build(&mut self, compiler: &'static str, name: &str) -> String {
         let work = self.site.work();
         let program = self.built.entry((compiler, name.to_owned())).or_insert_with(|| {
             let provider = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wiglaf-fabric/tests/mpi");
-            let source = match name {
-                "who" => {
-                    let source = work.join("who.c");
-                    fs::write(&source, WHO).unwrap();
+            let own = match name {
+                "who" => Some(WHO),
+                "computes" => Some(COMPUTES),
+                _ => None,
+            };
+            let source = match own {
+                Some(text) => {
+                    let source = work.join(name).with_extension("c");
+                    fs::write(&source, text).unwrap();
                     source
                 }
-                _ => provider.join(name).with_extension("c"),
+                None => provider.join(name).with_extension("c"),
             };
             let program = work.join(format!("{name}.{compiler}"));
             let mut command = Command::new(compiler);
@@ -281,6 +323,20 @@ fn pipelined_messages_of_mpich_arrive() {
 }
 
 /// What Open MPI 5 gathers between nodes by its own default is wrong where a type has gaps or was resized.
+#[test]
+fn messages_move_while_a_program_computes_where_a_thread_is_asked_for() {
+    let Some((mut lab, mpis)) = Lab::up() else { return };
+    for (choice, compiler) in mpis {
+        let program = lab.build(compiler, "computes");
+        // Without, it comes meanwhile at times, where something else was left undone (ADR 0018).
+        let run = ["run", "-n", "2", "--mpi", choice, "--progress", "thread", "--"];
+        let said = lab.wiglaf(&[&run[..], &[&program, "sent", "computes"]].concat(), &[]);
+        assert_eq!(said.expect_success().stdout, "came meanwhile\n", "{choice}");
+    }
+    let refused = ["run", "--transport", "tcp", "--progress", "thread", "--", "true"];
+    lab.wiglaf(&refused, &[]).expect_sentence(1, "--progress is of Wiglaf's transport only");
+}
+
 #[test]
 fn columns_are_gathered_and_scattered_on_every_mpi() {
     let Some((mut lab, mpis)) = Lab::up() else { return };

@@ -214,6 +214,8 @@ pub struct Config {
     pub late_peeks: bool,
     /// How its threads wait.
     pub wait: WaitPolicy,
+    /// Whether a thread of the provider's moves data while the application does other things.
+    pub progress_thread: bool,
     /// From which length on messages take another way.
     pub lengths: Lengths,
     /// Whether ranks share cores, so that who waits gives its core away at each poll.

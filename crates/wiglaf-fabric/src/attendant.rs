@@ -8,6 +8,10 @@
 //! thread costs next to nothing: it looks in a few hundred times a second while there is traffic,
 //! takes nothing over while the application calls in, and sleeps when all is done, until the
 //! application leaves something undone (ADR 0018).
+//!
+//! With [`Progress::Thread`] it moves all data while the application is absent, also what nobody is owed yet: it
+//! sleeps until something arrives. So messages go on while a program computes, at the price of the core that the thread
+//! takes for it (ADR 0067).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +20,10 @@ use std::time::Duration;
 
 use wiglaf_interpose::threads;
 
+use wiglaf_endpoint::Nap;
+
 use crate::engine::Shared;
-use crate::log;
+use crate::wait;
 
 /// Who has not called in for so long is absent.
 const ABSENT_AFTER: Duration = Duration::from_millis(5);
@@ -29,25 +35,36 @@ const LOOKS_BEFORE_SLEEP: u32 = 20;
 /// a thread of its own sleeps there, for a millisecond at least.
 const VISITS_OF_SLEEPERS: u32 = 64;
 
+/// With [`Progress::Thread`]: who has not called in for so long is absent. Looks at one who is there come less and less
+/// often, up to the second of the two.
+const AWAY_AFTER: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(1)];
+/// The longest sleep of a thread that moves all data: as long as that of any other (wait.rs).
+const NAP_MAX: Duration = Duration::from_millis(20);
+
+/// Who moves data while the application does other things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Nobody, but that what it has left is finished.
+    Caller,
+    /// A thread.
+    Thread,
+}
+
 /// The thread; dropping it ends it.
 pub(crate) struct Attendant {
     stop: Arc<AtomicBool>,
+    engine: Shared,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Attendant {
-    /// Begins to look after `engine`. Without a thread to be had, nobody does.
-    pub(crate) fn start(engine: &Shared) -> Option<Self> {
+    /// Begins to look after `engine`.
+    pub(crate) fn start(engine: &Shared, progress: Progress) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, engine) = (Arc::clone(&stop), Arc::clone(engine));
-        let attend = move || Round::default().attend(&engine, &stopped);
-        match threads::start("wiglaf", attend) {
-            Ok(thread) => Some(Self { stop, thread: Some(thread) }),
-            Err(why) => {
-                log::info!("no thread to finish what the application leaves: {why}");
-                None
-            }
-        }
+        let (stopped, attended) = (Arc::clone(&stop), Arc::clone(engine));
+        let attend = move || Round::default().attend(&attended, progress, &stopped);
+        let thread = threads::start("wiglaf", attend)?;
+        Ok(Self { stop, engine: Arc::clone(engine), thread: Some(thread) })
     }
 }
 
@@ -56,6 +73,8 @@ impl Drop for Attendant {
         self.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
+            // Where it cannot be woken it wakes by itself within milliseconds.
+            let _ = wait::wake(std::iter::once(&self.engine));
             let _ = thread.join();
         }
     }
@@ -72,7 +91,7 @@ struct Round {
 }
 
 impl Round {
-    fn attend(mut self, engine: &Shared, stop: &AtomicBool) {
+    fn attend(mut self, engine: &Shared, progress: Progress, stop: &AtomicBool) {
         let mut pause = ABSENT_AFTER;
         loop {
             if pause.is_zero() {
@@ -83,8 +102,38 @@ impl Round {
             if stop.load(Ordering::Acquire) {
                 return;
             }
-            pause = self.look(engine);
+            pause = match progress {
+                Progress::Caller => self.look(engine),
+                Progress::Thread => self.stand_in(engine),
+            };
         }
+    }
+
+    /// Moves all data, if nobody was there since the last time, and sleeps until there is more. Answers after what time
+    /// to look whether anybody is there.
+    fn stand_in(&mut self, engine: &Shared) -> Duration {
+        let [soon, late] = AWAY_AFTER;
+        let Some(mut inside) = engine.attend() else { return soon };
+        let visits = inside.visits();
+        let came = visits != std::mem::replace(&mut self.visits, visits);
+        if came || inside.endpoint.sleepers() > 0 {
+            self.step = (2 * self.step).clamp(soon, late);
+            return self.step;
+        }
+        self.step = soon;
+        inside.endpoint.look_everywhere();
+        if inside.is_closed() || inside.progress() {
+            return BUSY_STEP / 10;
+        }
+        let nap = inside.endpoint.lie_down(NAP_MAX);
+        drop(inside);
+        if let Some(nap) = nap {
+            Nap::sleep(std::slice::from_ref(&nap));
+            if let Some(mut inside) = engine.attend_soon() {
+                inside.endpoint.get_up();
+            }
+        }
+        BUSY_STEP / 10
     }
 
     /// Looks once, and does what is to be done if nobody was there since the last time. Answers

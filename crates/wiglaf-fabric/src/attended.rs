@@ -46,6 +46,11 @@ impl Attended {
     pub(crate) fn attend(&self) -> Option<Attending<'_>> {
         self.0.try_lock().ok().map(Attending)
     }
+
+    /// Waits for the engine, for its attendant. None after a panic of who had it.
+    pub(crate) fn attend_soon(&self) -> Option<Attending<'_>> {
+        self.0.lock().ok().map(Attending)
+    }
 }
 
 /// Access to an engine.

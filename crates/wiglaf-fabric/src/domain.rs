@@ -5,21 +5,24 @@ use std::sync::{Arc, Mutex};
 
 use wiglaf_endpoint::Exposed;
 
+use crate::attendant::Progress;
 use crate::bindings as fi;
 use crate::eq::{Eq, EqState};
 use crate::fabric::{Fabric, FabricState};
-use crate::guard::{ENOSYS, Errno, guard, guard_or, lock, no_flags, not_busy, refuse, unsupported};
+use crate::guard::{
+    EINVAL, ENOSYS, Errno, guard, guard_or, lock, no_flags, not_busy, refuse, unsupported,
+};
 use crate::object::{Object, fid_ops, hand_out, new_fid, not_null, object, table, take_back};
 use crate::watched::Watched;
-use crate::{atomic, av, cntr, collective, cq, ep, mr, poll};
+use crate::{atomic, av, cntr, collective, cq, ep, log, mr, poll};
 
 /// What a domain's objects hold on to.
 #[derive(Debug)]
 pub(crate) struct DomainState {
     /// The interface version that the application speaks.
     pub(crate) api_version: u32,
-    /// Whether a thread of ours moves the data of endpoints.
-    pub(crate) is_auto: bool,
+    /// Who moves the data of endpoints while the application does other things.
+    pub(crate) progress: Progress,
     /// Memory that is registered for remote access, for all endpoints of the domain.
     pub(crate) exposed: Exposed,
     /// Whether peers name registered memory by its addresses, not by offsets.
@@ -80,7 +83,15 @@ pub(crate) unsafe extern "C" fn open(
         let fabric = unsafe { object::<Fabric, _>(fabric)? };
         // SAFETY: fi_domain(3) demands an info with its attributes; `info` was checked above.
         let attr = unsafe { (*info).domain_attr.as_ref() };
-        let is_auto = attr.is_some_and(|attr| attr.data_progress == fi::FI_PROGRESS_AUTO);
+        let is_asked = attr.is_some_and(|attr| attr.data_progress == fi::FI_PROGRESS_AUTO);
+        let config = wiglaf_links::config_from_env().map_err(|why| {
+            log::error!("{why}");
+            EINVAL
+        })?;
+        let progress = match is_asked || config.progress_thread {
+            true => Progress::Thread,
+            false => Progress::Caller,
+        };
         let mr_mode = attr.map_or(0, |attr| attr.mr_mode);
         let has = |bit: u64| mr_mode == fi::FI_MR_BASIC as i32 || mr_mode as u64 & bit != 0;
         let opened = Domain {
@@ -92,7 +103,7 @@ pub(crate) unsafe extern "C" fn open(
             events: Mutex::default(),
             state: Arc::new(DomainState {
                 api_version: fabric.state.api_version,
-                is_auto,
+                progress,
                 exposed: Exposed::default(),
                 by_address: has(fi::FI_MR_VIRT_ADDR),
                 chooses_keys: has(fi::FI_MR_PROV_KEY),

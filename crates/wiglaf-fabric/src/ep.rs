@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Once};
 use wiglaf_endpoint::{Address, Side};
 
 use crate::addr;
-use crate::attendant::Attendant;
+use crate::attendant::{Attendant, Progress};
 use crate::attended::Attended;
 use crate::av::{Av, AvState};
 use crate::bindings as fi;
@@ -19,7 +19,6 @@ use crate::eq::Eq;
 use crate::guard::{
     EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_data, lock, refuse, unsupported,
 };
-use crate::helper::Helper;
 use crate::info::{CAPS, INJECT_LEN, REMOTE_ORDERS, RX_OP_FLAGS, TX_OP_FLAGS};
 use crate::object::{
     Object, class_of, fid_ops, hand_out, new_fid, not_null, object, table, take_back,
@@ -43,8 +42,6 @@ pub(crate) struct Ep {
     pub(crate) engine: Shared,
     bound: Mutex<Bound>,
     enabled: AtomicBool,
-    /// The thread that moves data, if the domain has such, or else who finishes what is left.
-    helper: Mutex<Option<Helper>>,
     attendant: Mutex<Option<Attendant>>,
     caps: u64,
     pub(crate) domain: Arc<DomainState>,
@@ -179,7 +176,6 @@ unsafe fn from_info(domain: &Domain, info: &fi::fi_info, context: *mut libc::c_v
         engine: Arc::new(Attended::new(engine)),
         bound: Mutex::default(),
         enabled: AtomicBool::new(false),
-        helper: Mutex::default(),
         attendant: Mutex::default(),
         caps,
         domain: Arc::clone(&domain.state),
@@ -289,11 +285,17 @@ impl Ep {
             counter.attach(&self.engine)?;
         }
         self.domain.watched.join(&self.engine)?;
-        if self.domain.is_auto {
-            *lock(&self.helper)? = Some(Helper::start(&self.engine)?);
-        } else {
-            *lock(&self.attendant)? = Attendant::start(&self.engine);
-        }
+        *lock(&self.attendant)? = match Attendant::start(&self.engine, self.domain.progress) {
+            Ok(attendant) => Some(attendant),
+            Err(why) if self.domain.progress == Progress::Thread => {
+                log::error!("no thread to move the data of the endpoint: {why}");
+                return Err(Errno(why.raw_os_error().unwrap_or(libc::EAGAIN)));
+            }
+            Err(why) => {
+                log::info!("no thread to finish what the application leaves: {why}");
+                None
+            }
+        };
         self.enabled.store(true, Ordering::Release);
         Ok(())
     }
@@ -337,9 +339,6 @@ impl Drop for Ep {
     /// Leaves the queues and counters, lets the links linger until all is acknowledged, then sends those
     /// home who sleep there.
     fn drop(&mut self) {
-        if let Ok(helper) = self.helper.get_mut() {
-            *helper = None;
-        }
         if let Ok(attendant) = self.attendant.get_mut() {
             *attendant = None;
         }

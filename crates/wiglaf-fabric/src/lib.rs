@@ -31,7 +31,6 @@ mod fabric;
 mod front;
 mod groups;
 mod guard;
-mod helper;
 mod info;
 mod log;
 mod mc;

@@ -33,6 +33,7 @@ fn config(ip: Ipv4Addr, link: LinkKind, host_limit: Option<Duration>) -> Config 
         late_peeks: false,
         wait: wiglaf_endpoint::WaitPolicy::default(),
         oversubscribed: false,
+        progress_thread: false,
         lengths: wiglaf_endpoint::Lengths::default(),
     }
 }

@@ -526,6 +526,7 @@ mod tests {
             late_peeks: false,
             wait: wiglaf_endpoint::WaitPolicy::default(),
             oversubscribed: false,
+            progress_thread: false,
             lengths: wiglaf_endpoint::Lengths::default(),
         };
         wiglaf_links::open(&config).expect("udp works on loopback")

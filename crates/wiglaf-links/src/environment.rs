@@ -62,6 +62,7 @@ impl std::error::Error for VariableError {}
 /// | `WIGLAF_STATS` | `on` or `off` | `on` |
 /// | `WIGLAF_LATE_PEEKS` | `on` or `off` | `off` |
 /// | `WIGLAF_WAIT` | `poll`, `adaptive` or `block` | `adaptive` |
+/// | `WIGLAF_PROGRESS` | `caller` or `thread` | `caller` |
 /// | `WIGLAF_EAGER_MAX` | a length in bytes such as `64K`, `256K` at most | `128K` |
 /// | `WIGLAF_UNASKED_MAX` | the same | `256K` |
 /// | `WIGLAF_OVERSUBSCRIBED` | `on` or `off` | `on` where the MPI's launcher counts more ranks here than cores |
@@ -128,6 +129,13 @@ pub fn config_from(look_up: impl Fn(&str) -> Option<OsString>) -> Result<Config,
         wait: read
             .parse("WIGLAF_WAIT", "give poll, adaptive or block", WaitPolicy::named)?
             .unwrap_or_default(),
+        progress_thread: read
+            .parse("WIGLAF_PROGRESS", "give caller or thread", |value| match value {
+                "caller" => Some(false),
+                "thread" => Some(true),
+                _ => None,
+            })?
+            .unwrap_or(false),
         lengths: Lengths::new(
             read.parse("WIGLAF_EAGER_MAX", LENGTH, length)?.unwrap_or(EAGER_LEN_MAX as u64),
             read.parse("WIGLAF_UNASKED_MAX", LENGTH, length)?.unwrap_or(UNASKED_LEN_MAX),
