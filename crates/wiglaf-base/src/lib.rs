@@ -7,6 +7,7 @@ pub mod at_once;
 pub mod columns;
 pub mod end;
 pub mod error;
+pub mod heat;
 pub mod hostlist;
 pub mod machine;
 pub mod network;

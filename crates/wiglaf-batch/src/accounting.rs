@@ -8,6 +8,8 @@ use std::path::Path;
 
 use wiglaf_base::shell::quoted;
 
+use crate::conf::PRIVATE;
+
 /// What slurmdbd and its database need besides Slurm: MariaDB's server without Debian's service, and the program
 /// with which `mariadb-install-db` reads its options.
 pub(crate) const PACKAGES: [&str; 3] = ["slurmdbd", "mariadb-server-core", "mariadb-client-core"];
@@ -107,13 +109,17 @@ lacking() {
 "#;
 
 /// The text of slurmdbd.conf.
-pub(crate) fn conf(head: &str, address: &str, user: &str, log: &Path) -> String {
+pub(crate) fn conf(head: &str, address: &str, user: &str, log: &Path, is_private: bool) -> String {
+    let private = match is_private {
+        true => format!("# Users see what is their own.\nPrivateData={PRIVATE}\n"),
+        false => String::new(),
+    };
     format!(
         "# Written by Wiglaf. slurmdbd refuses this file unless it is its user's alone.\n\
          AuthType=auth/munge\nDbdHost={head}\nDbdAddr={address}\nSlurmUser={user}\n\
          # A database of its own, which takes its user from the kernel: there is no password.\n\
          StorageType=accounting_storage/mysql\nStorageHost=localhost\nStorageUser={user}\n\
-         StorageLoc=slurm_acct_db\nLogFile={}\nPidFile=/run/slurmdbd.pid\n",
+         StorageLoc=slurm_acct_db\nLogFile={}\nPidFile=/run/slurmdbd.pid\n{private}",
         log.display()
     )
 }

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -31,8 +32,9 @@ pub(crate) fn hold(job: u32) -> Result<()> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(HELD);
     made.cannot(|| format!("make {HELD}"))?;
     let why = format!("--why=batch job {job} runs");
-    let mut command = Command::new("setsid");
-    command.args([PROGRAM, "--what=sleep:idle", "--mode=block", "--who=Wiglaf", &why]);
+    let mut command = Command::new(PROGRAM);
+    // slurmd ends what is left of the prolog's own group as soon as that has ended.
+    command.process_group(0).args(["--what=sleep:idle", "--mode=block", "--who=Wiglaf", &why]);
     // Neither the job's number nor its node: it is no process of the job's.
     command.args(["sleep", "infinity"]).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
     command.current_dir("/");

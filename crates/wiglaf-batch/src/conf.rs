@@ -24,6 +24,10 @@ const SILENCE_SHORT_SECONDS: u32 = 10;
 /// So many seconds a node has to fall asleep, in which it takes no job; and so many to wake, before it counts as down.
 const SLEEP_SECONDS: u32 = 30;
 const WAKE_SECONDS: u32 = 300;
+/// What users see of their own alone.
+pub(crate) const PRIVATE: &str = "jobs,usage";
+/// How often each node looks at itself, in seconds: some ms of one processor. A fan that fails takes minutes to matter.
+const LOOK_SECONDS: u32 = 60;
 /// Below this no job of today's starts.
 const MEMORY_MIB_MIN: u64 = 64;
 
@@ -74,6 +78,8 @@ pub struct Places {
     pub prolog: Option<PathBuf>,
     /// One that root runs there after it.
     pub epilog: Option<PathBuf>,
+    /// One that root runs on each node from time to time, and before its slurmd takes the first job.
+    pub look: Option<PathBuf>,
     /// Programs that send nodes to sleep and wake them, where any may sleep.
     pub sleep: Option<[PathBuf; 2]>,
 }
@@ -162,6 +168,10 @@ impl Plan {
             conf.set("TCPTimeout", 1);
         }
         self.sleep(&mut conf)?;
+        if self.batch.private {
+            conf.remark("Users see their own jobs, and what they have used; root sees all.");
+            conf.set("PrivateData", PRIVATE);
+        }
         conf.remark("`salloc` gives a shell on the first node, not here.");
         conf.set("LaunchParameters", "use_interactive_step");
         conf.remark("MPICH is started by srun; Open MPI by its own mpirun inside the allocation.");
@@ -212,6 +222,13 @@ impl Plan {
             );
             conf.set("PrologFlags", "Alloc");
             conf.set("PrologEpilogTimeout", 60);
+        }
+        if let Some(look) = &places.look {
+            conf.remark("Root's, on each node, when its slurmd starts and then from time to time: is the node well?");
+            conf.set("HealthCheckProgram", look.display());
+            conf.set("HealthCheckInterval", LOOK_SECONDS);
+            conf.remark("Not on all at once.");
+            conf.set("HealthCheckNodeState", "ANY,CYCLE");
         }
     }
 
@@ -369,6 +386,7 @@ mod tests {
                 task_prolog: None,
                 prolog: Some("/etc/wiglaf/batch/prolog".into()),
                 epilog: Some("/etc/wiglaf/batch/epilog".into()),
+                look: Some("/etc/wiglaf/batch/look".into()),
                 sleep: Some(["/s".into(), "/w".into()]),
             },
             silence_seconds: 60,
@@ -426,6 +444,15 @@ mod tests {
         let conf = plan.slurm_conf().unwrap();
         assert_eq!(values(&conf, "PriorityType"), ["priority/basic"]);
         assert!(!conf.contains("PriorityWeight") && !conf.contains("Account"), "{conf}");
+    }
+
+    #[test]
+    fn jobs_are_private_where_the_file_says_so() {
+        let conf = plan("").slurm_conf().unwrap();
+        assert_eq!(values(&conf, "PrivateData"), [""; 0]);
+        assert_eq!(values(&conf, "HealthCheckProgram"), ["/etc/wiglaf/batch/look"]);
+        let conf = plan("private = true").slurm_conf().unwrap();
+        assert_eq!(values(&conf, "PrivateData"), ["jobs,usage"]);
     }
 
     #[test]

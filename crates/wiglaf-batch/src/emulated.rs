@@ -204,6 +204,8 @@ impl<'a> Emulated<'a> {
                 node: node.name.clone(),
                 memory_mib: node.memory_mib,
                 has_helper: false,
+                // Their sensors are the machine's.
+                heat: false,
             };
             let settings = serde_json::to_vec_pretty(&settings)
                 .cannot(|| "write a node's settings".to_owned())?;
@@ -227,7 +229,8 @@ impl<'a> Emulated<'a> {
             let head = self.plan.head()?;
             let address = head.address.to_string();
             let log = folder.join("log/slurmdbd");
-            let text = accounting::conf(&head.name, &address, "root", &log);
+            let text =
+                accounting::conf(&head.name, &address, "root", &log, self.plan.batch.private);
             write("slurmdbd.conf", text.as_bytes(), 0o600)?;
         }
         // The last one: what is there before it is not set up yet.
@@ -440,6 +443,8 @@ fn plan(state: &StateDir, record: &Record, batch: Batch) -> Result<Plan> {
             task_prolog: Some(folder.join(Script::Task.name())),
             prolog: Some(folder.join(Script::Root(When::Prolog).name())),
             epilog: Some(folder.join(Script::Root(When::Epilog).name())),
+            // They are one machine's, so each look would be of that.
+            look: None,
             // Nothing wakes an emulated node.
             sleep: None,
         },

@@ -16,7 +16,8 @@ use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_node::agent::{BatchJob, end_batch_job};
 use wiglaf_node::proto::Remains;
 
-use crate::{awake, login, pbs};
+use crate::outside::ask;
+use crate::{awake, heat, login, pbs, revive};
 
 /// What setting up says of a host.
 pub const SETTINGS: &str = "/etc/wiglaf/batch/node.json";
@@ -43,21 +44,26 @@ pub struct Settings {
     pub memory_mib: u64,
     /// Whether wiglaf-helper ran when it was set up.
     pub has_helper: bool,
+    /// Whether it takes no further jobs when it is too hot.
+    #[serde(default)]
+    pub heat: bool,
 }
 
-/// What runs on a node besides a job.
+/// When something runs on a node besides jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// Before it.
+    /// Before a job.
     Prolog,
     /// After it.
     Epilog,
+    /// Before slurmd takes its first job, and from time to time.
+    Look,
 }
 
 /// One of Slurm's scripts, and what it is called in the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Script {
-    /// Root's, before or after a job.
+    /// Root's.
     Root(When),
     /// The user's, before each task.
     Task,
@@ -70,6 +76,7 @@ impl Script {
         match self {
             Self::Root(When::Prolog) => "prolog",
             Self::Root(When::Epilog) => "epilog",
+            Self::Root(When::Look) => "look",
             Self::Task => "task-prolog",
         }
     }
@@ -84,6 +91,7 @@ pub fn run(when: When, settings: &Path) -> Result<Vec<String>> {
     match when {
         When::Prolog => prolog(&settings),
         When::Epilog => epilog(&settings),
+        When::Look => look(&settings),
     }
 }
 
@@ -139,6 +147,32 @@ fn epilog(settings: &Settings) -> Result<Vec<String>> {
         said.push(why.clone());
         drain(settings, &why)?;
     }
+    log(&said);
+    Ok(said)
+}
+
+/// A node that was switched off and on takes jobs again when it is well.
+fn look(settings: &Settings) -> Result<Vec<String>> {
+    let found = test_quickly(settings).or_else(|| heat::found(settings.heat));
+    let state = State::of(&settings.node)?;
+    let was_cycled = state.is_drained && state.reason.starts_with(revive::CYCLED);
+    let said = match found {
+        None if was_cycled => {
+            update(&settings.node, "RESUME", None)?;
+            vec!["it was switched off and on, is well, and takes jobs again".to_owned()]
+        }
+        None => Vec::new(),
+        Some(why) if was_cycled => {
+            let why = format!("{}: {why}", revive::CYCLED);
+            update(&settings.node, "DRAIN", Some(&why))?;
+            vec![why]
+        }
+        Some(why) if !state.is_drained => {
+            update(&settings.node, "DRAIN", Some(&format!("{REASON}{why}")))?;
+            vec![why]
+        }
+        Some(_) => Vec::new(),
+    };
     log(&said);
     Ok(said)
 }
@@ -246,25 +280,46 @@ fn helper(settings: &Settings) -> Option<String> {
 
 /// Has the node take no further jobs. An administrator's word stays.
 fn drain(settings: &Settings, why: &str) -> Result<()> {
-    let say =
-        |words: &[&str]| Command::new("timeout").arg("20").arg("scontrol").args(words).output();
-    let node =
-        say(&["show", "node", "-o", &settings.node]).cannot(|| "start scontrol".to_owned())?;
-    let shown = String::from_utf8_lossy(&node.stdout);
-    let is_drained = |word: &str| word.strip_prefix("State=").is_some_and(|s| s.contains("DRAIN"));
-    if shown.split_whitespace().any(is_drained) {
-        return Ok(());
-    }
-    let (name, reason) = (format!("NodeName={}", settings.node), format!("Reason={REASON}{why}"));
-    let done =
-        say(&["update", &name, "State=DRAIN", &reason]).cannot(|| "start scontrol".to_owned())?;
-    match done.status.success() {
+    match State::of(&settings.node)?.is_drained {
         true => Ok(()),
-        false => Err(Error::new(format!(
-            "this node cannot be drained: {}",
-            String::from_utf8_lossy(&done.stderr).trim()
-        ))),
+        false => update(&settings.node, "DRAIN", Some(&format!("{REASON}{why}"))),
     }
+}
+
+/// What Slurm says of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct State {
+    /// Whether somebody has said that it is to take no further jobs.
+    pub(crate) is_drained: bool,
+    /// Why; empty where no reason is given.
+    pub(crate) reason: String,
+}
+
+impl State {
+    pub(crate) fn of(node: &str) -> Result<Self> {
+        Ok(Self::read(&ask("scontrol", &["show", "node", node])?))
+    }
+
+    /// Out of what `scontrol show node` prints.
+    fn read(shown: &str) -> Self {
+        let is_drained =
+            |word: &str| word.strip_prefix("State=").is_some_and(|s| s.contains("DRAIN"));
+        // The reason has a line of its own, which ends with who gave it and when.
+        let reason = shown.lines().find_map(|line| line.trim().strip_prefix("Reason="));
+        let reason = reason.map(|line| line.rsplit_once(" [").map_or(line, |(reason, _)| reason));
+        Self {
+            is_drained: shown.split_whitespace().any(is_drained),
+            reason: reason.unwrap_or_default().trim().to_owned(),
+        }
+    }
+}
+
+/// Has Slurm change a node's state.
+pub(crate) fn update(node: &str, state: &str, reason: Option<&str>) -> Result<()> {
+    let (name, state) = (format!("NodeName={node}"), format!("State={state}"));
+    let reason = reason.map(|reason| format!("Reason={reason}"));
+    let words = ["update", &name, &state].into_iter().chain(reason.as_deref());
+    ask("scontrol", &words.collect::<Vec<_>>()).map(drop)
 }
 
 /// The text of one of Slurm's scripts, for where Wiglaf's program is and, where they are no host's, the node's
@@ -304,6 +359,16 @@ pub fn script(which: Script, program: &Path, settings: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_slurm_says_of_a_node_is_read() {
+        let shown = "NodeName=pc2 Arch=x86_64\n   State=DOWN+DRAIN+NOT_RESPONDING ThreadsPerCore=1\n   Reason=wiglaf: it \
+                     hung [and] more [root@2026-11-29T09:00:00]\n";
+        let reason = "wiglaf: it hung [and] more".to_owned();
+        assert_eq!(State::read(shown), State { is_drained: true, reason });
+        let none = State { is_drained: false, reason: String::new() };
+        assert_eq!(State::read("NodeName=DRAIN State=IDLE\n"), none);
+    }
 
     #[test]
     fn what_is_wrong_with_a_node_is_a_sentence_with_its_fix() {

@@ -17,6 +17,7 @@ use wiglaf_node::agent::{BatchJob, processes_of_batch_job};
 
 use crate::node;
 use crate::outside::ask;
+use crate::revive::{Revival, Reviver};
 use crate::sleep::Sleeper;
 
 /// What the service is to do on a host; `null` ends it.
@@ -46,6 +47,9 @@ pub(crate) struct Watch {
     pub(crate) owner: Option<Owner>,
     /// The head's address and port, where Slurm sends the host to sleep.
     pub(crate) sleeps_under: Option<String>,
+    /// On the head: which others are switched off and on when they hang.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) revives: Option<Revival>,
 }
 
 /// The text of [`FILE`].
@@ -208,13 +212,11 @@ pub fn watch() -> Result<()> {
     // By that name the service is known where no systemd runs.
     fs::write("/proc/self/comm", NAME).cannot(|| "name this process".to_owned())?;
     fs::write(PID, format!("{}\n", std::process::id())).cannot(|| format!("write {PID}"))?;
-    let (mut last, mut sleeper, mut rest) = (String::new(), Sleeper::default(), Rest::default());
+    let (mut last, mut state) = (String::new(), Kept::default());
     while let Some(watch) = read()? {
         // Slurm may be down, or not yet up: the next time.
-        let said = round(&watch, &mut sleeper, &mut rest)
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default();
+        let said =
+            round(&watch, &mut state).err().map(|error| error.to_string()).unwrap_or_default();
         if said != last && !said.is_empty() {
             eprintln!("wiglaf-owner: {said}");
         }
@@ -265,7 +267,16 @@ impl Rest {
     }
 }
 
-fn round(watch: &Watch, sleeper: &mut Sleeper, rest: &mut Rest) -> Result<()> {
+/// What the service keeps between two looks.
+#[derive(Debug, Default)]
+struct Kept {
+    rest: Rest,
+    sleeper: Sleeper,
+    reviver: Reviver,
+}
+
+fn round(watch: &Watch, kept: &mut Kept) -> Result<()> {
+    let Kept { rest, sleeper, reviver } = kept;
     let node = &watch.node;
     let owned = watch.owner.as_ref().map_or(Ok(()), |owner| {
         let time = owner.hours.as_ref().and_then(|_| time_of_week());
@@ -280,7 +291,8 @@ fn round(watch: &Watch, sleeper: &mut Sleeper, rest: &mut Rest) -> Result<()> {
         Ok(())
     });
     let slept = watch.sleeps_under.as_ref().map_or(Ok(()), |head| sleeper.round(node, head));
-    owned.and(slept)
+    let revived = watch.revives.as_ref().map_or(Ok(()), |revival| reviver.round(revival));
+    owned.and(slept).and(revived)
 }
 
 /// Says whether Slurm held anything of ours before, or holds it now.

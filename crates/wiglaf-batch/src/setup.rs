@@ -13,7 +13,8 @@ use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::hostlist::HostList;
 use wiglaf_base::network::Cidr;
 use wiglaf_cluster::batch::{Batch, Login, Memory, Owner};
-use wiglaf_cluster::hosts::Hosts;
+use wiglaf_cluster::hosts::{HostSpec, Hosts};
+use wiglaf_cluster::power::Kind;
 use wiglaf_join::joined::{self, Change, Joined, Lines, NewFile, Service, digest};
 
 use crate::accounting;
@@ -26,6 +27,7 @@ use crate::modules;
 use crate::node::{self, CLOCK_S, SETTINGS, Script, Settings, When};
 use crate::owner::{self, Watch};
 use crate::pbs;
+use crate::revive::{self, Revival};
 use crate::sleep::{self, Waking};
 
 const KEY: &str = "/etc/munge/munge.key";
@@ -34,6 +36,7 @@ const CGROUP_CONF: &str = "/etc/slurm/cgroup.conf";
 const PROLOG: &str = "/etc/wiglaf/batch/prolog";
 const EPILOG: &str = "/etc/wiglaf/batch/epilog";
 const MODULE: &str = "/etc/wiglaf/batch/module";
+const LOOK: &str = "/etc/wiglaf/batch/look";
 const TASK_PROLOG: &str = "/etc/wiglaf/batch/task-prolog";
 /// What Slurm keeps on a host.
 const CONTROLLER: &str = "/var/lib/wiglaf/batch/controller";
@@ -81,6 +84,10 @@ pub struct Site {
     name: String,
     batch: Batch,
     owners: BTreeMap<String, Owner>,
+    /// The cluster file.
+    file: PathBuf,
+    /// Hosts with a BMC.
+    with_bmc: Vec<String>,
     network: Cidr,
     hosts: Vec<Host>,
     /// Those that may sleep and do not answer, and why.
@@ -159,6 +166,8 @@ impl Site {
             name: hosts.name.clone(),
             batch,
             owners: hosts.owner.clone(),
+            file: hosts.file.clone(),
+            with_bmc: with_bmc(hosts),
             network: hosts.network.data,
             hosts: all,
             silent,
@@ -222,10 +231,44 @@ impl Site {
             .filter_map(|host| self.obstacle(host, here))
             .map(Error::new)
             .collect();
+        errors.extend(self.no_revival().map(Error::new));
         if errors.is_empty() {
             errors.extend(self.conf(&self.all()).and_then(|conf| conf.slurm_conf()).err());
         }
         errors
+    }
+
+    /// Why hosts that hang cannot be switched, where they are to be.
+    fn no_revival(&self) -> Option<String> {
+        let head = self.head();
+        if !self.batch.cycle {
+            return None;
+        }
+        if !head.joined.is_here() {
+            let name = head.name();
+            return Some(format!(
+                "cycle = true: the head switches hosts that hang with your cluster file; run `wiglaf batch setup` on \
+                 {name}"
+            ));
+        }
+        self.with_bmc.iter().all(|name| name == head.name()).then(|| {
+            "cycle = true: no host but the head has a BMC; add `power = { kind = \"ipmi\", … }` to its section \
+             [node.NAME], as in docs/power.md, or take the line out of [batch]"
+                .to_owned()
+        })
+    }
+
+    /// Which hosts the head switches off and on when they hang, where that is wanted.
+    fn revival(&self, host: &Host) -> Option<Revival> {
+        let is_wanted = self.batch.cycle && host.name() == self.head_name();
+        let others = self.with_bmc.iter().filter(|name| *name != host.name());
+        let program = host.joined.program().ok()?.to_owned();
+        is_wanted.then(|| Revival {
+            user: host.joined.user().to_owned(),
+            file: self.file.clone(),
+            program,
+            nodes: others.cloned().collect(),
+        })
     }
 
     fn obstacle(&self, host: &Host, here: &Host) -> Option<String> {
@@ -381,6 +424,7 @@ impl Site {
                 task_prolog: Some(TASK_PROLOG.into()),
                 prolog: Some(PROLOG.into()),
                 epilog: Some(EPILOG.into()),
+                look: Some(LOOK.into()),
                 sleep: Some([sleep::SUSPEND.into(), sleep::RESUME.into()]),
             },
             silence_seconds: SILENCE_SECONDS,
@@ -432,7 +476,7 @@ impl Site {
             }
             if host.joined.written(Path::new(SETTINGS)).is_none() {
                 changes.push(format!(
-                    "write {PROLOG}, {EPILOG}, {TASK_PROLOG}, {SETTINGS}, {} and {}",
+                    "write {PROLOG}, {EPILOG}, {LOOK}, {TASK_PROLOG}, {SETTINGS}, {} and {}",
                     login::ALWAYS,
                     login::SCRIPT
                 ));
@@ -634,7 +678,9 @@ impl Site {
         let head =
             address.filter(|_| self.sleeps(host)).map(|head| format!("{head}:{CONTROLLER_PORT}"));
         let node = host.name().to_owned();
-        (owner.is_some() || head.is_some()).then_some(Watch { node, owner, sleeps_under: head })
+        let revives = self.revival(host);
+        let is_any = owner.is_some() || head.is_some() || revives.is_some();
+        is_any.then_some(Watch { node, owner, sleeps_under: head, revives })
     }
 
     /// Whether a host goes to sleep while no job wants it.
@@ -683,7 +729,8 @@ impl Site {
                     .sleeps_under
                     .as_ref()
                     .map(|_| "go to sleep when Slurm says so and nobody is logged in".to_owned());
-                let all: Vec<String> = owners.into_iter().chain(sleeps).collect();
+                let revives = watch.revives.as_ref().map(revive::told);
+                let all: Vec<String> = owners.into_iter().chain(sleeps).chain(revives).collect();
                 Some(format!("{} ({})", all.join("; "), owner::FILE))
             }
             None => old.map(|_| {
@@ -749,6 +796,7 @@ impl Site {
             node: host.name().to_owned(),
             memory_mib: self.memory_mib(host).saturating_sub(self.reserve()),
             has_helper: host.facts.has_helper,
+            heat: self.batch.heat != Some(false),
         };
         let settings =
             serde_json::to_vec_pretty(&settings).cannot(|| "write a host's settings".to_owned())?;
@@ -759,6 +807,7 @@ impl Site {
             file(KEY, 0o400, key),
             script(PROLOG, Script::Root(When::Prolog)),
             script(EPILOG, Script::Root(When::Epilog)),
+            script(LOOK, Script::Root(When::Look)),
             script(TASK_PROLOG, Script::Task),
             file(SETTINGS, 0o644, &settings),
             file(login::ALWAYS, 0o644, self.always(host).as_bytes()),
@@ -767,7 +816,8 @@ impl Site {
         if host.facts.has_systemd {
             let head = self.place(host)?.head;
             let text = format!(
-                "# Written by `wiglaf batch setup`: slurm.conf comes from the head.\n[Unit]\nConditionPathExists=\n\
+                "# Written by `wiglaf batch setup`: slurm.conf comes from the head, and the first look asks the \
+                 helper.\n[Unit]\nConditionPathExists=\nAfter=wiglaf-helper.socket wiglaf-helper.service\n\
                  [Service]\nExecStart=\nExecStart=/usr/sbin/slurmd -D -s --conf-server {head} -N {}{}\n",
                 host.name(),
                 // What says that it was started anew, when it was asleep.
@@ -836,7 +886,13 @@ impl Site {
         if self.batch.has_accounting() {
             let address = head.joined.address()?.to_string();
             let name = short(head.joined.machine());
-            let database = accounting::conf(name, &address, "slurm", Path::new(accounting::LOG));
+            let log = Path::new(accounting::LOG);
+            let database = accounting::conf(name, &address, "slurm", log, self.batch.private);
+            // One that runs already with other lines.
+            let is_other = head
+                .joined
+                .written(Path::new(accounting::CONF))
+                .is_some_and(|old| old != digest(database.as_bytes()));
             files.push(file(accounting::CONF, 0o600, &database));
             if head.facts.has_systemd {
                 files.push(file(accounting::UNIT, 0o644, &accounting::unit()));
@@ -844,7 +900,7 @@ impl Site {
             }
             let own = format!("{folder}\nchown slurm: {} || exit 1", accounting::CONF);
             services.push(self.service(head, Daemon::Mariadbd, &own, false)?);
-            services.push(self.service(head, Daemon::Slurmdbd, "", false)?);
+            services.push(self.service(head, Daemon::Slurmdbd, "", is_other)?);
         }
         services.push(self.service(head, Daemon::Slurmctld, &folder, is_to_hear)?);
         head.joined.apply(&Change { files, services, ..Change::default() })
@@ -1059,6 +1115,13 @@ impl Site {
         };
         Ok(all.into_iter().map(outcome).collect())
     }
+}
+
+fn with_bmc(hosts: &Hosts) -> Vec<String> {
+    let has_bmc = |host: &&HostSpec| {
+        host.power.as_ref().is_some_and(|power| matches!(power.kind, Kind::Ipmi | Kind::Redfish))
+    };
+    hosts.nodes.iter().filter(has_bmc).map(|host| host.name.clone()).collect()
 }
 
 /// Slurm finds itself by the first part of a name.

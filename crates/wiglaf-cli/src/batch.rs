@@ -118,6 +118,7 @@ pub(crate) struct HostArgs {
 enum WhenArg {
     Prolog,
     Epilog,
+    Look,
     TaskProlog,
 }
 
@@ -152,6 +153,7 @@ pub(crate) fn host(args: &HostArgs) -> Result<()> {
     let when = match args.when {
         WhenArg::Prolog => When::Prolog,
         WhenArg::Epilog => When::Epilog,
+        WhenArg::Look => When::Look,
         WhenArg::TaskProlog => return output::print(&pbs::task_prolog()),
     };
     let said = node::run(when, &args.settings)?;

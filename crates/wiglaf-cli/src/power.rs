@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use wiglaf_base::{Error, HostList, Result};
 use wiglaf_cluster::hosts::{HostSpec, Hosts};
-use wiglaf_power::{Done, Limits, Sensor, State, Wanted};
+use wiglaf_power::{Done, Leave, Limits, Sensor, State, Wanted};
 
 use crate::options::Global;
 use crate::output;
@@ -52,6 +52,10 @@ pub(crate) struct Args {
     /// Also the machine you sit at, and under another user's job
     #[arg(long)]
     force: bool,
+
+    /// Only hosts that have power and do not answer: those that hang
+    #[arg(long, conflicts_with = "force")]
+    if_silent: bool,
 
     /// Say what would be done, and do nothing
     #[arg(long)]
@@ -169,12 +173,15 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         change: Duration::from_secs(args.wait),
         shutdown: Duration::from_secs(args.shutdown_wait),
     };
-    let forced = if args.force { " --force" } else { "" };
+    let (leave, forced) = match (args.force, args.if_silent) {
+        (true, _) => (Leave::Nothing, " --force"),
+        (_, true) => (Leave::WhatAnswers, " --if-silent"),
+        _ => (Leave::InUse, ""),
+    };
     let asked = format!("power {} -w {names}{forced}", args.action.name());
     wiglaf_power::note(&asked)?;
-    let answers = at_once(&chosen, |spec| {
-        wiglaf_power::switch(spec, &hosts.network, wanted, limits, args.force)
-    });
+    let answers =
+        at_once(&chosen, |spec| wiglaf_power::switch(spec, &hosts.network, wanted, limits, leave));
     for (names, text, _) in folded(&chosen, &answers) {
         // It has been done: a full disk does not change that.
         let _ = wiglaf_power::note(&format!("power {}: {names}: {text}", args.action.name()));

@@ -508,7 +508,7 @@ fn packages_that_a_host_lacks_come_by_apt_and_go_again() {
         assert_eq!(hosts[0].read(&format!("/home/shared/old.o{id}")), "pc1\npc2\n");
     }
     let removed = ann.run("wiglaf batch remove --yes");
-    let files = if Path::new(MODULES).exists() { 14 } else { 7 };
+    let files = if Path::new(MODULES).exists() { 15 } else { 8 };
     let counts = format!("take back {files} files and {count} packages");
     assert!(removed.ok().contains(&counts), "{removed}");
     assert_eq!(removed.stderr, "wiglaf: jobs and daemons\n");
@@ -938,4 +938,123 @@ fn pc_without_jobs_sleeps_and_a_job_wakes_it() {
     for (host, before) in hosts.iter().zip(&before) {
         assert_same(before, &listing(host), host.name());
     }
+}
+
+/// What ipmi_sim calls: `power` is whether the host has power. The test is the host's power supply.
+const CHASSIS: &str = "#!/bin/sh\naction=$2; shift 2\nwhile [ $# -gt 0 ]; do case $action-$1 in\n\
+    get-power) echo power:$(cat /run/bmc/power); shift;;\nget-*) echo $1:none; shift;;\n\
+    set-power) echo $2 >/run/bmc/power; echo $2 >>/run/bmc/calls; shift 2;;\n*) shift 2;;\nesac; done\n";
+
+/// What units would start with the host.
+const DAEMONS: &str = "mkdir -p /run/munge && chown munge: /run/munge && \
+    setpriv --reuid=munge --regid=munge --init-groups munged && \
+    slurmd --conf-server 192.168.77.1:6817 -N pc2";
+
+#[test]
+fn host_that_hangs_is_switched_off_and_on_once_and_takes_jobs_when_it_is_well() {
+    if !Path::new("/usr/bin/ipmi_sim").exists() || !Path::new("/usr/sbin/ipmipower").exists() {
+        eprintln!("skipped: openipmi or freeipmi-tools is missing; run: cargo xtask packages test");
+        return;
+    }
+    let Some(hosts) = joined(&plan(2)) else { return };
+    let (ann, pc1, pc2) = (hosts[0].as_user("ann"), hosts[0].as_root(), hosts[1].as_root());
+    write_batch(&hosts, "accounting = false\ncycle = true");
+    let without = ann.run("wiglaf batch setup --yes");
+    assert!(sentence(&without).contains("no host but the head has a BMC"), "{without}");
+
+    let auth = "none md2 md5 straight";
+    let conf = format!(
+        "name \"pc2\"\nset_working_mc 0x20\nstartlan 1\naddr 127.0.0.1 9623\npriv_limit admin\n\
+         allowed_auths_callback {auth}\nallowed_auths_user {auth}\nallowed_auths_operator {auth}\n\
+         allowed_auths_admin {auth}\nguid a123456789abcdefa123456789abcdef\nendlan\n\
+         chassis_control \"/root/chassis pc2\"\nuser 2 true \"admin\" \"secret\" admin 10 {auth}\n"
+    );
+    hosts[0].write("/root/chassis", CHASSIS, "root", 0o755);
+    hosts[0].write("/root/bmc.conf", conf, "root", 0o644);
+    let emu =
+        "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02\nmc_enable 0x20\n";
+    hosts[0].write("/root/bmc.emu", emu, "root", 0o644);
+    let power = "mkdir -p /run/bmc /root/bmc && echo 1 >/run/bmc/power && : >/run/bmc/calls";
+    let _ = pc1.run(power).ok();
+    let _bmc = pc1.start("ipmi_sim -n -c /root/bmc.conf -f /root/bmc.emu -s /root/bmc");
+    hosts[0].write("/home/ann/.config/wiglaf/bmc.password", "secret\n", "ann", 0o600);
+    let node = "[node.pc2]\npower = { kind = \"ipmi\", address = \"127.0.0.1\", port = 9623, user = \"admin\", \
+                password_file = \"bmc.password\" }\n";
+    let file = hosts[0].read(FILE);
+    assert!(file.contains("[node.pc2]\n"), "{file}");
+    hosts[0].write(FILE, file.replace("[node.pc2]\n", node), "ann", 0o644);
+    eventually("the BMC answers", || ann.run("wiglaf power status -w pc2").status.success());
+    let dry = ann.run("wiglaf batch setup --dry-run");
+    assert!(
+        dry.ok().contains("pc1: switch pc2 off and on, once a day at most, when they hang"),
+        "{dry}"
+    );
+    set_up(&hosts);
+
+    let slurm = || ann.run("sinfo -h -n pc2 -o '%T|%E'").stdout.trim().to_owned();
+    let calls = || pc1.run("cat /run/bmc/calls").stdout.split_whitespace().collect::<String>();
+    // As slurmctld says it after a minute of silence.
+    let silent = "sudo scontrol update NodeName=pc2 State=DOWN Reason='Not responding'";
+    let log = || pc1.run("cat /var/log/slurm/wiglaf-owner.log").stdout;
+
+    // One that its user has switched off is not switched on.
+    let _ = pc1.run("echo 0 >/run/bmc/power").ok();
+    hosts[1].cut();
+    let _ = ann.run(silent).ok();
+    eventually("it was looked at", || pc1.run("cat /run/wiglaf-batch/cycled.json").stdout == "{}");
+    assert!(slurm().starts_with("down") && slurm().ends_with("Not responding"), "{}", slurm());
+    assert_eq!(calls(), "");
+    let _ = pc1.run("echo 1 >/run/bmc/power").ok();
+    hosts[1].restore();
+    let _ = ann.run("sudo scontrol update NodeName=pc2 State=RESUME").ok();
+    eventually("it is well", || slurm().starts_with("idle|"));
+
+    // One that hangs is, and is not well afterwards.
+    let settings = hosts[1].read("/etc/wiglaf/batch/node.json");
+    let more = settings.replace("\"memory_mib\": ", "\"memory_mib\": 9");
+    assert_ne!(more, settings);
+    hosts[1].write("/etc/wiglaf/batch/node.json", more, "root", 0o644);
+    // The service asks Slurm every ten seconds, and must have seen that it is well.
+    std::thread::sleep(std::time::Duration::from_secs(11));
+    hosts[1].cut();
+    let _ = ann.run(silent).ok();
+    eventually("its power is cut", || calls().starts_with('0'));
+    let reason = "wiglaf: it hung and was switched off and on";
+    assert!(slurm().starts_with("drain") && slurm().ends_with(reason), "{} {}", slurm(), log());
+    hosts[1].power_off();
+    eventually("it has power again", || calls() == "01");
+    hosts[1].restore();
+    hosts[1].power_on().unwrap();
+    let _ = pc2.run(DAEMONS).ok();
+    eventually("it says why it takes no jobs", || slurm().contains("on: it has "));
+    let told = status(&hosts);
+    let line = "pc2 takes no jobs: it hung and was switched off and on: it has ";
+    assert!(told.stdout.contains(line) && told.stdout.contains("State=RESUME"), "{told}");
+
+    // It takes jobs as soon as it is well.
+    hosts[1].write("/etc/wiglaf/batch/node.json", settings, "root", 0o644);
+    let _ = pc2.run("/etc/wiglaf/batch/look").ok();
+    eventually("it takes jobs", || slurm().starts_with("idle|"));
+    assert_eq!(job(&hosts, "well", "hostname", "-w pc2 -N 1 -n 1"), "pc2\n");
+
+    // A second time it is left to people.
+    hosts[1].cut();
+    let _ = ann.run(silent).ok();
+    eventually("it is left", || slurm().contains("hangs again"));
+    assert_eq!(calls(), "01", "{}", log());
+    hosts[1].restore();
+    let _ = ann.run("sudo scontrol update NodeName=pc2 State=RESUME").ok();
+    eventually("it is well", || slurm().starts_with("idle|"));
+
+    // Too hot at two looks in turn.
+    hosts[1].show_sensor(91, 90);
+    let _ = pc2.run("/etc/wiglaf/batch/look").ok();
+    assert!(slurm().starts_with("idle|"), "{}", slurm());
+    let _ = pc2.run("/etc/wiglaf/batch/look").ok();
+    let hot = "wiglaf: coretemp temp1 is at 91 degrees, and its limit is 90; see to its fans and its room";
+    assert!(slurm().starts_with("drain") && slurm().ends_with(hot), "{}", slurm());
+    write_batch(&hosts, "accounting = false");
+    let done = ann.run("wiglaf batch setup --yes");
+    assert!(done.status.success(), "{done}");
+    eventually("nobody watches", || pc1.run("cat /run/wiglaf-owner.pid").stdout.is_empty());
 }

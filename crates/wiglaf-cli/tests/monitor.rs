@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use wiglaf_testhosts::{Host, Hosts, Plan};
+use serde_json::Value;
+use wiglaf_testhosts::{Host, Hosts, Plan, Session};
 
 /// systemctl, as far as it is used: the last ExecStart of a unit counts, and runs as the unit's user.
 const SYSTEMCTL: &str = r#"#!/bin/bash
@@ -150,14 +151,54 @@ fn hosts_are_watched_on_the_data_network_alone_and_are_as_they_were_afterwards()
         seen => Err(seen),
     });
 
-    // A host that loses power is named, after a minute.
+    // The page, from another host of the data network: nobody sees anything without the token.
+    let mut page = ann.start("wiglaf web --network --json");
+    assert!(page.has_printed("\"token_file\""));
+    let said = page.so_far().concat();
+    let said: Value = serde_json::from_str(&said[said.find('{').unwrap()..]).unwrap();
+    let url = said["url"].as_str().unwrap().to_owned();
+    assert!(url.starts_with("http://192.168.77.1:8078/"), "{url}");
+    let pc2 = hosts[1].as_user("ann");
+    let fetch = |words: &str| format!("curl -s --noproxy '*' -b jar -c jar {words}");
+    let stranger =
+        pc2.run(&fetch("-o /dev/null -w '%{http_code}' http://192.168.77.1:8078/state.json"));
+    assert_eq!(stranger.ok(), "401");
+    let _ = pc2.run(&fetch(&format!("-o /dev/null '{url}'"))).ok();
+    let seen_at = |session: &Session<'_>, jar: &str| -> Value {
+        let line = fetch("http://192.168.77.1:8078/state.json").replace("jar", jar);
+        serde_json::from_str(&session.run(&line).stdout).unwrap_or_default()
+    };
+    comes("history of Prometheus", || {
+        let state = seen_at(&pc2, "jar");
+        let points = |row: &Value| row["nodes"].as_array().map_or(0, Vec::len);
+        match state["history"]["is"].as_array() {
+            Some(rows) if rows.iter().any(|row| points(row) > 0) => Ok(()),
+            _ => Err(state["history"].to_string()),
+        }
+    });
+    let here = format!("-o /dev/null '{url}'");
+    let _ = ann.run(&fetch(&here)).ok();
+
+    // A host that loses power is named, after a minute, and so is one whose sensor is near its limit.
+    hosts[0].show_sensor(87, 90);
     hosts[1].power_off();
-    comes("alert", || match ann.run("wiglaf monitor status") {
-        seen if seen.stdout.contains("alert: pc2 does not answer") && !seen.status.success() => {
+    let alerts = ["pc2 does not answer", "pc1 is too hot"];
+    comes("alerts", || match ann.run("wiglaf monitor status") {
+        seen if alerts.iter().all(|alert| seen.stdout.contains(&format!("alert: {alert}")))
+            && !seen.status.success() =>
+        {
             Ok(())
         }
         seen => Err(seen.to_string()),
     });
+    comes("alerts on the page", || {
+        let state = seen_at(&ann, "jar").to_string();
+        match alerts.iter().all(|alert| state.contains(alert)) {
+            true => Ok(()),
+            false => Err(state),
+        }
+    });
+    drop(page);
     hosts[1].power_on().unwrap();
     let _ = hosts[1].as_root().run("mkdir -p /run/systemd/system").ok();
 

@@ -29,6 +29,15 @@ pub struct Batch {
     /// Which hosts go to sleep while no job wants them; none unless it is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sleep: Option<Sleep>,
+    /// Whether a host that hangs is switched off and on, once, by its BMC.
+    #[serde(default)]
+    pub cycle: bool,
+    /// Whether a host that is too hot takes no further jobs. It takes none unless this says no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heat: Option<bool>,
+    /// Whether users see their own jobs alone.
+    #[serde(default)]
+    pub private: bool,
 }
 
 /// Hosts that go to sleep.

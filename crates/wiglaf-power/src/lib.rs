@@ -18,4 +18,4 @@ mod switch;
 pub use bmc::{Sensor, State};
 pub use magic::wake;
 pub use record::{log_file, note};
-pub use switch::{Done, Limits, Wanted, sensors, status, switch};
+pub use switch::{Done, Leave, Limits, Wanted, sensors, status, switch};

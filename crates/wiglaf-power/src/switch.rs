@@ -35,6 +35,17 @@ pub enum Wanted {
     Wake,
 }
 
+/// Which hosts keep their power whatever is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// The machine one sits at, and those on which another user's job runs.
+    InUse,
+    /// These, and all that answer.
+    WhatAnswers,
+    /// None.
+    Nothing,
+}
+
 /// How long things may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -119,7 +130,7 @@ pub fn switch(
     network: &Network,
     wanted: Wanted,
     limits: Limits,
-    force: bool,
+    leave: Leave,
 ) -> Result<Done> {
     let power = power_of(spec)?;
     let node = node_of(spec);
@@ -131,7 +142,7 @@ pub fn switch(
     job.bmc = bmc_of(power)?;
     let state = match wanted {
         Wanted::On => job.on(power)?,
-        Wanted::Off => job.off(force)?,
+        Wanted::Off => job.off(leave)?,
         Wanted::Cycle => {
             if job.bmc.is_none() && power.kind == Kind::Ssh {
                 return Err(Error::new(
@@ -141,10 +152,10 @@ pub fn switch(
             job.mac(power)
                 .map(drop)
                 .or_else(|error| if job.bmc.is_some() { Ok(()) } else { Err(error) })?;
-            job.off(force)?;
+            job.off(leave)?;
             job.on(power)?
         }
-        _ => job.reset(power, force)?,
+        _ => job.reset(power, leave)?,
     };
     Ok(Done { state, steps: job.steps })
 }
@@ -239,13 +250,29 @@ impl Job<'_> {
         self.must_come(State::On, self.limits.change)
     }
 
-    fn off(&mut self, force: bool) -> Result<State> {
+    /// Whether the host may lose its power.
+    fn may(&self, leave: Leave) -> Result<Reach> {
+        let reach = guard::check(self.spec, &self.node, leave == Leave::Nothing)?;
+        match (leave, reach) {
+            (Leave::WhatAnswers, Reach::Answers) => Err(Error::new(
+                "it answers, so it does not hang; leave --if-silent out if you mean it",
+            )),
+            _ => Ok(reach),
+        }
+    }
+
+    fn off(&mut self, leave: Leave) -> Result<State> {
         if let Some(bmc) = &self.bmc
             && bmc.state()? == State::Off
         {
-            return Ok(State::Off);
+            return match leave {
+                Leave::WhatAnswers => {
+                    Err(Error::new("it is off, so it does not hang; use `wiglaf power on`"))
+                }
+                _ => Ok(State::Off),
+            };
         }
-        let reach = guard::check(self.spec, &self.node, force)?;
+        let reach = self.may(leave)?;
         if self.bmc.is_none() && reach == Reach::Silent {
             return Ok(State::Silent);
         }
@@ -278,8 +305,8 @@ impl Job<'_> {
         self.must_come(State::Off, self.limits.change)
     }
 
-    fn reset(&mut self, power: &Power, force: bool) -> Result<State> {
-        guard::check(self.spec, &self.node, force)?;
+    fn reset(&mut self, power: &Power, leave: Leave) -> Result<State> {
+        self.may(leave)?;
         let Some(bmc) = &self.bmc else {
             return Err(Error::new("it has no BMC that could reset it; use `wiglaf power cycle`"));
         };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use simulator::{PASSWORD, Sim, cluster_file, folder_or_skip, password};
 use wiglaf_cluster::hosts::Hosts;
-use wiglaf_power::{Limits, State, Wanted, status, switch};
+use wiglaf_power::{Leave, Limits, State, Wanted, status, switch};
 
 const LIMITS: Limits =
     Limits { change: Duration::from_secs(10), shutdown: Duration::from_secs(10) };
@@ -51,7 +51,8 @@ fn simulated_bmcs_switch_their_hosts_and_liars_absent_and_wrong_ones_are_named()
         status(spec(1)).is_ok() && status(spec(2)).is_ok()
     });
     assert!(ready, "{:?} {:?}", status(spec(1)), status(spec(2)));
-    let change = |number, wanted| switch(spec(number), &hosts.network, wanted, LIMITS, false);
+    let change =
+        |number, wanted| switch(spec(number), &hosts.network, wanted, LIMITS, Leave::InUse);
     let power = || fs::read_to_string(folder.join("good.power")).unwrap().trim().to_owned();
 
     assert_eq!(status(spec(1)), Ok(State::On));

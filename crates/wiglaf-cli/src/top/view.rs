@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use wiglaf_base::heat::{FOLDER, readings};
 use wiglaf_base::network::{self, Cidr};
 
 /// What a machine is like now.
@@ -61,7 +62,7 @@ pub(crate) fn here(data: Option<Cidr>) -> Here {
         cores: std::thread::available_parallelism().map_or(1, Into::into),
         memory_used_kib: total.zip(free).map(|(total, free)| total.saturating_sub(free)),
         memory_total_kib: total,
-        temperature_c: temperature(Path::new("/sys/class/hwmon")),
+        temperature_c: readings(Path::new(FOLDER)).iter().map(|r| r.degrees).reduce(f64::max),
         interface,
         link_mbit_per_s: speed,
         programs: seen.iter().map(|one| one.identity.program.clone()).collect(),
@@ -74,25 +75,6 @@ pub(crate) fn here(data: Option<Cidr>) -> Here {
 fn kib(memory: &str, name: &str) -> Option<u64> {
     let line = memory.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
-}
-
-/// The highest of the kernel's sensors, in degrees.
-fn temperature(folder: &Path) -> Option<f64> {
-    let files = |folder: &Path| {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect::<Vec<_>>()
-    };
-    let is_input = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("temp") && name.ends_with("_input")
-    };
-    let inputs = files(folder).into_iter().flat_map(|chip| files(&chip)).filter(is_input);
-    // Thousandths; a sensor without a cable says -128 and the like.
-    let degrees = inputs.filter_map(|path| {
-        let text = fs::read_to_string(path).ok()?;
-        Some(text.trim().parse::<f64>().ok()? / 1000.0).filter(|d| (-50.0..200.0).contains(d))
-    });
-    degrees.reduce(f64::max)
 }
 
 /// A heading and a row for each node. With an earlier look and the seconds since, what is sent is per second.
@@ -192,21 +174,5 @@ pub(crate) mod tests {
         // Its job has ended.
         let third = table(&first, Some((&second, 2.0)));
         assert_eq!(third[1][7], "0.0");
-    }
-
-    #[test]
-    fn hottest_of_the_sensors_that_work_counts() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(temperature(folder.path()), None);
-        let chips = [("hwmon0", [41_000, -128_000]), ("hwmon1", [67_500, 66_000])];
-        for (chip, values) in chips {
-            let chip = folder.path().join(chip);
-            fs::create_dir(&chip).unwrap();
-            for (number, value) in values.iter().enumerate() {
-                fs::write(chip.join(format!("temp{number}_input")), format!("{value}\n")).unwrap();
-            }
-            fs::write(chip.join("temp0_crit"), "100000\n").unwrap();
-        }
-        assert_eq!(temperature(folder.path()), Some(67.5));
     }
 }
