@@ -57,11 +57,15 @@ for name in munged mariadbd slurmdbd slurmctld slurmd wiglaf-owner; do
     [ "$name" = mariadbd ] && file=/run/wiglaf-accounting/pid
     read -r pid 2>/dev/null <"$file" && read -r comm 2>/dev/null <"/proc/$pid/comm" && [ "$comm" = "$name" ] &&
         say runs "$name"
+    # Its folder is closed to all but its user.
+    [ "$name" = mariadbd ] && [ ! -x "${file%/*}" ] && by=$(stat -c %U "${file%/*}" 2>/dev/null) &&
+        ps -u "$by" -o comm= | grep -qx mariadbd && say runs "$name"
     case $name in munged) unit=munge ;; mariadbd) unit=wiglaf-accounting ;; *) unit=$name ;; esac
     [ -d /run/systemd/system ] && systemctl is-active --quiet "$unit" && say runs "$name"
 done
 [ -r /etc/slurm/slurmdbd.conf ] && [ -n "$cluster" ] && say lacking "$(lacking "$cluster" 2>/dev/null)"
 slurmd -C 2>/dev/null | sed -n 's/^NodeName=/processors NodeName=/p'
+[ -r /etc/slurm/slurm.conf ] && say private "$(grep -c '^PrivateData=' /etc/slurm/slurm.conf)"
 say end yes
 "#;
 
@@ -85,6 +89,8 @@ pub(crate) struct Facts {
     pub(crate) is_key_fresh: bool,
     /// Digest of slurm.conf.
     pub(crate) conf: Option<String>,
+    /// Whether that has users see their own jobs alone; nothing where there is none.
+    pub(crate) is_private: Option<bool>,
     pub(crate) has_systemd: bool,
     pub(crate) has_helper: bool,
     /// Who reads module files there.
@@ -170,6 +176,7 @@ impl Facts {
                     facts.lacking = names.map(str::to_owned).collect();
                 }
                 "conf" => facts.conf = Some(value.to_owned()),
+                "private" => facts.is_private = Some(value != "0"),
                 "card" => facts.card = value.parse().ok(),
                 "systemd" => facts.has_systemd = true,
                 "modules" => facts

@@ -497,6 +497,7 @@ impl Site {
             } else if lines.is_empty() && !old.is_empty() {
                 changes.push(format!("let everybody in by ssh again ({})", login::PAM));
             }
+            changes.extend(self.privacy_change(host).filter(|_| is_head));
             changes.extend(self.modules_change(host));
             changes.extend(self.owner_change(host));
             changes.extend(self.waking_change().filter(|_| is_head));
@@ -715,6 +716,16 @@ impl Site {
                 sleep::RESUME
             )
         })
+    }
+
+    /// What would be changed for who sees whose jobs; nothing before there are any.
+    fn privacy_change(&self, head: &Host) -> Option<String> {
+        let said = match self.batch.private {
+            true => "show users their own jobs alone",
+            false => "show everybody all jobs",
+        };
+        let was_private = head.facts.is_private?;
+        (was_private != self.batch.private).then(|| format!("{said} ({SLURM_CONF})"))
     }
 
     /// What would be changed for a host's owner.

@@ -644,6 +644,44 @@ fn accounting_has_no_hole_and_no_double_whatever_is_killed_and_stays_until_it_is
     let last: u32 = all[3].split('|').next().unwrap().parse().unwrap();
     all.push(want(&(last + 1).to_string(), "ann"));
     noted_is(&all);
+
+    // With `private`, bob sees nothing of ann's, on his page either.
+    write_batch(&hosts, "private = true");
+    let dry = ann.run("wiglaf batch setup --dry-run");
+    assert!(dry.ok().contains("pc1: show users their own jobs alone"), "{dry}");
+    set_up(&hosts);
+    let sixth = waiting(&hosts, "ann", "sixth");
+    let bob = hosts[0].as_user("bob");
+    hosts[0].write("/home/bob/.config/wiglaf/cluster.toml", hosts[0].read(FILE), "bob", 0o644);
+    let users = |of: &wiglaf_testhosts::Session<'_>, line: &str| {
+        let said = of.run(line).stdout;
+        said.split_whitespace().map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+    };
+    let (queue, past) = ("squeue -h -a -o %u", "sacct -a -n -X -P -D -S now-1hour -o User");
+    assert_eq!((users(&ann, queue), users(&bob, queue)), (["ann".to_owned()].into(), [].into()));
+    assert_eq!(
+        (users(&ann, past), users(&bob, past)),
+        (["ann".to_owned()].into(), ["bob".to_owned()].into())
+    );
+    for (user, sees) in [(&ann, true), (&bob, false)] {
+        let told = user.run("wiglaf batch status --json");
+        assert_eq!(told.ok().contains("\"user\": \"ann\""), sees, "{told}");
+        let mut page = user.start("wiglaf web --port 0 --json");
+        assert!(page.has_printed("token_file"));
+        let [said, _] = page.so_far();
+        let url = said.split('"').find(|word| word.starts_with("http://")).unwrap().to_owned();
+        let state = format!(
+            "curl -s -c jar -o /dev/null {url}; curl -s -b jar {}/state.json",
+            url.rsplit_once('/').unwrap().0
+        );
+        eventually("the page has the queue", || {
+            user.run(&state).stdout.contains("\"queue\":{\"is\"")
+        });
+        let state = user.run(&state);
+        assert_eq!(state.ok().contains("sixth"), sees, "{state}");
+    }
+    go("sixth");
+    is_over(&hosts, &sixth);
     let removed = ann.run("wiglaf batch remove --yes --forget-accounting");
     assert!(removed.ok().contains("pc1: remove /var/lib/wiglaf/accounting"), "{removed}");
     for (host, before) in hosts.iter().zip(&before) {
