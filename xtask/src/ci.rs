@@ -82,8 +82,13 @@ fn step(name: &str, arguments: &[&str]) -> Result<(), String> {
 
 /// Runs tests and shows how they end; answers which say that they were skipped, and why.
 fn watch(arguments: &[&str]) -> Result<Vec<String>, String> {
+    let mut command = cargo(arguments);
+    if std::env::var_os(THREADS).is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        command.env(THREADS, (AT_ONCE * cores).to_string());
+    }
     eprintln!("== test: cargo {}", arguments.join(" "));
-    let child = cargo(arguments).stdout(Stdio::piped()).spawn();
+    let child = command.stdout(Stdio::piped()).spawn();
     let mut child = child.map_err(|why| format!("cargo cannot be started: {why}"))?;
     let from = child.stdout.take().ok_or("cargo has no output")?;
     let (send, lines) = mpsc::channel();
@@ -105,6 +110,11 @@ fn watch(arguments: &[&str]) -> Result<Vec<String>, String> {
     let status = child.wait().map_err(|why| format!("cargo was lost: {why}"))?;
     if status.success() { Ok(output.skips) } else { Err(format!("test failed: {status}")) }
 }
+
+/// How many tests cargo's test programs run at a time.
+const THREADS: &str = "RUST_TEST_THREADS";
+/// So many for each processor: those that take long wait for daemons, and leave half of it idle.
+const AT_ONCE: usize = 2;
 
 /// A run of tests of which none has ended for so long hangs. The longest test takes two minutes on two processors.
 const SILENCE_MAX: Duration = Duration::from_mins(10);

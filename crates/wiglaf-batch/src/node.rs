@@ -17,12 +17,14 @@ use wiglaf_node::agent::{BatchJob, end_batch_job};
 use wiglaf_node::proto::Remains;
 
 use crate::outside::ask;
-use crate::{awake, heat, login, pbs, revive};
+use crate::{awake, heat, login, pbs};
 
 /// What setting up says of a host.
 pub const SETTINGS: &str = "/etc/wiglaf/batch/node.json";
 /// What a reason begins with that the epilog gives.
 pub const REASON: &str = "wiglaf: ";
+/// The reason that a host has which was switched off and on, and has not looked at itself yet.
+pub(crate) const CYCLED: &str = "wiglaf: it hung and was switched off and on";
 /// What epilogs have found.
 const LOG: &str = "/var/log/slurm/wiglaf-epilog.log";
 /// Its age says when the clock was compared with the head's.
@@ -155,7 +157,7 @@ fn epilog(settings: &Settings) -> Result<Vec<String>> {
 fn look(settings: &Settings) -> Result<Vec<String>> {
     let found = test_quickly(settings).or_else(|| heat::found(settings.heat));
     let state = State::of(&settings.node)?;
-    let was_cycled = state.is_drained && state.reason.starts_with(revive::CYCLED);
+    let was_cycled = state.is_drained && state.reason.starts_with(CYCLED);
     let said = match found {
         None if was_cycled => {
             update(&settings.node, "RESUME", None)?;
@@ -163,7 +165,7 @@ fn look(settings: &Settings) -> Result<Vec<String>> {
         }
         None => Vec::new(),
         Some(why) if was_cycled => {
-            let why = format!("{}: {why}", revive::CYCLED);
+            let why = format!("{CYCLED}: {why}");
             update(&settings.node, "DRAIN", Some(&why))?;
             vec![why]
         }

@@ -13,11 +13,9 @@ use serde::{Deserialize, Serialize};
 use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::shell::quoted;
 
-use crate::node::{REASON, update};
+use crate::node::{CYCLED, REASON, update};
 use crate::outside::ask;
 
-/// The reason that a host has which was switched off and on, and has not looked at itself yet.
-pub(crate) const CYCLED: &str = "wiglaf: it hung and was switched off and on";
 /// Slurm's words for a node that has been silent for too long.
 const SILENT: &str = "Not responding";
 /// When each was switched, in seconds since 1970; a start of the head forgets it.
