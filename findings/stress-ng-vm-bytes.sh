@@ -14,20 +14,18 @@ packages=$(apt-get -s --no-install-recommends install stress-ng=0.15.06-2 | awk 
 for deb in *.deb; do [ ! -f "$deb" ] || dpkg -x "$deb" .; done
 root=; [ ! -d usr ] || root=$T
 export LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu
-largest() { # of a process's mappings, in MB
-    while read -r range _; do echo $(((16#${range#*-} - 16#${range%-*}) >> 20)); done <"/proc/$1/maps" | sort -n | tail -n 1
-}
+resident() { awk '/^VmRSS/ {print int($2 / 1024 / 16) * 16}' "/proc/$1/status"; }       # MB, in steps of 16
 for options in "--vm 1 --vm-bytes 64M --vm-keep" "--vm 4 --vm-bytes 64M --vm-keep" "--vm 4 --vm-bytes 256M --vm-keep"; do
     # shellcheck disable=SC2086
     "$root/usr/bin/stress-ng" -t 5 $options >log 2>&1 &
     sleep 3
-    for worker in $(pgrep -P $!); do for child in $(pgrep -P "$worker"); do largest "$child"; done; done >sizes
+    for worker in $(pgrep -P $!); do for child in $(pgrep -P "$worker"); do resident "$child"; done; done >sizes
     wait
-    echo "$options: $(wc -l <sizes) processes with $(sort -u sizes | xargs) MB each"
+    echo "$options: $(wc -l <sizes) processes with $(sort -u sizes | xargs) MB"
 done | tee out
 diff - out <<'P'
---vm 1 --vm-bytes 64M --vm-keep: 1 processes with 64 MB each
---vm 4 --vm-bytes 64M --vm-keep: 4 processes with 32 MB each
---vm 4 --vm-bytes 256M --vm-keep: 4 processes with 64 72 MB each
+--vm 1 --vm-bytes 64M --vm-keep: 1 processes with 64 MB
+--vm 4 --vm-bytes 64M --vm-keep: 4 processes with 16 MB
+--vm 4 --vm-bytes 256M --vm-keep: 4 processes with 64 MB
 P
 echo "as observed: --vm-bytes is divided by the number of workers"
