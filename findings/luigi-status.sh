@@ -9,7 +9,7 @@
 #   --retcode-scheduling-error 35 --retcode-not-run 25 with each command.
 set -euo pipefail
 T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
-export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore TMPDIR=$T
 cd "$T"
 python3 -m venv --without-pip v; python3 -m pip -q --python v/bin/python install luigi==3.8.1
 cat >study.py <<'P'
