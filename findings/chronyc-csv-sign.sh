@@ -2,8 +2,8 @@
 # What: `chronyc -c tracking` of a clock that is slow, and of one that is fast; Debian chrony 4.3-2+deb12u3.
 # Guess: a positive number where the text has 'fast': the manual says of the last offset 'a positive value indicates the
 #   local time was ahead', and the next columns follow it.
-# Happens: the fifth column, 'System time', is 2.0 for a clock that is 2 s slow, and -2.0 for one that is fast. The eighth,
-#   'Frequency', has the other sign: -200 is slow. The manual does not say what a sign means in this format.
+# Happens: the fifth column, 'System time', is 2.0 for a clock that is 2 s slow, and -2.0 for one that is fast. The
+#   eighth, 'Frequency', has the other sign: -200 is slow. The manual does not say what a sign means in this format.
 # Who meets it: scripts that put the offsets of all PCs into a database, and correct the time stamps of measurements or
 #   traces with them: each is corrected in the wrong direction, and the error is twice the offset.
 # Instead: local time + the fifth column = NTP's time. Or the words of the text.
@@ -11,7 +11,8 @@ set -euo pipefail
 if [ -z "${T:-}" ]; then
     T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
     cd "$T"
-    packages=$(apt-get -s --no-install-recommends install chrony=4.3-2+deb12u3 | awk '/^Inst/ && !/^Inst chrony / {print $2}')
+    packages=$(apt-get -s --no-install-recommends install chrony=4.3-2+deb12u3 |
+        awk '/^Inst/ && !/^Inst chrony / {print $2}')
     # shellcheck disable=SC2086
     apt-get download -q chrony=4.3-2+deb12u3 libfaketime=0.9.10-2.1 $packages >/dev/null 2>&1
     for deb in *.deb; do dpkg -x "$deb" .; done

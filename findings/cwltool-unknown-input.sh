@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # What: cwltool with a job file that names an input which the tool does not have; PyPI cwltool 3.3.20260925135507.
-# Guess: an error, or a warning at least, as for `--tolerence` on the command line and for an input of a workflow's step.
-# Happens: it is dropped without a word, the default is taken, and the status is 0. --strict (the default) changes nothing,
-#   and --validate says 'No errors detected in the inputs'.
+# Guess: an error, or a warning at least, as for `--tolerence` on the command line and for an input of a workflow's
+#   step.
+# Happens: it is dropped without a word, the default is taken, and the status is 0. --strict (the default) changes
+#   nothing, and --validate says 'No errors detected in the inputs'.
 # Who meets it: a job file with a misspelled name, or one of an older release of the tool: all runs of a study have the
 #   default tolerance, or one thread, and nothing in the log tells, for it shows the command line only.
-# Instead: options on the command line, as in `cwltool tool.cwl --tolerance 1e-9`; or no default, so that the missing name
-#   is an error.
+# Instead: options on the command line, as in `cwltool tool.cwl --tolerance 1e-9`; or no default, so that the missing
+#   name is an error.
 set -euo pipefail
 T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore TMPDIR=$T
@@ -23,7 +24,8 @@ outputs: {result: stdout}
 P
 run() {
     rm -f result; status=0; v/bin/cwltool --no-container "$@" >log 2>&1 || status=$?
-    echo "$*: status $status, $(cat result 2>/dev/null || grep -oE 'unrecognized.*|No errors.*' log || echo "no result")," \
+    echo "$*: status $status," \
+        "$(cat result 2>/dev/null || grep -oE 'unrecognized.*|No errors.*' log || echo "no result")," \
         "$(grep -ciE 'warn' log || true) warnings"
 }
 echo 'tolerance: 0.5' >right.yml; echo 'tolerence: 0.5' >wrong.yml; echo 'tolerance: "0.5"' >text.yml

@@ -3,10 +3,10 @@
 # Guess: each run has a folder of its own, which is what Hydra's documentation says it is for; or an error.
 # Happens: the folder's name is the time in seconds, and one that is there is used. Runs of one second share it: results
 #   and .hydra/config.yaml are of the last one, the log has the lines of all, and all exit with 0. Likewise with -m.
-# Who meets it: an array of Slurm, whose tasks start together on all PCs with one file system, or `srun` or mpirun with a
-#   program of Hydra: of 100 runs a few folders are left, and a config that does not belong to the result beside it.
-# Instead: 'hydra.run.dir=outputs/${oc.env:SLURM_JOB_ID}' (it differs for each task of an array) on the command line or in
-#   the config; SLURM_PROCID as well for the tasks of one job.
+# Who meets it: an array of Slurm, whose tasks start together on all PCs with one file system, or `srun` or mpirun with
+#   a program of Hydra: of 100 runs a few folders are left, and a config that does not belong to the result beside it.
+# Instead: 'hydra.run.dir=outputs/${oc.env:SLURM_JOB_ID}' (it differs for each task of an array) on the command line or
+#   in the config; SLURM_PROCID as well for the tasks of one job.
 set -euo pipefail
 T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# What: joblib.Memory with quantities of astropy and unyt, and masked integers; PyPI joblib 1.6.0, numpy 2.4.6, astropy 8.0.2,
-#   unyt 3.2.0.
-# Guess: 1 m and 1 km are two arguments, for the cache is keyed by what the arguments are: their values, types and shapes.
+# What: joblib.Memory with quantities of astropy and unyt, and masked integers; PyPI joblib 1.6.0, numpy 2.4.6, astropy
+#   8.0.2, unyt 3.2.0.
+# Guess: 1 m and 1 km are two arguments, for the cache is keyed by what the arguments are: their values, types and
+#   shapes.
 # Happens: of a subclass of numpy.ndarray only class, type, shape and bytes are hashed. The unit and the mask are not:
 #   the result for 1 m is returned for 1 km. Other numbers are computed anew, so that it works in trials.
-# Who meets it: who caches an expensive function and calls it with quantities, as astronomers do; yt's arrays are unyt's.
-#   The cache is on disk, and returns the wrong result in later programs as well.
+# Who meets it: who caches an expensive function and calls it with quantities, as astronomers do; yt's arrays are
+#   unyt's. The cache is on disk, and returns the wrong result in later programs as well.
 # Instead: x.to_value("m") before the cached function, or the unit as an argument of its own; x.filled() and the mask.
 set -euo pipefail
 T=$(mktemp -d); trap 'rm -rf "$T"' EXIT

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # What: the status of the command luigi after a task failed; PyPI luigi 3.8.1.
 # Guess: not 0, as with make and other workflow tools. The chapter on its command line has no word on the status.
-# Happens: 0, though its summary says 'This progress looks :( because there were failed tasks'. So it is for input that is
-#   missing, and where complete() fails. Only an error of luigi itself, such as an unknown task, is a status other than 0.
+# Happens: 0, though its summary says 'This progress looks :( because there were failed tasks'. So it is for input that
+#   is missing, and where complete() fails. Only an error of luigi itself, such as an unknown task, is a status other
+#   than 0.
 # Who meets it: a job whose script is a luigi pipeline: Slurm has it as COMPLETED, a job with `afterok` of it runs, and
 #   `set -e` and cron's mail do not help.
 # Instead: a section [retcode] in luigi.cfg, or the options --retcode-task-failed 30 --retcode-missing-data 20

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # What: `papermill -p use_gpu false` of the command line; PyPI papermill 2.7.0, ipykernel 7.4.0.
-# Guess: the boolean False, as from `-y 'use_gpu: false'` and in its parameter files, which are YAML; or an error. Numbers
-#   and True are understood.
-# Happens: the text 'false', which is true for Python: `if use_gpu:` runs. So it is for true, no and off; True and False as
-#   Python writes them are booleans. Nothing is logged, also where the notebook's default is a boolean.
-# Who meets it: jobs that run one notebook with many parameters, from a shell script: what they switch off is on, in all of
-#   the runs, and the report says 'false'.
+# Guess: the boolean False, as from `-y 'use_gpu: false'` and its parameter files, which are YAML; its README says that
+#   'values that look like booleans or numbers will be interpreted as such'.
+# Happens: the text 'false', which is true for Python: `if use_gpu:` runs. So it is for true, no and off; True and False
+#   as Python writes them are booleans. Nothing is logged, also where the notebook's default is a boolean.
+# Who meets it: jobs that run one notebook with many parameters, from a shell script: what they switch off is on, in all
+#   of the runs, and the report says 'false'.
 # Instead: `-p use_gpu False`, or -y or -f, which are YAML.
 set -euo pipefail
 T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
@@ -23,7 +23,8 @@ cat >study.ipynb <<'P'
 P
 run() {
     status=0; v/bin/papermill --no-progress-bar study.ipynb out.ipynb "$@" >log 2>&1 || status=$?
-    said=$(v/bin/python -c 'import json; print(json.load(open("out.ipynb"))["cells"][-1]["outputs"][0]["text"][0].strip())')
+    said=$(v/bin/python -c 'import json
+print(json.load(open("out.ipynb"))["cells"][-1]["outputs"][0]["text"][0].strip())')
     echo "$*: status $status, $said, $(grep -ci use_gpu log || true) lines of the log"
 }
 {

@@ -2,12 +2,14 @@
 # What: `sbatch next.sh` as the last line of a job, here an array's task; Debian slurmctld, slurmd 22.05.8-4+deb12u3.
 # Guess: the new job has the environment of one that is submitted at the head: its own SLURM_ variables, and none of the
 #   old job's. SLURM_ARRAY_TASK_ID is 'set' for array jobs, SLURM_NTASKS to --ntasks, 'if specified'.
-# Happens: variables that the new job has no value for keep the old job's: SLURM_ARRAY_TASK_ID (and _JOB_ID), though it is
-#   no array, and SLURM_NTASKS, which srun takes for its -n: it starts four processes in a job of one task, or, where
+# Happens: variables that the new job has no value for keep the old job's: SLURM_ARRAY_TASK_ID (and _JOB_ID), though it
+#   is no array, and SLURM_NTASKS, which srun takes for its -n: it starts four processes in a job of one task, or, where
 #   the job has fewer processors, none: 'More processors requested than permitted'.
 # Who meets it: chains of jobs, and a job that collects the results: its program runs several times at once on one file,
-#   and scripts that look whether SLURM_ARRAY_TASK_ID is set (or tools such as submitit) take it for a task of the array.
-# Instead: `env -u SLURM_NTASKS -u SLURM_NPROCS -u SLURM_ARRAY_TASK_ID sbatch` (--export=NONE keeps all SLURM_ variables).
+#   and scripts that look whether SLURM_ARRAY_TASK_ID is set (or tools such as submitit) take it for a task of the
+#   array.
+# Instead: `env -u SLURM_NTASKS -u SLURM_NPROCS -u SLURM_ARRAY_TASK_ID sbatch` (--export=NONE keeps all SLURM_
+#   variables).
 set -euo pipefail
 [ "$(id -u)" = 0 ] || { echo "skipped: a network namespace takes root"; exit 0; }
 if [ -z "${T:-}" ]; then
@@ -61,7 +63,8 @@ for name in pc1 pc2; do slurmd -D -f "$T/slurm.conf" -N $name >$name.log 2>&1 & 
 for _ in $(seq 200); do [ "$(sinfo -h -N -o %t | xargs)" != "idle idle" ] || break; sleep 0.1; done
 cat >next.sh <<'C'
 #!/bin/bash
-echo "$1: array's task ${SLURM_ARRAY_TASK_ID:-none}, SLURM_NTASKS ${SLURM_NTASKS:-none}, srun starts $(srun echo process | wc -l)"
+echo "$1: array's task ${SLURM_ARRAY_TASK_ID:-none}, SLURM_NTASKS ${SLURM_NTASKS:-none}," \
+    "srun starts $(srun echo process | wc -l)"
 C
 cat >first.sh <<'C'
 #!/bin/bash

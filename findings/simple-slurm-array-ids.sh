@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What: Slurm().squeue.jobs of simple_slurm with an array that runs; PyPI simple-slurm 0.3.6, Debian Slurm 22.05.8-4+deb12u3.
+# What: Slurm().squeue.jobs of simple_slurm with an array that runs; PyPI simple-slurm 0.3.6, Debian Slurm
+#   22.05.8-4+deb12u3.
 # Guess: each task has a key by which cancel_job() of that library finds it: 1_2, or the number of a job.
 # Happens: the key is int("1_2"), which Python reads as 12: another job's number. cancel_job(12) ends that job, and the
 #   task runs on. Where both are in the queue, one of the two is missing in the list. No word of any of that.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What: Slurm.sbatch(..., job_file=...) of simple_slurm; PyPI simple-slurm 0.3.6, Debian Slurm 22.05.8-4+deb12u3.
-# Guess: the job that `sbatch` without job_file gets, kept in a file: 'the script will be written to the designated file'.
+# Guess: the job that `sbatch` without job_file gets, kept in a file: 'the script will be written to the designated
+#   file'.
 # Happens: each $ has a backslash, which is meant for the here-document of the other way. The job's shell hands the
 #   program the letters $SLURM_ARRAY_TASK_ID instead of the number. The job is COMPLETED.
 # Who meets it: who adds job_file to keep the script, with Slurm.SLURM_ARRAY_TASK_ID as in its README: all tasks of an

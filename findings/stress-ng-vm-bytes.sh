@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # What: stress-ng --vm 4 --vm-bytes 64M; Debian stress-ng 0.15.06-2.
-# Guess: four workers of 64 MB each. The manual: '--vm-bytes N: mmap N bytes per vm worker'. It says likewise of --mmap-bytes.
+# Guess: four workers of 64 MB each. The manual: '--vm-bytes N: mmap N bytes per vm worker'. It says likewise of
+#   --mmap-bytes.
 # Happens: the bytes are divided by the number of workers: 16 MB each. stress-ng says nothing of it.
-# Who meets it: who tests the memory of a new PC with a worker for each core: `--vm 16 --vm-bytes 2G` on 32 GB writes 2 GB
-#   and verifies 2, and the 30 others are never touched. Who fills a node to see what a limit or swap does fills a part.
+# Who meets it: who tests the memory of a new PC with a worker for each core: `--vm 16 --vm-bytes 2G` on 32 GB writes 2
+#   GB, and the 30 others are never touched. Who fills a node to see what a limit or swap does fills a
+#   part.
 # Instead: the total in --vm-bytes, for instance `--vm 16 --vm-bytes 90%`, and a look at what `free` says meanwhile.
 set -euo pipefail
 T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
