@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What: `jug execute` after a process of jug was killed in a task; PyPI jug 2.7.0.
 # Guess: the task is computed by the next `jug execute`, or it waits, or an error says that the task is locked.
-# Happens: it ends at once with 0 and a table in which the task does not occur, now and each time: the lock of the killed
+# Happens: it ends at once with 0 and a table without that task, now and each time: the lock of the killed
 #   process stays, and means 'another process does it'. `jug status` counts it as active.
-# Who meets it: jobs that run out of memory or reach their time limit, or a PC that is switched off: all later jobs are
+# Who meets it: jobs that run out of memory, or a PC that is switched off: all later jobs are
 #   COMPLETED, `jug execute && sbatch next` goes on, and the result is not there. (After SIGTERM the lock is taken back.)
 # Instead: `jug cleanup --locks-only` while no jug runs, and `jug check` for the status: 0 means that all is done.
 set -euo pipefail
