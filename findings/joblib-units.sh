@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What: joblib.Memory with quantities of astropy and unyt, and masked integers; PyPI joblib 1.6.0, numpy 2.4.6, astropy
-#   8.0.2, unyt 3.2.0.
+# What: joblib.Memory with quantities of astropy and unyt, and masked 8-bit integers; PyPI joblib 1.6.0, numpy
+#   2.4.6, astropy 8.0.2, unyt 3.2.0.
 # Guess: 1 m and 1 km are two arguments, for the cache is keyed by what the arguments are: their values, types and
 #   shapes.
 # Happens: of a subclass of numpy.ndarray only class, type, shape and bytes are hashed. The unit and the mask are not:
