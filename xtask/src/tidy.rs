@@ -57,7 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-transport", &["wiglaf-wire"]),
     ("wiglaf-link", &["wiglaf-wire"]),
     ("wiglaf-link-udp", &["wiglaf-link"]),
-    ("wiglaf-link-packet", &["wiglaf-bpf", "wiglaf-link", "wiglaf-link-udp"]),
+    ("wiglaf-link-packet", &["wiglaf-bpf", "wiglaf-interpose", "wiglaf-link", "wiglaf-link-udp"]),
     ("wiglaf-link-shm", &["wiglaf-link"]),
     ("wiglaf-bpf", &[]),
     ("wiglaf-link-xdp", &["wiglaf-bpf", "wiglaf-link", "wiglaf-link-udp"]),

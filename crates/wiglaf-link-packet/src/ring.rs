@@ -4,11 +4,12 @@
 //! says to whom. A frame is read where it lies and given back afterwards.
 
 use std::io;
-use std::mem;
+use std::mem::{self, ManuallyDrop};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use wiglaf_interpose::threads;
 use wiglaf_link::frame::ETHERNET_LEN;
 
 use crate::offload::{self, OFFLOAD_LEN};
@@ -85,7 +86,8 @@ const NO_GEOMETRY: Geometry =
 /// A packet socket with its receive ring.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    socket: OwnedFd,
+    /// Closed by `drop`, in its own time.
+    socket: ManuallyDrop<OwnedFd>,
     area: NonNull<u8>,
     /// What tells of trains stands before each frame.
     takes_trains: bool,
@@ -116,7 +118,7 @@ impl Ring {
         let area = unsafe { map(std::ptr::null_mut(), flags, socket.as_raw_fd()) }?;
         let area = NonNull::new(area.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self {
-            socket,
+            socket: ManuallyDrop::new(socket),
             area,
             takes_trains,
             next: 0,
@@ -220,7 +222,7 @@ impl Ring {
     /// Whether the interface is still there. One that goes down leaves an error with the socket, which
     /// wakes all who sleep on it until somebody reads it.
     pub(crate) fn check(&self) -> io::Result<()> {
-        let _ = rustix::net::sockopt::socket_error(&self.socket);
+        let _ = rustix::net::sockopt::socket_error(&*self.socket);
         // SAFETY: all-zero bytes are a valid address.
         let mut at: libc::sockaddr_ll = unsafe { mem::zeroed() };
         let mut len = mem::size_of_val(&at) as libc::socklen_t;
@@ -334,6 +336,11 @@ impl Drop for Ring {
         // SAFETY: the mapping was made in `new` with this length, and no
         // borrow of it outlives `self`.
         unsafe { libc::munmap(self.area.as_ptr().cast(), RING_LEN) };
+        // SAFETY: nothing reaches the socket behind this.
+        let socket = unsafe { ManuallyDrop::take(&mut self.socket) };
+        // The kernel lets all processors finish with the ring, twice, which takes some 30 ms, and an MPI has other
+        // things to do when it ends. Without a thread the closure, and the socket with it, is dropped here.
+        let _ = threads::start("wiglaf-close", move || drop(socket));
     }
 }
 
