@@ -21,6 +21,9 @@ const DISK_LEN: u64 = 3 << 30;
 /// UEFI's code, and the variables that a guest begins with: Debian's package ovmf.
 const UEFI: [&str; 2] = ["/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"];
 
+/// For batch jobs: guests reach no archive.
+const PACKAGES: &str = "\"slurmctld\", \"slurmd\", \"slurm-client\", \"munge\"";
+
 /// A guest: its name, the last number of its addresses, its disk's serial number, and whether it has UEFI.
 #[derive(Debug, Clone, Copy)]
 struct Guest {
@@ -121,7 +124,12 @@ pub(super) fn run(workspace: &Path, folder: &Path, bios_alone: bool) -> Result<(
             !has_joined
         });
     }
-    let outcome = look(&namespace, &key, &folder, admitted);
+    let outcome = look(&namespace, &key, &folder, admitted)
+        .and_then(|()| batch(workspace, &namespace, &key, &folder, admitted));
+    if outcome.is_ok() {
+        let seconds = began.elapsed().as_secs();
+        eprintln!("{}: from power on to the end of a job of Slurm's {seconds} s", admitted[0].name);
+    }
     drop(guests);
     drop(server);
     outcome?;
@@ -151,8 +159,8 @@ fn prepare(workspace: &Path, folder: &Path) -> Result<PathBuf, String> {
     fs::write(folder.join("passwd"), passwd + &line).map_err(failed)?;
     let mut text =
         "name = \"nodes\"\nnodes = \"head\"\n[network]\ndata = \"192.168.77.0/24\"\n[node.head]\n\
-                    address = \"192.168.77.1\"\n[image]\nusers = [\"ann\"]\n"
-            .to_owned();
+                    address = \"192.168.77.1\"\n[image]\nusers = [\"ann\"]\npackages = [{PACKAGES}]\n"
+            .replace("{PACKAGES}", PACKAGES);
     for guest in ADMITTED {
         text += &format!(
             "[image.admit.{}]\nmac = \"{}\"\ndisk = \"{}\"\naddress = \"{}\"\n",
@@ -285,6 +293,52 @@ fn ssh(namespace: &Namespace, key: &Path, guest: Guest, line: &str) -> Result<St
         .arg(line)
         .stdin(Stdio::null());
     said(&command.output().map_err(|why| format!("ssh cannot be started: {why}"))?)
+}
+
+/// The guests take a job of Slurm's, which ann has set up on the first.
+fn batch(
+    workspace: &Path,
+    namespace: &Namespace,
+    key: &Path,
+    folder: &Path,
+    admitted: &[Guest],
+) -> Result<(), String> {
+    let hello = folder.join("hello");
+    let source = workspace.join("xtask/src/guests/hello.c");
+    finish(Command::new("mpicc.openmpi").args(["-O2", "-o"]).arg(&hello).arg(source))?;
+    let put = |guest: Guest, file: &Path, line: &str| -> Result<(), String> {
+        let from = File::open(file).map_err(|why| format!("{}: {why}", file.display()))?;
+        let mut command = ssh_from(namespace);
+        command.arg("-i").arg(key).arg(format!("ann@{}", guest.address())).arg(line);
+        said(&command.stdin(from).output().map_err(|why| format!("ssh: {why}"))?).map(drop)
+    };
+    for guest in admitted.iter().copied() {
+        put(guest, &hello, "cat >hello && chmod 755 hello")?;
+        put(guest, key, "umask 77 && cat >.ssh/id_ed25519")?;
+    }
+    let head = admitted[0];
+    let joins = admitted[1..].iter().map(|guest| {
+        format!(
+            "ssh -oStrictHostKeyChecking=accept-new {0} true && wiglaf join {0} --yes && ",
+            guest.address()
+        )
+    });
+    let count = admitted.len();
+    let line = format!(
+        "wiglaf init --network 192.168.77.0/24 --name lab && {}\
+         printf '\\n[batch]\\naccounting = false\\n' >>.config/wiglaf/cluster.toml && \
+         wiglaf batch setup --yes && sinfo -h -o '%D %T'; \
+         (echo '#!/bin/bash -l'; echo 'export WIGLAF_HOST_LIMIT=2min'; echo 'wiglaf run -- ./hello') >job.sh; \
+         sbatch --wait -N {count} -n 2 -o out job.sh; cat out",
+        joins.collect::<String>()
+    );
+    let told = ssh(namespace, key, head, &format!("({line}) 2>&1"))?;
+    eprintln!("{}: {}", head.name, told.trim().replace('\n', ", "));
+    let is_idle = told.contains(&format!("{count} idle"));
+    match is_idle && told.matches(" agrees on 3").count() == 2 {
+        true => Ok(()),
+        false => Err(format!("{} ran no job of Slurm's", head.name)),
+    }
 }
 
 /// What must be so of guests that are up.
