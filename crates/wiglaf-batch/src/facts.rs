@@ -28,6 +28,8 @@ by_package() {
         }
         END { exit !found }'
 }
+# Whether an image of Wiglaf's made it when the host started for the first time.
+by_image() { sha256sum 2>/dev/null </etc/munge/munge.key | cmp -s - /var/lib/wiglaf/first-munge-key; }
 command -v apt-get >/dev/null && command -v dpkg-query >/dev/null && say debian yes
 for package in $packages; do
     has=$(dpkg-query -W -f '${db:Status-Abbrev}${Version}' "$package" 2>/dev/null)
@@ -37,7 +39,7 @@ for package in $packages; do
     esac
 done
 sum key /etc/munge/munge.key
-by_package && say fresh yes
+{ by_package || by_image; } && say fresh yes
 sum conf /etc/slurm/slurm.conf
 sum database /etc/slurm/slurmdbd.conf
 [ -d "$accounting/db" ] && say kept yes
@@ -85,7 +87,7 @@ pub(crate) struct Facts {
     pub(crate) packages: BTreeMap<String, Package>,
     /// Digest of munge's key.
     pub(crate) key: Option<String>,
-    /// Whether Debian's package has made it, so that no cluster has it.
+    /// Whether Debian's package or an image of ours has made it, so that no cluster has it.
     pub(crate) is_key_fresh: bool,
     /// Digest of slurm.conf.
     pub(crate) conf: Option<String>,

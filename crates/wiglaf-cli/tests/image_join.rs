@@ -82,7 +82,7 @@ fn installed_pc_joins_by_itself_and_nobody_else_does() {
     let by_hand = ann.run("wiglaf join pc2 --yes");
     assert!(sentence(&by_hand).contains("pc2"), "{by_hand}");
 
-    let serving = serve(&hosts);
+    let mut serving = serve(&hosts);
     assert!(ask(&hosts[1], "GET", "/job").contains("WD-2"));
     // Who is not admitted is not installed, and tells no key.
     assert!(ask(&hosts[3], "GET", "/job").ends_with(" 403"));
@@ -102,6 +102,17 @@ fn installed_pc_joins_by_itself_and_nobody_else_does() {
     assert!(is_in(&hosts, "pc2") && !is_in(&hosts, "pc3") && !is_in(&hosts, "pc4"));
     let there = ann.run("wiglaf exec -w pc2 -- hostname");
     assert!(there.ok().contains("pc2"), "{there}");
+    // Whoever is admitted meanwhile is served, each time by a daemon that knows it.
+    let daemon = "pgrep -x dnsmasq; cat /run/wiglaf-image-*/admitted";
+    let before = hosts[0].as_root().run(daemon);
+    admit(&hosts, &hosts[3]);
+    eventually("pc4 is served", || ask(&hosts[3], "GET", "/job").contains("WD-4"));
+    eventually("another daemon knows it", || {
+        let now = hosts[0].as_root().run(daemon).stdout;
+        now.contains(&mac(&hosts[3])) && now.lines().next() != before.stdout.lines().next()
+    });
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert!(serving.is_running(), "{:?}", serving.so_far());
     serving.interrupt();
     let _ = serving.wait();
 
@@ -128,6 +139,12 @@ fn installed_pc_is_idle_in_slurm_where_batch_jobs_were_set_up() {
     for host in hosts.iter() {
         let _ = host.as_root().run("rm -f /etc/munge/munge.key").ok();
     }
+    // The other has the key that its image has made.
+    let script = include_str!("../../wiglaf-image/share/first-boot.sh");
+    let begin = script.find("if [ -x /usr/sbin/mungekey ]").unwrap();
+    let end = begin + script[begin..].find("\nfi\n").unwrap() + 4;
+    let _ = hosts[1].as_root().run(&script[begin..end]).ok();
+    let made = hosts[1].as_root().run("sha256sum /etc/munge/munge.key").ok().to_owned();
     let ann = hosts[0].as_user("ann");
     let _ = ann.run("wiglaf batch setup --yes").ok();
     admit(&hosts, &hosts[1]);
@@ -139,6 +156,7 @@ fn installed_pc_is_idle_in_slurm_where_batch_jobs_were_set_up() {
         said.contains("pc2: has joined, and takes batch jobs")
     });
     eventually("pc2 is idle", || ann.run("sinfo -h -n pc2 -o %T").stdout.trim() == "idle");
+    assert_ne!(hosts[1].as_root().run("sha256sum /etc/munge/munge.key").ok(), made);
     serving.interrupt();
     let _ = serving.wait();
 }

@@ -53,6 +53,8 @@ fi
 ssh-keygen -A
 if [ -x /usr/sbin/mungekey ] && [ ! -e /etc/munge/munge.key ]; then
     mungekey --create --keyfile=/etc/munge/munge.key && chown munge: /etc/munge/munge.key
+    # `wiglaf batch setup` replaces this one, which is no cluster's.
+    mkdir -p /var/lib/wiglaf && sha256sum </etc/munge/munge.key >/var/lib/wiglaf/first-munge-key
 fi
 mkdir -p /var/lib/wiglaf
 echo "$name" >/var/lib/wiglaf/first-boot

@@ -285,12 +285,7 @@ impl ServePlan {
         serving.remember()?;
         let configuration = folder.join("dnsmasq.conf");
         test(&configuration)?;
-        let mut daemon = daemon(folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .cannot(|| "start dnsmasq".to_owned())?;
+        let mut daemon = serving.start(folder)?;
         let has_ended = AtomicBool::new(false);
         let done = std::thread::scope(|scope| {
             if let Some(join) = join {
@@ -309,15 +304,12 @@ impl ServePlan {
 }
 
 impl Serving {
-    fn attend(
-        self: &Arc<Self>,
-        listener: &TcpListener,
-        daemon: &mut Child,
-        folder: &Path,
-        is_over: &AtomicBool,
-    ) -> Result<()> {
-        let log = daemon.stderr.take();
-        let own = Arc::clone(self);
+    /// Starts dnsmasq, and hears what it says.
+    fn start(self: &Arc<Self>, folder: &Path) -> Result<Child> {
+        let mut command = daemon(folder);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut daemon = command.spawn().cannot(|| "start dnsmasq".to_owned())?;
+        let (own, log) = (Arc::clone(self), daemon.stderr.take());
         std::thread::spawn(move || {
             for line in
                 BufReader::new(log.into_iter().next()?).lines().map_while(std::io::Result::ok)
@@ -326,6 +318,16 @@ impl Serving {
             }
             Some(())
         });
+        Ok(daemon)
+    }
+
+    fn attend(
+        self: &Arc<Self>,
+        listener: &TcpListener,
+        daemon: &mut Child,
+        folder: &Path,
+        is_over: &AtomicBool,
+    ) -> Result<()> {
         listener.set_nonblocking(true).cannot(|| "listen".to_owned())?;
         let count = Arc::new(AtomicUsize::new(0));
         let file = self.plan.hosts.file.clone();
@@ -363,9 +365,11 @@ impl Serving {
                 fs::write(folder.join("admitted"), admitted_macs(&hosts))
                     .cannot(|| "write the admitted".to_owned())?;
                 *self.hosts.lock().unwrap_or_else(PoisonError::into_inner) = hosts;
-                // It reads its file of hosts again.
-                let pid = rustix::process::Pid::from_child(daemon);
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::HUP);
+                // Anew, because Debian 12's may crash where it is asked to read its file of hosts again. It has no leases
+                // that could be lost, and who asks at this moment asks again.
+                let _ = daemon.kill();
+                let _ = daemon.wait();
+                *daemon = self.start(folder)?;
                 text = now;
                 self.say("the cluster file was read again");
             }

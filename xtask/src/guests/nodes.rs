@@ -325,14 +325,14 @@ fn batch(
     });
     let count = admitted.len();
     let line = format!(
-        "wiglaf init --network 192.168.77.0/24 --name lab && {}\
+        "rm -f ~/.config/wiglaf/cluster.toml; wiglaf init --network 192.168.77.0/24 --name lab && {}\
          printf '\\n[batch]\\naccounting = false\\n' >>.config/wiglaf/cluster.toml && \
          wiglaf batch setup --yes && sinfo -h -o '%D %T'; \
          (echo '#!/bin/bash -l'; echo 'export WIGLAF_HOST_LIMIT=2min'; echo 'wiglaf run -- ./hello') >job.sh; \
          sbatch --wait -N {count} -n 2 -o out job.sh; cat out",
         joins.collect::<String>()
     );
-    let told = ssh(namespace, key, head, &format!("({line}) 2>&1"))?;
+    let told = ssh(namespace, key, head, &format!("({line}) 2>&1; true"))?;
     eprintln!("{}: {}", head.name, told.trim().replace('\n', ", "));
     let is_idle = told.contains(&format!("{count} idle"));
     match is_idle && told.matches(" agrees on 3").count() == 2 {
