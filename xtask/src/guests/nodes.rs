@@ -125,7 +125,7 @@ pub(super) fn run(workspace: &Path, folder: &Path, bios_alone: bool) -> Result<(
         });
     }
     let outcome = look(&namespace, &key, &folder, admitted)
-        .and_then(|()| batch(workspace, &namespace, &key, &folder, admitted));
+        .and_then(|()| batch(workspace, &namespace, &key, &folder, admitted, began));
     if outcome.is_ok() {
         let seconds = began.elapsed().as_secs();
         eprintln!("{}: from power on to the end of a job of Slurm's {seconds} s", admitted[0].name);
@@ -302,6 +302,7 @@ fn batch(
     key: &Path,
     folder: &Path,
     admitted: &[Guest],
+    began: Instant,
 ) -> Result<(), String> {
     let hello = folder.join("hello");
     let source = workspace.join("xtask/src/guests/hello.c");
@@ -327,17 +328,27 @@ fn batch(
     let line = format!(
         "rm -f ~/.config/wiglaf/cluster.toml; wiglaf init --network 192.168.77.0/24 --name lab && {}\
          printf '\\n[batch]\\naccounting = false\\n' >>.config/wiglaf/cluster.toml && \
-         wiglaf batch setup --yes && sinfo -h -o '%D %T'; \
-         (echo '#!/bin/bash -l'; echo 'export WIGLAF_HOST_LIMIT=2min'; echo 'wiglaf run -- ./hello') >job.sh; \
-         sbatch --wait -N {count} -n 2 -o out job.sh; cat out",
+         wiglaf batch setup --yes && sinfo -h -o '%D %T'",
         joins.collect::<String>()
     );
     let told = ssh(namespace, key, head, &format!("({line}) 2>&1; true"))?;
     eprintln!("{}: {}", head.name, told.trim().replace('\n', ", "));
-    let is_idle = told.contains(&format!("{count} idle"));
-    match is_idle && told.matches(" agrees on 3").count() == 2 {
+    if !told.contains(&format!("{count} idle")) {
+        return Err(format!("{} is not idle in Slurm", head.name));
+    }
+    let seconds = began.elapsed().as_secs();
+    eprintln!("{}: from power on to idle in Slurm {seconds} s", head.name);
+    // A guest has one processor.
+    let job = "#!/bin/bash -l\nexport WIGLAF_HOST_LIMIT=2min\nwiglaf run -- ./hello\n";
+    let line = format!(
+        "printf '{}' >job.sh; sbatch --wait -N {count} -n {count} -o out job.sh; cat out",
+        job.replace('\n', "\\n")
+    );
+    let told = ssh(namespace, key, head, &format!("({line}) 2>&1; true"))?;
+    let agreed = format!(" agrees on {}", count * (count + 1) / 2);
+    match told.matches(&agreed).count() == count {
         true => Ok(()),
-        false => Err(format!("{} ran no job of Slurm's", head.name)),
+        false => Err(format!("{} ran no job of Slurm's: {told}", head.name)),
     }
 }
 
