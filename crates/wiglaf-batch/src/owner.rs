@@ -324,14 +324,10 @@ fn act(node: &str, owner: &Owner, presence: &Presence, time: Option<(usize, u32)
 }
 
 fn carry_out(step: &Step, node: &str, touched: &mut Touched) -> Result<()> {
-    let name = format!("NodeName={node}");
     let job = |verb: &str, job: &Job| ask("scontrol", &[verb, &job.id.to_string()]).map(drop);
     match step {
-        Step::Drain(why) => {
-            let reason = format!("Reason={why}");
-            ask("scontrol", &["update", &name, "State=DRAIN", &reason]).map(drop)
-        }
-        Step::Free => ask("scontrol", &["update", &name, "State=RESUME"]).map(drop),
+        Step::Drain(why) => node::update(node, "DRAIN", Some(why)),
+        Step::Free => node::update(node, "RESUME", None),
         Step::Suspend(one) => {
             // Before Slurm does it: a job that was suspended and not noted would stand still for ever.
             touched.suspended.push(one.id);

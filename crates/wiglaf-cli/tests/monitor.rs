@@ -164,12 +164,12 @@ fn hosts_are_watched_on_the_data_network_alone_and_are_as_they_were_afterwards()
         pc2.run(&fetch("-o /dev/null -w '%{http_code}' http://192.168.77.1:8078/state.json"));
     assert_eq!(stranger.ok(), "401");
     let _ = pc2.run(&fetch(&format!("-o /dev/null '{url}'"))).ok();
-    let seen_at = |session: &Session<'_>, jar: &str| -> Value {
-        let line = fetch("http://192.168.77.1:8078/state.json").replace("jar", jar);
+    let seen_at = |session: &Session<'_>| -> Value {
+        let line = fetch("http://192.168.77.1:8078/state.json");
         serde_json::from_str(&session.run(&line).stdout).unwrap_or_default()
     };
     comes("history of Prometheus", || {
-        let state = seen_at(&pc2, "jar");
+        let state = seen_at(&pc2);
         let points = |row: &Value| row["nodes"].as_array().map_or(0, Vec::len);
         match state["history"]["is"].as_array() {
             Some(rows) if rows.iter().any(|row| points(row) > 0) => Ok(()),
@@ -192,7 +192,7 @@ fn hosts_are_watched_on_the_data_network_alone_and_are_as_they_were_afterwards()
         seen => Err(seen.to_string()),
     });
     comes("alerts on the page", || {
-        let state = seen_at(&ann, "jar").to_string();
+        let state = seen_at(&ann).to_string();
         match alerts.iter().all(|alert| state.contains(alert)) {
             true => Ok(()),
             false => Err(state),

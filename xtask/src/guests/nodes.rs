@@ -339,10 +339,9 @@ fn batch(
     let seconds = began.elapsed().as_secs();
     eprintln!("{}: from power on to idle in Slurm {seconds} s", head.name);
     // A guest has one processor.
-    let job = "#!/bin/bash -l\nexport WIGLAF_HOST_LIMIT=2min\nwiglaf run -- ./hello\n";
+    let job = r"#!/bin/bash -l\nexport WIGLAF_HOST_LIMIT=2min\nwiglaf run -- ./hello\n";
     let line = format!(
-        "printf '{}' >job.sh; sbatch --wait -N {count} -n {count} -o out job.sh; cat out",
-        job.replace('\n', "\\n")
+        "printf '{job}' >job.sh; sbatch --wait -N {count} -n {count} -o out job.sh; cat out"
     );
     let told = ssh(namespace, key, head, &format!("({line}) 2>&1; true"))?;
     let agreed = format!(" agrees on {}", count * (count + 1) / 2);
