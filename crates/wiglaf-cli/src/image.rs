@@ -158,6 +158,11 @@ struct AdmitArgs {
     /// Its address in the data network, besides what DHCP gives it
     #[arg(long, value_name = "ADDRESS")]
     address: Option<Ipv4Addr>,
+
+    /// Its firmware has Secure Boot on: hand out signed files alone, and give
+    /// it that address when it starts
+    #[arg(long, requires = "address")]
+    secure_boot: bool,
 }
 
 /// Install admitted PCs that start from the network, until Ctrl-C
@@ -373,7 +378,12 @@ impl Progress {
 }
 
 fn admit(args: &AdmitArgs, hosts: &Hosts) -> Result<()> {
-    let admitted = Admitted { mac: args.mac, disk: args.serial.clone(), address: args.address };
+    let admitted = Admitted {
+        mac: args.mac,
+        disk: args.serial.clone(),
+        address: args.address,
+        secure_boot: args.secure_boot,
+    };
     admitted.check(&args.node)?;
     if let Some(address) = args.address.filter(|one| !hosts.network.data.contains(*one)) {
         return Err(Error::new(format!(

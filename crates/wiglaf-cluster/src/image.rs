@@ -36,6 +36,9 @@ pub struct Admitted {
     pub disk: Option<String>,
     /// The address in the data network that it is to have besides what DHCP gives.
     pub address: Option<Ipv4Addr>,
+    /// Whether its firmware has Secure Boot on, so that it starts signed files alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub secure_boot: bool,
 }
 
 impl Image {
@@ -83,6 +86,12 @@ impl Admitted {
                 "`{name}` cannot be a node's name; use at most 63 letters, digits and `-`"
             )));
         }
+        if self.secure_boot && self.address.is_none() {
+            return Err(Error::new(format!(
+                "{name} has Secure Boot and no address; name the one in the data network that it starts with, with \
+                 `--address` or as `address` in the cluster file"
+            )));
+        }
         match &self.disk {
             Some(serial) if !is_word(serial, b"-_.:+ ") => Err(Error::new(format!(
                 "`{serial}` is no serial number of a disk; `lsblk -o NAME,SERIAL` there shows them"
@@ -111,9 +120,10 @@ mod tests {
     fn section_names_users_packages_and_admitted_pcs() {
         let image = read(
             "users = [\"ann\", \"bob\"]\nadmins = [\"ann\"]\npackages = [\"mpich\"]\n[admit.pc5]\n\
-             mac = \"52:54:00:0a:0b:0c\"\ndisk = \"WD-1\"\naddress = \"192.168.77.15\"\n",
+             mac = \"52:54:00:0a:0b:0c\"\ndisk = \"WD-1\"\naddress = \"192.168.77.15\"\nsecure_boot = true\n",
         )
         .unwrap();
+        assert!(image.admit["pc5"].secure_boot);
         assert_eq!(image.admit["pc5"].mac.to_string(), "52:54:00:0a:0b:0c");
         assert_eq!(image.admit["pc5"].disk.as_deref(), Some("WD-1"));
     }
@@ -130,6 +140,10 @@ mod tests {
             (
                 "[admit.a]\nmac = \"52:54:00:0a:0b:0c\"\n[admit.b]\nmac = \"52:54:00:0A:0B:0C\"",
                 "one MAC address",
+            ),
+            (
+                "[admit.pc5]\nmac = \"52:54:00:0a:0b:0c\"\nsecure_boot = true",
+                "has Secure Boot and no address",
             ),
             ("user = []", "unknown field"),
         ] {

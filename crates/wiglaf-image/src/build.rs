@@ -244,8 +244,15 @@ impl Plan {
         let initrd =
             root.join("initrd.img").canonicalize().cannot(|| "find the initrd".to_owned())?;
         netboot::append_installer(&root, &initrd)?;
-        let made =
-            [(root.join("vmlinuz"), &self.kernel), (initrd, &self.initrd), (image, &self.image)];
+        let [shim, grub] =
+            ["shim", "grub"].map(|e| (image.with_extension(e), self.image.with_extension(e)));
+        let made = [
+            (root.join("vmlinuz"), self.kernel.clone()),
+            (initrd, self.initrd.clone()),
+            shim,
+            grub,
+            (image, self.image.clone()),
+        ];
         for (from, to) in &made {
             // The links at the top lead into the tree.
             let from = from.canonicalize().cannot(|| format!("find {}", from.display()))?;

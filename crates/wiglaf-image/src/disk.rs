@@ -47,10 +47,17 @@ const MODULES: &[&str] = &[
     "test",
     "gzio",
 ];
+/// Of the root file system of each node.
+pub(crate) const LABEL: &str = "wiglaf-node";
+/// Debian's signed files for starting from the network, below the tools, and their extensions beside the image.
+const SIGNED: [(&str, &str); 2] = [
+    ("usr/lib/shim/shimx64.efi.signed", "shim"),
+    ("usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed", "grub"),
+];
 /// For the first start, before the file system gets the disk, in MiB.
 const SPARE: u64 = 20;
 
-/// Makes the image of the tree at `root`, which keeps no tools.
+/// Makes the image of the tree at `root`, which keeps no tools, and beside it Debian's signed files for Secure Boot.
 pub(crate) fn make(root: &Path, image: &Path) -> Result<()> {
     let uuid = uuid()?;
     grub_settings(root, &uuid)?;
@@ -58,6 +65,10 @@ pub(crate) fn make(root: &Path, image: &Path) -> Result<()> {
     let esp = image.with_extension("esp");
     let made = esp_for_uefi(root, &uuid, &esp);
     let tools = root.join(TOOLS);
+    for (path, extension) in SIGNED {
+        let to = image.with_extension(extension);
+        fs::copy(tools.join(path), &to).cannot(|| format!("write {}", to.display()))?;
+    }
     fs::remove_dir_all(&tools).cannot(|| format!("remove {}", tools.display()))?;
     let done = made.and_then(|()| assemble(root, image, &uuid, &boot, &core, &esp));
     let _ = fs::remove_file(&esp);
@@ -168,7 +179,7 @@ fn assemble(
     File::create(image).and_then(|file| file.set_len(len)).cannot(cannot)?;
     run(command("sfdisk").arg("--quiet").arg(image), &table(root_len))?;
     let mut make = command("mke2fs");
-    make.args(["-q", "-t", "ext4", "-L", "wiglaf-node", "-m", "1", "-J", "size=16", "-U", uuid]);
+    make.args(["-q", "-t", "ext4", "-L", LABEL, "-m", "1", "-J", "size=16", "-U", uuid]);
     make.arg("-E").arg(format!("offset={},lazy_itable_init=1", ROOT_AT * MIB));
     run(make.arg("-d").arg(root).arg(image).arg(format!("{root_len}M")), "")?;
     let mut file = File::options().write(true).open(image).cannot(cannot)?;

@@ -64,8 +64,12 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn settings(&self) -> Result<NodeSettings> {
-        let admitted =
-            Admitted { mac: self.mac, disk: Some(self.disk.clone()), address: self.address };
+        let admitted = Admitted {
+            mac: self.mac,
+            disk: Some(self.disk.clone()),
+            address: self.address,
+            secure_boot: false,
+        };
         settings(Some(&self.name), Some(&admitted), self.prefix)
     }
 }
@@ -99,17 +103,21 @@ fn configuration(
 ) -> String {
     let (network, prefix) = hosts.network.data.parts();
     let mask = Ipv4Addr::from(u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0));
+    let (signed, others) = match signed::has_any(hosts) {
+        true => (signed::configuration(network, mask, address, folder), "tag:!signed,"),
+        false => (String::new(), ""),
+    };
     let folder = folder.display();
     let url = format!("http://{address}:{port}/boot.ipxe");
     // Another group than ours would have the kernel forget the signal at our death (prctl(2), PR_SET_PDEATHSIG).
     // A proxy: no addresses, no names. iPXE takes no file without the address of a server. Classes 7 and 9 are both 64-bit UEFI (RFC 4578, errata).
     format!(
         "port=0\ninterface={interface}\nexcept-interface=lo\nbind-interfaces\nlog-facility=-\nlog-dhcp\n\
-         dhcp-range={network},proxy,{mask}\ndhcp-hostsfile={folder}/admitted\ndhcp-ignore=tag:!admitted\n\
+         {signed}dhcp-range={others}{network},proxy,{mask}\ndhcp-hostsfile={folder}/admitted\ndhcp-ignore=tag:!admitted\n\
          dhcp-match=set:ipxe,175\nenable-tftp\ntftp-root={folder}/tftp\ntftp-secure\nuser=root\ngroup=root\n\
-         pxe-service=tag:!ipxe,x86PC,\"Wiglaf\",undionly.kpxe\n\
-         pxe-service=tag:!ipxe,BC_EFI,\"Wiglaf\",snponly.efi\n\
-         pxe-service=tag:!ipxe,X86-64_EFI,\"Wiglaf\",snponly.efi\n\
+         pxe-service=tag:!ipxe,{others}x86PC,\"Wiglaf\",undionly.kpxe\n\
+         pxe-service=tag:!ipxe,{others}BC_EFI,\"Wiglaf\",snponly.efi\n\
+         pxe-service=tag:!ipxe,{others}X86-64_EFI,\"Wiglaf\",snponly.efi\n\
          dhcp-boot=tag:ipxe,{url},,{address}\n"
     )
 }
@@ -146,8 +154,15 @@ fn test(configuration: &Path) -> Result<()> {
 
 /// The MAC addresses that dnsmasq answers.
 fn admitted_macs(hosts: &Hosts) -> String {
-    let image = hosts.image.iter().flat_map(|image| image.admit.values());
-    image.map(|admitted| format!("{},set:admitted\n", admitted.mac)).collect()
+    let all = hosts.image.iter().flat_map(|image| image.admit.values());
+    let line = |admitted: &Admitted| match (admitted.secure_boot, admitted.address) {
+        (false, _) => format!("{},set:admitted\n", admitted.mac),
+        (true, Some(address)) if signed::is_signed(admitted) => {
+            format!("{},set:admitted,set:signed,{address}\n", admitted.mac)
+        }
+        (true, _) => String::new(),
+    };
+    all.map(line).collect()
 }
 
 /// Says what would be served, after each look that may refuse it; nothing is changed.
@@ -171,6 +186,9 @@ pub fn serve_plan(hosts: &Hosts, options: &ServeOptions) -> Result<ServePlan> {
             )));
         }
     }
+    if signed::has_any(hosts) {
+        signed::check(&options.image)?;
+    }
     let none = Image::default();
     let image = hosts.image.as_deref().unwrap_or(&none);
     if let Some(name) = options.again.iter().find(|name| !image.admit.contains_key(*name)) {
@@ -183,7 +201,11 @@ pub fn serve_plan(hosts: &Hosts, options: &ServeOptions) -> Result<ServePlan> {
             || "starts from its own disk: no serial number is named".to_owned(),
             |serial| format!("its disk {serial} is overwritten, once"),
         );
-        format!("{name} ({}): {disk}", it.mac)
+        let start = match it.address.filter(|_| signed::is_signed(it)) {
+            Some(address) => format!("; starts signed files, and gets {address} for it"),
+            None => String::new(),
+        };
+        format!("{name} ({}): {disk}{start}", it.mac)
     });
     let folder = Path::new("FOLDER");
     Ok(ServePlan {
@@ -205,6 +227,8 @@ struct Serving {
     installed: Mutex<BTreeSet<String>>,
     state: PathBuf,
     refused: Mutex<BTreeSet<String>>,
+    /// What dnsmasq hands out lies there.
+    tftp: PathBuf,
     say: Say,
     /// Those that are to join, unless that is the user's business.
     waiting: Option<Waiting>,
@@ -251,16 +275,14 @@ impl ServePlan {
         join: Option<&Join>,
     ) -> Result<()> {
         let cannot = || format!("write below {}", folder.display());
-        let ServePlan { interface, address, options, hosts, .. } = &self;
-        let text = configuration(hosts, interface, *address, options.port, folder);
+        let ServePlan { address, options, hosts, .. } = &self;
         let tftp = folder.join("tftp");
         let write = || -> std::io::Result<()> {
             fs::create_dir_all(&tftp)?;
             for file in IPXE {
                 fs::copy(file, tftp.join(file.rsplit('/').next().unwrap_or(file)))?;
             }
-            fs::write(folder.join("admitted"), admitted_macs(hosts))?;
-            fs::write(folder.join("dnsmasq.conf"), text)
+            Ok(())
         };
         write().cannot(cannot)?;
         let listener = TcpListener::bind((*address, options.port))
@@ -277,14 +299,14 @@ impl ServePlan {
             installed: Mutex::new(known.map(str::to_owned).collect()),
             state: state.to_owned(),
             refused: Mutex::default(),
+            tftp,
             say,
             waiting: join
                 .map(|_| Waiting::load(&options.image.with_extension("joining"), &options.again)),
             plan: self,
         });
+        serving.prepare(folder)?;
         serving.remember()?;
-        let configuration = folder.join("dnsmasq.conf");
-        test(&configuration)?;
         let mut daemon = serving.start(folder)?;
         let has_ended = AtomicBool::new(false);
         let done = std::thread::scope(|scope| {
@@ -304,6 +326,46 @@ impl ServePlan {
 }
 
 impl Serving {
+    /// Writes what dnsmasq reads.
+    fn prepare(&self, folder: &Path) -> Result<()> {
+        let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let ServePlan { interface, address, options, .. } = &self.plan;
+        if signed::has_any(&hosts) {
+            signed::lay_out(&options.image, &self.tftp)?;
+            self.tell_grub()?;
+        }
+        let file = folder.join("dnsmasq.conf");
+        let text = configuration(&hosts, interface, *address, options.port, folder);
+        fs::write(folder.join("admitted"), admitted_macs(&hosts))
+            .and_then(|()| fs::write(&file, text))
+            .cannot(|| format!("write below {}", folder.display()))?;
+        test(&file)
+    }
+
+    /// Writes what GRUB does on PCs with Secure Boot.
+    fn tell_grub(&self) -> Result<()> {
+        let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let file = self.tftp.join("grub/grub.cfg");
+        if !file.parent().is_some_and(Path::is_dir) {
+            return Ok(());
+        }
+        let image = hosts.image.unwrap_or_default();
+        let signed = image.admit.values().filter(|it| signed::is_signed(it));
+        let due =
+            signed.filter(|it| it.disk.as_ref().is_some_and(|disk| self.is_due(it.mac, disk)));
+        let text =
+            signed::grub(&due.map(|it| (it.mac, self.arguments(it.mac))).collect::<Vec<_>>());
+        let new = file.with_extension("new");
+        fs::write(&new, text)
+            .and_then(|()| fs::rename(&new, &file))
+            .cannot(|| format!("write {}", file.display()))
+    }
+
+    /// Whether that disk of that PC was not written yet.
+    fn is_due(&self, mac: Mac, disk: &str) -> bool {
+        !self.installed.lock().unwrap_or_else(PoisonError::into_inner).contains(&mark(mac, disk))
+    }
+
     /// Starts dnsmasq, and hears what it says.
     fn start(self: &Arc<Self>, folder: &Path) -> Result<Child> {
         let mut command = daemon(folder);
@@ -362,15 +424,17 @@ impl Serving {
             if now != text
                 && let Ok(hosts) = Hosts::parse(&now, &file)
             {
-                fs::write(folder.join("admitted"), admitted_macs(&hosts))
-                    .cannot(|| "write the admitted".to_owned())?;
+                text = now;
                 *self.hosts.lock().unwrap_or_else(PoisonError::into_inner) = hosts;
+                if let Err(error) = self.prepare(folder) {
+                    self.say(&error.to_string());
+                    continue;
+                }
                 // Anew, because Debian 12's may crash where it is asked to read its file of hosts again. It has no leases
                 // that could be lost, and who asks at this moment asks again.
                 let _ = daemon.kill();
                 let _ = daemon.wait();
                 *daemon = self.start(folder)?;
-                text = now;
                 self.say("the cluster file was read again");
             }
         }
@@ -427,8 +491,10 @@ impl Serving {
 
     /// A line of dnsmasq's log: only what it ignores is news.
     fn heard(&self, line: &str) {
-        if let Some(mac) = ignored(line) {
-            self.turned_away(&mac);
+        if let Some(mac) = ignored(line)
+            && self.admitted(mac).is_none()
+        {
+            self.turned_away(&mac.to_string());
         }
     }
 
@@ -474,11 +540,7 @@ impl Serving {
             Ok((len, file)) => Answer::File(file, len),
             Err(_) => Answer::Refused(404, "Not Found"),
         };
-        let mark = |disk: &str| format!("{mac} {disk}");
-        let is_due = |disk: &String| {
-            !self.installed.lock().unwrap_or_else(PoisonError::into_inner).contains(&mark(disk))
-        };
-        let due = admitted.disk.clone().filter(is_due);
+        let due = admitted.disk.clone().filter(|disk| self.is_due(mac, disk));
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         match (method, path, due) {
             ("GET", "/boot.ipxe", due) => {
@@ -496,6 +558,10 @@ impl Serving {
             ("GET" | "HEAD", "/initrd", Some(_)) => file(&image.with_extension("initrd")),
             ("GET", "/image", Some(_)) => file(image),
             ("GET", "/job", Some(disk)) => {
+                if admitted.secure_boot {
+                    // GRUB asks for nothing here.
+                    self.say(&format!("{name}: starts to write its disk {disk}"));
+                }
                 let job = Job {
                     name,
                     disk,
@@ -512,7 +578,10 @@ impl Serving {
                     return Answer::Refused(400, "Bad Request");
                 }
                 self.is_to_join(&name, Installed { mac, from: peer, key: query.to_owned() });
-                self.installed.lock().unwrap_or_else(PoisonError::into_inner).insert(mark(&disk));
+                self.installed
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert(mark(mac, &disk));
                 match self.remember() {
                     Ok(()) => {
                         self.say(&format!("{name}: its disk is written; it starts from it now"));
@@ -537,14 +606,26 @@ impl Serving {
         }
     }
 
-    /// What iPXE does on a PC that is to be installed.
-    fn script(&self, mac: Mac) -> String {
-        let server = format!("http://{}:{}", self.plan.address, self.plan.options.port);
+    fn server(&self) -> String {
+        format!("http://{}:{}", self.plan.address, self.plan.options.port)
+    }
+
+    /// The kernel's arguments on a PC that is to be installed.
+    fn arguments(&self, mac: Mac) -> String {
         // As PXELINUX hands it on: the kind of hardware in front.
         let card = format!("01-{}", mac.to_string().replace(':', "-"));
         format!(
-            "#!ipxe\nkernel {server}/vmlinuz initrd=initrd boot=wiglaf wiglaf.server={server} ip=dhcp BOOTIF={card} \
-             console=ttyS0,115200n8 console=tty0 panic=30 || exit 1\ninitrd --name initrd {server}/initrd || exit 1\nboot || exit 1\n"
+            "boot=wiglaf wiglaf.server={} ip=dhcp BOOTIF={card} console=ttyS0,115200n8 console=tty0 panic=30",
+            self.server()
+        )
+    }
+
+    /// What iPXE does there.
+    fn script(&self, mac: Mac) -> String {
+        let (server, arguments) = (self.server(), self.arguments(mac));
+        format!(
+            "#!ipxe\nkernel {server}/vmlinuz initrd=initrd {arguments} || exit 1\n\
+             initrd --name initrd {server}/initrd || exit 1\nboot || exit 1\n"
         )
     }
 
@@ -559,16 +640,21 @@ impl Serving {
             file.sync_all()?;
             fs::rename(&new, &self.state)
         };
-        write().cannot(|| format!("write {}", self.state.display()))
+        write().cannot(|| format!("write {}", self.state.display()))?;
+        drop(installed);
+        self.tell_grub()
     }
 }
 
-/// The card that dnsmasq says it ignores.
-fn ignored(line: &str) -> Option<String> {
-    let is_ignored =
-        line.contains("ignored") && line.contains("DHCP") || line.contains("proxy-ignored");
-    let word = line.split_whitespace().find(|word| word.parse::<Mac>().is_ok())?;
-    is_ignored.then(|| word.to_owned())
+/// The line of a PC whose disk was written.
+fn mark(mac: Mac, disk: &str) -> String {
+    format!("{mac} {disk}")
+}
+
+/// The card that asks for a start and that dnsmasq says it ignores.
+fn ignored(line: &str) -> Option<Mac> {
+    let is_ignored = line.ends_with("proxy-ignored");
+    line.split_whitespace().find_map(|word| word.parse().ok()).filter(|_| is_ignored)
 }
 
 /// The MAC address that the kernel's table has for an address on that interface.
@@ -587,5 +673,6 @@ fn addresses_of(arp: &str, mac: Mac, interface: &str) -> Vec<Ipv4Addr> {
     addresses.filter(|address| mac_of(arp, *address, interface) == Some(mac)).collect()
 }
 
+mod signed;
 #[cfg(test)]
 mod tests;

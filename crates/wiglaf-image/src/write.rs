@@ -277,7 +277,12 @@ pub fn settings(
     prefix: u8,
 ) -> Result<NodeSettings> {
     if let Some(name) = name {
-        let nobody = Admitted { mac: Mac([2, 0, 0, 0, 0, 0]), disk: None, address: None };
+        let nobody = Admitted {
+            mac: Mac([2, 0, 0, 0, 0, 0]),
+            disk: None,
+            address: None,
+            secure_boot: false,
+        };
         admitted.unwrap_or(&nobody).check(name)?;
     }
     let address = admitted.and_then(|it| it.address.map(|address| (address, prefix, it.mac)));

@@ -112,6 +112,9 @@ pub fn admit(text: &str, path: &Path, name: &str, admitted: &Admitted) -> Result
     if let Some(address) = admitted.address {
         entry.insert("address", value(address.to_string()));
     }
+    if admitted.secure_boot {
+        entry.insert("secure_boot", value(true));
+    }
     all.insert(name, Item::Table(entry));
     Ok(document.to_string())
 }
@@ -136,7 +139,8 @@ mod tests {
         let mut admitted = Admitted {
             mac: "52:54:00:0a:0b:0c".parse().unwrap(),
             disk: Some("WD-1".to_owned()),
-            address: None,
+            address: Some([192, 168, 77, 15].into()),
+            secure_boot: true,
         };
         let once = admit(text, path, "pc5", &admitted).unwrap();
         assert!(once.starts_with(text), "{once}");

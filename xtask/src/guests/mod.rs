@@ -20,8 +20,8 @@ const LIMIT: &str = "timeout -k 10 180";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Only what contains one of these words, such as `e1000e` or `pingpong`; `image` first: images of nodes instead, `image bios` one
-    /// alone; `batch`: batch jobs on guests with systemd.
+    /// Only what contains one of these words, such as `e1000e` or `pingpong`; `image` first: images of nodes instead, all or those that are
+    /// named (`image bios uefi secure`); `batch`: batch jobs on guests with systemd.
     words: Vec<String>,
     /// Make disks and guests, say how to enter them, and wait for Ctrl-C.
     #[arg(long)]
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     let folder = workspace.join("target/guests");
     match arguments.words.first().map(String::as_str) {
         Some("image") => {
-            return nodes::run(workspace, &folder, arguments.words.contains(&"bios".to_owned()));
+            return nodes::run(workspace, &folder, &arguments.words[1..]);
         }
         Some("batch") => return batch::run(workspace, &folder),
         _ => {}

@@ -1,5 +1,5 @@
 //! `xtask guests image`: an image of a node, made with this build and written by `wiglaf image serve` to the empty disks
-//! of two guests, one with BIOS and one with UEFI, beside a third that is not admitted. All are on a bridge in a
+//! of three guests, with BIOS, with UEFI and with Secure Boot, beside a fourth that is not admitted. All are on a bridge in a
 //! namespace, with a DHCP server of the "institute" in another. Then they start from their disks, ssh reaches them, and they
 //! join ann's cluster by themselves.
 
@@ -20,24 +20,40 @@ const FILE: &str = "home/.config/wiglaf/cluster.toml";
 const DISK_LEN: u64 = 3 << 30;
 /// UEFI's code, and the variables that a guest begins with: Debian's package ovmf.
 const UEFI: [&str; 2] = ["/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"];
+/// With Microsoft's keys, which Debian's shim is signed by, and Secure Boot on.
+const SECURE: [&str; 2] =
+    ["/usr/share/OVMF/OVMF_CODE_4M.secboot.fd", "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"];
+/// Whether it is on: the last byte, behind four of attributes.
+const SECURE_BOOT: &str =
+    "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
 
 /// For batch jobs: guests reach no archive.
 const PACKAGES: &str = "\"slurmctld\", \"slurmd\", \"slurm-client\", \"munge\"";
 
-/// A guest: its name, the last number of its addresses, its disk's serial number, and whether it has UEFI.
+/// What a guest starts by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Firmware {
+    Bios,
+    Uefi,
+    Secure,
+}
+
+/// A guest: its name, the last number of its addresses, and its disk's serial number.
 #[derive(Debug, Clone, Copy)]
 struct Guest {
     name: &'static str,
     number: u8,
     serial: &'static str,
-    has_uefi: bool,
+    firmware: Firmware,
 }
 
-const ADMITTED: [Guest; 2] = [
-    Guest { name: "pc-bios", number: 11, serial: "WD-BIOS-1", has_uefi: false },
-    Guest { name: "pc-uefi", number: 12, serial: "WD-UEFI-2", has_uefi: true },
+const ADMITTED: [Guest; 3] = [
+    Guest { name: "pc-bios", number: 11, serial: "WD-BIOS-1", firmware: Firmware::Bios },
+    Guest { name: "pc-uefi", number: 12, serial: "WD-UEFI-2", firmware: Firmware::Uefi },
+    Guest { name: "pc-secure", number: 14, serial: "WD-SECURE-4", firmware: Firmware::Secure },
 ];
-const STRANGER: Guest = Guest { name: "pc-else", number: 13, serial: "WD-ELSE-3", has_uefi: false };
+const STRANGER: Guest =
+    Guest { name: "pc-else", number: 13, serial: "WD-ELSE-3", firmware: Firmware::Bios };
 
 impl Guest {
     fn mac(self) -> String {
@@ -78,11 +94,21 @@ fn inside(mut command: Command, folder: &Path) -> Command {
     command
 }
 
-/// Makes the image and tries it, on the guest with BIOS alone if asked.
-pub(super) fn run(workspace: &Path, folder: &Path, bios_alone: bool) -> Result<(), String> {
+/// Makes the image and tries it, on the guests whose names have one of these words, or on all.
+pub(super) fn run(workspace: &Path, folder: &Path, words: &[String]) -> Result<(), String> {
     let folder = folder.join("nodes");
     fs::create_dir_all(&folder).map_err(|why| format!("{}: {why}", folder.display()))?;
-    let admitted = if bios_alone { &ADMITTED[..1] } else { &ADMITTED[..] };
+    let mut admitted = ADMITTED.to_vec();
+    if !words.is_empty() {
+        admitted.retain(|guest| words.iter().any(|word| guest.name.ends_with(word.as_str())));
+    }
+    if admitted.is_empty() {
+        return Err(format!(
+            "no guest is called {}; there are bios, uefi and secure",
+            words.join(", ")
+        ));
+    }
+    let admitted = &admitted[..];
     let key = prepare(workspace, &folder)?;
     let image = folder.join("node.img");
     eprintln!("== guests: an image by the release build");
@@ -96,7 +122,10 @@ pub(super) fn run(workspace: &Path, folder: &Path, bios_alone: bool) -> Result<(
     let log = folder.join("serve.log");
     let serve = in_namespace(&namespace, Path::new("unshare"), &log)?;
     let mut serve = inside(serve, &folder);
-    serve.args(["image", "serve", "--image"]).arg(&image).args(["--again", "pc-bios,pc-uefi"]);
+    serve
+        .args(["image", "serve", "--image"])
+        .arg(&image)
+        .args(["--again", "pc-bios,pc-uefi,pc-secure"]);
     let serve = serve.spawn().map_err(|why| format!("wiglaf cannot be started: {why}"))?;
     let server = Running(serve);
     let began = Instant::now();
@@ -163,11 +192,12 @@ fn prepare(workspace: &Path, folder: &Path) -> Result<PathBuf, String> {
             .replace("{PACKAGES}", PACKAGES);
     for guest in ADMITTED {
         text += &format!(
-            "[image.admit.{}]\nmac = \"{}\"\ndisk = \"{}\"\naddress = \"{}\"\n",
+            "[image.admit.{}]\nmac = \"{}\"\ndisk = \"{}\"\naddress = \"{}\"\nsecure_boot = {}\n",
             guest.name,
             guest.mac(),
             guest.serial,
-            guest.address()
+            guest.address(),
+            guest.firmware == Firmware::Secure
         );
     }
     let file = folder.join(FILE);
@@ -257,10 +287,22 @@ fn start(guest: Guest, namespace: &Namespace, folder: &Path) -> Result<Running, 
         .arg(format!("tap,id=net,ifname=tap{},script=no,downscript=no", guest.number));
     command.arg("-drive").arg(format!("if=none,id=disk,format=raw,file={}", disk.display()));
     let (mac, serial) = (guest.mac(), guest.serial);
-    if guest.has_uefi {
+    if guest.firmware == Firmware::Bios {
+        command.arg("-device").arg(format!("e1000e,netdev=net,mac={mac},bootindex=1"));
+        command.args(["-device", "ahci,id=ahci"]);
+        command
+            .arg("-device")
+            .arg(format!("ide-hd,drive=disk,bus=ahci.0,serial={serial},bootindex=2"));
+    } else {
+        let [code, variables] = if guest.firmware == Firmware::Secure { SECURE } else { UEFI };
+        if guest.firmware == Firmware::Secure {
+            // Its variables are the firmware's alone.
+            command.args(["-machine", "smm=on"]);
+            command.args(["-global", "driver=cfi.pflash01,property=secure,value=on"]);
+        }
         let vars = folder.join(format!("{}.vars", guest.name));
-        fs::copy(UEFI[1], &vars).map_err(|why| format!("{}: {why}", UEFI[1]))?;
-        command.arg("-drive").arg(format!("if=pflash,format=raw,readonly=on,file={}", UEFI[0]));
+        fs::copy(variables, &vars).map_err(|why| format!("{variables}: {why}"))?;
+        command.arg("-drive").arg(format!("if=pflash,format=raw,readonly=on,file={code}"));
         command.arg("-drive").arg(format!("if=pflash,format=raw,file={}", vars.display()));
         // Without iPXE in the card: the firmware's own PXE loads ours. There is no IPv6 to try after it.
         command.args(["-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n"]);
@@ -270,12 +312,6 @@ fn start(guest: Guest, namespace: &Namespace, folder: &Path) -> Result<Running, 
         command
             .arg("-device")
             .arg(format!("virtio-blk-pci,drive=disk,serial={serial},bootindex=2"));
-    } else {
-        command.arg("-device").arg(format!("e1000e,netdev=net,mac={mac},bootindex=1"));
-        command.args(["-device", "ahci,id=ahci"]);
-        command
-            .arg("-device")
-            .arg(format!("ide-hd,drive=disk,bus=ahci.0,serial={serial},bootindex=2"));
     }
     command.spawn().map(Running).map_err(|why| format!("nsenter cannot be started: {why}"))
 }
@@ -374,12 +410,14 @@ fn look(
         if size < DISK_LEN * 8 / 10 {
             return Err(format!("{}: its file system has {size} bytes of its disk's", guest.name));
         }
-        let facts = ask(
+        let facts = ask(&format!(
             "wiglaf --version; sudo -n id -u; systemctl is-active wiglaf-helper; systemctl --failed --no-legend; \
-             ls -d /sys/firmware/efi 2>/dev/null; true",
-        )?;
+             ls -d /sys/firmware/efi 2>/dev/null; od -An -tu1 -j4 {SECURE_BOOT} 2>/dev/null | sed 's/.*1$/Secure Boot/'; true",
+        ))?;
         eprintln!("{}: {}", guest.name, facts.trim().replace('\n', ", "));
-        if facts.contains("/sys/firmware/efi") != guest.has_uefi {
+        if facts.contains("/sys/firmware/efi") != (guest.firmware != Firmware::Bios)
+            || facts.contains("Secure Boot") != (guest.firmware == Firmware::Secure)
+        {
             return Err(format!("{} has started by the other firmware", guest.name));
         }
         identities
@@ -389,9 +427,10 @@ fn look(
     if lines.iter().any(|own| own.len() != 2) {
         return Err(format!("a guest has no identity: {identities:?}"));
     }
-    if let [one, other] = &lines[..]
-        && (one[0] == other[0] || one[1] == other[1])
-    {
+    let has_twin = |at: usize| {
+        lines[..at].iter().any(|other| other[0] == lines[at][0] || other[1] == lines[at][1])
+    };
+    if (0..lines.len()).any(has_twin) {
         return Err(format!("the guests are one: {identities:?}"));
     }
     let log = fs::read_to_string(folder.join("serve.log")).unwrap_or_default();

@@ -27,6 +27,7 @@ fn serving(folder: &Path) -> (Serving, Arc<Mutex<Vec<String>>>) {
         installed: Mutex::default(),
         state: folder.join("node.installed"),
         refused: Mutex::default(),
+        tftp: folder.join("tftp"),
         say: Box::new(move |text| copy.lock().unwrap().push(text.to_owned())),
         waiting: Some(Waiting::load(&folder.join("node.joining"), &[])),
     };
@@ -149,4 +150,127 @@ fn dnsmasq_ends_with_a_server_that_is_killed_and_its_folder_goes_with_the_next()
     fs::create_dir(&own).unwrap();
     clear(run.path());
     assert!(!folder.exists() && own.exists());
+}
+
+/// What a PC's firmware asks for first (RFC 2131; PXE 2.1, 2.2), or any other client of DHCP.
+fn discover(mac: Mac, is_firmware: bool) -> Vec<u8> {
+    let mut packet = vec![0; 236];
+    packet[..4].copy_from_slice(&[1, 1, 6, 0]);
+    packet[4..8].copy_from_slice(&mac.0[2..]);
+    // The answer is to be broadcast.
+    packet[10] = 0x80;
+    packet[28..34].copy_from_slice(&mac.0);
+    packet.extend([99, 130, 83, 99, 53, 1, 1, 55, 3, 1, 60, 67]);
+    if is_firmware {
+        packet.extend([60, 32]);
+        packet.extend(b"PXEClient:Arch:00007:UNDI:003000");
+        packet.extend([93, 2, 0, 7, 94, 3, 1, 3, 0, 97, 17, 0]);
+        packet.extend([7; 16]);
+    }
+    packet.push(255);
+    packet
+}
+
+/// The address and the file that a packet offers.
+fn offered(packet: &[u8]) -> (Ipv4Addr, String) {
+    let address = <[u8; 4]>::try_from(&packet[16..20]).unwrap().into();
+    let mut options = &packet[240..];
+    let mut file = String::new();
+    while let [code, len, rest @ ..] = options
+        && *code != 255
+    {
+        let (value, behind) = rest.split_at(usize::from(*len));
+        if *code == 67 {
+            file = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned();
+        }
+        options = behind;
+    }
+    (address, file)
+}
+
+#[test]
+fn firmware_with_secure_boot_gets_an_address_and_signed_files_and_nobody_else_an_address() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: a namespace for dnsmasq takes root");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (mut serving, _) = serving(folder.path());
+    let text = FILE.replace("address = ", "secure_boot = true\naddress = ");
+    let hosts = Hosts::parse(&text, &folder.path().join("cluster.toml")).unwrap();
+    *serving.hosts.get_mut().unwrap() = hosts.clone();
+    serving.plan.address = Ipv4Addr::new(192, 168, 77, 1);
+    serving.plan.interface = "data".to_owned();
+    fs::create_dir(&serving.tftp).unwrap();
+    // An image of an earlier build has no signed files beside it.
+    let error = serving.prepare(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("node.shim") && error.contains("wiglaf image build"), "{error}");
+    for extension in ["shim", "grub"] {
+        fs::write(folder.path().join("node").with_extension(extension), extension).unwrap();
+    }
+    serving.prepare(folder.path()).unwrap();
+    let mac: Mac = "52:54:00:00:00:05".parse().unwrap();
+    let grub = || fs::read_to_string(serving.tftp.join("grub/grub.cfg")).unwrap();
+    let start = format!("= \"{mac}\" ]; then\n  linux /vmlinuz boot=wiglaf ");
+    assert!(grub().contains(&start), "{}", grub());
+    serving.installed.lock().unwrap().insert(mark(mac, "WD-1"));
+    serving.remember().unwrap();
+    assert!(!grub().contains("linux") && grub().contains("wiglaf-node"), "{}", grub());
+
+    let daemon = daemon(folder.path());
+    // Both ends of a cable in one namespace: what comes from an own address is taken at this one.
+    let script = "ip link set lo up; ip link add data type veth peer name cable; ip link set data up; \
+         ip link set cable up; ip address add 192.168.77.1/24 dev data; ip route add 255.255.255.255 dev cable; \
+         for c in all cable; do echo 0 >/proc/sys/net/ipv4/conf/$c/rp_filter; \
+         echo 1 >/proc/sys/net/ipv4/conf/$c/accept_local; done; exec \"$@\"";
+    let mut server = Command::new("unshare")
+        .args(["--net", "sh", "-c", script, "sh"])
+        .arg(daemon.get_program())
+        .args(daemon.get_args())
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let log = BufReader::new(server.stderr.take().unwrap());
+    let mut lines = log.lines().map_while(std::io::Result::ok);
+    assert!(lines.any(|line| line.contains("started, version")), "dnsmasq does not start");
+    let log = std::thread::spawn(move || lines.collect::<Vec<_>>());
+    let namespace = File::open(format!("/proc/{}/ns/net", server.id())).unwrap();
+    let answers = std::thread::spawn(move || {
+        rustix::thread::move_into_link_name_space(
+            std::os::fd::AsFd::as_fd(&namespace),
+            Some(rustix::thread::LinkNameSpaceType::Network),
+        )
+        .unwrap();
+        let client = std::net::UdpSocket::bind("0.0.0.0:68").unwrap();
+        client.set_broadcast(true).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let ask = |last: u8, is_firmware| {
+            let mac = Mac([0x52, 0x54, 0, 0, 0, last]);
+            client.send_to(&discover(mac, is_firmware), "255.255.255.255:67").unwrap();
+        };
+        // Who gets nothing asks first: that answers come in turn shows that there was none.
+        let mut answers: Vec<(u8, _)> = Vec::new();
+        for last in [5, 6] {
+            for (last, is_firmware) in [(7, true), (5, false), (6, false), (last, true)] {
+                ask(last, is_firmware);
+            }
+            // What is broadcast comes at both ends of the cable.
+            while answers.last().is_none_or(|(of, _)| *of != last) {
+                let mut packet = [0; 1500];
+                let (len, _) = client.recv_from(&mut packet).unwrap();
+                answers.push((packet[33], offered(&packet[..len])));
+            }
+        }
+        answers.dedup();
+        answers
+    });
+    let answers = answers.join();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let log = log.join().unwrap();
+    let [signed, other] = &answers.unwrap_or_else(|_| panic!("{log:#?}"))[..] else { panic!() };
+    assert_eq!(*signed, (5, (Ipv4Addr::new(192, 168, 77, 15), "shimx64.efi".to_owned())));
+    assert_eq!((other.0, other.1.0), (6, Ipv4Addr::UNSPECIFIED));
+    let ignored: Vec<_> = log.iter().filter_map(|line| ignored(line)).collect();
+    assert_eq!(ignored, ["52:54:00:00:00:07".parse::<Mac>().unwrap(); 2]);
 }
