@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// Where roots are kept
     #[arg(long, value_name = "DIR")]
     roots: Option<PathBuf>,
+    /// Instead: jobs between a cluster of this machine's release and one of that release, over ssh
+    #[arg(long, conflicts_with_all = ["long", "anew", "no_build", "no_wheels"])]
+    sites: bool,
     /// Only what Debian packages, without the MPIs of the Python index
     #[arg(long)]
     no_wheels: bool,
@@ -87,6 +90,17 @@ const PACKAGES: &[&str] = &[
 const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-openmpi"];
 /// Besides, what makes a root a host that others log in to.
 const HOST: &[&str] = &["ca-certificates", "openssh-server", "passwd", "sudo", "util-linux"];
+/// Besides, what makes it a cluster of its own.
+const BATCH: &[&str] = &[
+    "iproute2",
+    "munge",
+    "openmpi-bin",
+    "procps",
+    "slurm-client",
+    "slurmctld",
+    "slurmd",
+    "slurmrestd",
+];
 /// What roots have no use for.
 const EXCLUDED: [&str; 3] = ["/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*"];
 
@@ -109,6 +123,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     }
     let folder = target().join("debians");
     let roots = arguments.roots.clone().unwrap_or_else(|| folder.clone());
+    if arguments.sites {
+        return sites(arguments.release, &roots);
+    }
     let mut packages = PACKAGES.to_vec();
     if arguments.long {
         packages.extend(DEMO);
@@ -122,6 +139,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     let mpis = if arguments.no_wheels { run.join("none") } else { wheels::folder() };
     let text = enter(arguments, &root, &installed, &run, &mpis)?;
     report(&text, &run.join("w/logs"))
+}
+
+/// The command's tests of jobs at another cluster, whose host has that release.
+fn sites(release: Release, roots: &Path) -> Result<(), String> {
+    let packages: Vec<&str> = HOST.iter().chain(BATCH).copied().collect();
+    let root = make_root(release, &format!("{}-site", release.suite()), &packages, roots, false)?;
+    let mut test = Command::new(env!("CARGO"));
+    test.args(["test", "--package", "wiglaf-cli", "--test", "sites"]).current_dir(workspace());
+    let status = test.env("WIGLAF_TEST_SITE_ROOT", root).status();
+    let status = status.map_err(|why| format!("cargo: {why}"))?;
+    if status.success() { Ok(()) } else { Err(format!("the tests failed: {status}")) }
 }
 
 fn target() -> PathBuf {

@@ -20,14 +20,39 @@ pub(crate) const PAM: &str = "/etc/pam.d/sshd";
 /// Jobs that the host has: a file for each, with its user's number. A start of the host empties it.
 const JOBS: &str = "/run/wiglaf-batch/jobs";
 
-/// PAM's lines. Root, and who may become root by sudo, are asked nothing. A script that is not there lets in.
-pub(crate) fn pam() -> String {
+/// Slurm's PAM module, which puts logins into jobs' control groups.
+pub(crate) const ADOPT_PACKAGE: &str = "libpam-slurm-adopt";
+
+/// PAM's lines on a node. Root, and who may become root by sudo, are asked nothing. A script that is not there lets in.
+/// With `adopts`, a session of a user with a job, who does not get in always, becomes part of the job.
+pub(crate) fn pam(node: &str, adopts: bool) -> String {
+    // Root and sudo pass over the two lines of adopting as well.
+    let (root, sudo) = if adopts { (4, 3) } else { (2, 1) };
+    let adopt = if adopts { adopt(node) } else { String::new() };
     format!(
         "# Wiglaf, begin: users with a job log in, the owner, administrators (docs/batch.md)\n\
-         account [success=2 default=ignore] pam_succeed_if.so quiet uid < 1000\n\
-         account [success=1 default=ignore] pam_succeed_if.so quiet user ingroup sudo\n\
+         account [success={root} default=ignore] pam_succeed_if.so quiet uid < 1000\n\
+         account [success={sudo} default=ignore] pam_succeed_if.so quiet user ingroup sudo\n\
          account required pam_exec.so quiet stdout /bin/sh -c [test ! -x {SCRIPT} || exec {SCRIPT}]\n\
-         # Wiglaf, end\n"
+         {adopt}# Wiglaf, end\n"
+    )
+}
+
+/// The script has said who gets in, so that the module denies only whom it cannot adopt; where Slurm's daemon does not run
+/// it lets in. A session that is part of a job does without `pam_systemd`, which would take it out again, and so without all
+/// lines behind these; what else Debian's have stands here.
+fn adopt(node: &str) -> String {
+    format!(
+        "account [success=1 default=ignore] pam_listfile.so quiet item=user sense=allow onerr=fail file={ALWAYS}\n\
+         -account required pam_slurm_adopt.so action_no_jobs=ignore action_unknown=newest action_adopt_failure=deny \
+         action_generic_failure=ignore nodename={node}\n\
+         session [success=ignore default=6] pam_exec.so quiet /bin/grep -qF /step_extern /proc/self/cgroup\n\
+         session required pam_loginuid.so\n\
+         session optional pam_keyinit.so force revoke\n\
+         session required pam_unix.so\n\
+         session required pam_limits.so\n\
+         session required pam_env.so\n\
+         session [success=done default=ignore] pam_permit.so\n"
     )
 }
 

@@ -339,8 +339,14 @@ impl Site {
         }
         if !self.lines(host).is_empty() && !facts.has_pam {
             return Some(format!(
-                "{name}: login = \"job\" has PAM say who logs in, and the SSH server there does not ask it; write \
+                "{name}: `login` in [batch] has PAM say who logs in, and the SSH server there does not ask it; write \
                  `UsePAM yes` into its sshd_config, or take login out of [batch]"
+            ));
+        }
+        if self.batch.login == Login::Adopt && tracking(&self.all()) == Tracking::Parents {
+            return Some(format!(
+                "{name}: login = \"adopt\" puts logins into jobs' control groups, and the hosts have none, or not all of \
+                 one version; write login = \"job\""
             ));
         }
         let wanted = self.packages(host);
@@ -858,7 +864,9 @@ impl Site {
     /// PAM's lines on a host: none where everybody logs in, as on the head, where jobs are submitted.
     fn lines(&self, host: &Host) -> String {
         match self.batch.login {
-            Login::Job if host.name() != self.head_name() => login::pam(),
+            Login::Job | Login::Adopt if host.name() != self.head_name() => {
+                login::pam(host.name(), self.batch.login == Login::Adopt)
+            }
             _ => String::new(),
         }
     }
@@ -1168,6 +1176,9 @@ fn packages(is_head: bool, batch: &Batch) -> Vec<&'static str> {
     }
     if batch.qsub {
         all.push(pbs::PACKAGE);
+    }
+    if !is_head && batch.login == Login::Adopt {
+        all.push(login::ADOPT_PACKAGE);
     }
     if is_head && batch.has_accounting() {
         all.extend(accounting::PACKAGES);

@@ -749,6 +749,10 @@ fn users_log_in_where_they_have_a_job_and_nobody_is_locked_out_without_slurm() {
         let _ = pc2.run(&format!("mv /root/gone {gone}")).ok();
         is_refused("bob");
     }
+    // Stand-ins have no control groups.
+    write_batch(&hosts, "accounting = false\nlogin = \"adopt\"");
+    let adopt = ann.run("wiglaf batch setup --dry-run");
+    assert!(adopt.stderr.contains("puts logins into jobs' control groups"), "{adopt}");
     // Taken back by a word in the file, or with all else.
     write_batch(&hosts, "accounting = false");
     let opened = ann.run("wiglaf batch setup --yes");
@@ -869,6 +873,71 @@ fn jobs_stand_still_while_a_pcs_owner_is_there_and_go_on_then() {
     assert_eq!(watches(), "");
     let left = pc2.run("find /etc -name '*owner*.json' -o -name 'wiglaf-owner*'");
     assert_eq!(left.ok(), "");
+}
+
+#[test]
+fn jobs_give_way_or_begin_again_when_the_owner_comes_back_as_the_file_says() {
+    let mut plan = plan(2);
+    plan.users.push(wiglaf_testhosts::User::new("dora", 2004));
+    let Some(hosts) = joined(&plan) else { return };
+    let (ann, pc2) = (hosts[0].as_user("ann"), hosts[1].as_root());
+    let _ = pc2.run("install -m 664 -g utmp /dev/null /run/utmp").ok();
+    let state = |id: &str| ann.run(&format!("squeue -h -o %T -j {id}")).stdout.trim().to_owned();
+    let touch = |name: &str| hosts[0].write(&format!("/home/shared/{name}"), "", "ann", 0o644);
+    let comes = |until: &str| {
+        hosts[0].as_user("dora").start(&format!(
+            "exec ssh -tt -oBatchMode=yes pc2 'while [ ! -e /home/shared/{until} ]; do sleep 0.1; done'"
+        ))
+    };
+    let owned = |what: &str| {
+        write_batch(
+            &hosts,
+            &format!(
+                "accounting = false\n[owner.pc2]\nuser = \"dora\"\nwhen_back = \"{what}\""
+            ),
+        );
+        set_up(&hosts);
+    };
+
+    owned("nice");
+    // The shell of the job, and what it starts later.
+    let wait = "while [ ! -e /home/shared/go ]; do sleep 0.1; done";
+    let id = submit(&hosts, "gives-way", wait, "-w pc2 -N 1 -n 1");
+    eventually("it runs", || state(&id) == "RUNNING");
+    let values = || {
+        let said = pc2.run(&format!("ps -eo user=,nice=,args= | grep '^ann.*[j]ob0*{id}/'")).stdout;
+        said.lines().filter_map(|line| line.split_whitespace().nth(1)?.parse().ok()).collect()
+    };
+    eventually("its script is found", || values() == [0]);
+    let dora = comes("away");
+    eventually("it gives way", || values() == [19]);
+    assert_eq!(state(&id), "RUNNING");
+    touch("away");
+    eventually("it is as before", || values() == [0]);
+    touch("go");
+    is_over(&hosts, &id);
+    drop(dora);
+
+    owned("requeue");
+    let script = "date +%s%N >>/home/shared/begun; while [ ! -e /home/shared/go-2 ]; do sleep 0.1; done";
+    let id = submit(&hosts, "again", script, "-w pc2 -N 1 -n 1");
+    let begun = || hosts[0].as_root().run("cat /home/shared/begun").stdout.lines().count();
+    eventually("it runs", || state(&id) == "RUNNING" && begun() == 1);
+    let dora = comes("away-2");
+    eventually("it is back in the queue", || state(&id) == "PENDING");
+    assert!(
+        status(&hosts).ok().contains("pc2 makes way for its owner"),
+        "{}",
+        status(&hosts)
+    );
+    touch("away-2");
+    // Slurm begins a job again two minutes after it was requeued, unless it is told to.
+    eventually("the owner is away", || !status(&hosts).ok().contains("its owner"));
+    let _ = ann.run(&format!("scontrol update jobid={id} starttime=now")).ok();
+    eventually("it has begun again", || begun() == 2);
+    touch("go-2");
+    is_over(&hosts, &id);
+    drop(dora);
 }
 
 /// Holds a lock as systemd-inhibit does, for as long as it runs, and a program with it.

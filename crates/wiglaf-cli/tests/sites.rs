@@ -10,7 +10,8 @@ use wiglaf_testhosts::{Host, Hosts, Output, Plan, Session, User};
 
 const SITES: &str = "/home/ann/.config/wiglaf/sites.toml";
 
-/// `pc1` and `pc2` are one cluster, `pc3` is another; ann reaches each head by ssh. None where Slurm is missing here.
+/// `pc1` and `pc2` are one cluster, `pc3` is another, of another release of Debian where `cargo xtask debians 13 --sites`
+/// names its root; ann reaches each head by ssh. None where Slurm is missing here.
 fn two_clusters() -> Option<Hosts> {
     for program in [
         "/usr/sbin/slurmctld",
@@ -28,6 +29,7 @@ fn two_clusters() -> Option<Hosts> {
     plan.shared.push("/home/shared".into());
     plan.users.push(User::new("bob", 2002));
     plan.users[1].authorized = false;
+    plan.hosts[2].root = std::env::var_os("WIGLAF_TEST_SITE_ROOT").map(Into::into);
     let hosts = Hosts::or_skip(&plan)?;
     let tree = hosts.install_tree().expect("a release build");
     for head in [&hosts[0], &hosts[2]] {

@@ -59,6 +59,8 @@ pub enum Login {
     Anybody,
     /// Users with a job there, its owner, and administrators.
     Job,
+    /// These, and who logs in for a job is in the job's control group, and leaves with the job.
+    Adopt,
 }
 
 /// The section `[owner.HOST]`: whose PC it is.

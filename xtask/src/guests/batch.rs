@@ -15,7 +15,7 @@ use super::nodes::{Running, qemu};
 /// What is in the root besides Debian's essential packages: guests reach no archive.
 const PACKAGES: &str = "linux-image-amd64,systemd-sysv,dbus,libpam-systemd,sudo,openssh-server,openmpi-bin,libfabric-bin,\
     iproute2,ethtool,iputils-ping,kmod,procps,slurmctld,slurmd,slurm-client,munge,slurmdbd,mariadb-server-core,\
-    mariadb-client-core,environment-modules";
+    mariadb-client-core,environment-modules,libpam-slurm-adopt";
 /// What batch setup is to start, and Debian's packages have enabled.
 const DAEMONS: [&str; 4] = ["slurmctld", "slurmd", "slurmdbd", "munge"];
 /// Until a guest of an emulated processor answers, on a machine that is busy.
@@ -25,7 +25,7 @@ const START_LIMIT: Duration = Duration::from_mins(15);
 const JOB: &str = "#!/bin/bash -l\nexport WIGLAF_HOST_LIMIT=2min\n";
 
 /// What is done in turn: its name, who does it and on which guest, the line, and what must be said.
-const STEPS: [(&str, &str, u8, &str, &[&str]); 9] = [
+const STEPS: [(&str, &str, u8, &str, &[&str]); 10] = [
     (
         "two PCs join",
         "ann",
@@ -37,7 +37,7 @@ const STEPS: [(&str, &str, u8, &str, &[&str]); 9] = [
         "batch setup",
         "ann",
         1,
-        "printf '[batch]\\nlogin = \"job\"\\n[owner.pc2]\\nuser = \"bob\"\\nwhen_back = \"suspend\"\\n' >>.config/wiglaf/cluster.toml; \
+        "printf '[batch]\\nlogin = \"adopt\"\\n[owner.pc2]\\nuser = \"bob\"\\nwhen_back = \"suspend\"\\n' >>.config/wiglaf/cluster.toml; \
          wiglaf batch setup --yes && wiglaf batch status && ssh pc2 systemctl is-active slurmd wiglaf-owner",
         &["pc[1-2]: ready for jobs", "active\nactive\n"],
     ),
@@ -77,6 +77,19 @@ const STEPS: [(&str, &str, u8, &str, &[&str]); 9] = [
         1,
         "ssh -i .ssh/id_bob carl@pc2 true; echo; ssh -i .ssh/id_bob carl@pc1 echo the head lets in",
         &["pc2 is for users who have a job there, and carl has none now", "the head lets in"],
+    ),
+    (
+        "who logs in for a job is part of it and leaves with it, the owner is not",
+        "ann",
+        1,
+        "alias as='ssh -i .ssh/id_bob'; shopt -s expand_aliases\n\
+         as carl@pc1 sbatch -w pc2 -N 1 -n 1 -o /dev/null --wrap \"'sleep 90'\"\n\
+         until as carl@pc2 true; do sleep 2; done 2>/dev/null\n\
+         as carl@pc2 'cat /proc/self/cgroup; loginctl list-sessions --no-legend | grep -c carl; ulimit -l'\n\
+         as bob@pc2 'cat /proc/self/cgroup'\n\
+         if as carl@pc2 'exec sleep 900'; then echo stayed; else echo left with the job; fi\n\
+         until ! as carl@pc2 true; do sleep 2; done",
+        &["/step_extern", "user-2002.slice/session", "left with the job", "carl has none now"],
     ),
     (
         "job of who is logged in nowhere",
