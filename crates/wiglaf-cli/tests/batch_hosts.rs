@@ -892,9 +892,7 @@ fn jobs_give_way_or_begin_again_when_the_owner_comes_back_as_the_file_says() {
     let owned = |what: &str| {
         write_batch(
             &hosts,
-            &format!(
-                "accounting = false\n[owner.pc2]\nuser = \"dora\"\nwhen_back = \"{what}\""
-            ),
+            &format!("accounting = false\n[owner.pc2]\nuser = \"dora\"\nwhen_back = \"{what}\""),
         );
         set_up(&hosts);
     };
@@ -904,7 +902,7 @@ fn jobs_give_way_or_begin_again_when_the_owner_comes_back_as_the_file_says() {
     let wait = "while [ ! -e /home/shared/go ]; do sleep 0.1; done";
     let id = submit(&hosts, "gives-way", wait, "-w pc2 -N 1 -n 1");
     eventually("it runs", || state(&id) == "RUNNING");
-    let values = || {
+    let values = || -> Vec<i32> {
         let said = pc2.run(&format!("ps -eo user=,nice=,args= | grep '^ann.*[j]ob0*{id}/'")).stdout;
         said.lines().filter_map(|line| line.split_whitespace().nth(1)?.parse().ok()).collect()
     };
@@ -919,17 +917,14 @@ fn jobs_give_way_or_begin_again_when_the_owner_comes_back_as_the_file_says() {
     drop(dora);
 
     owned("requeue");
-    let script = "date +%s%N >>/home/shared/begun; while [ ! -e /home/shared/go-2 ]; do sleep 0.1; done";
+    let script =
+        "date +%s%N >>/home/shared/begun; while [ ! -e /home/shared/go-2 ]; do sleep 0.1; done";
     let id = submit(&hosts, "again", script, "-w pc2 -N 1 -n 1");
     let begun = || hosts[0].as_root().run("cat /home/shared/begun").stdout.lines().count();
     eventually("it runs", || state(&id) == "RUNNING" && begun() == 1);
     let dora = comes("away-2");
     eventually("it is back in the queue", || state(&id) == "PENDING");
-    assert!(
-        status(&hosts).ok().contains("pc2 makes way for its owner"),
-        "{}",
-        status(&hosts)
-    );
+    assert!(status(&hosts).ok().contains("pc2 makes way for its owner"), "{}", status(&hosts));
     touch("away-2");
     // Slurm begins a job again two minutes after it was requeued, unless it is told to.
     eventually("the owner is away", || !status(&hosts).ok().contains("its owner"));
