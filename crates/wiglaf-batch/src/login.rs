@@ -125,6 +125,38 @@ mod tests {
         assert_eq!(always(["bob", "ann", "bob"]), "ann\nbob\n");
     }
 
+    /// The lines of that kind from the first one that has `from` on, and how many of them success or else passes over.
+    fn skipped<'a>(text: &'a str, from: &str, word: &str) -> (&'a str, usize) {
+        let kind = |line: &str| line.trim_start_matches('-').split(' ').next().map(str::to_owned);
+        let (before, after) = text.split_at(text.find(from).unwrap());
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        let mut lines = text[line_start..].lines();
+        let first = lines.next().unwrap();
+        let count = first.split_once(word).unwrap().1.split([' ', ']']).next().unwrap();
+        let own = lines.filter(|line| kind(line) == kind(first)).count();
+        assert!(own >= count.parse().unwrap(), "{first} passes over more than there is");
+        (after, own - count.parse::<usize>().unwrap())
+    }
+
+    #[test]
+    fn logins_become_part_of_jobs_but_for_those_who_always_get_in() {
+        let (plain, adopts) = (pam("pc2", false), pam("pc2", true));
+        for text in [&plain, &adopts] {
+            // Root, sudo, and who always gets in come behind all of ours for accounts.
+            assert_eq!(skipped(text, "uid < 1000", "success=").1, 0, "{text}");
+            assert_eq!(skipped(text, "ingroup sudo", "success=").1, 0, "{text}");
+        }
+        assert!(!plain.contains("slurm_adopt") && !plain.contains("session"), "{plain}");
+        assert_eq!(skipped(&adopts, "pam_listfile.so", "success=").1, 0, "{adopts}");
+        // A session that is in no job runs Debian's lines alone; one that is in a job, ours alone.
+        let (rest, behind) = skipped(&adopts, "pam_exec.so quiet /bin/grep", "default=");
+        assert_eq!(behind, 0, "{adopts}");
+        assert!(
+            rest.ends_with("session [success=done default=ignore] pam_permit.so\n# Wiglaf, end\n")
+        );
+        assert!(adopts.contains("action_no_jobs=ignore") && adopts.contains("nodename=pc2\n"));
+    }
+
     #[test]
     fn nothing_but_the_last_line_of_the_script_refuses() {
         let script = script("pc2", Path::new("/usr/local/bin/wiglaf"));
