@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# What: squeue -j of jobs whose records are gone; Debian slurmctld, slurmd 22.05.8-4+deb12u3.
+# Guess: 'Invalid job id specified' and status 1, for one job as for two.
+# Happens: so it is for one job. For a list of two or more, squeue prints nothing and exits with 0, whether one of them is
+#   there or none.
+# Who meets it: `while squeue -j "$ids" >/dev/null; do sleep 10; done`, tried with one job, where it ends five minutes
+#   (MinJobAge) after it: with two it never ends.
+# Instead: `while [ -n "$(squeue -h -j "$ids")" ]`, or `sbatch --wait`.
+set -euo pipefail
+[ "$(id -u)" = 0 ] || { echo "skipped: a network namespace takes root"; exit 0; }
+if [ -z "${T:-}" ]; then
+    T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
+    cd "$T"
+    version=22.05.8-4+deb12u3
+    apt-get download -q slurmctld=$version slurmd=$version slurm-client=$version slurm-wlm-basic-plugins=$version \
+        libslurm38=$version munge=0.5.15-2+deb12u1 libmunge2 liblz4-1 libreadline8 libhwloc15 libnuma1 libdbus-1-3 \
+        >/dev/null 2>&1
+    for deb in *.deb; do dpkg -x "$deb" .; done
+    for name in slurmctld slurmd slurmstepd; do ln -s $name-wlm usr/sbin/$name; done    # its name tells it what it is
+    cd "$OLDPWD"
+    T=$T unshare --mount --net --uts --pid --fork --kill-child --mount-proc "$0"
+    exit
+fi
+cd "$T"
+mount -t overlay overlay -o lowerdir="$T/usr:/usr" /usr     # slurmd starts /usr/sbin/slurmstepd
+mount -t sysfs sysfs /sys                                   # a /sys without control groups
+libraries=/usr/lib/x86_64-linux-gnu
+export LD_LIBRARY_PATH=$libraries/slurm-wlm SLURM_CONF=$T/slurm.conf HOME=$T
+ip link set lo up
+ip link add e0 type veth peer name e1 && ip link set e0 up && ip link set e1 up && ip address add 192.0.2.1/24 dev e0
+mkdir -m 755 state munge spool spool/pc1 spool/pc2 && chmod 755 "$T"
+head -c 128 /dev/urandom >key && chmod 400 key
+munged --key-file="$T/key" --socket="$T/munge/socket" --pid-file="$T/munge/pid" --log-file="$T/munge/log" \
+    --seed-file="$T/munge/seed"
+cat >slurm.conf <<C
+ClusterName=lab
+SlurmctldHost=head(192.0.2.1)
+AuthInfo=socket=$T/munge/socket
+SlurmUser=root
+StateSaveLocation=$T/state
+SlurmctldPidFile=$T/slurmctld.pid
+SlurmdPidFile=$T/slurmd-%n.pid
+SlurmdSpoolDir=$T/spool/%n
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=sched_interval=1
+NodeName=pc1 NodeAddr=192.0.2.1 Port=7001 CPUs=4
+NodeName=pc2 NodeAddr=192.0.2.1 Port=7002 CPUs=4
+MinJobAge=3
+PartitionName=all Nodes=ALL Default=YES
+C
+echo 'CgroupPlugin=cgroup/v1' >cgroup.conf
+hostname head
+slurmctld -D -f "$T/slurm.conf" >controller.log 2>&1 &
+for _ in $(seq 100); do scontrol ping 2>/dev/null | grep -q 'is UP' && break; sleep 0.1; done
+for name in pc1 pc2; do slurmd -D -f "$T/slurm.conf" -N $name >$name.log 2>&1 & done
+for _ in $(seq 200); do [ "$(sinfo -h -N -o %t | xargs)" != "idle idle" ] || break; sleep 0.1; done
+first=$(sbatch --parsable -o /dev/null --wrap true)
+second=$(sbatch --parsable -o /dev/null --wrap true)
+waiting=$(sbatch --parsable -o /dev/null -H --wrap true)
+look() { # list
+    local status=0
+    squeue -h -o %A:%t -j "$1" >words 2>&1 || status=$?
+    echo "squeue -j $1: status $status, $(wc -l <words) line, $(cut -c1-60 words)"
+}
+for _ in $(seq 60); do
+    scontrol show job "$first" >/dev/null 2>&1 || scontrol show job "$second" >/dev/null 2>&1 || break
+    sleep 1
+done
+{ look "$waiting"; look "$first"; look "$first,$waiting"; look "$first,$second"; look 4242; look 4242,4243; } | tee out
+diff - out <<'C'
+squeue -j 3: status 0, 1 line, 3:PD
+squeue -j 1: status 1, 1 line, slurm_load_jobs error: Invalid job id specified
+squeue -j 1,3: status 0, 1 line, 3:PD
+squeue -j 1,2: status 0, 0 line, 
+squeue -j 4242: status 1, 1 line, slurm_load_jobs error: Invalid job id specified
+squeue -j 4242,4243: status 0, 0 line, 
+C
+echo "as observed: squeue -j of two jobs exits with 0 when both are gone"
