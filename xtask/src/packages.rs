@@ -69,6 +69,7 @@ const TEST: &[&str] = &[
     "mariadb-server-core",
     "mariadb-client-core",
     "slurm-wlm-torque",
+    "xauth",
     "slurmrestd",
     "environment-modules",
     "libpmi2-0",

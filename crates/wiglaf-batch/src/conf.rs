@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use wiglaf_base::HostList;
 use wiglaf_base::error::{Error, Result};
-use wiglaf_cluster::batch::{Batch, Memory};
+use wiglaf_cluster::batch::{Batch, Login, Memory};
 
 /// The partition that jobs go to where none is named.
 pub const MAIN: &str = "batch";
@@ -220,7 +220,18 @@ impl Plan {
             conf.remark(
                 "Before the job's first step, as the job's ranks come to other nodes by ssh.",
             );
-            conf.set("PrologFlags", "Alloc");
+            if self.batch.login == Login::Adopt {
+                conf.remark("`Contain`: a step of each job, on each of its nodes, that logins become part of.");
+            }
+            if self.batch.x11 {
+                conf.remark("`X11`: `srun --x11` shows windows where the job was submitted.");
+            }
+            let flags = [
+                Some("Alloc"),
+                (self.batch.login == Login::Adopt).then_some("Contain"),
+                self.batch.x11.then_some("X11"),
+            ];
+            conf.set("PrologFlags", flags.into_iter().flatten().collect::<Vec<_>>().join(","));
             conf.set("PrologEpilogTimeout", 60);
         }
         if let Some(look) = &places.look {
@@ -453,6 +464,18 @@ mod tests {
         assert_eq!(values(&conf, "HealthCheckProgram"), ["/etc/wiglaf/batch/look"]);
         let conf = plan("private = true").slurm_conf().unwrap();
         assert_eq!(values(&conf, "PrivateData"), ["jobs,usage"]);
+    }
+
+    #[test]
+    fn jobs_have_a_step_for_logins_and_windows_where_the_file_says_so() {
+        for (text, flags) in [
+            ("", "Alloc"),
+            ("login = \"job\"", "Alloc"),
+            ("login = \"adopt\"", "Alloc,Contain"),
+            ("x11 = true", "Alloc,X11"),
+        ] {
+            assert_eq!(values(&plan(text).slurm_conf().unwrap(), "PrologFlags"), [flags]);
+        }
     }
 
     #[test]

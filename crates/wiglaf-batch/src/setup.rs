@@ -1177,6 +1177,10 @@ fn packages(is_head: bool, batch: &Batch) -> Vec<&'static str> {
     if batch.qsub {
         all.push(pbs::PACKAGE);
     }
+    if batch.x11 {
+        // slurmd writes the job's right to the display with it.
+        all.push("xauth");
+    }
     if !is_head && batch.login == Login::Adopt {
         all.push(login::ADOPT_PACKAGE);
     }

@@ -935,6 +935,36 @@ fn jobs_give_way_or_begin_again_when_the_owner_comes_back_as_the_file_says() {
     drop(dora);
 }
 
+/// Answers one client as a display would: what it hears, in capitals.
+const DISPLAY: &str = r#"
+import os, socket
+os.makedirs("/tmp/.X11-unix", exist_ok=True)
+with socket.socket(socket.AF_UNIX) as server:
+    server.bind("/tmp/.X11-unix/X7"); server.listen(); print("listens", flush=True)
+    client, _ = server.accept()
+    client.sendall(client.recv(5).upper()); client.recv(1)
+"#;
+
+#[test]
+fn windows_of_a_job_are_shown_where_it_was_submitted() {
+    let Some(hosts) = joined(&plan(2)) else { return };
+    write_batch(&hosts, "accounting = false\nx11 = true");
+    set_up(&hosts);
+    let ann = hosts[0].as_user("ann");
+    hosts[0].write("/home/ann/display.py", DISPLAY, "ann", 0o644);
+    let mut display = ann.start("exec python3 display.py");
+    eventually("the display listens", || display.has_printed("listens"));
+    let say = "exec 3<>/dev/tcp/localhost/$((6000 + $(echo $DISPLAY | tr -dc 0-9. | cut -d. -f1))); \
+               echo hello >&3; read -rN5 heard <&3; echo $(hostname) heard $heard";
+    let said = ann.run(&format!(
+        "xauth -q add :7 . 00112233445566778899aabbccddeeff; export DISPLAY=:7; \
+         timeout 60 srun --x11 -w pc2 -N 1 -n 1 bash -c '{say}'"
+    ));
+    assert_eq!(said.ok(), "pc2 heard HELLO\n", "{said}");
+    let ended = display.wait();
+    assert!(ended.status.success(), "{ended}");
+}
+
 /// Holds a lock as systemd-inhibit does, for as long as it runs, and a program with it.
 const INHIBIT: &str = r#"#!/bin/sh
 while case $1 in --*) true ;; *) false ;; esac; do shift; done

@@ -38,6 +38,9 @@ pub struct Batch {
     /// Whether users see their own jobs alone.
     #[serde(default)]
     pub private: bool,
+    /// Whether programs in jobs show windows where the job was submitted.
+    #[serde(default)]
+    pub x11: bool,
 }
 
 /// Hosts that go to sleep.
