@@ -220,17 +220,17 @@ impl Plan {
             conf.remark(
                 "Before the job's first step, as the job's ranks come to other nodes by ssh.",
             );
-            if self.batch.login == Login::Adopt {
+            // Slurm has neither where it finds processes by their parents.
+            let has_groups = matches!(self.tracking, Tracking::Cgroup(_));
+            let adopts = has_groups && self.batch.login == Login::Adopt;
+            let shows = has_groups && self.batch.x11;
+            if adopts {
                 conf.remark("`Contain`: a step of each job, on each of its nodes, that logins become part of.");
             }
-            if self.batch.x11 {
+            if shows {
                 conf.remark("`X11`: `srun --x11` shows windows where the job was submitted.");
             }
-            let flags = [
-                Some("Alloc"),
-                (self.batch.login == Login::Adopt).then_some("Contain"),
-                self.batch.x11.then_some("X11"),
-            ];
+            let flags = [Some("Alloc"), adopts.then_some("Contain"), shows.then_some("X11")];
             conf.set("PrologFlags", flags.into_iter().flatten().collect::<Vec<_>>().join(","));
             conf.set("PrologEpilogTimeout", 60);
         }
@@ -467,14 +467,18 @@ mod tests {
     }
 
     #[test]
-    fn jobs_have_a_step_for_logins_and_windows_where_the_file_says_so() {
+    fn jobs_have_a_step_for_logins_and_windows_where_there_are_control_groups() {
         for (text, flags) in [
             ("", "Alloc"),
             ("login = \"job\"", "Alloc"),
             ("login = \"adopt\"", "Alloc,Contain"),
             ("x11 = true", "Alloc,X11"),
         ] {
-            assert_eq!(values(&plan(text).slurm_conf().unwrap(), "PrologFlags"), [flags]);
+            let mut plan = plan(text);
+            plan.tracking = Tracking::Cgroup(2);
+            assert_eq!(values(&plan.slurm_conf().unwrap(), "PrologFlags"), [flags]);
+            plan.tracking = Tracking::Parents;
+            assert_eq!(values(&plan.slurm_conf().unwrap(), "PrologFlags"), ["Alloc"]);
         }
     }
 

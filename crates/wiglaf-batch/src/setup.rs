@@ -343,10 +343,15 @@ impl Site {
                  `UsePAM yes` into its sshd_config, or take login out of [batch]"
             ));
         }
-        if self.batch.login == Login::Adopt && tracking(&self.all()) == Tracking::Parents {
+        let wants_groups = [
+            (self.batch.login == Login::Adopt, "login = \"adopt\"", "write login = \"job\""),
+            (self.batch.x11, "x11 = true", "take it out of [batch]"),
+        ];
+        if let Some((_, what, fix)) = wants_groups.iter().find(|(is_wanted, ..)| *is_wanted)
+            && tracking(&self.all()) == Tracking::Parents
+        {
             return Some(format!(
-                "{name}: login = \"adopt\" puts logins into jobs' control groups, and the hosts have none, or not all of \
-                 one version; write login = \"job\""
+                "{name}: {what} takes control groups, and the hosts have none, or not all of one version; {fix}"
             ));
         }
         let wanted = self.packages(host);

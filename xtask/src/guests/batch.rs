@@ -15,7 +15,7 @@ use super::nodes::{Running, qemu};
 /// What is in the root besides Debian's essential packages: guests reach no archive.
 const PACKAGES: &str = "linux-image-amd64,systemd-sysv,dbus,libpam-systemd,sudo,openssh-server,openmpi-bin,libfabric-bin,\
     iproute2,ethtool,iputils-ping,kmod,procps,slurmctld,slurmd,slurm-client,munge,slurmdbd,mariadb-server-core,\
-    mariadb-client-core,environment-modules,libpam-slurm-adopt";
+    mariadb-client-core,environment-modules,libpam-slurm-adopt,xauth,socat";
 /// What batch setup is to start, and Debian's packages have enabled.
 const DAEMONS: [&str; 4] = ["slurmctld", "slurmd", "slurmdbd", "munge"];
 /// Until a guest of an emulated processor answers, on a machine that is busy.
@@ -25,7 +25,7 @@ const START_LIMIT: Duration = Duration::from_mins(15);
 const JOB: &str = "#!/bin/bash -l\nexport WIGLAF_HOST_LIMIT=2min\n";
 
 /// What is done in turn: its name, who does it and on which guest, the line, and what must be said.
-const STEPS: [(&str, &str, u8, &str, &[&str]); 10] = [
+const STEPS: [(&str, &str, u8, &str, &[&str]); 11] = [
     (
         "two PCs join",
         "ann",
@@ -37,7 +37,7 @@ const STEPS: [(&str, &str, u8, &str, &[&str]); 10] = [
         "batch setup",
         "ann",
         1,
-        "printf '[batch]\\nlogin = \"adopt\"\\n[owner.pc2]\\nuser = \"bob\"\\nwhen_back = \"suspend\"\\n' >>.config/wiglaf/cluster.toml; \
+        "printf '[batch]\\nlogin = \"adopt\"\\nx11 = true\\n[owner.pc2]\\nuser = \"bob\"\\nwhen_back = \"suspend\"\\n' >>.config/wiglaf/cluster.toml; \
          wiglaf batch setup --yes && wiglaf batch status && ssh pc2 systemctl is-active slurmd wiglaf-owner",
         &["pc[1-2]: ready for jobs", "active\nactive\n"],
     ),
@@ -90,6 +90,18 @@ const STEPS: [(&str, &str, u8, &str, &[&str]); 10] = [
          if as carl@pc2 'exec sleep 900'; then echo stayed; else echo left with the job; fi\n\
          until ! as carl@pc2 true; do sleep 2; done",
         &["/step_extern", "user-2002.slice/session", "left with the job", "carl has none now"],
+    ),
+    (
+        "a job shows its windows where it was submitted",
+        "ann",
+        1,
+        // What stands for a display answers in capitals.
+        "mkdir -p /tmp/.X11-unix; (socat UNIX-LISTEN:/tmp/.X11-unix/X7 SYSTEM:'head -c 5 | tr a-z A-Z' &)\n\
+         xauth -q add :7 . 00112233445566778899aabbccddeeff; export DISPLAY=:7\n\
+         cat >show <<'E'\nexec 3<>/dev/tcp/localhost/$((6000 + $(echo ${DISPLAY#*:} | cut -d. -f1)))\n\
+         echo hello >&3; read -rN5 heard <&3; echo $(hostname) heard $heard\nE\n\
+         scp -q show pc2:; timeout 300 srun --x11 -w pc2 -N 1 -n 1 bash show",
+        &["pc2 heard HELLO"],
     ),
     (
         "job of who is logged in nowhere",
