@@ -237,7 +237,7 @@ pub(super) fn ssh_from(namespace: &Namespace) -> Command {
         "-F",
         "none",
         "-oBatchMode=yes",
-        "-oConnectTimeout=5",
+        "-oConnectTimeout=30",
         "-oLogLevel=ERROR",
     ]);
     command.args(["-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null"]);
