@@ -100,14 +100,29 @@ done
 kill -KILL "$pid"
 "#;
 
-/// Ends the node's jobs, and waits for that: `$1` is the node.
+/// Ends the node's jobs, and waits for that: `$1` is the node. `slurmstepd infinity` is no step: Slurm keeps its control
+/// group by that.
 const END_JOBS: &str = r#"
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
-steps() { grep -lsx slurmstepd /proc/[0-9]*/comm | grep -q .; }
+steps() {
+    for comm in $(grep -lsx slurmstepd /proc/[0-9]*/comm); do
+        tr '\0' ' ' 2>/dev/null <"${comm%comm}cmdline" | grep -q 'slurmstepd infinity' || return 0
+    done
+    return 1
+}
 if steps; then
     timeout 10 scancel --nodelist="$1" 2>/dev/null
     for i in $(seq 100); do steps || break; sleep 0.1; done
+fi
+"#;
+
+/// Ends what Slurm's daemon leaves there for the next one, `slurmstepd infinity` in a unit of its own: `$1` is the node.
+const END_GROUP: &str = r#"
+if [ -d /run/systemd/system ] && ! grep -lsx slurmd /proc/[0-9]*/comm | grep -q .; then
+    for scope in "$1_slurmstepd.scope" slurmstepd.scope; do
+        ! systemctl is-active --quiet "$scope" || systemctl stop "$scope"
+    done
 fi
 "#;
 
@@ -251,6 +266,7 @@ impl Place {
             _ => String::new(),
         };
         let then = match daemon {
+            Daemon::Slurmd => format!("set -- {}\n{END_GROUP}", quoted(&self.node)),
             Daemon::Mariadbd => accounting::stopped(),
             Daemon::Owner => format!(
                 "{} host-owner --release || true",

@@ -124,8 +124,12 @@ const STEPS: [(&str, &str, u8, &str, &[&str]); 11] = [
         "ann",
         1,
         "wiglaf batch remove --yes && wiglaf leave pc2 --yes && for pc in pc1 pc2; do \
-         ssh $pc 'systemctl list-units --all --no-legend \"slurm*\" \"wiglaf-owner*\"; ls /etc/wiglaf/batch'; done; true",
-        &["pc[1-2]: no more batch jobs", "pc2: left"],
+         ssh $pc 'systemctl list-units --all --no-legend \"slurm*\" \"wiglaf-owner*\"; ls /etc/wiglaf/batch; pgrep -a slurm || echo nothing of Slurm runs'; done; true",
+        &[
+            "pc[1-2]: no more batch jobs",
+            "pc2: left",
+            "nothing of Slurm runs\nnothing of Slurm runs",
+        ],
     ),
 ];
 
