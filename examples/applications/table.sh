@@ -49,7 +49,7 @@ compare() { # name, check or -, program and arguments
     [[ $name =~ $only ]] || return 0
     local options=(--nodes "$nodes" --repeats "$rounds" -x OMP_NUM_THREADS=1 --json "$name.json")
     # Its windows need it on Open MPI 4, and over UCX it does not end then.
-    [[ $name != nwchem* ]] || options+=(-x OMPI_MCA_osc=pt2pt --transports tcp,ofi-tcp,wiglaf)
+    [[ $name != nwchem* ]] || options+=(-x OMPI_MCA_osc=pt2pt --transports "tcp,ofi-tcp,wiglaf")
     [ "$check" = - ] || options+=(--check "$check")
     echo "== $name, $nodes nodes, $rounds rounds"
     "$wiglaf" compare "${options[@]}" -- "$@" >"$name.txt" || { tail -n 20 "$name.txt"; return 1; }
