@@ -69,15 +69,14 @@ pub(super) fn lay_out(image: &Path, tftp: &Path) -> Result<()> {
 
 /// Fails where one of the files is missing beside the image.
 pub(super) fn check(image: &Path) -> Result<()> {
-    let missing = FILES.iter().map(|(extension, _)| image.with_extension(extension));
-    missing.filter(|path| !path.is_file()).map(|path| path.display().to_string()).next().map_or(
-        Ok(()),
-        |path| {
-            Err(Error::new(format!(
-                "{path}, which a PC with Secure Boot starts by, is missing beside the image; run `wiglaf image build` again"
-            )))
-        },
-    )
+    let mut files = FILES.iter().map(|(extension, _)| image.with_extension(extension));
+    match files.find(|path| !path.is_file()) {
+        None => Ok(()),
+        Some(path) => Err(Error::new(format!(
+            "{}, which a PC with Secure Boot starts by, is missing beside the image; run `wiglaf image build` again",
+            path.display()
+        ))),
+    }
 }
 
 /// What GRUB does: PCs that are due start the installer, with these arguments of the kernel's; others start from the disk
