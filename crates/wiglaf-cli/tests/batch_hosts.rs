@@ -768,14 +768,35 @@ fn users_log_in_where_they_have_a_job_and_nobody_is_locked_out_without_slurm() {
     assert_eq!(gets_in("bob", "pc2").ok(), "pc2\n");
 }
 
-#[test]
-fn jobs_stand_still_while_a_pcs_owner_is_there_and_go_on_then() {
+/// Two hosts with dora's account. Stand-ins have no logind: who(1) says who is there, once there is a file for it.
+fn with_dora() -> Option<Hosts> {
     let mut plan = plan(2);
     plan.users.push(wiglaf_testhosts::User::new("dora", 2004));
-    let Some(hosts) = joined(&plan) else { return };
+    let hosts = joined(&plan)?;
+    let _ = hosts[1].as_root().run("install -m 664 -g utmp /dev/null /run/utmp").ok();
+    Some(hosts)
+}
+
+/// dora sits at a terminal of pc2 until there is that file.
+fn dora_comes(hosts: &Hosts, until: &str) -> wiglaf_testhosts::Running {
+    hosts[0].as_user("dora").start(&format!(
+        "exec ssh -tt -oBatchMode=yes pc2 'while [ ! -e /home/shared/{until} ]; do sleep 0.1; done'"
+    ))
+}
+
+fn state(hosts: &Hosts, id: &str) -> String {
+    let said = hosts[0].as_user("ann").run(&format!("squeue -h -o %T -j {id}"));
+    said.stdout.trim().to_owned()
+}
+
+fn touch(hosts: &Hosts, name: &str) {
+    hosts[0].write(&format!("/home/shared/{name}"), "", "ann", 0o644);
+}
+
+#[test]
+fn jobs_stand_still_while_a_pcs_owner_is_there_and_go_on_then() {
+    let Some(hosts) = with_dora() else { return };
     let (ann, pc2) = (hosts[0].as_user("ann"), hosts[1].as_root());
-    // Stand-ins have no logind: who(1) says who is there, once there is a file for it.
-    let _ = pc2.run("install -m 664 -g utmp /dev/null /run/utmp").ok();
     let owned = "accounting = false\n[owner.pc2]\nuser = \"dora\"\nwhen_back = \"suspend\"";
     write_batch(&hosts, owned);
     let dry = ann.run("wiglaf batch setup --dry-run");
@@ -791,18 +812,14 @@ fn jobs_stand_still_while_a_pcs_owner_is_there_and_go_on_then() {
     assert!(again.ok().contains("set up already"), "{again}");
     assert_eq!(status(&hosts).status.code(), Some(0), "{}", status(&hosts));
 
-    let state = |id: &str| ann.run(&format!("squeue -h -o %T -j {id}")).stdout.trim().to_owned();
+    let state = |id: &str| state(&hosts, id);
     // The ranks on pc2 are no processes of Slurm's.
     let ranks = || {
         let said = pc2.run("ps -eo stat=,args= | grep '/home/shared/[g]o'").stdout;
         said.lines().map(|line| line.starts_with('T')).collect::<Vec<_>>()
     };
-    let comes = |until: &str| {
-        hosts[0].as_user("dora").start(&format!(
-            "exec ssh -tt -oBatchMode=yes pc2 'while [ ! -e /home/shared/{until} ]; do sleep 0.1; done'"
-        ))
-    };
-    let touch = |name: &str| hosts[0].write(&format!("/home/shared/{name}"), "", "ann", 0o644);
+    let comes = |until: &str| dora_comes(&hosts, until);
+    let touch = |name: &str| touch(&hosts, name);
     let script = |go: &str| {
         format!(
             "export WIGLAF_HOST_LIMIT=2s\n\
@@ -879,18 +896,11 @@ fn jobs_stand_still_while_a_pcs_owner_is_there_and_go_on_then() {
 
 #[test]
 fn jobs_give_way_or_begin_again_when_the_owner_comes_back_as_the_file_says() {
-    let mut plan = plan(2);
-    plan.users.push(wiglaf_testhosts::User::new("dora", 2004));
-    let Some(hosts) = joined(&plan) else { return };
+    let Some(hosts) = with_dora() else { return };
     let (ann, pc2) = (hosts[0].as_user("ann"), hosts[1].as_root());
-    let _ = pc2.run("install -m 664 -g utmp /dev/null /run/utmp").ok();
-    let state = |id: &str| ann.run(&format!("squeue -h -o %T -j {id}")).stdout.trim().to_owned();
-    let touch = |name: &str| hosts[0].write(&format!("/home/shared/{name}"), "", "ann", 0o644);
-    let comes = |until: &str| {
-        hosts[0].as_user("dora").start(&format!(
-            "exec ssh -tt -oBatchMode=yes pc2 'while [ ! -e /home/shared/{until} ]; do sleep 0.1; done'"
-        ))
-    };
+    let state = |id: &str| state(&hosts, id);
+    let touch = |name: &str| touch(&hosts, name);
+    let comes = |until: &str| dora_comes(&hosts, until);
     let owned = |what: &str| {
         write_batch(
             &hosts,
@@ -929,7 +939,11 @@ fn jobs_give_way_or_begin_again_when_the_owner_comes_back_as_the_file_says() {
     assert!(status(&hosts).ok().contains("pc2 makes way for its owner"), "{}", status(&hosts));
     touch("away-2");
     // Slurm begins a job again two minutes after it was requeued, unless it is told to.
-    eventually("the owner is away", || !status(&hosts).ok().contains("its owner"));
+    // The node is silent for some seconds when it was resumed, which is told, with another status.
+    eventually("the owner is away", || {
+        let told = status(&hosts).stdout;
+        told.contains("slurmctld on pc1") && !told.contains("its owner")
+    });
     let _ = ann.run(&format!("scontrol update jobid={id} starttime=now")).ok();
     eventually("it has begun again", || begun() == 2);
     touch("go-2");

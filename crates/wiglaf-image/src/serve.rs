@@ -155,12 +155,10 @@ fn test(configuration: &Path) -> Result<()> {
 /// The MAC addresses that dnsmasq answers.
 fn admitted_macs(hosts: &Hosts) -> String {
     let all = hosts.image.iter().flat_map(|image| image.admit.values());
-    let line = |admitted: &Admitted| match (admitted.secure_boot, admitted.address) {
-        (false, _) => format!("{},set:admitted\n", admitted.mac),
-        (true, Some(address)) if signed::is_signed(admitted) => {
-            format!("{},set:admitted,set:signed,{address}\n", admitted.mac)
-        }
-        (true, _) => String::new(),
+    let line = |admitted: &Admitted| match signed::address(admitted) {
+        Some(address) => format!("{},set:admitted,set:signed,{address}\n", admitted.mac),
+        None if admitted.secure_boot => String::new(),
+        None => format!("{},set:admitted\n", admitted.mac),
     };
     all.map(line).collect()
 }
@@ -201,7 +199,7 @@ pub fn serve_plan(hosts: &Hosts, options: &ServeOptions) -> Result<ServePlan> {
             || "starts from its own disk: no serial number is named".to_owned(),
             |serial| format!("its disk {serial} is overwritten, once"),
         );
-        let start = match it.address.filter(|_| signed::is_signed(it)) {
+        let start = match signed::address(it) {
             Some(address) => format!("; starts signed files, and gets {address} for it"),
             None => String::new(),
         };
@@ -350,7 +348,7 @@ impl Serving {
             return Ok(());
         }
         let image = hosts.image.unwrap_or_default();
-        let signed = image.admit.values().filter(|it| signed::is_signed(it));
+        let signed = image.admit.values().filter(|it| signed::address(it).is_some());
         let due =
             signed.filter(|it| it.disk.as_ref().is_some_and(|disk| self.is_due(it.mac, disk)));
         let text =

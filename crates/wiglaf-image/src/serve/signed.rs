@@ -23,14 +23,15 @@ const FILES: [(&str, &str); 4] = [
     ("initrd", "initrd"),
 ];
 
-/// Whether signed files are handed out to a PC: where nothing may be written it starts from its own disk.
-pub(super) fn is_signed(admitted: &Admitted) -> bool {
-    admitted.secure_boot && admitted.disk.is_some()
+/// The address that a PC gets to start signed files by; none is for others, or where nothing may be written, so that it
+/// starts from its own disk.
+pub(super) fn address(admitted: &Admitted) -> Option<Ipv4Addr> {
+    admitted.address.filter(|_| admitted.secure_boot && admitted.disk.is_some())
 }
 
 /// Whether there is such a PC.
 pub(super) fn has_any(hosts: &Hosts) -> bool {
-    hosts.image.iter().flat_map(|image| image.admit.values()).any(is_signed)
+    hosts.image.iter().flat_map(|image| image.admit.values()).any(|it| address(it).is_some())
 }
 
 /// What dnsmasq is told so that these PCs, and while they start nobody else, get their addresses from it.
