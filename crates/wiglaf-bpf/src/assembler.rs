@@ -142,6 +142,18 @@ impl Assembler {
         self.code[at].offset = (self.code.len() - at - 1) as i16;
     }
 
+    /// Jumps over `block` by the instruction that is appended first, on a comparison of two registers.
+    pub fn unless_registers(
+        &mut self,
+        jump: u8,
+        (left, right): (u8, u8),
+        block: impl FnOnce(&mut Self),
+    ) {
+        let at = self.code.len();
+        self.unless(jump, left, 0, block);
+        self.code[at].registers = right << 4 | left;
+    }
+
     /// The whole program; frames that come to its end get `verdict`.
     #[must_use]
     pub fn finish(mut self, verdict: i32) -> Vec<Instruction> {

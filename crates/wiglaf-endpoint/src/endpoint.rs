@@ -303,7 +303,6 @@ impl Endpoint {
     }
 
     fn progress_links(&mut self, near: bool) -> bool {
-        self.transport.settle(&mut self.books);
         self.transport.end_lingering();
         let (clock, pulling) = (self.clock, self.transport.is_pulling());
         let (mut arrived_at, mut failed, mut quiet) = (None, None, true);
@@ -364,7 +363,6 @@ impl Endpoint {
             return (ready && self.flush(self.now())) || near;
         }
         let now = arrived_at.unwrap_or_else(|| tick(clock));
-        self.transport.looked(now);
         if self.transport.poll_timeout().is_some_and(|at| at <= now) {
             self.transport.handle_timeout(now, &mut self.books);
         }

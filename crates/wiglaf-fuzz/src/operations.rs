@@ -359,11 +359,9 @@ impl World {
         let (what, peer) = (tape.byte(), PeerId(tape.below(NODES) as u32));
         let node = &mut self.nodes[me];
         match what % 10 {
-            0 | 1 => node.transport.set_latency_train_max(0, 1 + usize::from(what) % 20),
-            2 => node.transport.settle(&mut node.app),
+            0..=2 => node.transport.set_latency_train_max(0, 1 + usize::from(what) % 20),
             3 => node.transport.end_lingering(),
-            4 => node.transport.owe(peer, what > 127),
-            5 => node.transport.looked(self.now),
+            4 | 5 => node.transport.owe(peer, what > 127),
             6 => {
                 let _ = (node.transport.is_fresh(peer), node.transport.is_pulling());
             }

@@ -36,7 +36,7 @@ use wiglaf_link_udp::{
 
 pub use early_drop::{EarlyDrop, MARK_MASK, mark};
 use offload::{OFFLOAD_LEN, Trial};
-use ring::{Ring, TRAIN_FRAME_LEN_MAX, set_option};
+use ring::{Frame, Ring, TRAIN_FRAME_LEN_MAX, set_option};
 
 /// Which poll looks at sockets that have been idle: each look costs as much
 /// as dozens of looks at the ring.
@@ -367,14 +367,10 @@ fn alone(headers: [u8; HEADERS_LEN]) -> [u8; OFFLOAD_LEN + HEADERS_LEN] {
 
 /// The train in a frame; `None` when it makes no sense.
 #[inline]
-fn arrived<'a>(
-    offload: &[u8; OFFLOAD_LEN],
-    bytes: &'a [u8],
-    local: SocketAddrV4,
-) -> Option<Arrived<'a>> {
-    let (from, payload) = frame::parse(bytes, local).ok()?;
-    let segment_len = offload::segment_len(offload, payload.len())?;
-    Some(Arrived { segment_len, ..Arrived::alone(from, payload) })
+fn arrived<'a>(frame: &Frame<'a>, now_ns: i64, local: SocketAddrV4) -> Option<Arrived<'a>> {
+    let (from, bytes) = frame::parse(frame.bytes, local).ok()?;
+    let segment_len = offload::segment_len(frame.offload, bytes.len())?;
+    Some(Arrived { from, bytes, segment_len, waited: wiglaf_link::waited(now_ns, frame.at_ns) })
 }
 
 impl Link for PacketLink {
@@ -441,12 +437,14 @@ impl Link for PacketLink {
             return Err(error);
         }
         let local = self.plain.local();
-        let malformed = &mut self.malformed;
-        let mut count =
-            self.ring.consume(BATCH_MAX, |offload, bytes| match arrived(offload, bytes, local) {
+        let (malformed, mut now_ns) = (&mut self.malformed, None);
+        let mut count = self.ring.consume(BATCH_MAX, |frame| {
+            let now_ns = *now_ns.get_or_insert_with(wiglaf_link::now_ns);
+            match arrived(frame, now_ns, local) {
                 Some(train) => deliver(&train),
                 None => *malformed += 1,
-            });
+            }
+        });
         let (mut looked, mut left) = (0, !self.ring.is_drained());
         if self.bulk_poll.is_due(count == BATCH_MAX) {
             let found = self.bulk.recv(deliver)?;

@@ -130,13 +130,8 @@ impl Ring {
         })
     }
 
-    /// Shows up to `count_max` frames, each with what tells of trains, one after the other, and
-    /// says how many.
-    pub(crate) fn consume(
-        &mut self,
-        count_max: usize,
-        mut show: impl FnMut(&[u8; OFFLOAD_LEN], &[u8]),
-    ) -> usize {
+    /// Shows up to `count_max` frames, one after the other, and says how many.
+    pub(crate) fn consume(&mut self, count_max: usize, mut show: impl FnMut(&Frame<'_>)) -> usize {
         let mut asked = false;
         for count in 0..count_max {
             let offset = self.next * PLACE_LEN;
@@ -158,8 +153,8 @@ impl Ring {
                 self.count_lost();
             }
             match frame {
-                Some((offload, frame)) if self.takes_trains => show(offload, frame),
-                Some((_, frame)) => show(&offload::NONE, frame),
+                Some(frame) if self.takes_trains => show(&frame),
+                Some(frame) => show(&Frame { offload: &offload::NONE, ..frame }),
                 None => self.truncated += 1,
             }
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
@@ -379,12 +374,22 @@ fn fetch_front(place: NonNull<u8>) {
     let _ = place;
 }
 
-/// What tells of trains, and the frame, in a place; `None` when it was cut or the head makes no sense.
+/// A frame that has arrived.
+pub(crate) struct Frame<'a> {
+    /// What tells of trains.
+    pub(crate) offload: &'a [u8; OFFLOAD_LEN],
+    /// From the Ethernet header on.
+    pub(crate) bytes: &'a [u8],
+    /// When the kernel had it, see [`wiglaf_link::waited`].
+    pub(crate) at_ns: i64,
+}
+
+/// The frame in a place; `None` when it was cut or the head makes no sense.
 ///
 /// # Safety
 /// `place` must be a place of the ring that belongs to us for as long as the
 /// result is used.
-unsafe fn frame_of<'a>(place: NonNull<u8>) -> Option<(&'a [u8; OFFLOAD_LEN], &'a [u8])> {
+unsafe fn frame_of<'a>(place: NonNull<u8>) -> Option<Frame<'a>> {
     // SAFETY: the place is longer than its head and ours, see above.
     let head = unsafe { &*place.cast::<PlaceHead>().as_ptr() };
     let (at, len) = (usize::from(head.mac_at), head.snap_len as usize);
@@ -396,7 +401,9 @@ unsafe fn frame_of<'a>(place: NonNull<u8>) -> Option<(&'a [u8; OFFLOAD_LEN], &'a
     let bytes = unsafe {
         std::slice::from_raw_parts(place.as_ptr().add(at - OFFLOAD_LEN), OFFLOAD_LEN + len)
     };
-    bytes.split_first_chunk()
+    let (offload, bytes) = bytes.split_first_chunk()?;
+    let at_ns = i64::from(head.seconds) * 1_000_000_000 + i64::from(head.nanoseconds);
+    Some(Frame { offload, bytes, at_ns })
 }
 
 /// Sets an option of the packet level.

@@ -101,6 +101,28 @@ fn receive_trains(link: &mut dyn Link, datagrams: usize) -> Vec<usize> {
 }
 
 #[test]
+fn frames_tell_how_long_they_have_been_here() {
+    const PAUSE: Duration = Duration::from_millis(20);
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let (mut a, mut b) = (open(&pair.a), open(&pair.b));
+    assert_carries(&mut a, &mut b, Lane::Latency, 8, 8); // learns the Ethernet address
+    let began = Instant::now();
+    assert_eq!(
+        a.send(&Train { to: b.local(), lane: Lane::Latency, segment_len: 8, bytes: &[7; 8] })
+            .expect("sent"),
+        Sent::All
+    );
+    std::thread::sleep(PAUSE);
+    let mut told = Vec::new();
+    while told.is_empty() {
+        b.recv_trains(&mut |train| told.push(train.waited)).expect("the link works");
+    }
+    let waited = told[0].expect("the kernel tells");
+    // By another clock, which may be slewed.
+    assert!(waited > PAUSE / 2 && waited < 2 * began.elapsed(), "{waited:?}");
+}
+
+#[test]
 fn short_trains_cross_as_one_where_nothing_cuts_them() {
     let Some(pair) = Pair::or_skip(1500) else { return };
     let (mut a, mut b) = (open(&pair.a), open(&pair.b));

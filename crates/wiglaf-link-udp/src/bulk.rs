@@ -80,8 +80,7 @@ impl BulkSocket {
         // Kernels before 4.18 know neither; before 5.0 only the first.
         let offload = sys::set_int(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
         let _ = sys::set_int(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1);
-        // Who acknowledges late can say by how much, and nobody takes it for a queue.
-        let _ = sys::set_int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1);
+        sys::mark_arrivals(socket.as_fd());
         let (frame_len_max, frame_len_sure) = interface::frame_lens(*local.ip());
         Ok(Self {
             socket,
@@ -291,9 +290,11 @@ impl BulkSocket {
     /// At most `N` trains by one system call; says how many datagrams were in them.
     fn recv_trains<const N: usize>(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         self.alone = false;
-        let (count, alone) = trains::recv::<N>(self.socket.as_fd(), &mut self.slots, deliver)?;
-        self.alone = alone;
-        Ok(count)
+        let slots = (&mut self.slots[..], SLOT_LEN);
+        let received = trains::recv::<N>(self.socket.as_fd(), slots, deliver)?;
+        self.lost += received.cut as u64;
+        self.alone = received.alone;
+        Ok(received.count)
     }
 }
 

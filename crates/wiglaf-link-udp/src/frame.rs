@@ -2,10 +2,10 @@
 
 use std::io;
 use std::mem;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use wiglaf_link::{Arrived, Deliver, Sent, Unreachable};
+use wiglaf_link::{Deliver, Sent, Unreachable};
 
 use crate::place::Place;
 use crate::refused::Refused;
@@ -33,8 +33,8 @@ pub struct FrameSocket {
     local: SocketAddrV4,
     refused: Refused,
     slots: Vec<u8>,
-    /// Slots are for trains.
-    trains: bool,
+    /// Room of each: of one datagram, or of a train.
+    slot_len: usize,
     /// The last receive found something: more may be waiting.
     backlog: bool,
     lost: u64,
@@ -60,12 +60,13 @@ impl FrameSocket {
         sys::grow_send_buffer(socket.as_fd(), SEND_BUFFER_LEN)?;
         sys::set_int(socket.as_fd(), libc::SOL_IP, libc::IP_RECVERR, 1)?;
         sys::ignore_path_mtu(socket.as_fd())?;
+        sys::mark_arrivals(socket.as_fd());
         Ok(Self {
             socket,
             local,
             refused: Refused::default(),
             slots: vec![0; BATCH_MAX * SLOT_LEN],
-            trains: false,
+            slot_len: SLOT_LEN,
             backlog: false,
             lost: 0,
         })
@@ -75,9 +76,9 @@ impl FrameSocket {
     /// otherwise the kernel cuts each into datagrams first, and drops those.
     pub fn take_trains(&mut self) {
         // Kernels before 5.0 do not know it, and have no trains to drop.
-        self.trains = sys::set_int(self.socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
-        if self.trains {
-            self.slots = vec![0; TRAINS_MAX * trains::SLOT_LEN];
+        if sys::set_int(self.socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1).is_ok() {
+            self.slot_len = trains::SLOT_LEN;
+            self.slots = vec![0; TRAINS_MAX * self.slot_len];
         }
     }
 
@@ -209,11 +210,10 @@ impl FrameSocket {
     /// When the socket is unusable.
     pub fn recv(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
         for _ in 0..TRIES_MAX {
-            let result = match (self.trains, self.backlog) {
-                (true, true) => self.recv_trains::<TRAINS_MAX>(deliver),
-                (true, false) => self.recv_trains::<1>(deliver),
-                (false, true) => self.recv_batch(deliver),
-                (false, false) => self.recv_one(deliver),
+            let result = match (self.backlog, self.slot_len) {
+                (false, _) => self.recv_some::<1>(deliver),
+                (true, trains::SLOT_LEN) => self.recv_some::<TRAINS_MAX>(deliver),
+                (true, _) => self.recv_some::<BATCH_MAX>(deliver),
             };
             match result {
                 Ok(count) => {
@@ -234,56 +234,11 @@ impl FrameSocket {
         Ok(0)
     }
 
-    fn recv_trains<const N: usize>(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
-        let (count, _) = trains::recv::<N>(self.socket.as_fd(), &mut self.slots, deliver)?;
-        Ok(count)
-    }
-
-    fn recv_one(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
-        let (len, from) = self.socket.recv_from(&mut self.slots)?;
-        if let SocketAddr::V4(from) = from {
-            deliver(&Arrived::alone(from, &self.slots[..len]));
-        }
-        Ok(1)
-    }
-
-    fn recv_batch(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
-        let none = sys::to_sockaddr(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
-        let mut names = [none; BATCH_MAX];
-        let mut iovs = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH_MAX];
-        // SAFETY: all-zero bytes are a valid `mmsghdr`.
-        let mut msgs: [libc::mmsghdr; BATCH_MAX] = unsafe { mem::zeroed() };
-        for (i, slot) in self.slots.chunks_exact_mut(SLOT_LEN).enumerate() {
-            iovs[i] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: SLOT_LEN };
-            msgs[i].msg_hdr.msg_name = (&raw mut names[i]).cast();
-            msgs[i].msg_hdr.msg_namelen = SOCKADDR_LEN;
-            msgs[i].msg_hdr.msg_iov = &raw mut iovs[i];
-            msgs[i].msg_hdr.msg_iovlen = 1;
-        }
-        // SAFETY: each message points at its own live address, vector and
-        // slot, of the lengths stated.
-        let status = unsafe {
-            libc::recvmmsg(
-                self.socket.as_raw_fd(),
-                msgs.as_mut_ptr(),
-                BATCH_MAX as libc::c_uint,
-                libc::MSG_DONTWAIT,
-                std::ptr::null_mut(),
-            )
-        };
-        let Ok(count) = usize::try_from(status) else {
-            return Err(io::Error::last_os_error());
-        };
-        for (i, msg) in msgs.iter().take(count).enumerate() {
-            let slot = &self.slots[i * SLOT_LEN..(i + 1) * SLOT_LEN];
-            match slot.get(..msg.msg_len as usize) {
-                Some(payload) if msg.msg_hdr.msg_flags & libc::MSG_TRUNC == 0 => {
-                    deliver(&Arrived::alone(sys::from_sockaddr(&names[i]), payload));
-                }
-                _ => self.lost += 1,
-            }
-        }
-        Ok(count)
+    fn recv_some<const N: usize>(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+        let slots = (&mut self.slots[..], self.slot_len);
+        let received = trains::recv::<N>(self.socket.as_fd(), slots, deliver)?;
+        self.lost += received.cut as u64;
+        Ok(received.count)
     }
 }
 

@@ -28,6 +28,12 @@ pub(crate) fn from_sockaddr(raw: &libc::sockaddr_in) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::from(u32::from_be(raw.sin_addr.s_addr)), u16::from_be(raw.sin_port))
 }
 
+/// Has the kernel say when each datagram arrived. Who acknowledges late can then say by how much, and nobody takes it
+/// for a queue.
+pub(crate) fn mark_arrivals(socket: BorrowedFd<'_>) {
+    let _ = set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1);
+}
+
 /// Sets an option that is an integer.
 ///
 /// # Errors

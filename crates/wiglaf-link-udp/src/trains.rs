@@ -5,7 +5,6 @@ use std::io;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::time::Duration;
 
 use wiglaf_link::{Arrived, Deliver};
 
@@ -18,31 +17,43 @@ pub(crate) const SLOT_LEN: usize = 1 << 16;
 /// offload costs less, and so does a stranger, who need not send trains.
 pub(crate) const TRAINS_MAX: usize = 8;
 
-/// Hands over at most `N` trains, received by one system call each into a slot of [`SLOT_LEN`]; says how
-/// many datagrams were in them, and whether any came alone.
+/// What was received by one system call.
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    /// Datagrams.
+    pub(crate) count: usize,
+    /// Any came alone.
+    pub(crate) alone: bool,
+    /// Those that were longer than a slot, and are lost.
+    pub(crate) cut: usize,
+}
+
+/// Hands over at most `N` trains, received by one system call each into a slot of `slot_len` bytes.
 pub(crate) fn recv<const N: usize>(
     socket: BorrowedFd<'_>,
-    slots: &mut [u8],
+    (slots, slot_len): (&mut [u8], usize),
     deliver: &mut Deliver<'_>,
-) -> io::Result<(usize, bool)> {
+) -> io::Result<Received> {
     let mut arrivals = [Arrival::NONE; N];
-    let trains = recv_many(socket, slots, &mut arrivals)?;
-    let (mut count, mut alone) = (0, false);
-    let now = clock_ns();
-    for (arrival, slot) in arrivals[..trains].iter().zip(slots.chunks(SLOT_LEN)) {
-        alone |= arrival.segment_len >= arrival.len;
+    let trains = recv_many(socket, (slots, slot_len), &mut arrivals)?;
+    let mut received = Received::default();
+    let now_ns = wiglaf_link::now_ns();
+    for (arrival, slot) in arrivals[..trains].iter().zip(slots.chunks(slot_len)) {
+        received.alone |= arrival.segment_len >= arrival.len;
+        if arrival.is_cut {
+            received.cut += 1;
+            continue;
+        }
         let segment_len = arrival.segment_len.max(1);
-        // Before it came only if the clock was set meanwhile.
-        let waited = arrival.at_ns.and_then(|at| u64::try_from(now - at).ok());
         deliver(&Arrived {
             from: arrival.from,
             bytes: &slot[..arrival.len],
             segment_len,
-            waited: waited.map(Duration::from_nanos),
+            waited: arrival.at_ns.and_then(|at_ns| wiglaf_link::waited(now_ns, at_ns)),
         });
-        count += arrival.len.div_ceil(segment_len).max(1);
+        received.count += arrival.len.div_ceil(segment_len).max(1);
     }
-    Ok((count, alone))
+    Ok(received)
 }
 
 /// A received train.
@@ -51,8 +62,10 @@ struct Arrival {
     from: SocketAddrV4,
     len: usize,
     segment_len: usize,
-    /// When the kernel got it, by [`clock_ns`].
+    /// When the kernel had it, see [`wiglaf_link::waited`].
     at_ns: Option<i64>,
+    /// There was more of it.
+    is_cut: bool,
 }
 
 impl Arrival {
@@ -61,23 +74,14 @@ impl Arrival {
         len: 0,
         segment_len: 0,
         at_ns: None,
+        is_cut: false,
     };
-}
-
-/// The clock by which the kernel marks what arrives.
-fn clock_ns() -> i64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    in_ns(now.tv_sec, now.tv_nsec)
-}
-
-fn in_ns(seconds: i64, nanoseconds: i64) -> i64 {
-    seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
 }
 
 /// Receives at most `N` trains, each into a slot of its own, and says how many.
 fn recv_many<const N: usize>(
     socket: BorrowedFd<'_>,
-    slots: &mut [u8],
+    (slots, slot_len): (&mut [u8], usize),
     arrivals: &mut [Arrival; N],
 ) -> io::Result<usize> {
     let mut names = [sys::to_sockaddr(Arrival::NONE.from); N];
@@ -85,8 +89,8 @@ fn recv_many<const N: usize>(
     let mut controls = [Control([0; 128]); N];
     // SAFETY: all-zero bytes are a valid `mmsghdr`.
     let mut msgs: [libc::mmsghdr; N] = unsafe { mem::zeroed() };
-    for (i, slot) in slots.chunks_exact_mut(SLOT_LEN).take(N).enumerate() {
-        iovs[i] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: SLOT_LEN };
+    for (i, slot) in slots.chunks_exact_mut(slot_len).take(N).enumerate() {
+        iovs[i] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot_len };
         let msg = &mut msgs[i].msg_hdr;
         msg.msg_name = (&raw mut names[i]).cast();
         msg.msg_namelen = SOCKADDR_LEN;
@@ -108,11 +112,13 @@ fn recv_many<const N: usize>(
     };
     let count = usize::try_from(status).map_err(|_| io::Error::last_os_error())?;
     for (i, msg) in msgs.iter().take(count).enumerate() {
-        let len = (msg.msg_len as usize).min(SLOT_LEN);
+        let len = (msg.msg_len as usize).min(slot_len);
         // SAFETY: the kernel has filled the message, whose control room is live.
         let (segment_len, at_ns) = unsafe { told_of(&msg.msg_hdr) };
         let segment_len = segment_len.unwrap_or(len);
-        arrivals[i] = Arrival { from: sys::from_sockaddr(&names[i]), len, segment_len, at_ns };
+        let is_cut = msg.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
+        arrivals[i] =
+            Arrival { from: sys::from_sockaddr(&names[i]), len, segment_len, at_ns, is_cut };
     }
     Ok(count)
 }
@@ -139,7 +145,7 @@ unsafe fn told_of(msg: &libc::msghdr) -> (Option<usize>, Option<i64>) {
                     if len >= mem::size_of::<libc::timespec>() =>
                 {
                     let raw = payload.cast::<libc::timespec>().read_unaligned();
-                    at_ns = Some(in_ns(raw.tv_sec, raw.tv_nsec));
+                    at_ns = Some(raw.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(raw.tv_nsec));
                 }
                 _ => {}
             }

@@ -361,10 +361,17 @@ impl Link for XdpLink {
             return Err(error);
         }
         let local = self.plain.local();
-        let malformed = &mut self.malformed;
-        let mut count = self.socket.consume(BATCH_MAX, |bytes| match frame::parse(bytes, local) {
-            Ok((from, payload)) => deliver(&Arrived::alone(from, payload)),
-            Err(_) => *malformed += 1,
+        let (malformed, mut now_ns) = (&mut self.malformed, None);
+        let mut count = self.socket.consume(BATCH_MAX, |bytes, at_ns| {
+            let waited = at_ns.and_then(|at_ns| {
+                wiglaf_link::waited(*now_ns.get_or_insert_with(monotonic_ns), at_ns)
+            });
+            match frame::parse(bytes, local) {
+                Ok((from, payload)) => {
+                    deliver(&Arrived { waited, ..Arrived::alone(from, payload) })
+                }
+                Err(_) => *malformed += 1,
+            }
         });
         if self.bulk_poll.is_due(count == BATCH_MAX) {
             let found = self.bulk.recv(deliver)?;
@@ -408,6 +415,12 @@ impl Link for XdpLink {
         self.check();
         self.failed.is_some() || self.socket.has_frame()
     }
+}
+
+/// The clock by which the program marks frames.
+fn monotonic_ns() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 #[cfg(test)]

@@ -16,14 +16,21 @@ use wiglaf_link::frame::{
 /// Entries of both maps: one for each port.
 pub(crate) const PORTS: u32 = 1 << 16;
 
-// A helper.
+/// What stands before each frame that a socket gets: when it came, in nanoseconds of CLOCK_MONOTONIC, where the driver
+/// leaves room for that (XDP metadata).
+pub(crate) const STAMP_LEN: usize = 8;
+
+// Helpers.
+const TIME: i32 = 5;
 const REDIRECT_MAP: i32 = 51;
+const ADJUST_META: i32 = 54;
 
 const PASS: i32 = 2;
 
 // Fields of the context (struct xdp_md).
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
+const DATA_META: i16 = 8;
 const QUEUE: i16 = 16;
 
 // Offsets in a frame.
@@ -77,6 +84,7 @@ pub(crate) fn assemble(site: &Site) -> Vec<Instruction> {
     program.op(op::SHIFT_LEFT_IMMEDIATE, 1, 0, 0, 32);
     program.op(op::OR, WHERE, 1, 0, 0);
     is_registered(&mut program, site);
+    stamp(&mut program);
     program.set_map(1, site.sockets);
     program.op(op::MOVE, 2, PORT, 0, 0);
     // The verdict where the place is empty.
@@ -106,6 +114,23 @@ fn is_plain_datagram(program: &mut Assembler, site: &Site) {
     program.op(op::LOAD_HALF, 1, 2, IP_LEN, 0);
     program.op(op::FROM_NETWORK, 1, 0, 0, 16);
     program.pass_if(op::JUMP_MORE, 1, i32::from(site.ip_len_max));
+}
+
+/// Puts the time before the frame, if there is room.
+fn stamp(program: &mut Assembler) {
+    program.op(op::MOVE, 1, CONTEXT, 0, 0);
+    program.set(2, -(STAMP_LEN as i32));
+    program.call(ADJUST_META);
+    program.unless(op::JUMP_NOT_EQUAL, 0, 0, |program| {
+        program.call(TIME);
+        program.op(op::LOAD_WORD, 1, CONTEXT, DATA_META, 0);
+        program.op(op::LOAD_WORD, 2, CONTEXT, DATA, 0);
+        program.op(op::MOVE, 3, 1, 0, 0);
+        program.op(op::ADD_IMMEDIATE, 3, 0, 0, STAMP_LEN as i32);
+        program.unless_registers(op::JUMP_MORE_REGISTER, (3, 2), |program| {
+            program.op(op::STORE_DOUBLE, 1, 0, 0, 0);
+        });
+    });
 }
 
 /// Goes on when the port's entry names this address and queue.

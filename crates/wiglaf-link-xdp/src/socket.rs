@@ -12,6 +12,7 @@ use libc::xdp_desc;
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
 
+use crate::program::STAMP_LEN;
 use crate::ring::{Mapping, Ring, Side};
 
 /// Frames that may wait to be received, and to be sent; powers of two.
@@ -159,8 +160,13 @@ impl Socket {
         self.is_busy_polling = done.is_ok();
     }
 
-    /// Shows up to `count_max` frames, one after the other, and says how many.
-    pub(crate) fn consume(&mut self, count_max: usize, mut show: impl FnMut(&[u8])) -> usize {
+    /// Shows up to `count_max` frames, one after the other, each with the time that stands before it, and says how
+    /// many.
+    pub(crate) fn consume(
+        &mut self,
+        count_max: usize,
+        mut show: impl FnMut(&[u8], Option<i64>),
+    ) -> usize {
         if self.is_pending {
             self.is_pending = self.tx.is_pending();
             let _ = self.kick(self.is_pending);
@@ -170,13 +176,19 @@ impl Socket {
             let Some(frame) = self.rx.pop() else { break };
             count += 1;
             let (addr, len) = (frame.addr as usize, frame.len as usize);
-            let Some(place) = self.memory.place(addr, len) else {
+            let start = addr.wrapping_sub(STAMP_LEN);
+            let Some(place) = self.memory.place(start, STAMP_LEN + len) else {
                 self.refused += 1;
                 continue;
             };
             // SAFETY: the place lies in the frame memory, and the chunk is ours
             // until the fill ring tells of it, below.
-            show(unsafe { std::slice::from_raw_parts(place.as_ptr(), len) });
+            let bytes = unsafe { std::slice::from_raw_parts_mut(place.as_ptr(), STAMP_LEN + len) };
+            let (stamp, frame) = bytes.split_at_mut(STAMP_LEN);
+            let at_ns = stamp.first_chunk().map_or(0, |stamp| i64::from_ne_bytes(*stamp));
+            // So that the next frame here has either its own time or none.
+            stamp.fill(0);
+            show(frame, (at_ns != 0).then_some(at_ns));
             self.fill.push((addr - addr % self.chunk_len) as u64);
         }
         if count > 0 {

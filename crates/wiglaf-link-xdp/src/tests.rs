@@ -101,6 +101,28 @@ fn both_lanes(a: &mut dyn Link, b: &mut dyn Link) {
 }
 
 #[test]
+fn frames_tell_how_long_they_have_been_here() {
+    const PAUSE: Duration = Duration::from_millis(20);
+    for mode in [Mode::Generic, Mode::Native] {
+        let Some(pair) = Pair::or_skip(1500) else { return };
+        let open = |node| try_open(node, mode).expect("a veth has both");
+        let (mut a, mut b) = (open(&pair.a), open(&pair.b));
+        assert!(is_carried(&mut a, &mut b), "learns the Ethernet address");
+        let train =
+            Train { to: b.local(), lane: Lane::Latency, segment_len: 8, bytes: b"8 bytes!" };
+        for _ in 0..3 {
+            let began = Instant::now();
+            a.send(&train).expect("sent");
+            std::thread::sleep(PAUSE);
+            let mut told = Vec::new();
+            b.recv_trains(&mut |train| told.push(train.waited)).expect("the link works");
+            let waited = told[0].expect("the program tells");
+            assert!(waited >= PAUSE && waited <= began.elapsed(), "{mode:?}: {waited:?}");
+        }
+    }
+}
+
+#[test]
 fn plain_sockets_understand_it() {
     for mtu in [1500, 9000] {
         let Some(pair) = Pair::or_skip(mtu) else { return };

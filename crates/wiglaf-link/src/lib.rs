@@ -20,7 +20,7 @@ mod ports;
 use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 pub use kind::LinkKind;
 pub use ports::Ports;
@@ -102,6 +102,20 @@ pub struct Unreachable {
     pub quoted: Option<Vec<u8>>,
 }
 
+/// How long something has waited that the kernel marked with `at_ns`, in nanoseconds since 1970, as packet sockets
+/// and SO_TIMESTAMPNS do. `None` if the clock has been set back meanwhile.
+#[must_use]
+pub fn waited(now_ns: i64, at_ns: i64) -> Option<Duration> {
+    u64::try_from(now_ns.wrapping_sub(at_ns)).ok().map(Duration::from_nanos)
+}
+
+/// The clock of those marks.
+#[must_use]
+pub fn now_ns() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_nanos() as i64)
+}
+
 /// A train that has arrived. A datagram that came alone is a train of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrived<'a> {
@@ -111,7 +125,7 @@ pub struct Arrived<'a> {
     pub bytes: &'a [u8],
     /// Length of each payload but the last.
     pub segment_len: usize,
-    /// How long it has been here, where the kernel tells.
+    /// How long it has been here, where the kernel tells; see [`waited`].
     pub waited: Option<Duration>,
 }
 

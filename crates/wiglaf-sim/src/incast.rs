@@ -156,8 +156,8 @@ impl Sink for App {
 struct Node {
     transport: Transport,
     app: App,
-    /// What has arrived and was not looked at.
-    inbox: VecDeque<(usize, Vec<u8>)>,
+    /// What has arrived, when, and was not looked at.
+    inbox: VecDeque<(usize, Instant, Vec<u8>)>,
     /// It could not look since it did last.
     was_asleep: bool,
     /// To whom it sends.
@@ -286,7 +286,7 @@ impl Incast {
         random: &mut Random,
     ) {
         while let Some((from, to, bytes)) = network.arrive(now) {
-            nodes[to].inbox.push_back((from, bytes));
+            nodes[to].inbox.push_back((from, now, bytes));
         }
         let mut out = vec![0; 1 << 16];
         for (me, node) in nodes.iter_mut().enumerate() {
@@ -294,12 +294,11 @@ impl Incast {
                 node.was_asleep = true;
                 continue;
             }
-            if !std::mem::take(&mut node.was_asleep) {
-                // It polls all the time, also when nothing happens.
-                node.transport.looked(Instant::from_nanos(now.as_nanos() - 1));
-            }
-            while let Some((from, bytes)) = node.inbox.pop_front() {
-                node.transport.handle_datagram(now, address(from), 0, &bytes, &mut node.app);
+            node.was_asleep = false;
+            while let Some((from, arrived_at, bytes)) = node.inbox.pop_front() {
+                let (way, train) = ((address(from), 0), (bytes.as_slice(), bytes.len()));
+                let waited = Some(now - arrived_at);
+                node.transport.handle_train(now, way, train, waited, &mut node.app);
             }
             node.transport.handle_timeout(now, &mut node.app);
             for target in 0..node.targets.len() {

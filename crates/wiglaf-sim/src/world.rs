@@ -62,7 +62,7 @@ struct Node {
     done: Vec<u64>,
     paused_until: Instant,
     /// What came while it was paused.
-    socket: VecDeque<(SocketAddrV4, Vec<u8>)>,
+    socket: VecDeque<(Instant, SocketAddrV4, Vec<u8>)>,
     /// More came than it had room for.
     was_overrun: bool,
     /// It has died, and nobody has taken its place yet.
@@ -521,9 +521,10 @@ impl World {
 }
 
 impl Node {
-    fn receive(&mut self, now: Instant, from: SocketAddrV4, bytes: &[u8]) {
-        let shown = self.clock.shows(now);
-        self.transport.handle_datagram(shown, from, 0, bytes, &mut self.peer);
+    fn receive(&mut self, now: Instant, arrived_at: Instant, from: SocketAddrV4, bytes: &[u8]) {
+        let (shown, train) = (self.clock.shows(now), (bytes, bytes.len()));
+        let waited = Some(now - arrived_at);
+        self.transport.handle_train(shown, (from, 0), train, waited, &mut self.peer);
     }
 }
 

@@ -35,7 +35,6 @@ impl Transport {
         quoted: Option<&[u8]>,
         sink: &mut dyn Sink,
     ) {
-        self.settle(sink);
         let index = match quoted {
             None => self.by_address.get(&at).copied(),
             Some(front) => self.refused_by(at, front),
@@ -125,7 +124,6 @@ impl Transport {
 
     /// Ends a session and every operation on it.
     pub(crate) fn fail(&mut self, index: u32, why: Gone, sink: &mut dyn Sink) {
-        self.settle(sink);
         // Who says good-bye has acknowledged what it had: nothing else has been delivered.
         let orderly = why == Gone::Closed;
         let session = &mut self.sessions[index as usize];

@@ -22,10 +22,10 @@ use crate::{Gone, Sink};
 
 /// How an acknowledgement came back.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Back {
+struct Back {
     /// How long it waited on the way, by its sender's clock, or here, at most.
-    pub(crate) lasted: Duration,
-    pub(crate) is_clocked: bool,
+    lasted: Duration,
+    is_clocked: bool,
 }
 
 impl Transport {
@@ -43,13 +43,12 @@ impl Transport {
     ) {
         self.arrived_at = waited.map(|waited| now.before(waited));
         if train.len() <= segment_len {
-            self.handle_datagram(now, from, path, train, sink);
+            self.take_datagram(now, (from, path), train, sink);
         } else if self.encryption.is_some() {
             for datagram in train.chunks(segment_len.max(1)) {
-                self.handle_datagram(now, from, path, datagram, sink);
+                self.take_datagram(now, (from, path), datagram, sink);
             }
         } else {
-            self.looked(now);
             let key = self.config.key;
             open_train(&key, train, segment_len, |opened| {
                 self.stats.datagrams_received += 1;
@@ -61,10 +60,9 @@ impl Transport {
                 }
             });
         }
-        self.arrived_at = None;
     }
 
-    /// Takes a datagram that arrived from `from` on path number `path`.
+    /// Takes a datagram that has just arrived from `from` on path number `path`.
     ///
     /// Whatever is wrong with it is counted and goes no further.
     pub fn handle_datagram(
@@ -75,13 +73,23 @@ impl Transport {
         datagram: &[u8],
         sink: &mut dyn Sink,
     ) {
+        let waited = Some(Duration::ZERO);
+        self.handle_train(now, (from, path), (datagram, datagram.len()), waited, sink);
+    }
+
+    fn take_datagram(
+        &mut self,
+        now: Instant,
+        way: (SocketAddrV4, usize),
+        datagram: &[u8],
+        sink: &mut dyn Sink,
+    ) {
         self.stats.datagrams_received += 1;
-        self.looked(now);
         if self.encryption.is_some() {
-            return self.handle_encrypted(now, from, path, datagram, sink);
+            return self.handle_encrypted(now, way, datagram, sink);
         }
         match open(&self.config.key, datagram) {
-            Ok((header, body)) => self.handle_opened(now, (from, path), &header, body, sink),
+            Ok((header, body)) => self.handle_opened(now, way, &header, body, sink),
             Err(why) => self.stats.refuse(why),
         }
     }
@@ -89,8 +97,7 @@ impl Transport {
     fn handle_encrypted(
         &mut self,
         now: Instant,
-        from: SocketAddrV4,
-        path: usize,
+        way: (SocketAddrV4, usize),
         datagram: &[u8],
         sink: &mut dyn Sink,
     ) {
@@ -98,7 +105,7 @@ impl Transport {
         let mut room = std::mem::take(&mut encryption.room);
         match encryption.open(datagram, &mut room) {
             Ok((header, len)) => {
-                self.handle_opened(now, (from, path), &header, &room[..len], sink);
+                self.handle_opened(now, way, &header, &room[..len], sink);
             }
             Err(why) => self.stats.refuse(why),
         }
@@ -117,7 +124,6 @@ impl Transport {
         body: &[u8],
         sink: &mut dyn Sink,
     ) {
-        self.settle(sink);
         let Some(index) = self.session_for(header, from, path) else { return };
         if self.sessions[index as usize].state != State::Open {
             return self.take_late(index, header, now);
@@ -235,8 +241,31 @@ impl Transport {
         }
     }
 
+    /// How long what is being taken has waited here, as far as is known.
+    fn waited(&self, now: Instant) -> Duration {
+        self.arrived_at.map_or(Duration::ZERO, |at| now - at)
+    }
+
+    /// Takes what a header acknowledges.
+    fn take_cumulative(&mut self, index: u32, header: &Header, now: Instant, sink: &mut dyn Sink) {
+        let base = self.sessions[index as usize].ordered.base();
+        if expand(header.ack, base) <= base {
+            return;
+        }
+        let ack = Ack {
+            lane: lane::ORDERED,
+            delay_us: header.ack_delay_us,
+            is_exact: false,
+            sent_at_us: 0,
+            cumulative: header.ack,
+            bitmap: &[],
+        };
+        let back = Back { lasted: self.waited(now), is_clocked: false };
+        self.take_ack(index, &ack, back, now, sink);
+    }
+
     /// Takes an acknowledgement that came `back` like that.
-    pub(crate) fn take_ack(
+    fn take_ack(
         &mut self,
         index: u32,
         ack: &Ack<'_>,
@@ -244,6 +273,7 @@ impl Transport {
         now: Instant,
         sink: &mut dyn Sink,
     ) {
+        let here = self.waited(now);
         let session = &mut self.sessions[index as usize];
         let held = match ack.delay_us {
             DELAY_UNKNOWN | DELAY_OVERRUN => Held::Unknown,
@@ -252,6 +282,7 @@ impl Transport {
             us => Held::For(Waited {
                 there: Duration::from_micros(u64::from(us)),
                 is_exact: ack.is_exact,
+                here,
                 back: back.lasted,
                 is_clocked: back.is_clocked,
             }),
@@ -344,7 +375,7 @@ impl Transport {
         let arrival = window.classify(number, reach);
         session.one_way.note_heard(now);
         if arrival != Arrival::Settled {
-            debt.note(now, (self.arrived_at, self.looked_before_at), arrival, every);
+            debt.note(now, self.arrived_at, arrival, every);
         }
         self.overrun.note_packet();
         match arrival {
@@ -478,24 +509,17 @@ fn has_more(session: &Session) -> bool {
 }
 
 impl AckDebt {
-    /// Notes that a packet has arrived, `at` that time if it is known, and else later than `after`, and
-    /// whether that calls for an answer at once.
-    fn note(
-        &mut self,
-        now: Instant,
-        (at, after): (Option<Instant>, Instant),
-        arrival: Arrival,
-        every: u32,
-    ) {
+    /// Notes that a packet has arrived, `at` that time if it is known, and whether that calls for an answer at once.
+    fn note(&mut self, now: Instant, at: Option<Instant>, arrival: Arrival, every: u32) {
         if arrival == Arrival::Duplicate {
             return self.note_duplicate(now);
         }
         self.packets += 1;
         //= docs/protocol.md#41-congestion
-        //# A receiver that does not know when a packet arrived MUST count into the ack delay the time since it looked at its links before the packet was found.
-        self.newest_after = at.unwrap_or(after);
+        //# A receiver MUST count the ack delay from when its kernel got the newest packet, and from when it found that packet where the kernel does not say.
+        self.newest_at = at.unwrap_or(now);
         //= docs/protocol.md#41-congestion
-        //# A receiver MUST NOT say that an ack delay is exact unless it is the time since the newest packet arrived.
+        //# A receiver MUST NOT say that an ack delay is exact unless its kernel has said when the newest packet came.
         self.is_exact = at.is_some();
         //= docs/protocol.md#4-acknowledgement
         //# A receiver MUST acknowledge at once a packet that is a duplicate or leaves a gap, but duplicates once in 50 us at most, and none that lies a window behind.

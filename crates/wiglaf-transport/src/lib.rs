@@ -18,7 +18,6 @@ mod credit;
 mod encryption;
 mod endings;
 mod incoming;
-mod late_ack;
 pub mod limits;
 mod one_way;
 mod outgoing;

@@ -42,7 +42,7 @@ pub const CWND_MIN_PARTS: u32 = PARTS_PER_PACKET / 16;
 /// losses are the wire's, not a queue's.
 pub const CWND_MIN_PARTS_UNDELAYED: u32 = PARTS_PER_PACKET * 8;
 /// Delay of the way there that congestion control aims at. Far more than a
-/// switch needs, because what schedulers and interrupts add is in it.
+/// switch needs, because what the sender's scheduler and the receiver's interrupts add is in it.
 pub const DELAY_TARGET: Duration = Duration::from_micros(200);
 /// What is added to that for a window of one packet; less for wider ones, by
 /// the root of their packets.
@@ -57,9 +57,7 @@ pub const LOOK_FIRST: u8 = 8;
 /// Unless the window is narrower than so many packets.
 pub const LOOK_WINDOW_MIN: u32 = 4;
 
-/// What a process that was absent for longer received meanwhile does not say how long it was under way.
-pub const ABSENCE_MIN: Duration = Duration::from_micros(150);
-/// The peer's absences count up to this.
+/// Absences of either end count up to this.
 pub const ABSENCE_MAX: Duration = Duration::from_millis(1);
 /// The longest absence is forgotten by such a part in each round.
 pub const ABSENCE_FADING: u32 = 16;

@@ -519,6 +519,6 @@ pub(crate) fn held_us(debt: &AckDebt, now: Instant) -> u16 {
     if debt.twice {
         return DELAY_TWICE;
     }
-    let us = u16::try_from((now - debt.newest_after).as_micros()).ok();
+    let us = u16::try_from((now - debt.newest_at).as_micros()).ok();
     us.filter(|us| *us < DELAY_OVERRUN).unwrap_or(DELAY_LONG)
 }

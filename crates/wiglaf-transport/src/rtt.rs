@@ -21,13 +21,15 @@ pub(crate) enum Held {
 /// Where it waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waited {
-    /// At the peer, at most, until the acknowledgement left.
+    /// At the peer, until the acknowledgement left.
     pub(crate) there: Duration,
-    /// `there` is no longer than it was.
+    /// `there` is no shorter than it was: its kernel has said when the packet came.
     pub(crate) is_exact: bool,
-    /// The acknowledgement, on its way back and here.
+    /// The acknowledgement, here.
+    pub(crate) here: Duration,
+    /// It, on its way back and here.
     pub(crate) back: Duration,
-    /// `back` is known by a clock. Else it is the longest that it may have waited here.
+    /// `back` is known by a clock. Else it is what it waited here.
     pub(crate) is_clocked: bool,
 }
 

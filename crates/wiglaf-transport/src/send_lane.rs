@@ -142,11 +142,6 @@ impl<T> SendLane<T> {
         self.base + self.packets.len() as u64
     }
 
-    /// The oldest packet that is not acknowledged.
-    pub(crate) fn oldest(&self) -> Option<&T> {
-        self.packets.front().map(|packet| &packet.payload)
-    }
-
     /// Whether everything sent has been acknowledged.
     pub(crate) fn is_idle(&self) -> bool {
         self.packets.is_empty()
@@ -311,7 +306,7 @@ impl<T> SendLane<T> {
                 // has nothing but losses to send again would wait twice as long for each last one.
                 self.probes = 0;
             }
-            self.congestion.acked(outcome.packets, self.was_full);
+            self.congestion.on_acked(outcome.packets, self.was_full);
             if self.base >= self.round_end {
                 self.end_round(rtt);
             }
@@ -363,20 +358,25 @@ impl<T> SendLane<T> {
         match held {
             Held::For(waited) => {
                 rtt.sample(now, raw, waited.in_all());
-                self.congestion.sample(raw, waited);
+                //= docs/protocol.md#41-congestion
+                //# A sender MUST NOT take for congestion what packets and acknowledgements may have waited in endpoints.
+                self.congestion.on_absence(waited.there.max(waited.here));
+                if waited.is_exact && waited.is_clocked {
+                    self.congestion.on_delay(raw.saturating_sub(waited.in_all()));
+                }
             }
             //= docs/protocol.md#41-congestion
             //# An ack delay of 65,533 us MUST NOT give a sample of the way or of its queues: it may have been longer.
             Held::Long => {
                 rtt.sample(now, raw, raw);
-                self.congestion.note_absence(raw);
+                self.congestion.on_absence(raw);
             }
             Held::CameTwice | Held::Unknown => {}
         }
     }
 
     fn end_round(&mut self, rtt: &Rtt) {
-        self.congestion.end_round(self.was_full, rtt.way_ns());
+        self.congestion.on_round(self.was_full, rtt.way_ns());
         self.was_full = false;
         self.round_end = self.next() + 1;
     }
@@ -456,7 +456,7 @@ impl<T> SendLane<T> {
         if cut {
             // Once per window, however many packets of it are lost (RFC 6582).
             self.recovery_end = self.next();
-            self.congestion.lost();
+            self.congestion.on_loss();
         }
         found
     }
@@ -579,7 +579,7 @@ impl<T> BulkLane<T> {
 
 impl<T> BulkLane<T> {
     const UNUSED: &'static SendLane<T> =
-        &SendLane::new(BULK_WINDOW, Control::of(FRAME_LEN_MIN, true));
+        &SendLane::new(BULK_WINDOW, Control { packet_len_max: FRAME_LEN_MIN, is_on: true });
 }
 
 impl<T> Deref for BulkLane<T> {

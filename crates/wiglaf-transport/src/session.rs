@@ -73,9 +73,9 @@ pub(crate) struct AckDebt {
     pub(crate) overrun: bool,
     /// When a duplicate called for an answer at once.
     pub(crate) repeated_at: Option<Instant>,
-    /// The newest packet came after this: when the endpoint had looked before.
-    pub(crate) newest_after: Instant,
-    /// Or at this time, to the microsecond.
+    /// When the newest packet came.
+    pub(crate) newest_at: Instant,
+    /// That is what the kernel says, not when it was found.
     pub(crate) is_exact: bool,
 }
 

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use wiglaf_wire::{HEADER_LEN, Header, Kind, RECORD_PREFIX_LEN, Record, Records, Trial, lane};
 
-use crate::congestion::Control;
 use crate::limits::{FRAME_LEN_MIN, SILENCE_CHECK};
 use crate::outgrown::{Coming, Outgrown};
 use crate::session::{Session, State};
@@ -222,11 +221,10 @@ impl Session {
         if self.is_bulk_blocked { (self.at.port(), false) } else { (self.bulk_port, true) }
     }
 
-    fn set_frame_len(&mut self, frame_len: u16, flow_control: bool) {
+    fn set_frame_len(&mut self, frame_len: u16) {
         self.frame_len = u32::from(frame_len);
-        let control = Control::of(frame_len.into(), flow_control);
-        self.ordered.set_control(control);
-        self.bulk.set_control(control);
+        self.ordered.set_packet_len(frame_len.into());
+        self.bulk.set_packet_len(frame_len.into());
     }
 
     pub(crate) fn bases(&self) -> [u64; 2] {
@@ -401,7 +399,7 @@ impl Transport {
 
     /// Datagrams of the length that was tried arrive.
     fn arrives(&mut self, index: u32, now: Instant, sink: &mut dyn Sink) {
-        let flow_control = self.config.flow_control;
+        let _flow_control = self.config.flow_control;
         let session = &mut self.sessions[index as usize];
         let bulk_works = !session.is_bulk_blocked;
         let Some(tries) = session.trials.as_mut().and_then(|trials| trials.tries.as_mut()) else {
@@ -422,7 +420,7 @@ impl Transport {
             tries.try_next(next);
             tries.send(now, bulk_works);
         }
-        session.set_frame_len(low, flow_control);
+        session.set_frame_len(low);
         match next {
             Some(_) => self.wake(index),
             None => self.end_search(index),
@@ -508,11 +506,11 @@ impl Transport {
     //= docs/protocol.md#25-length
     //# A sender MUST go on with what every path carries, and search again, once 12 probes as long as its datagrams were not answered while short ones beside them were.
     fn narrow(&mut self, index: u32, now: Instant) {
-        let flow_control = self.config.flow_control;
+        let _flow_control = self.config.flow_control;
         let session = &mut self.sessions[index as usize];
         let sure = self.config.paths[session.path].frame_len_sure as u16;
         let (before, bulk_works) = (session.frame_len as u16, !session.is_bulk_blocked);
-        session.set_frame_len(sure, flow_control);
+        session.set_frame_len(sure);
         let outgrown = session.outgrow();
         let trials = session.trials.get_or_insert_default();
         trials.outgrown = Some(outgrown);

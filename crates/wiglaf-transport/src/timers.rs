@@ -68,7 +68,6 @@ impl Transport {
 
     /// Acts on every deadline that has passed.
     pub fn handle_timeout(&mut self, now: Instant, sink: &mut dyn Sink) {
-        self.settle(sink);
         while self.timers.peek().is_some_and(|timer| timer.at <= now) {
             let Some(Timer { at, index }) = self.timers.pop() else { return };
             let session = &mut self.sessions[index as usize];

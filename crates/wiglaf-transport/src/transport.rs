@@ -11,7 +11,6 @@ use wiglaf_wire::{Envelope, Epoch, HEADER_LEN, JobKey, Record, SEGMENT_PREFIX_LE
 use crate::congestion::Control;
 use crate::credit::charge;
 use crate::encryption::Encryption;
-use crate::late_ack::LateAck;
 use crate::limits::{
     EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_LEN_MAX, QUEUE_MAX, QUEUED_LEN_MAX,
     UNASKED_LEN_MAX,
@@ -177,13 +176,8 @@ pub struct Transport {
     /// Tokens to be reported after an acknowledgement.
     pub(crate) reports: Vec<u64>,
     pub(crate) stats: Stats,
-    /// When the links were looked at last, and the time before that.
-    pub(crate) looked_at: Instant,
-    pub(crate) looked_before_at: Instant,
-    /// When what is being taken came, if that is known.
+    /// When what is being taken came, if the kernel says so.
     pub(crate) arrived_at: Option<Instant>,
-    /// What a header acknowledged and has not been taken yet.
-    pub(crate) late_ack: Option<LateAck>,
     pub(crate) overrun: Overrun,
     /// What was found out about ways to peers, until somebody asks: once for each peer, or twice.
     pub(crate) way_news: VecDeque<(PeerId, WayNews)>,
@@ -230,10 +224,7 @@ impl Transport {
             pool: Vec::new(),
             reports: Vec::new(),
             stats: Stats::default(),
-            looked_at: Instant::ZERO,
-            looked_before_at: Instant::ZERO,
             arrived_at: None,
-            late_ack: None,
             overrun: Overrun::default(),
             way_news: VecDeque::new(),
         }
@@ -249,23 +240,13 @@ impl Transport {
         // The maps follow from the sessions; counters and spare buffers decide nothing.
         write!(out, "{:?} {:?} {:?} ", self.config.epoch, self.sessions, self.sends)?;
         write!(out, "{:?} {:?} {:?} ", self.pulls, self.ready, self.timers)?;
-        write!(out, "{:?} {:?} ", self.looked_at, self.looked_before_at)?;
-        write!(out, "{:?} {:?} {:?}", self.late_ack, self.credit_growth, self.overrun)
+        write!(out, "{:?} {:?}", self.credit_growth, self.overrun)
     }
 
     /// What was counted so far.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
-    }
-
-    /// Notes that the links have been looked at. What comes later has not waited
-    /// longer than since then; [`Transport::handle_datagram`] notes it too.
-    pub fn looked(&mut self, now: Instant) {
-        if now > self.looked_at {
-            self.looked_before_at = self.looked_at;
-            self.looked_at = now;
-        }
     }
 
     /// Makes a peer known; the same peer gets the same number again. Without an epoch, that is
@@ -319,7 +300,7 @@ impl Transport {
     pub(crate) fn add_session(&mut self, at: SocketAddrV4, epoch: Epoch, path: usize) -> u32 {
         let index = self.sessions.len() as u32;
         let Path { frame_len_max, frame_len_sure, .. } = self.config.paths[path];
-        let control = Control::of(frame_len_sure, self.config.flow_control);
+        let control = Control { packet_len_max: frame_len_sure, is_on: self.config.flow_control };
         let mut session = Session::new(at, path, epoch, control);
         session.frame_len = frame_len_sure as u32;
         session.may_grow = frame_len_sure < frame_len_max;

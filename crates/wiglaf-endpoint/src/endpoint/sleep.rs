@@ -381,7 +381,6 @@ impl Endpoint {
 
     /// Whether nothing waits for a peer.
     fn is_drained(&mut self) -> bool {
-        self.transport.settle(&mut self.books);
         self.transport.is_drained() && self.near.is_drained() && self.is_one_sided_idle()
     }
 

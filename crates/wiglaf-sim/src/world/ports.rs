@@ -28,9 +28,9 @@ impl World {
             if node.is_closed {
                 self.refuse(from, to, &bytes);
             } else if node.paused_until <= self.now {
-                node.receive(self.now, address(from), &bytes);
+                node.receive(self.now, self.now, address(from), &bytes);
             } else if node.socket.len() < room {
-                node.socket.push_back((address(from), bytes));
+                node.socket.push_back((self.now, address(from), bytes));
             } else {
                 node.was_overrun = true;
             }
@@ -81,8 +81,8 @@ impl Node {
 
     /// Takes what has waited, and says what there was no room for.
     pub(super) fn wake(&mut self, now: Instant) {
-        while let Some((from, bytes)) = self.socket.pop_front() {
-            self.receive(now, from, &bytes);
+        while let Some((arrived_at, from, bytes)) = self.socket.pop_front() {
+            self.receive(now, arrived_at, from, &bytes);
         }
         if std::mem::take(&mut self.was_overrun) {
             self.transport.overrun(0);

@@ -26,7 +26,7 @@ impl<T> SendLane<T> {
             return;
         }
         if lost_again && self.recovery_end == recovery_end {
-            self.congestion.lost(); // who is overrun again and again is sent less each time
+            self.congestion.on_loss(); // who is overrun again and again is sent less each time
         }
         // It listens again.
         (self.probes, self.probed, self.doubted) = (0, None, false);

@@ -1,7 +1,6 @@
 //! A lane of which nothing gets through any more.
 
 use super::{SendLane, State};
-use crate::congestion::Control;
 use crate::time::Instant;
 
 /// So many probes in a row are not chance, nor a peer that was away for a moment: with their growing
@@ -43,18 +42,18 @@ impl<T> SendLane<T> {
         (self.doubted, self.overrun_at) = (false, Instant::ZERO);
     }
 
-    /// Packets have another length from now on.
-    pub(crate) fn set_control(&mut self, control: Control) {
-        self.congestion.set_control(control);
+    /// Packets are at most so many bytes long from now on.
+    pub(crate) fn set_packet_len(&mut self, len_max: usize) {
+        self.congestion.set_packet_len(len_max);
     }
 }
 
 impl<T> super::BulkLane<T> {
-    /// Packets have another length from now on.
-    pub(crate) fn set_control(&mut self, control: Control) {
-        self.control = control;
+    /// Packets are at most so many bytes long from now on.
+    pub(crate) fn set_packet_len(&mut self, len_max: usize) {
+        self.control.packet_len_max = len_max;
         if let Some(lane) = &mut self.lane {
-            lane.set_control(control);
+            lane.set_packet_len(len_max);
         }
     }
 }

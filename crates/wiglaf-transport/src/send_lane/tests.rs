@@ -41,7 +41,10 @@ impl Deref for Lane {
 
 /// A lane with `count` packets sent one microsecond apart.
 fn lane_with(count: u64) -> Lane {
-    let mut lane = Lane { lane: SendLane::new(256, Control::of(1472, true)), rtt: Rtt::new() };
+    let mut lane = Lane {
+        lane: SendLane::new(256, Control { packet_len_max: 1472, is_on: true }),
+        rtt: Rtt::new(),
+    };
     for n in 0..count {
         assert_eq!(lane.push(at(n), n), n);
     }
@@ -51,9 +54,9 @@ fn lane_with(count: u64) -> Lane {
 fn ack(lane: &mut Lane, now: u64, cumulative: u64, bitmap: &[u64]) -> (Acked, Vec<u64>) {
     let mut out = Vec::new();
     let (bitmap, rtt) = (bitmap.iter().copied(), &mut lane.rtt);
-    let at_once =
-        Waited { there: Duration::ZERO, is_exact: false, back: Duration::ZERO, is_clocked: true };
-    let held = Held::For(at_once);
+    let none = Duration::ZERO;
+    let held =
+        Held::For(Waited { there: none, is_exact: true, here: none, back: none, is_clocked: true });
     let acked = lane.lane.on_ack(at(now), cumulative, bitmap, held, rtt, |n| out.push(n));
     (acked, out)
 }
@@ -265,7 +268,7 @@ fn a_train_is_no_more_than_a_third_of_the_window() {
     assert_eq!(lane.train_max() as u32, CWND_INITIAL / 3);
     for turn in 0..100 {
         ack(&mut lane, 30 + turn, 0, &[0b1111 << (turn % 16)]);
-        lane.lane.congestion.lost();
+        lane.lane.congestion.on_loss();
     }
     assert!(lane.congestion.packets() < CWND_INITIAL / 4);
     assert_eq!(lane.train_max() as u32, lane.congestion.packets() / 3);
@@ -273,13 +276,10 @@ fn a_train_is_no_more_than_a_third_of_the_window() {
 
 /// Queues and losses take the window below one packet: then each send sets a time for the next one.
 fn slow(lane: &mut SendLane<impl Sized>) {
-    lane.congestion.end_round(true, 0);
-    lane.congestion.sample(
-        US * 5_000,
-        Waited { there: Duration::ZERO, is_exact: false, back: Duration::ZERO, is_clocked: true },
-    );
-    lane.congestion.end_round(true, 0);
-    (0..64).for_each(|_| lane.congestion.lost());
+    lane.congestion.on_round(true, 0);
+    lane.congestion.on_delay(US * 5_000);
+    lane.congestion.on_round(true, 0);
+    (0..64).for_each(|_| lane.congestion.on_loss());
 }
 
 #[test]

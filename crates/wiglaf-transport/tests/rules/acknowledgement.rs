@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use wiglaf_transport::limits::ACK_DELAY_MAX;
-use wiglaf_transport::{Gone, Instant};
-use wiglaf_wire::{HEADER_LEN, Kind, Record};
+use wiglaf_wire::{Kind, Record};
 
-use crate::net::{Net, address, each_answered, header_of, of_a_third, records_of};
+use crate::net::{Net, each_answered, header_of, records_of};
 
 #[test]
 fn a_duplicate_and_a_gap_are_acknowledged_at_once() {
@@ -104,7 +103,6 @@ fn answered(way: Duration) -> Net {
     let answer = net.outgoing(1);
     assert!(records_of(&answer[0]).iter().all(Record::is_ordered));
     net.now = net.now + way;
-    net.sides[0].transport.looked(Instant::from_nanos(net.now.as_nanos() - 1));
     net.deliver(0, &answer);
     assert_eq!(net.sides[0].app.tags.last(), Some(&101));
     net
@@ -113,54 +111,6 @@ fn answered(way: Duration) -> Net {
 fn in_flight(net: &Net) -> u32 {
     let a = &net.sides[0];
     a.transport.peer(a.peer).unwrap().in_flight
-}
-
-#[test]
-fn a_message_is_handed_over_before_its_acknowledgement_is_taken() {
-    let way = Duration::from_micros(40);
-    let mut net = answered(way);
-    let rtt = |net: &Net| net.sides[0].transport.peer(net.sides[0].peer).unwrap().rtt;
-    let before = rtt(&net);
-    assert_eq!(in_flight(&net), 1);
-    // Much later: what counts is when it came.
-    net.now = net.now + Duration::from_millis(20);
-    let a = &mut net.sides[0];
-    a.transport.settle(&mut a.app);
-    assert_eq!(in_flight(&net), 0);
-    assert!(rtt(&net).abs_diff(before) < way, "{before:?}, then {:?}", rtt(&net));
-    net.advance(Duration::from_secs(1));
-    assert!(net.outgoing(0).iter().all(|datagram| header_of(datagram).kind == Kind::Control));
-}
-
-#[test]
-fn what_was_put_off_is_taken_before_anything_else_happens() {
-    let way = Duration::from_micros(40);
-    // A timeout: nothing is probed for.
-    let mut net = answered(way);
-    net.advance(Duration::from_secs(1));
-    assert_eq!((in_flight(&net), net.sides[0].transport.stats().probes), (0, 0));
-    // Another peer's datagram.
-    let mut net = answered(way);
-    let datagram = of_a_third(&net, 0, Kind::Ordered, 0, &[]);
-    let a = &mut net.sides[0];
-    a.transport.handle_datagram(net.now, address(2), 0, &datagram, &mut a.app);
-    assert_eq!(in_flight(&net), 0);
-    // A report that nobody listens there: it quotes what has been answered.
-    let mut net = answered(way);
-    let a = &mut net.sides[0];
-    let quoted = [0; HEADER_LEN];
-    a.transport.handle_unreachable(net.now, address(1), Some(&quoted), &mut a.app);
-    assert_eq!((in_flight(&net), a_is_open(&net)), (0, true));
-    // An end of the session.
-    let mut net = answered(way);
-    let a = &mut net.sides[0];
-    a.transport.give_up(a.peer, Gone::Unreachable, &mut a.app);
-    a.transport.settle(&mut a.app);
-    assert_eq!((in_flight(&net), a_is_open(&net)), (0, false));
-}
-
-fn a_is_open(net: &Net) -> bool {
-    !net.sides[0].transport.is_gone(net.sides[0].peer)
 }
 
 #[test]
@@ -178,8 +128,6 @@ fn who_awaits_an_acknowledgement_has_it_with_the_message() {
 #[test]
 fn what_waits_for_room_has_it_with_the_message() {
     let mut net = answered(Duration::from_micros(40));
-    let a = &mut net.sides[0];
-    a.transport.settle(&mut a.app);
     net.send_unreported(102, 8);
     let first = net.outgoing(0);
     // One by one: together they would be a train.

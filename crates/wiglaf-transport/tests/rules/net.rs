@@ -184,7 +184,6 @@ impl Net {
             let out = self.outgoing(from);
             self.now = self.now + way;
             for side in &mut self.sides {
-                side.transport.looked(Instant::from_nanos(self.now.as_nanos() - 1));
                 side.transport.handle_timeout(self.now, &mut side.app);
             }
             self.deliver(1 - from, &out);
@@ -226,10 +225,20 @@ impl Net {
     }
 
     pub(crate) fn deliver(&mut self, to: usize, datagrams: &[Vec<u8>]) {
-        let from = address(1 - to);
-        let side = &mut self.sides[to];
+        self.deliver_after(to, datagrams, Some(Duration::ZERO));
+    }
+
+    /// Delivers what has `waited` for so long, if the kernel says so.
+    pub(crate) fn deliver_after(
+        &mut self,
+        to: usize,
+        datagrams: &[Vec<u8>],
+        waited: Option<Duration>,
+    ) {
+        let (from, side) = ((address(1 - to), 0), &mut self.sides[to]);
         for datagram in datagrams {
-            side.transport.handle_datagram(self.now, from, 0, datagram, &mut side.app);
+            let train = (datagram.as_slice(), datagram.len());
+            side.transport.handle_train(self.now, from, train, waited, &mut side.app);
         }
     }
 

@@ -239,8 +239,9 @@ fn the_absence_of_an_overrun_receiver_is_not_waited_for() {
     for tag in 1..20 {
         net.send(0, tag, 8).unwrap();
         let out = net.outgoing(0);
-        net.now = net.now + Duration::from_millis(20);
-        net.deliver(1, &out);
+        let away = Duration::from_millis(20);
+        net.now = net.now + away;
+        net.deliver_after(1, &out, Some(away));
         let told = net.outgoing(1);
         net.deliver(0, &told);
         net.advance(ACK_DELAY_MAX);

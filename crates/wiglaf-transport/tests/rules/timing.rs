@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use wiglaf_transport::Instant;
 use wiglaf_transport::limits::{ACK_DELAY_MAX, PTO_MIN};
-use wiglaf_wire::{DELAY_LONG, DELAY_TWICE, DELAY_UNKNOWN, Kind, Record, open};
+use wiglaf_wire::{DELAY_LONG, DELAY_TWICE, DELAY_UNKNOWN, Kind, Record};
 
-use crate::net::{KEY, Net, address, header_of, records_of};
+use crate::net::{Net, header_of, records_of};
 
 #[test]
 fn the_last_packet_of_a_message_is_probed_for() {
@@ -24,23 +23,6 @@ fn the_last_packet_of_a_message_is_probed_for() {
     assert_eq!(again.len(), 1, "within the shortest probe timeout");
     net.deliver(1, &again);
     assert_eq!(net.sides[1].app.tags.last(), Some(&9));
-}
-
-/// Two endpoints that look at their links all the time, but for the time that is given.
-#[test]
-fn an_ack_delay_reaches_back_to_the_last_look() {
-    let mut net = Net::new();
-    net.sides[1].transport.looked(net.now);
-    let last_look = net.now;
-    net.send(0, 1, 8).unwrap();
-    let out = net.outgoing(0);
-    net.now = net.now + Duration::from_micros(700);
-    net.deliver(1, &out);
-    net.send(1, 2, 8).unwrap();
-    let answer = net.outgoing(1);
-    let (header, _) = open(&KEY, &answer[0]).unwrap();
-    let waited = net.now.since(last_look).as_micros();
-    assert_eq!(u128::from(header.ack_delay_us), waited);
 }
 
 /// The time by the clock that a datagram tells.
@@ -69,6 +51,32 @@ fn the_first_datagrams_and_each_acknowledgement_by_itself_tell_the_clock() {
     assert_eq!(clock_of(&answer[0]), told(&net));
 }
 
+/// A process that the scheduler has stopped, and a link that does not know when anything came, are no queue.
+#[test]
+fn what_waits_in_an_endpoint_narrows_no_window() {
+    let us = Duration::from_micros;
+    for (waited, narrows) in [(Some(us(3000)), false), (None, false), (Some(us(0)), true)] {
+        let mut net = Net::new();
+        net.exchange(0, us(10)); // promptly, by which others are judged
+        let mut longest = 0;
+        for tag in 1..40 {
+            for _ in 0..20 {
+                net.send(0, tag, 1400).unwrap();
+            }
+            let out = net.outgoing(0);
+            longest = out.len();
+            net.now = net.now + us(3000);
+            net.deliver_after(1, &out, waited);
+            net.now = net.now + ACK_DELAY_MAX;
+            let b = &mut net.sides[1];
+            b.transport.handle_timeout(net.now, &mut b.app);
+            let answers = net.outgoing(1);
+            net.deliver(0, &answers);
+        }
+        assert_eq!(longest < 8, narrows, "{longest} packets at once after {waited:?}");
+    }
+}
+
 /// The queue that acknowledgements meet on their way back is that of the other direction.
 #[test]
 fn acknowledgements_that_are_long_under_way_narrow_no_window() {
@@ -87,7 +95,6 @@ fn acknowledgements_that_are_long_under_way_narrow_no_window() {
             for (to, way, out) in [(1, there, Some(out)), (0, back, None)] {
                 let out = out.unwrap_or_else(|| net.outgoing(1));
                 net.now = net.now + way;
-                net.sides[to].transport.looked(Instant::from_nanos(net.now.as_nanos() - 1));
                 net.deliver(to, &out);
             }
             let granted = net.outgoing(1);
@@ -154,7 +161,6 @@ fn exchange_with_losses(
             let back = net.outgoing(to);
             net.deliver(from, &back);
             for side in &mut net.sides {
-                side.transport.looked(net.now);
                 side.transport.handle_timeout(net.now, &mut side.app);
             }
             out = net.outgoing(from);
@@ -202,7 +208,6 @@ fn exchange_with_late(net: &mut Net, tag: u64, late: Duration) {
     while net.now < until {
         net.now = net.now + Duration::from_micros(5);
         let side = &mut net.sides[0];
-        side.transport.looked(net.now);
         side.transport.handle_timeout(net.now, &mut side.app);
         out.append(&mut net.outgoing(0));
     }
@@ -240,23 +245,17 @@ fn who_loses_is_not_waited_for_like_who_is_late() {
 }
 
 #[test]
-fn an_ack_delay_is_exact_when_the_arrival_is_known() {
+fn an_ack_delay_begins_when_the_kernel_had_the_packet() {
     let us = Duration::from_micros;
-    // The last look was 500 us ago.
-    for (waited, exact, delay_us) in [(None, false, 500 + 60), (Some(us(200)), true, 200 + 60)] {
+    for (waited, exact, delay_us) in [(None, false, 60), (Some(us(200)), true, 200 + 60)] {
         let mut net = Net::new();
         net.exchange(0, us(10));
         for tag in 1..200 {
             net.send(0, tag, 1000).unwrap();
         }
-        net.sides[1].transport.looked(net.now);
         let out = net.outgoing(0);
         net.now = net.now + us(500);
-        for datagram in &out {
-            let side = &mut net.sides[1];
-            let (from, train) = ((address(0), 0), (datagram.as_slice(), datagram.len()));
-            side.transport.handle_train(net.now, from, train, waited, &mut side.app);
-        }
+        net.deliver_after(1, &out, waited);
         net.now = net.now + us(60);
         let answer = net.outgoing(1);
         let Record::Ack(ack) = records_of(&answer[0])[0] else { panic!("no record") };
@@ -277,11 +276,7 @@ fn who_was_away_for_longer_than_can_be_said_is_no_queue() {
         let out = net.outgoing(0);
         assert_eq!(out.len(), 60, "round {round}");
         net.now = net.now + away;
-        for datagram in &out {
-            let side = &mut net.sides[1];
-            let (from, train) = ((address(0), 0), (datagram.as_slice(), datagram.len()));
-            side.transport.handle_train(net.now, from, train, Some(away), &mut side.app);
-        }
+        net.deliver_after(1, &out, Some(away));
         net.now = net.now + ACK_DELAY_MAX;
         let side = &mut net.sides[1];
         side.transport.handle_timeout(net.now, &mut side.app);
