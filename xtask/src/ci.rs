@@ -34,11 +34,12 @@ pub(crate) fn lint() -> Result<(), String> {
 }
 
 /// What has a part in what `make install` installs.
-const INSTALLED: [&str; 8] = [
+const INSTALLED: [&str; 9] = [
     "wiglaf-cli",
     "wiglaf-fabric",
     "wiglaf-logical",
     "wiglaf-profile",
+    "wiglaf-profile-mpi4",
     "wiglaf-multicast",
     "wiglaf-am",
     "wiglaf-files",

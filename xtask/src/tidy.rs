@@ -92,6 +92,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-interpose", &[]),
     ("wiglaf-logical", &["wiglaf-interpose"]),
     ("wiglaf-profile", &["wiglaf-interpose"]),
+    ("wiglaf-profile-mpi4", &["wiglaf-interpose"]),
     (
         "wiglaf-multicast",
         &[
@@ -165,6 +166,7 @@ const FINAL: &[&str] = &[
     "wiglaf-logical",
     "wiglaf-multicast",
     "wiglaf-profile",
+    "wiglaf-profile-mpi4",
     "xtask",
 ];
 /// The documents with numbered rules, and the letter of their rules.

@@ -42,6 +42,7 @@ const FORTRAN: [(&str, u64, u64); 6] = [
 
 fn site() -> Option<Site> {
     fresh::check("wiglaf-profile");
+    fresh::check("wiglaf-profile-mpi4");
     Site::up(&[])
 }
 
@@ -137,6 +138,24 @@ fn calls_of_fortran_are_counted_exactly_by_all_interfaces() {
         for way in ["-DWAY=1", "-DWAY=2", "-DWAY=3"] {
             compile(&site, &compiler, "calls.F90", &[way]);
             assert_counts(&site, mpi, &FORTRAN);
+        }
+    }
+}
+
+/// What each of three ranks of mpi4.c calls, by MPI 4.0's functions where there are any, as mpi4py does.
+const MPI4: [(&str, u64, u64); 2] = [("Allreduce", 3, 2400), ("Alltoallv", 1, 48)];
+const MPI4_MORE: [(&str, u64, u64); 5] =
+    [MPI4[0], MPI4[1], ("Allreduce_init", 1, 0), ("Start", 2, 0), ("Wait", 2, 0)];
+
+#[test]
+fn functions_of_mpi_4_are_counted_where_the_mpi_has_them() {
+    let Some(site) = site() else { return };
+    for (mpi, ending, wheel) in MPIS {
+        let compiler = format!("mpicc.{ending}");
+        if has(&compiler, wheel) {
+            compile(&site, &compiler, "mpi4.c", &[]);
+            let expected: &[_] = if mpi.starts_with("mpich@") { &MPI4_MORE } else { &MPI4 };
+            assert_counts(&site, mpi, expected);
         }
     }
 }

@@ -201,6 +201,13 @@ impl Installation {
         }
     }
 
+    /// Whether it has all functions of MPI 4.0, those of large counts too: MPICH has from 4.0 and Open MPI from 6.0 on.
+    /// Reads the library: some milliseconds.
+    #[must_use]
+    pub fn is_of_mpi4(&self) -> bool {
+        std::fs::read(&self.library).is_ok_and(|code| contains(&code, b"MPI_Send_c\0"))
+    }
+
     /// Whether it is linked with UCX.
     #[must_use]
     pub fn has_ucx(&self) -> bool {

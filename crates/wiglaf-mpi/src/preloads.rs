@@ -27,6 +27,17 @@ pub const PROFILER: Preloaded = Preloaded {
     vars: &[],
 };
 
+/// It, for MPIs that have the functions of MPI 4.0, such as MPI_Send_c. A program that looks for those, as mpi4py does, finds
+/// the library's, so it must have them only where the MPI does ([`crate::Installation::is_of_mpi4`]).
+pub const MPI4_PROFILER: Preloaded = Preloaded {
+    library: Library {
+        what: "profiler of MPI 4",
+        names: ["libwiglaf-profile-mpi4.so", "libwiglaf_profile_mpi4.so"],
+        package: "wiglaf-profile-mpi4",
+    },
+    vars: &[],
+};
+
 /// Sends what collectives have to say to all hosts at once.
 pub const MULTICAST: Preloaded = Preloaded {
     library: Library {

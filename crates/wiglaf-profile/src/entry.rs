@@ -2,7 +2,8 @@
 //!
 //! `mpif.h` and `use mpi` call `mpi_send_` (or another mangling of it), `use mpi_f08` calls `mpi_send_f08_` of
 //! Open MPI, or `mpi_send_f08ts_` of MPICH. In Fortran every argument is an address. A name that the program's
-//! MPI does not have is never called.
+//! MPI does not have is never called, but for those that MPI 4.0 has brought: mpi4py calls `MPI_Send_c` wherever there
+//! is one, so these are only in the library for MPIs that have them (the feature `mpi4`).
 
 use std::ffi::c_int;
 use std::mem;
@@ -23,52 +24,85 @@ macro_rules! any {
 
 /// Exports one function under one name.
 macro_rules! function {
-    ($language:ident $call:ident $name:expr, ($($argument:ident)*), ($($shown:ident)*), $l:ident, $size:expr) => {
+    ($language:ident $call:ident $name:expr, ($($argument:ident)*)) => {
         const _: () = {
             // SAFETY: whoever calls a function of this name means MPI's, and this is its interface.
             #[unsafe(export_name = $name)]
             unsafe extern "C" fn function($($argument: Any),*) -> c_int {
-                type Function = unsafe extern "C" fn($(any!($argument)),*) -> c_int;
                 static NEXT: Next = Next::new(crate::NAME, concat!($name, "\0"));
-                // SAFETY: the address is that of the function of the same name behind ours.
-                let next = unsafe { mem::transmute::<Any, Function>(NEXT.address()) };
-                let Some(entered) = Entered::enter() else {
-                    // SAFETY: the program's own arguments.
-                    return unsafe { next($($argument),*) };
-                };
-                #[allow(unused_variables, reason = "most calls are about few of them")]
-                let size = |$l: Language, $($shown: Any),*| -> u64 {
-                    #[allow(unused_unsafe, reason = "many have no size")]
-                    // SAFETY: these arguments are what MPI's interface says.
-                    unsafe {
-                        $size
-                    }
-                };
-                // Before the call: it may free what the handles mean.
-                let bytes = size(Language::$language, $($shown),*);
-                if trace::is_wanted() {
-                    let arguments = [$($argument),*];
-                    // SAFETY: the program's own arguments.
-                    return unsafe {
-                        let waited = trace::waited_for(Call::$call, Language::$language, &arguments);
-                        let result = next($($argument),*);
-                        let before = entered.leave(Call::$call, bytes);
-                        trace::called(Call::$call, Language::$language, &arguments, &waited, before, bytes);
-                        result
-                    };
-                }
                 // SAFETY: the program's own arguments.
-                let result = unsafe { next($($argument),*) };
-                entered.leave(Call::$call, bytes);
-                result
+                unsafe { observe(&NEXT, Call::$call, Language::$language, &[$($argument),*]) }
             }
         };
     };
 }
 
+/// Calls the function behind ours, and counts the call.
+///
+/// # Safety
+/// The arguments must be all that the function takes, as the language has them.
+unsafe fn observe(next: &Next, call: Call, language: Language, arguments: &[Any]) -> c_int {
+    let next = next.address();
+    let Some(entered) = Entered::enter() else {
+        // SAFETY: the caller's promise.
+        return unsafe { invoke(next, arguments) };
+    };
+    // Before the call: it may free what the handles mean.
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { call.size(language, arguments) };
+    if trace::is_wanted() {
+        // SAFETY: the caller's promise.
+        return unsafe {
+            let waited = trace::waited_for(call, language, arguments);
+            let result = invoke(next, arguments);
+            let before = entered.leave(call, bytes);
+            trace::called(call, language, arguments, &waited, before, bytes);
+            result
+        };
+    }
+    // SAFETY: the caller's promise.
+    let result = unsafe { invoke(next, arguments) };
+    entered.leave(call, bytes);
+    result
+}
+
+/// Calls a function of MPI with the arguments that it takes.
+///
+/// # Safety
+/// `next` must be the address of a function that takes so many.
+unsafe fn invoke(next: Any, arguments: &[Any]) -> c_int {
+    macro_rules! with {
+        ($($argument:ident)*) => {{
+            type Function = unsafe extern "C" fn($(any!($argument)),*) -> c_int;
+            let &[$($argument),*] = arguments else { unreachable!() };
+            // SAFETY: the caller's promise.
+            let next = unsafe { mem::transmute::<Any, Function>(next) };
+            // SAFETY: as above.
+            unsafe { next($($argument),*) }
+        }};
+    }
+    match arguments.len() {
+        1 => with!(a),
+        2 => with!(a b),
+        3 => with!(a b c),
+        4 => with!(a b c d),
+        5 => with!(a b c d e),
+        6 => with!(a b c d e f),
+        7 => with!(a b c d e f g),
+        8 => with!(a b c d e f g h),
+        9 => with!(a b c d e f g h i),
+        10 => with!(a b c d e f g h i j),
+        11 => with!(a b c d e f g h i j k),
+        12 => with!(a b c d e f g h i j k l),
+        13 => with!(a b c d e f g h i j k l m),
+        14 => with!(a b c d e f g h i j k l m n),
+        _ => unreachable!("no function of MPI takes so many"),
+    }
+}
+
 /// Exports all functions, and lists them.
 macro_rules! functions {
-    ($($call:ident $c:literal $lower:literal $upper:literal ($($argument:ident)*) ($($further:ident)*) |$l:ident| $size:expr;)*) => {
+    ($($(#[$gate:meta])? $call:ident $c:literal $lower:literal $upper:literal ($($argument:ident)*) ($($further:ident)*) |$l:ident| $size:expr;)*) => {
         /// A function of MPI.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Call {
@@ -88,16 +122,44 @@ macro_rules! functions {
                     $(Self::$call => $c),*
                 }
             }
+
+            /// How many bytes a call is about.
+            ///
+            /// # Safety
+            /// The arguments must be those of that call.
+            #[allow(unused_variables, reason = "most calls are about few of them")]
+            unsafe fn size(self, language: Language, arguments: &[Any]) -> u64 {
+                match (self, arguments) {
+                    $((Self::$call, &[$($argument,)* ..]) => {
+                        let $l = language;
+                        #[allow(unused_unsafe, reason = "many have no size")]
+                        // SAFETY: these arguments are what MPI's interface says.
+                        unsafe {
+                            $size
+                        }
+                    })*
+                    _ => 0,
+                }
+            }
         }
 
         $(
-            function!(C $call concat!("MPI_", $c), ($($argument)*), ($($argument)*), $l, $size);
-            function!(Fortran $call concat!("mpi_", $lower), ($($argument)* $($further)*), ($($argument)*), $l, $size);
-            function!(Fortran $call concat!("mpi_", $lower, "_"), ($($argument)* $($further)*), ($($argument)*), $l, $size);
-            function!(Fortran $call concat!("mpi_", $lower, "__"), ($($argument)* $($further)*), ($($argument)*), $l, $size);
-            function!(Fortran $call concat!("MPI_", $upper), ($($argument)* $($further)*), ($($argument)*), $l, $size);
-            function!(Fortran $call concat!("mpi_", $lower, "_f08_"), ($($argument)* $($further)*), ($($argument)*), $l, $size);
-            function!(Fortran $call concat!("mpi_", $lower, "_f08ts_"), ($($argument)* $($further)*), ($($argument)*), $l, $size);
+            $(#[$gate])?
+            function!(C $call concat!("MPI_", $c), ($($argument)*));
+            #[cfg(feature = "mpi4")]
+            function!(Large $call concat!("MPI_", $c, "_c"), ($($argument)*));
+            $(#[$gate])?
+            function!(Fortran $call concat!("mpi_", $lower), ($($argument)* $($further)*));
+            $(#[$gate])?
+            function!(Fortran $call concat!("mpi_", $lower, "_"), ($($argument)* $($further)*));
+            $(#[$gate])?
+            function!(Fortran $call concat!("mpi_", $lower, "__"), ($($argument)* $($further)*));
+            $(#[$gate])?
+            function!(Fortran $call concat!("MPI_", $upper), ($($argument)* $($further)*));
+            $(#[$gate])?
+            function!(Fortran $call concat!("mpi_", $lower, "_f08_"), ($($argument)* $($further)*));
+            $(#[$gate])?
+            function!(Fortran $call concat!("mpi_", $lower, "_f08ts_"), ($($argument)* $($further)*));
         )*
     };
 }
@@ -174,6 +236,32 @@ functions! {
     Testsome "Testsome" "testsome" "TESTSOME" (incount requests outcount indices statuses) (error) |l| 0;
     Start "Start" "start" "START" (request) (error) |l| 0;
     Startall "Startall" "startall" "STARTALL" (count requests) (error) |l| 0;
+    #[cfg(feature = "mpi4")] BarrierInit "Barrier_init" "barrier_init" "BARRIER_INIT" (comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] BcastInit "Bcast_init" "bcast_init" "BCAST_INIT" (buf count datatype root comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] GatherInit "Gather_init" "gather_init" "GATHER_INIT" (sendbuf sendcount sendtype recvbuf recvcount recvtype root comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] GathervInit "Gatherv_init" "gatherv_init" "GATHERV_INIT" (sendbuf sendcount sendtype recvbuf recvcounts displs recvtype root comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] ScatterInit "Scatter_init" "scatter_init" "SCATTER_INIT" (sendbuf sendcount sendtype recvbuf recvcount recvtype root comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] ScattervInit "Scatterv_init" "scatterv_init" "SCATTERV_INIT" (sendbuf sendcounts displs sendtype recvbuf recvcount recvtype root comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] AllgatherInit "Allgather_init" "allgather_init" "ALLGATHER_INIT" (sendbuf sendcount sendtype recvbuf recvcount recvtype comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] AllgathervInit "Allgatherv_init" "allgatherv_init" "ALLGATHERV_INIT" (sendbuf sendcount sendtype recvbuf recvcounts displs recvtype comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] AlltoallInit "Alltoall_init" "alltoall_init" "ALLTOALL_INIT" (sendbuf sendcount sendtype recvbuf recvcount recvtype comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] AlltoallvInit "Alltoallv_init" "alltoallv_init" "ALLTOALLV_INIT" (sendbuf sendcounts sdispls sendtype recvbuf recvcounts rdispls recvtype comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] AlltoallwInit "Alltoallw_init" "alltoallw_init" "ALLTOALLW_INIT" (sendbuf sendcounts sdispls sendtypes recvbuf recvcounts rdispls recvtypes comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] ReduceInit "Reduce_init" "reduce_init" "REDUCE_INIT" (sendbuf recvbuf count datatype op root comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] AllreduceInit "Allreduce_init" "allreduce_init" "ALLREDUCE_INIT" (sendbuf recvbuf count datatype op comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] ScanInit "Scan_init" "scan_init" "SCAN_INIT" (sendbuf recvbuf count datatype op comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] ExscanInit "Exscan_init" "exscan_init" "EXSCAN_INIT" (sendbuf recvbuf count datatype op comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] ReduceScatterInit "Reduce_scatter_init" "reduce_scatter_init" "REDUCE_SCATTER_INIT" (sendbuf recvbuf recvcounts datatype op comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] ReduceScatterBlockInit "Reduce_scatter_block_init" "reduce_scatter_block_init" "REDUCE_SCATTER_BLOCK_INIT" (sendbuf recvbuf count datatype op comm info request) (error) |l| 0;
+    BsendInit "Bsend_init" "bsend_init" "BSEND_INIT" (buf count datatype peer tag comm request) (error) |l| 0;
+    SsendInit "Ssend_init" "ssend_init" "SSEND_INIT" (buf count datatype peer tag comm request) (error) |l| 0;
+    RsendInit "Rsend_init" "rsend_init" "RSEND_INIT" (buf count datatype peer tag comm request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] PsendInit "Psend_init" "psend_init" "PSEND_INIT" (buf partitions count datatype peer tag comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] PrecvInit "Precv_init" "precv_init" "PRECV_INIT" (buf partitions count datatype peer tag comm info request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] Pready "Pready" "pready" "PREADY" (partition request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] PreadyRange "Pready_range" "pready_range" "PREADY_RANGE" (low high request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] PreadyList "Pready_list" "pready_list" "PREADY_LIST" (length list request) (error) |l| 0;
+    #[cfg(feature = "mpi4")] Parrived "Parrived" "parrived" "PARRIVED" (request partition flag) (error) |l| 0;
     Barrier "Barrier" "barrier" "BARRIER" (comm) (error) |l| 0;
     Ibarrier "Ibarrier" "ibarrier" "IBARRIER" (comm request) (error) |l| 0;
     Bcast "Bcast" "bcast" "BCAST" (buf count datatype root comm) (error) |l| l.of(count, datatype);

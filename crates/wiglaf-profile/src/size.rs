@@ -14,6 +14,9 @@ pub(crate) type Any = *mut c_void;
 pub(crate) enum Language {
     /// Values and handles as they are.
     C,
+    /// So, and counts have 64 bits.
+    #[cfg_attr(not(feature = "mpi4"), expect(dead_code, reason = "no function is of it"))]
+    Large,
     /// The addresses of all.
     Fortran,
 }
@@ -29,10 +32,22 @@ impl Language {
     pub(crate) unsafe fn int(self, argument: Any) -> i64 {
         match self {
             // The upper half of the register may hold anything.
-            Self::C => i64::from(argument.addr() as c_int),
+            Self::C | Self::Large => i64::from(argument.addr() as c_int),
             Self::Fortran if argument.is_null() => 0,
             // SAFETY: the caller's promise: the address of an INTEGER.
             Self::Fortran => i64::from(unsafe { argument.cast::<c_int>().read_unaligned() }),
+        }
+    }
+
+    /// A count of elements.
+    ///
+    /// # Safety
+    /// The argument must be one in MPI's interface.
+    unsafe fn count(self, argument: Any) -> i64 {
+        match self {
+            Self::Large => argument.addr() as i64,
+            // SAFETY: the caller's promise.
+            Self::C | Self::Fortran => unsafe { self.int(argument) },
         }
     }
 
@@ -43,7 +58,7 @@ impl Language {
     unsafe fn ask(self, handle: Any, c: &Next, fortran: &Next) -> i64 {
         let (mut answer, mut error) = (0, 0);
         match self {
-            Self::C => {
+            Self::C | Self::Large => {
                 // SAFETY: the caller's promise; the answer is written to a live variable.
                 let query = unsafe { mem::transmute::<Any, Query>(c.address()) };
                 // SAFETY: as above.
@@ -113,7 +128,7 @@ impl Language {
     /// The arguments must be a count and a datatype, both of meaning in this call.
     pub(crate) unsafe fn of(self, count: Any, datatype: Any) -> u64 {
         // SAFETY: the caller's promise.
-        let count = unsafe { self.int(count) };
+        let count = unsafe { self.count(count) };
         if count <= 0 {
             return 0;
         }
@@ -155,7 +170,12 @@ impl Language {
         }
         let at = |i: usize| {
             // SAFETY: the caller's promise: so many counts are there.
-            i64::from(unsafe { counts.cast::<c_int>().add(i).read_unaligned() })
+            unsafe {
+                match self {
+                    Self::Large => counts.cast::<i64>().add(i).read_unaligned(),
+                    _ => i64::from(counts.cast::<c_int>().add(i).read_unaligned()),
+                }
+            }
         };
         let all: i64 = (0..len).map(at).map(|count| count.max(0)).sum();
         if all == 0 {

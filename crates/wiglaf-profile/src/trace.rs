@@ -280,7 +280,7 @@ unsafe fn handle(language: Language, requests: Any, at: usize) -> usize {
     }
     // SAFETY: the caller's promise.
     unsafe {
-        match language == Language::C && has_addresses() {
+        match language != Language::Fortran && has_addresses() {
             true => requests.cast::<usize>().add(at).read_unaligned(),
             false => requests.cast::<c_int>().add(at).read_unaligned() as usize,
         }

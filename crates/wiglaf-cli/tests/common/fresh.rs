@@ -27,7 +27,9 @@ pub(crate) fn stale(package: &str, bin: &Path, crates: &Path) -> Option<String> 
     let file = format!("lib{}.so", package.replace('-', "_"));
     let folders = [bin.to_owned(), bin.with_file_name("release")];
     let library = folders.iter().map(|f| f.join(&file)).find(|path| path.is_file())?;
-    let why = not_of(&library, &crates.join(package).join("src/lib.rs"))?;
+    // Some are built from another's sources.
+    let sources = package.strip_suffix("-mpi4").unwrap_or(package);
+    let why = not_of(&library, &crates.join(sources).join("src/lib.rs"))?;
     let is_release = library.parent().is_some_and(|folder| folder.ends_with("release"));
     let (profile, or) = match is_release {
         true => ("--release ", ""),
