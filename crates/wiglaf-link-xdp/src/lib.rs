@@ -368,7 +368,7 @@ impl Link for XdpLink {
             });
             match frame::parse(bytes, local) {
                 Ok((from, payload)) => {
-                    deliver(&Arrived { waited, ..Arrived::alone(from, payload) })
+                    deliver(&Arrived { waited, ..Arrived::alone(from, payload) });
                 }
                 Err(_) => *malformed += 1,
             }
