@@ -89,7 +89,8 @@ const PACKAGES: &[&str] = &[
 /// Besides, what the demonstration runs.
 const DEMO: &[&str] = &["quantum-espresso", "quantum-espresso-data", "nwchem-openmpi"];
 /// Besides, what makes a root a host that others log in to.
-const HOST: &[&str] = &["ca-certificates", "openssh-server", "passwd", "sudo", "util-linux"];
+const HOST: &[&str] =
+    &["ca-certificates", "mount", "openssh-server", "passwd", "sudo", "util-linux"];
 /// Besides, what makes it a cluster of its own.
 const BATCH: &[&str] = &[
     "iproute2",
