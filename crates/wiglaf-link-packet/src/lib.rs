@@ -18,13 +18,14 @@
 //! be opened by a helper and passed ([`open_packet_socket`],
 //! [`PacketLink::from_sockets`]).
 
+mod coming;
 mod early_drop;
 mod filter;
 mod offload;
 mod ring;
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use wiglaf_link::frame::{self, HEADERS_LEN};
@@ -34,6 +35,7 @@ use wiglaf_link_udp::{
     kernel_is_from,
 };
 
+use coming::Coming;
 pub use early_drop::{EarlyDrop, MARK_MASK, mark};
 use offload::{OFFLOAD_LEN, Trial};
 use ring::{Frame, Ring, TRAIN_FRAME_LEN_MAX, set_option};
@@ -60,7 +62,12 @@ const REPORT_STRIDE: u32 = 4096;
 /// A link over AF_PACKET.
 #[derive(Debug)]
 pub struct PacketLink {
-    ring: Ring,
+    ring: Access,
+    /// The ring and `plain` take trains.
+    trains: bool,
+    /// `plain` gets a mark once the ring is there.
+    marks: bool,
+    interface: Interface,
     plain: FrameSocket,
     bulk: BulkSocket,
     routes: Routes,
@@ -78,6 +85,36 @@ pub struct PacketLink {
     overflows_told: u64,
     /// The last poll has looked at everything, and left nothing there.
     is_quiet: bool,
+}
+
+/// How frames come and go.
+#[derive(Debug)]
+enum Access {
+    Ring(Ring),
+    /// By the stack, until there is one.
+    Soon(Coming),
+}
+
+impl Access {
+    fn ring(&self) -> Option<&Ring> {
+        match self {
+            Self::Ring(ring) => Some(ring),
+            Self::Soon(_) => None,
+        }
+    }
+
+    /// The socket's descriptor.
+    fn fd(&self) -> RawFd {
+        match self {
+            Self::Ring(ring) => ring.as_raw_fd(),
+            Self::Soon(coming) => coming.fd(),
+        }
+    }
+
+    /// The ring, for those who know that there is one.
+    fn sure(&self) -> io::Result<&Ring> {
+        self.ring().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
 }
 
 /// What went wrong on the way to a packet link.
@@ -148,6 +185,14 @@ impl PacketLink {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(interface: Interface, at: impl Into<Place>) -> Result<Self, OpenError> {
+        Self::open_soon(interface, at)?.with_ring()
+    }
+
+    /// Opens everything but the ring, which a thread sets up: until it is there, datagrams take the stack.
+    ///
+    /// # Errors
+    /// See [`OpenError`]. Where the kernel has no ring for it, the link fails later.
+    pub fn open_soon(interface: Interface, at: impl Into<Place>) -> Result<Self, OpenError> {
         if interface.mac.is_none() {
             return Err(OpenError::NotEthernet);
         }
@@ -155,14 +200,16 @@ impl PacketLink {
         let plain = FrameSocket::open(at).map_err(OpenError::Bind)?;
         let bulk = BulkSocket::open(at).map_err(OpenError::Bind)?;
         let packet = open_packet_socket(&interface, plain.local()).map_err(OpenError::Packet)?;
-        // Without the mark all works, and takes a little longer.
-        let _ = mark(plain.as_fd(), &interface);
-        Self::from_sockets(packet, plain, bulk, interface)
+        let trains = kernel_is_from(TRAINS_KERNEL_MIN);
+        let mut link = Self::begin(trains, packet, plain, bulk, interface)?;
+        link.marks = true;
+        Ok(link)
     }
 
     /// Makes a link of sockets that are open already: a packet socket from
     /// [`open_packet_socket`] for the address of `plain`, and two ordinary
-    /// ones. Takes no privilege.
+    /// ones. Takes no privilege. The ring is there at once: `plain` may have a mark (see [`mark`]), with which the stack
+    /// gets nothing.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -173,26 +220,21 @@ impl PacketLink {
         interface: Interface,
     ) -> Result<Self, OpenError> {
         let trains = kernel_is_from(TRAINS_KERNEL_MIN);
-        Self::with_trains(trains, packet, plain, bulk, interface)
+        Self::begin(trains, packet, plain, bulk, interface)?.with_ring()
     }
 
-    fn with_trains(
+    fn begin(
         trains: bool,
         packet: OwnedFd,
-        mut plain: FrameSocket,
+        plain: FrameSocket,
         bulk: BulkSocket,
         interface: Interface,
     ) -> Result<Self, OpenError> {
         let mac = interface.mac.ok_or(OpenError::NotEthernet)?;
         let frame_len_max = bulk.frame_len_max();
         grow_send_buffer(packet.as_fd(), SEND_BUFFER_LEN).map_err(OpenError::Packet)?;
-        let ring = Ring::new(packet, trains).map_err(OpenError::Packet)?;
+        let coming = Coming::begin(packet, trains).map_err(OpenError::Packet)?;
         let fitting = (TRAIN_FRAME_LEN_MAX - HEADERS_LEN) / frame_len_max;
-        filter::attach(plain.as_fd(), &filter::not_from_interface(interface.index))
-            .map_err(OpenError::Packet)?;
-        if trains {
-            plain.take_trains();
-        }
         let limits = Limits {
             frame_len_max,
             frame_len_sure: bulk.frame_len_sure(),
@@ -201,7 +243,10 @@ impl PacketLink {
             bulk_window_len: bulk.window_len(),
         };
         Ok(Self {
-            ring,
+            ring: Access::Soon(coming),
+            trains,
+            marks: false,
+            interface: interface.clone(),
             routes: Routes::new(interface, mac, plain.local()),
             trial: Trial::default(),
             plain,
@@ -219,16 +264,52 @@ impl PacketLink {
         })
     }
 
+    /// Waits for the ring.
+    fn with_ring(mut self) -> Result<Self, OpenError> {
+        if let Access::Soon(coming) = &mut self.ring {
+            let ring = coming.wait().map_err(OpenError::Packet)?;
+            self.adopt(ring).map_err(OpenError::Packet)?;
+        }
+        Ok(self)
+    }
+
+    /// Looks whether the ring is there.
+    fn look_for_ring(&mut self) {
+        let Access::Soon(coming) = &mut self.ring else { return };
+        let adopted = match coming.take() {
+            Ok(None) => Ok(()),
+            Ok(Some(ring)) => self.adopt(ring),
+            Err(error) => Err(error),
+        };
+        self.failed = adopted.err().map(|error| {
+            io::Error::new(error.kind(), format!("the kernel makes no receive ring: {error}"))
+        });
+    }
+
+    /// From now on frames come and go by the ring. What has come meanwhile is in both; whoever is above takes it once.
+    fn adopt(&mut self, ring: Ring) -> io::Result<()> {
+        filter::attach(self.plain.as_fd(), &filter::not_from_interface(self.interface.index))?;
+        if self.trains {
+            self.plain.take_trains();
+        }
+        if self.marks {
+            // Without it all works, and takes a little longer.
+            let _ = mark(self.plain.as_fd(), &self.interface);
+        }
+        self.ring = Access::Ring(ring);
+        Ok(())
+    }
+
     /// Frames that were dropped because they made no sense.
     #[must_use]
     pub fn malformed(&self) -> u64 {
-        self.malformed + self.ring.truncated()
+        self.malformed + self.ring.ring().map_or(0, Ring::truncated)
     }
 
     /// Frames that were lost to a full ring, or to one that the kernel had got stuck in.
     #[must_use]
     pub fn overflows(&self) -> u64 {
-        self.ring.overflows()
+        self.ring.ring().map_or(0, Ring::overflows)
     }
 
     /// Datagrams that the kernel would not send.
@@ -239,13 +320,20 @@ impl PacketLink {
 
     /// Who only receives is not told by a send that its interface is gone.
     fn check(&mut self) {
-        if let Err(error) = self.ring.check() {
+        if let Some(Err(error)) = self.ring.ring().map(Ring::check) {
             self.failed = Some(error);
         }
     }
 
+    fn way(&mut self, to: Ipv4Addr) -> Way {
+        match self.ring {
+            Access::Ring(_) => self.routes.way(self.plain.as_fd(), to),
+            Access::Soon(_) => Way::Stack,
+        }
+    }
+
     fn send_frames(&mut self, train: &Train<'_>) -> io::Result<Sent> {
-        let mac = match self.routes.way(self.plain.as_fd(), *train.to.ip()) {
+        let mac = match self.way(*train.to.ip()) {
             Way::Ring(mac) => mac,
             Way::Stack => return self.plain.send(train.to, train.segment_len, train.bytes),
             Way::Gone => return Err(io::Error::from_raw_os_error(libc::ENODEV)),
@@ -290,12 +378,12 @@ impl PacketLink {
 
     fn send_frame(&mut self, front: &[u8], payload: &[u8]) -> io::Result<()> {
         if payload.len() > COPIED_LEN_MAX {
-            return self.ring.send_many::<1>(&[(front, payload)]).map(|_| ());
+            return self.ring.sure()?.send_many::<1>(&[(front, payload)]).map(|_| ());
         }
         self.frame.clear();
         self.frame.extend_from_slice(front);
         self.frame.extend_from_slice(payload);
-        self.ring.send(&self.frame)
+        self.ring.sure()?.send(&self.frame)
     }
 
     fn send_singly(&mut self, mac: [u8; 6], train: &Train<'_>) -> io::Result<Sent> {
@@ -318,7 +406,7 @@ impl PacketLink {
                 *place = (headers, segment);
                 count += 1;
             }
-            match self.ring.send_many::<BATCH_MAX>(&frames[..count]) {
+            match self.ring.sure()?.send_many::<BATCH_MAX>(&frames[..count]) {
                 Ok(0) => break,
                 Ok(sent) => done += sent,
                 Err(_) if done > 0 => {
@@ -419,7 +507,7 @@ impl Link for PacketLink {
     fn probe(&mut self, train: &Train<'_>) -> io::Result<Sent> {
         match train.lane {
             // Frames past the IP stack are never cut; those that take it are, unless it is told.
-            Lane::Latency => match self.routes.way(self.plain.as_fd(), *train.to.ip()) {
+            Lane::Latency => match self.way(*train.to.ip()) {
                 // The interface's MTU was lowered: that is what a probe is there to find out.
                 Way::Ring(mac) => match self.send_one(mac, train) {
                     Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => Ok(Sent::All),
@@ -433,25 +521,30 @@ impl Link for PacketLink {
     }
 
     fn recv_trains(&mut self, deliver: &mut Deliver<'_>) -> io::Result<usize> {
+        self.look_for_ring();
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
         let local = self.plain.local();
         let (malformed, mut now_ns) = (&mut self.malformed, None);
-        let mut count = self.ring.consume(BATCH_MAX, |frame| {
+        let mut show = |frame: &Frame<'_>| {
             let now_ns = *now_ns.get_or_insert_with(wiglaf_link::now_ns);
             match arrived(frame, now_ns, local) {
                 Some(train) => deliver(&train),
                 None => *malformed += 1,
             }
-        });
-        let (mut looked, mut left) = (0, !self.ring.is_drained());
+        };
+        let (mut count, mut left) = match &mut self.ring {
+            Access::Ring(ring) => (ring.consume(BATCH_MAX, &mut show), !ring.is_drained()),
+            Access::Soon(_) => (0, true),
+        };
+        let mut looked = 0;
         if self.bulk_poll.is_due(count == BATCH_MAX) {
             let found = self.bulk.recv(deliver)?;
             self.bulk_poll.found(found);
             (looked, left, count) = (looked + 1, left || found > 0, count + found);
         }
-        if self.plain_poll.is_due(false) {
+        if self.plain_poll.is_due(false) || self.ring.ring().is_none() {
             let found = self.plain.recv(deliver)?;
             self.plain_poll.found(found);
             (looked, left, count) = (looked + 1, left || found > 0, count + found);
@@ -464,7 +557,9 @@ impl Link for PacketLink {
         if self.report_polls == 0 {
             self.report_polls = REPORT_STRIDE;
             self.plain.collect_refused();
-            if let Err(error) = self.ring.mend() {
+            if let Access::Ring(ring) = &mut self.ring
+                && let Err(error) = ring.mend()
+            {
                 self.failed = Some(error);
             }
             self.check();
@@ -491,7 +586,7 @@ impl Link for PacketLink {
     }
 
     fn wait_fds(&self) -> Vec<RawFd> {
-        vec![self.ring.as_raw_fd(), self.plain.as_raw_fd(), self.bulk.as_raw_fd()]
+        vec![self.ring.fd(), self.plain.as_raw_fd(), self.bulk.as_raw_fd()]
     }
 
     fn expect_bulk(&mut self) {
@@ -503,7 +598,7 @@ impl Link for PacketLink {
         self.bulk_poll.look_next();
         self.report_polls = 0;
         self.check();
-        self.failed.is_some() || self.ring.has_frame()
+        self.failed.is_some() || self.ring.ring().is_some_and(Ring::has_frame)
     }
 }
 

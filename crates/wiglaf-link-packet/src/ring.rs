@@ -109,14 +109,14 @@ unsafe impl Send for Ring {}
 impl Ring {
     /// Sets up the ring of a packet socket that is filtered and bound, for
     /// frames that are datagrams; with `takes_trains`, also for those of many.
-    pub(crate) fn new(socket: OwnedFd, takes_trains: bool) -> io::Result<Self> {
-        set_option(socket.as_fd(), libc::PACKET_VNET_HDR, &libc::c_int::from(takes_trains))?;
-        set_option(socket.as_fd(), libc::PACKET_VERSION, &TPACKET_V2)?;
-        set_option(socket.as_fd(), libc::PACKET_RX_RING, &GEOMETRY)?;
-        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        // SAFETY: with no address given nothing else is mapped over.
-        let area = unsafe { map(std::ptr::null_mut(), flags, socket.as_raw_fd()) }?;
-        let area = NonNull::new(area.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
+    ///
+    /// # Errors
+    /// The kernel's, with the socket.
+    pub(crate) fn new(socket: OwnedFd, takes_trains: bool) -> Result<Self, (OwnedFd, io::Error)> {
+        let area = match set_up(&socket, takes_trains) {
+            Ok(area) => area,
+            Err(error) => return Err((socket, error)),
+        };
         Ok(Self {
             socket: ManuallyDrop::new(socket),
             area,
@@ -343,6 +343,17 @@ impl AsRawFd for Ring {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
+}
+
+/// Makes the ring of a socket, and maps it.
+fn set_up(socket: &OwnedFd, takes_trains: bool) -> io::Result<NonNull<u8>> {
+    set_option(socket.as_fd(), libc::PACKET_VNET_HDR, &libc::c_int::from(takes_trains))?;
+    set_option(socket.as_fd(), libc::PACKET_VERSION, &TPACKET_V2)?;
+    set_option(socket.as_fd(), libc::PACKET_RX_RING, &GEOMETRY)?;
+    let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+    // SAFETY: with no address given nothing else is mapped over.
+    let area = unsafe { map(std::ptr::null_mut(), flags, socket.as_raw_fd()) }?;
+    NonNull::new(area.cast::<u8>()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
 /// Maps memory of the ring's length.

@@ -100,6 +100,34 @@ fn receive_trains(link: &mut dyn Link, datagrams: usize) -> Vec<usize> {
     counts
 }
 
+/// What the ring and the socket beside it both have comes twice, as on any network.
+#[test]
+fn nothing_is_lost_while_the_ring_is_set_up() {
+    let Some(pair) = Pair::or_skip(1500) else { return };
+    let soon = |node: &Node| {
+        let at = SocketAddrV4::new(node.ip, 0);
+        node.run(|| PacketLink::open_soon(interface_of(node), at)).expect("root may")
+    };
+    let (mut a, mut b) = (soon(&pair.a), soon(&pair.b));
+    let (to, give_up) = (b.local(), Instant::now() + Duration::from_secs(10));
+    let is_there = |link: &PacketLink| link.ring.ring().is_some();
+    let (mut sent, mut after) = (0_u64, 0);
+    while after < 100 {
+        assert!(Instant::now() < give_up, "no ring");
+        let bytes = sent.to_be_bytes();
+        let train = Train { to, lane: Lane::Latency, segment_len: 8, bytes: &bytes };
+        assert_eq!(a.send(&train).expect("the link works"), Sent::All);
+        let mut is_here = false;
+        while !is_here && Instant::now() < give_up {
+            b.recv(&mut |_, got| is_here |= got == bytes).expect("the link works");
+        }
+        assert!(is_here, "datagram {sent}, {after} after the rings were there");
+        a.recv(&mut |_, _| {}).expect("the link works");
+        sent += 1;
+        after += u64::from(is_there(&a) && is_there(&b));
+    }
+}
+
 #[test]
 fn frames_tell_how_long_they_have_been_here() {
     const PAUSE: Duration = Duration::from_millis(20);
@@ -173,7 +201,9 @@ fn without_trains_each_datagram_goes_alone() {
             let bulk = BulkSocket::open(node.ip).expect("bound");
             let interface = interface_of(node);
             let packet = open_packet_socket(&interface, plain.local()).expect("root may");
-            PacketLink::with_trains(false, packet, plain, bulk, interface).expect("opened")
+            PacketLink::begin(false, packet, plain, bulk, interface)
+                .and_then(PacketLink::with_ring)
+                .expect("opened")
         })
     };
     let (mut a, mut b, mut udp) = (without(&pair.a), without(&pair.b), open_udp(&pair.b));
@@ -324,7 +354,7 @@ fn no_listener_is_answered_for_an_open_port() {
 fn injector(node: &Node) -> Ring {
     let nowhere = SocketAddrV4::new(node.ip, 9);
     node.run(|| open_packet_socket(&interface_of(node), nowhere))
-        .and_then(|socket| Ring::new(socket, true))
+        .and_then(|socket| Ring::new(socket, true).map_err(|(_, error)| error))
         .expect("root may open packet sockets")
 }
 

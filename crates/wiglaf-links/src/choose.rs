@@ -223,7 +223,7 @@ fn open_udp(at: Place) -> Result<UdpLink, OpenError> {
 }
 
 fn open_packet(interface: Interface, at: Place) -> Result<PacketLink, OpenError> {
-    let opened = PacketLink::open(interface.clone(), at);
+    let opened = PacketLink::open_soon(interface.clone(), at);
     match opened {
         Err(PacketError::Packet(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
             open_packet_by_helper(interface, at)
