@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What: gsl_integration_cquad of a function that is NaN or infinite in a part of the interval; Debian libgsl27 2.7.1+dfsg-5+deb12u1.
+# What: gsl_integration_cquad where the function is NaN or infinite in a part of the interval; Debian libgsl27 2.7.1+dfsg-5+deb12u1.
 # Guess: an error, or the integral over the rest, because its documentation says that it handles values of NaN or Inf. At
 #   the least an error estimate that tells.
 # Happens: the polynomial of the points that are left is integrated over the whole interval. The constant 1 with NaN above
