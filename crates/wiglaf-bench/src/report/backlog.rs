@@ -7,7 +7,7 @@ use crate::backlog::{Report, UntilAll};
 use crate::launch::Transport;
 
 /// A line for each load: Wiglaf's time and that of the rival by which it looks worst.
-pub fn backlog_table(report: &Report) -> String {
+pub(super) fn backlog_table(report: &Report) -> String {
     let head = ["each", "length", "received", "median", "most", "", "median", "most", "ratio"];
     let mut table = Table::new(">6 >6 <18>8>8  <14>8>8>6", head);
     for measured in &report.loads {

@@ -7,7 +7,7 @@ use super::table::{figure, or_dash, push_folded, push_list};
 use crate::outcome::{Case, Entry, Figure, Outcome, Wanted};
 
 /// The cases and figures for a terminal.
-pub fn outcome_table(outcome: &Outcome) -> String {
+pub(super) fn outcome_table(outcome: &Outcome) -> String {
     let mut text = format!("{}, {} rounds\n", outcome.title, outcome.rounds);
     for case in &outcome.cases {
         text.push('\n');
@@ -127,7 +127,7 @@ fn figure_rows(figures: &[Figure], head: [&str; 4], name: fn(&Figure) -> String)
 }
 
 /// The cases for a document.
-pub fn outcome_markdown(outcome: &Outcome) -> String {
+pub(super) fn outcome_markdown(outcome: &Outcome) -> String {
     let (limit, rival) = ("of the limit", "against the best over TCP");
     let mut table =
         Table::new("<<>", ["case", "who", "value", "least round", "most", limit, rival]);

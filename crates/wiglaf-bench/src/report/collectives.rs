@@ -8,7 +8,7 @@ use super::table::{length, push_folded};
 use crate::collectives::{By, Ratio, Report};
 
 /// For a terminal: the ratio of mean times by operation and length, and what they come to.
-pub fn collectives_table(report: &Report) -> String {
+pub(super) fn collectives_table(report: &Report) -> String {
     let mut text = format!("{}\n", headline(report));
     push_ratios(&mut text, report);
     push_overlaps(&mut text, report, "");
@@ -39,7 +39,7 @@ fn push_ratios(text: &mut String, report: &Report) {
 }
 
 /// Everything, for a file.
-pub fn collectives_markdown(report: &Report) -> String {
+pub(super) fn collectives_markdown(report: &Report) -> String {
     let mut text =
         format!("# Collectives and exchanges\n\n{}\n\n{}\n", headline(report), totals(report));
     push_overlaps(&mut text, report, "\n");

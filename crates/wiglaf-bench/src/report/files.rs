@@ -57,7 +57,7 @@ fn absent(report: &Report) -> impl Iterator<Item = String> {
 }
 
 /// Remote files for a terminal.
-pub fn files_table(report: &Report) -> String {
+pub(super) fn files_table(report: &Report) -> String {
     let head = ["", "MB/s", "MB/s", "p50", "p99", "p50", "p99", "all, s"];
     let mut text = format!(
         "{}\n{:>25}     read  read 4 KiB, us       small file, us\n{}",
@@ -75,7 +75,7 @@ pub fn files_table(report: &Report) -> String {
 }
 
 /// Remote files for a document.
-pub fn files_markdown(report: &Report) -> String {
+pub(super) fn files_markdown(report: &Report) -> String {
     let (read, small) = ("read 4 KiB, p50 (us)", "small file, p50 (us)");
     let head = ["", "write (MB/s)", "read (MB/s)", read, "p99 (us)", small, "p99 (us)", "all (s)"];
     let mut text = format!("{}\n\n{}\n", title(report), rows(report, head).markdown());

@@ -6,8 +6,7 @@ use super::table::{figure, length, or_dash, push_folded};
 use crate::loggp::{Report, Segment};
 
 /// A line for each contender and range of lengths.
-#[must_use]
-pub fn loggp_table(report: &Report) -> String {
+pub(super) fn loggp_table(report: &Report) -> String {
     let rounds = report.rounds;
     let mut text = format!(
         "LogGP, medians of {rounds} round{}; o_s and o_r of the first and the last length\n",

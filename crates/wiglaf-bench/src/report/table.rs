@@ -87,7 +87,7 @@ fn named<P>(rival: Option<(Transport, &P)>) -> (String, Option<&P>) {
 }
 
 /// The ping-pong for a terminal.
-pub fn pingpong_table(report: &Report) -> String {
+pub(super) fn pingpong_table(report: &Report) -> String {
     let all = lens(report);
     let mut shown = all.clone();
     if all.len() > ROWS_MAX {
@@ -189,7 +189,7 @@ const MEDIANS: &str = "Percentiles are medians of the rounds' percentiles, ratio
                        rounds' ratios; there is no p99 of rounds of less than 200 samples.";
 
 /// The ping-pong for a document.
-pub fn pingpong_markdown(report: &Report) -> String {
+pub(super) fn pingpong_markdown(report: &Report) -> String {
     let (ours, theirs) = ("Wiglaf p50 (us)", "p50 (us)");
     let head =
         ["size", ours, "p99 (us)", "MB/s", "best rival", theirs, "p99 (us)", "MB/s", "time ratio"];
@@ -201,7 +201,7 @@ pub fn pingpong_markdown(report: &Report) -> String {
 }
 
 /// The streams for a terminal.
-pub fn bandwidth_table(report: &bandwidth::Report) -> String {
+pub(super) fn bandwidth_table(report: &bandwidth::Report) -> String {
     let head = ["size", "ways", "MB/s", "1000/s", "", "MB/s", "1000/s", "p50", "p99"];
     let mut text = format!(
         "Windows of {} messages, medians of {} rounds; ratios = Wiglaf's rate / best\n\
@@ -225,7 +225,7 @@ pub fn bandwidth_table(report: &bandwidth::Report) -> String {
 const SINGLE_FRAMES: &str = "offloads off: nodes send and receive single frames\n";
 
 /// The streams for a document.
-pub fn bandwidth_markdown(report: &bandwidth::Report) -> String {
+pub(super) fn bandwidth_markdown(report: &bandwidth::Report) -> String {
     let rate = "1000 messages/s";
     let head =
         ["size", "ways", "Wiglaf MB/s", rate, "best rival", "MB/s", rate, "rate ratio", "at p99"];
@@ -260,7 +260,7 @@ fn bandwidth_rows(report: &bandwidth::Report, head: [&str; 9]) -> Table {
 }
 
 /// The ring for a terminal.
-pub fn ring_table(report: &ring::Report) -> String {
+pub(super) fn ring_table(report: &ring::Report) -> String {
     let mut table = Table::new("<14 >9", ["", "mean", "p50", "p99", "vs TCP"]);
     let tcp = report.contenders.iter().find(|c| c.transport == Transport::Tcp);
     for contender in &report.contenders {

@@ -70,7 +70,7 @@ fn tables(report: &Report) -> impl Iterator<Item = (&'static str, Table)> {
 }
 
 /// The transformation for a terminal.
-pub fn transformation_table(report: &Report) -> String {
+pub(super) fn transformation_table(report: &Report) -> String {
     let mut text = fold(&title(report)) + "\n";
     text.extend(tables(report).map(|(title, table)| format!("\n{title}\n{}", table.text())));
     text.push('\n');
@@ -79,7 +79,7 @@ pub fn transformation_table(report: &Report) -> String {
 }
 
 /// The transformation for a document.
-pub fn transformation_markdown(report: &Report) -> String {
+pub(super) fn transformation_markdown(report: &Report) -> String {
     let mut text = format!("{}. One node reads its own disk, whatever the way.\n", title(report));
     text.extend(tables(report).map(|(title, t)| format!("\n{title}:\n\n{}", t.markdown())));
     text.push('\n');
