@@ -151,7 +151,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "wiglaf-batch",
         &["wiglaf-base", "wiglaf-cluster", "wiglaf-helper", "wiglaf-join", "wiglaf-node"],
     ),
-    ("wiglaf-bench", &[]),
+    ("wiglaf-bench", &["wiglaf-base"]),
     ("wiglaf-compare", &["wiglaf-base"]),
     (
         "wiglaf-check",

@@ -1,10 +1,9 @@
 //! What the crates around clusters share: errors that are one sentence, host lists, signals as events,
-//! users, processes that are named across time, and the names that several of them agree on.
+//! users, processes that are named across time, tables, and the names that several of them agree on.
 //!
 //! Nothing here knows what a node, an MPI or a cluster is.
 
 pub mod at_once;
-pub mod columns;
 pub mod end;
 pub mod error;
 pub mod heat;
@@ -19,6 +18,7 @@ pub mod random;
 pub mod records;
 pub mod shell;
 pub mod signals;
+pub mod table;
 pub mod usage;
 pub mod user;
 

@@ -12,7 +12,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use wiglaf_bench::local::LocalMpirun;
-use wiglaf_bench::{Result, pingpong, report, ring};
+use wiglaf_bench::report::{self, Reported as _};
+use wiglaf_bench::{Result, pingpong, ring};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -41,20 +42,20 @@ fn run(what: &str, folder: &Path) -> Result<String> {
         "ring" => {
             let report = ring::measure(&launcher, &ring::Plan::new(4, cache), &mut progress)?;
             report::write(&report, &json)?;
-            Ok(report::ring_table(&report))
+            Ok(report.table())
         }
         "redraw" => {
-            let report = report::read(&folder.join("pingpong.json"))?;
-            report::write_pingpong(&report, folder)?;
-            Ok(report::pingpong_table(&report))
+            let report: pingpong::Report = report::read(&folder.join("pingpong.json"))?;
+            report.write(folder)?;
+            Ok(report.table())
         }
         _ => {
             let plan = pingpong::Plan::new(cache);
             let report = pingpong::measure(&launcher, &plan, &mut progress)?;
-            for note in report::write_pingpong(&report, folder)?.notes {
+            for note in report.write(folder)?.notes {
                 eprintln!("{note}");
             }
-            Ok(report::pingpong_table(&report))
+            Ok(report.table())
         }
     }
 }

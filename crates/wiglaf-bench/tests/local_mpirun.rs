@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use wiglaf_bench::local::LocalMpirun;
 use wiglaf_bench::outcome::Outcome;
+use wiglaf_bench::report::{self, Reported as _};
 use wiglaf_bench::turns::Guard;
 use wiglaf_bench::{
-    BenchError, Launcher, Transport, bandwidth, idle, incast, loss, memory, pingpong, report, ring,
-    shaped,
+    BenchError, Launcher, Transport, bandwidth, idle, incast, loss, memory, pingpong, ring, shaped,
 };
 
 /// The value, or a line that says why the test is skipped.
@@ -71,7 +71,7 @@ fn rivals_take_turns_and_are_compared() {
     let json = dir.path().join("r.json");
     report::write(&found, &json).unwrap();
     assert_eq!(report::read::<pingpong::Report>(&json).unwrap(), found);
-    assert!(report::pingpong_table(&found).contains("1 MiB"));
+    assert!(found.table().contains("1 MiB"));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn streams_go_one_way_and_both() {
         assert!(point.window_time.samples >= 12 && point.messages_per_s > 0.0);
         assert_eq!(point.round_megabytes_per_s.len(), 2);
     }
-    let written = report::write_bandwidth(&found, dir.path()).unwrap();
+    let written = found.write(dir.path()).unwrap();
     assert!(written.files.iter().all(|file| file.is_file()));
     assert_eq!(report::read::<bandwidth::Report>(&written.files[0]).unwrap(), found);
 }
@@ -140,7 +140,7 @@ fn shaped_ports_and_lossy_wires_are_cases() {
     assert_eq!(found.cases.len(), 6);
     let recovery = found.case("recovery of a lost last packet").unwrap();
     assert_eq!(recovery.entries[0].who, "Open MPI TCP");
-    let written = report::write_outcome(&found, dir.path()).unwrap();
+    let written = found.write(dir.path()).unwrap();
     assert!(written.files.iter().all(|file| file.is_file()));
     assert_eq!(report::read::<Outcome>(&written.files[0]).unwrap(), found);
 }

@@ -24,8 +24,8 @@ use wiglaf_base::error::Context;
 use wiglaf_base::{Error, Result, machine};
 use wiglaf_bench::contender::{Absent, CONTENDERS, SAME_NODE};
 use wiglaf_bench::facts::Facts;
-use wiglaf_bench::outcome::{Figure, Outcome, Wanted};
-use wiglaf_bench::report::Written;
+use wiglaf_bench::outcome::{Figure, Wanted};
+use wiglaf_bench::report::Reported;
 use wiglaf_bench::{Launcher, bandwidth, pingpong, report, ring};
 use wiglaf_cluster::hosts::Hosts;
 use wiglaf_cluster::rate::Rate;
@@ -283,21 +283,10 @@ impl Common {
         self.repeats.map_or(if self.quick { quick } else { usual }, usize::from)
     }
 
-    /// Writes cases and shows them.
-    fn publish(&self, outcome: &Outcome) -> Result<()> {
-        let written = report::write_outcome(outcome, &self.output);
-        self.show_written(outcome, &report::outcome_table(outcome), written)
-    }
-
-    /// Prints a result that has been written with its pictures, where it is, and what was left out.
-    fn show_written(
-        &self,
-        report: &impl Serialize,
-        table: &str,
-        written: wiglaf_bench::Result<Written>,
-    ) -> Result<()> {
-        let written = written.map_err(plain)?;
-        self.show(report, table, &written.files)?;
+    /// Writes a result and prints it, where it is, and what was left out.
+    fn publish(&self, report: &impl Reported) -> Result<()> {
+        let written = report.write(&self.output).map_err(plain)?;
+        self.show(report, &report.table(), &written.files)?;
         written.notes.iter().for_each(|note| eprintln!("wiglaf: {note}"));
         Ok(())
     }
@@ -406,9 +395,7 @@ fn run_pingpong(args: &PingpongArgs, global: &Global, hosts: Option<Hosts>) -> R
     choose(&mut plan.lens, &args.sizes);
     let measured = pingpong::measure(&*launcher, &plan, &mut progress);
     interrupt::check()?;
-    let report = measured.map_err(plain)?;
-    let written = report::write_pingpong(&report, &common.output);
-    common.show_written(&report, &report::pingpong_table(&report), written)
+    common.publish(&measured.map_err(plain)?)
 }
 
 fn run_bandwidth(args: &BandwidthArgs, global: &Global, hosts: Option<Hosts>) -> Result<()> {
@@ -436,8 +423,7 @@ fn run_bandwidth(args: &BandwidthArgs, global: &Global, hosts: Option<Hosts>) ->
     if args.single_frames {
         report.facts.nodes.insert(bandwidth::OFFLOADS.to_owned(), "off".to_owned());
     }
-    let written = report::write_bandwidth(&report, &common.output);
-    common.show_written(&report, &report::bandwidth_table(&report), written)
+    common.publish(&report)
 }
 
 /// What the user asked for, if anything, each once and in order.
@@ -461,10 +447,7 @@ fn run_ring(args: &RingArgs, global: &Global) -> Result<()> {
     }
     let measured = ring::measure(&launcher, &plan, &mut progress);
     interrupt::check()?;
-    let report = measured.map_err(plain)?;
-    let table = report::ring_table(&report);
-    let files = common.write("ring", &report, &table)?;
-    common.show(&report, &table, &files)
+    common.publish(&measured.map_err(plain)?)
 }
 
 /// What `applications` writes down.

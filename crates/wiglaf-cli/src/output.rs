@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use wiglaf_base::columns::lay_out;
+use wiglaf_base::table::Table;
 use wiglaf_base::{Error, Result};
 
 /// Writes text to standard output. A reader that has seen enough is no error.
@@ -44,7 +44,10 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
 
 /// Lays rows out in columns, the first row being the heading.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
-    lay_out(rows, |_, cell, width| format!("{cell:width$}"))
+    let Some((head, rows)) = rows.split_first() else { return String::new() };
+    let mut table = Table::new("<  <", head);
+    rows.iter().for_each(|row| table.row(row));
+    table.within(usize::MAX)
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! Times that a simulation predicts for a program, as a table: time, speed-up, and Amdahl's serial part for each
 //! transport against the number of nodes.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
+use wiglaf_base::table::Table;
 
 use crate::fit::{Amdahl, COUNTS_MIN, amdahl};
 use crate::report::{Way, median};
-use crate::table::lay_out;
+use crate::table::{LAYOUT, fits};
 
 /// Names the layout of the file.
 pub const SCHEMA: &str = "wiglaf-predict 1";
@@ -92,40 +91,21 @@ impl Prediction {
         let fewest = self.nodes.first().copied().unwrap_or_default();
         let what = if self.is_printed { "seconds that it prints" } else { "wall time" };
         let scaled = if self.is_weak { "scaled " } else { "" };
-        let mut text =
-            format!("Predicted {what} in s, and {scaled}speed-up against {fewest} nodes\n");
-        let mut heading = vec!["nodes".to_owned()];
-        for way in &self.ways {
-            heading.push(way.label.clone());
-        }
-        let mut rows = vec![heading];
+        let labels = self.ways.iter().map(|way| way.label.clone());
+        let mut table = Table::new(LAYOUT, std::iter::once("nodes".to_owned()).chain(labels));
         for nodes in &self.nodes {
-            let mut row = vec![nodes.to_string()];
-            for way in 0..self.ways.len() {
+            let cells = (0..self.ways.len()).map(|way| {
                 let up = self.speed_up(way, *nodes);
                 let up = up.map_or(String::new(), |times| format!(" ({times:.2})"));
                 let time = self.seconds(way, *nodes).map(seconds);
-                row.push(time.map_or("-".to_owned(), |time| time + &up));
-            }
-            rows.push(row);
+                time.map_or("-".to_owned(), |time| time + &up)
+            });
+            table.row(std::iter::once(nodes.to_string()).chain(cells));
         }
-        text.push_str(&lay_out(&rows));
-        let mut fits = vec![["", "P", "T1 s"].map(str::to_owned).to_vec()];
-        for (way, of) in self.ways.iter().enumerate() {
-            if let Some(fit) = self.fit(way) {
-                let p = format!("{:.3} +- {:.3}", fit.serial_part, fit.error);
-                fits.push(vec![of.label.clone(), p, seconds(fit.one_node_s)]);
-            }
-        }
-        if fits.len() > 1 {
-            // Writing to a string cannot fail.
-            let _ = write!(
-                text,
-                "\nAmdahl: T(n) = T1 (P + (1 - P)/n), least squares\n{}",
-                lay_out(&fits)
-            );
-        }
-        text
+        let table = table.text();
+        let fits = fits(&self.ways, |way| self.fit(way), seconds);
+        let fits = fits.map_or(String::new(), |fits| format!("\n{fits}"));
+        format!("Predicted {what} in s, and {scaled}speed-up against {fewest} nodes\n{table}{fits}")
     }
 
     /// What a reader must not take from the tables, one sentence each.

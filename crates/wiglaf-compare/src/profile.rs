@@ -7,11 +7,11 @@
 //! network could gain, and the mean of what ranks computed less than that one is waiting for slow ranks.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
+use wiglaf_base::table::Table;
 
-use crate::table::lay_out;
+use crate::table::LAYOUT;
 
 /// What one rank told.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -149,20 +149,20 @@ impl Profile {
         let Summary { wall_s, .. } = self.summary;
         let count = self.ranks.len();
         let mut text = format!("{count} ranks, {wall_s:.2} s from MPI_Init to MPI_Finalize\n\n");
-        for (title, rows) in [
+        for (title, table) in [
             ("Calls", self.by_call()),
             ("Sizes: messages by their senders, collective calls by every rank", self.by_size()),
             ("Ranks", self.by_rank()),
         ] {
-            if rows.len() > 1 {
-                let _ = writeln!(text, "{title}\n{}", lay_out(&rows));
+            if !table.is_empty() {
+                text += &format!("{title}\n{}\n", table.text());
             }
         }
         text
     }
 
     /// Calls, those that took longest first; times are means over ranks.
-    fn by_call(&self) -> Vec<Vec<String>> {
+    fn by_call(&self) -> Table {
         let mut sums: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
         for calls in self.ranks.iter().flat_map(|rank| &rank.calls) {
             let sum = sums.entry(&calls.call).or_default();
@@ -170,24 +170,24 @@ impl Profile {
         }
         let mut sums: Vec<_> = sums.into_iter().collect();
         sums.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.1));
-        let heading = ["MPI_", "calls", "s a rank", "% of wall", "us a call", "bytes a call"];
-        let row = |(call, (calls, ns, bytes)): (&str, (u64, u64, u64))| {
+        let head = ["MPI_", "calls", "s a rank", "% of wall", "us a call", "bytes a call"];
+        let mut table = Table::new(LAYOUT, head);
+        for (call, (calls, ns, bytes)) in sums {
             let seconds = ns as f64 / 1e9 / self.ranks.len() as f64;
-            vec![
+            table.row([
                 call.to_owned(),
                 calls.to_string(),
                 format!("{seconds:.3}"),
                 format!("{:.1}", 100.0 * seconds / self.summary.wall_s),
                 format!("{:.1}", ns as f64 / 1e3 / calls.max(1) as f64),
                 if bytes == 0 { "-".to_owned() } else { (bytes / calls.max(1)).to_string() },
-            ]
-        };
-        let heading = heading.map(str::to_owned).to_vec();
-        std::iter::once(heading).chain(sums.into_iter().map(row)).collect()
+            ]);
+        }
+        table
     }
 
     /// Messages and collective calls by their sizes.
-    fn by_size(&self) -> Vec<Vec<String>> {
+    fn by_size(&self) -> Table {
         let mut sums: BTreeMap<u32, [u64; 4]> = BTreeMap::new();
         for calls in self.ranks.iter().flat_map(|rank| &rank.calls) {
             let at = match kind(&calls.call) {
@@ -200,37 +200,37 @@ impl Profile {
             sum[at + 1] += calls.bytes;
         }
         let most = sums.values().map(|sum| sum[0]).max().unwrap_or(0);
-        let heading =
-            ["bytes", "messages", "MB", "collective", "MB", ""].map(str::to_owned).to_vec();
-        let row = |(class, sum): (u32, [u64; 4])| {
+        let head = ["bytes", "messages", "MB", "collective", "MB", ""];
+        let mut table = Table::new("  <  >  >  >  >  <", head);
+        for (class, sum) in sums {
             let bar = if most == 0 { 0 } else { (sum[0] * 24).div_ceil(most) as usize };
             let megabytes = |bytes: u64| format!("{:.2}", bytes as f64 / 1e6);
-            vec![
+            table.row([
                 class_words(class),
                 sum[0].to_string(),
                 megabytes(sum[1]),
                 sum[2].to_string(),
                 megabytes(sum[3]),
-                format!("{:<24}", "#".repeat(bar)),
-            ]
-        };
-        std::iter::once(heading).chain(sums.into_iter().map(row)).collect()
+                "#".repeat(bar),
+            ]);
+        }
+        table
     }
 
-    fn by_rank(&self) -> Vec<Vec<String>> {
-        let heading = ["rank", "host", "computes s", "in MPI s", "in MPI %", "longest in"];
-        let row = |rank: &Rank| {
-            vec![
+    fn by_rank(&self) -> Table {
+        let head = ["rank", "host", "computes s", "in MPI s", "in MPI %", "longest in"];
+        let mut table = Table::new(LAYOUT, head);
+        for rank in &self.ranks {
+            table.row([
                 rank.rank.map_or("?".to_owned(), |number| number.to_string()),
                 rank.host.clone(),
                 format!("{:.3}", rank.compute_s()),
                 format!("{:.3}", rank.mpi_s()),
                 format!("{:.1}", 100.0 * rank.mpi_s() / rank.wall_s().max(f64::MIN_POSITIVE)),
                 rank.longest(),
-            ]
-        };
-        let heading = heading.map(str::to_owned).to_vec();
-        std::iter::once(heading).chain(self.ranks.iter().map(row)).collect()
+            ]);
+        }
+        table
     }
 
     /// Whether a faster network would help.

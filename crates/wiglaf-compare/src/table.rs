@@ -1,38 +1,31 @@
 //! The report's tables, and what they cannot tell.
 
-use std::fmt::Write as _;
+use wiglaf_base::table::Table;
 
-use wiglaf_base::columns;
+use crate::fit::{Amdahl, COUNTS_MIN};
+use crate::report::{Place, Report, Way, nodes};
 
-use crate::fit::COUNTS_MIN;
-use crate::report::{Place, Report, nodes};
+/// How all tables here stand: names to the left, figures to the right.
+pub(crate) const LAYOUT: &str = "  <  >";
 
 /// All tables: for each number of nodes that of the times, then those of the speed-up.
 #[must_use]
 pub fn tables(report: &Report) -> String {
     let mut text = String::new();
     for (place, of) in report.places.iter().enumerate() {
-        let rows = times(report, place);
-        if rows.len() > 1 {
-            let _ = writeln!(text, "{}\n{}", title(report, of), lay_out(&rows));
+        let table = times(report, place);
+        if !table.is_empty() {
+            text += &format!("{}\n{}\n", title(report, of), table.text());
         }
     }
     if report.places.len() > 1 {
         let first = nodes(report.places[0].nodes);
-        let _ = writeln!(
-            text,
-            "{} against {first}, and efficiency\n{}",
-            if report.is_weak { "Weak scaling: scaled speed-up" } else { "Wall speed-up" },
-            lay_out(&speed_up(report))
+        let what = if report.is_weak { "Weak scaling: scaled speed-up" } else { "Wall speed-up" };
+        let table = speed_up(report).text();
+        text += &format!("{what} against {first}, and efficiency\n{table}\n");
+        text.extend(
+            fits(&report.ways, |way| report.fit(way), |s| format!("{s:.2}")).map(|t| t + "\n"),
         );
-        let rows = fits(report);
-        if rows.len() > 1 {
-            let _ = writeln!(
-                text,
-                "Amdahl: T(n) = T1 (P + (1 - P)/n), least squares\n{}",
-                lay_out(&rows)
-            );
-        }
     }
     text
 }
@@ -45,14 +38,13 @@ fn title(report: &Report, place: &Place) -> String {
     format!("{ranks} on {}, {of}", nodes(place.nodes))
 }
 
-fn times(report: &Report, place: usize) -> Vec<Vec<String>> {
-    let heading =
-        ["", "wall s", "CPU s", "wall - CPU s", "wall / CPU", "wall from - to s", "rounds"];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+fn times(report: &Report, place: usize) -> Table {
+    let head = ["", "wall s", "CPU s", "wall - CPU s", "wall / CPU", "wall from - to s", "rounds"];
+    let mut table = Table::new(LAYOUT, head);
     for (way, of) in report.ways.iter().enumerate() {
         let Some(point) = report.point(way, place) else { continue };
         let [least, greatest] = point.range_s;
-        rows.push(vec![
+        table.row([
             of.label.clone(),
             format!("{:.2}", point.wall_s),
             format!("{:.2}", point.cpu_s),
@@ -62,34 +54,37 @@ fn times(report: &Report, place: usize) -> Vec<Vec<String>> {
             point.runs.to_string(),
         ]);
     }
-    rows
+    table
 }
 
-fn speed_up(report: &Report) -> Vec<Vec<String>> {
+fn speed_up(report: &Report) -> Table {
     let counts = report.places.iter().map(|place| nodes(place.nodes));
-    let mut rows = vec![std::iter::once(String::new()).chain(counts).collect::<Vec<_>>()];
+    let mut table = Table::new(LAYOUT, std::iter::once(String::new()).chain(counts));
     for (way, of) in report.ways.iter().enumerate() {
         let cells = (0..report.places.len()).map(|place| match report.speed_up(way, place) {
             Some((speed_up, efficiency)) => format!("{speed_up:.2} ({:.0} %)", 100.0 * efficiency),
             None => "-".to_owned(),
         });
-        rows.push(std::iter::once(of.label.clone()).chain(cells).collect());
+        table.row(std::iter::once(of.label.clone()).chain(cells));
     }
-    rows
+    table
 }
 
-fn fits(report: &Report) -> Vec<Vec<String>> {
-    let mut rows = vec![["", "P", "T1 s"].map(str::to_owned).to_vec()];
-    for (way, of) in report.ways.iter().enumerate() {
-        if let Some(fit) = report.fit(way) {
-            rows.push(vec![
-                of.label.clone(),
-                format!("{:.3} +- {:.3}", fit.serial_part, fit.error),
-                format!("{:.2}", fit.one_node_s),
-            ]);
+/// Amdahl's law through the times of each way that it fits, if any.
+pub(crate) fn fits(
+    ways: &[Way],
+    fit: impl Fn(usize) -> Option<Amdahl>,
+    seconds: impl Fn(f64) -> String,
+) -> Option<String> {
+    let mut table = Table::new(LAYOUT, ["", "P", "T1 s"]);
+    for (way, of) in ways.iter().enumerate() {
+        if let Some(fit) = fit(way) {
+            let part = format!("{:.3} +- {:.3}", fit.serial_part, fit.error);
+            table.row([of.label.clone(), part, seconds(fit.one_node_s)]);
         }
     }
-    rows
+    let text = || format!("Amdahl: T(n) = T1 (P + (1 - P)/n), least squares\n{}", table.text());
+    (!table.is_empty()).then(text)
 }
 
 /// What a reader must not take from the tables, one sentence each.
@@ -171,14 +166,6 @@ fn close(report: &Report, place: usize) -> Vec<String> {
         }
     }
     notes
-}
-
-/// Columns: names to the left, figures to the right.
-pub(crate) fn lay_out(rows: &[Vec<String>]) -> String {
-    columns::lay_out(rows, |column, cell, width| match column {
-        0 => format!("  {cell:width$}"),
-        _ => format!("{cell:>width$}"),
-    })
 }
 
 #[cfg(test)]

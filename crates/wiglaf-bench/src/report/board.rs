@@ -1,16 +1,13 @@
 //! Tables of cases and figures, for terminals (at most 80 columns) and for
 //! Markdown.
 
-use std::fmt::Write as _;
+use wiglaf_base::table::Table;
 
-use super::table::{figure, fold, one_line, or_dash};
+use super::table::{figure, or_dash, push_folded, push_list};
 use crate::outcome::{Case, Entry, Figure, Outcome, Wanted};
 
-/// Longer names of figures get a line of their own.
-const NAME_WIDTH: usize = 46;
-
 /// The cases and figures for a terminal.
-pub fn outcome_table(outcome: &Outcome) -> String {
+pub(super) fn outcome_table(outcome: &Outcome) -> String {
     let mut text = format!("{}, {} rounds\n", outcome.title, outcome.rounds);
     for case in &outcome.cases {
         text.push('\n');
@@ -23,11 +20,8 @@ pub fn outcome_table(outcome: &Outcome) -> String {
     if !outcome.absent.is_empty() || !outcome.notes.is_empty() {
         text.push('\n');
     }
-    let absent = outcome.absent.iter().map(|missing| fold(&missing.to_string()));
-    for line in absent.chain(outcome.notes.iter().map(|note| fold(note))) {
-        text.push_str(&line);
-        text.push('\n');
-    }
+    push_folded(&mut text, &outcome.absent);
+    push_folded(&mut text, &outcome.notes);
     text
 }
 
@@ -35,27 +29,17 @@ fn push_case(text: &mut String, case: &Case) {
     let limit = case.limit.as_ref();
     let bound = limit.map(|l| format!(" ({} {})", l.name, figure(l.value))).unwrap_or_default();
     let of_limit = limit.map_or(String::new(), |l| format!("of {}", l.name));
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "{}: {}, {}{bound}", case.name, case.what, case.unit);
-    let _ = writeln!(
-        text,
-        "  {:<26} {:>9} {:>9} {:>9} {of_limit:>10} {:>8}",
-        "", "median", "least", "most", "vs TCP"
-    );
+    let head = ["", "median", "least", "most", &of_limit, "vs TCP"];
+    let mut table = Table::new("  <26 >9 >9 >9 >10 >8", head);
     for entry in &case.entries {
         let [least, most] = range(entry);
         let of_limit = limit.map_or(String::new(), |l| format!("{:.2}", entry.value / l.value));
-        let _ = writeln!(
-            text,
-            "  {:<26} {:>9} {least:>9} {most:>9} {of_limit:>10} {:>8}",
-            entry.who,
-            value(entry),
-            against_best(case, entry),
-        );
-        for line in counters(entry) {
-            let _ = writeln!(text, "    {line}");
-        }
+        let against = against_best(case, entry);
+        table.row([entry.who.clone(), value(entry), least, most, of_limit, against]);
+        counters(entry).iter().for_each(|line| table.row([format!("  {line}")]));
     }
+    text.push_str(&format!("{}: {}, {}{bound}\n", case.name, case.what, case.unit));
+    text.push_str(&table.text());
 }
 
 /// The value by that of the best over TCP.
@@ -107,90 +91,67 @@ fn counters(entry: &Entry) -> Vec<String> {
 
 /// What was wanted and what was reached, for a terminal.
 pub fn figures_table(figures: &[Figure]) -> String {
-    let mut text = format!("{:<NAME_WIDTH$} {:>9} {:>9}\n", "figure", "wanted", "reached");
-    for one in figures {
-        let (wanted, reached, met) = words(one);
-        let mut name = one.name.clone();
-        if name.chars().count() > NAME_WIDTH {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{name}");
-            name = String::new();
-        }
-        let _ = writeln!(text, "{name:<NAME_WIDTH$} {wanted:>9} {reached:>9} {met}");
-    }
-    text
+    figure_rows(figures, ["figure", "wanted", "reached", ""], |one| one.name.clone()).text()
 }
 
 /// A table for a document: what was wanted and what was reached.
 pub fn figures_markdown(figures: &[Figure]) -> String {
-    let mut text = String::from("| what | wanted | reached | |\n|---|---:|---:|---|\n");
-    for one in figures {
-        let (wanted, reached, met) = words(one);
-        let detail =
-            if one.detail.is_empty() { String::new() } else { format!(" ({})", one.detail) };
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "| {}{detail} | {wanted} | {reached} | {met} |", one.name);
-    }
-    text
+    let name = |one: &Figure| match one.detail.as_str() {
+        "" => one.name.clone(),
+        detail => format!("{} ({detail})", one.name),
+    };
+    figure_rows(figures, ["what", "wanted", "reached", ""], name).markdown()
 }
 
-fn words(one: &Figure) -> (String, String, &'static str) {
-    let unit = if one.unit == "x" { String::new() } else { format!(" {}", one.unit) };
-    let wanted = match one.wanted {
-        Wanted::AtLeast(least) => format!("≥ {}{unit}", figure(least)),
-        Wanted::AtMost(most) => format!("≤ {}{unit}", figure(most)),
-    };
-    let reached = one.reached.map_or("-".to_owned(), |value| match one.is_below {
-        // Rounded up, or it might not be true.
-        true => format!("< {}{unit}", figure((value * 100.0).ceil() / 100.0)),
-        false => format!("{}{unit}", figure(value)),
-    });
-    let met = match one.is_met() {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "not measured",
-    };
-    (wanted, reached, met)
+fn figure_rows(figures: &[Figure], head: [&str; 4], name: fn(&Figure) -> String) -> Table {
+    let mut table = Table::new("<46 >9 >9 <", head);
+    for one in figures {
+        let unit = if one.unit == "x" { String::new() } else { format!(" {}", one.unit) };
+        let wanted = match one.wanted {
+            Wanted::AtLeast(least) => format!("≥ {}{unit}", figure(least)),
+            Wanted::AtMost(most) => format!("≤ {}{unit}", figure(most)),
+        };
+        let reached = one.reached.map_or("-".to_owned(), |value| match one.is_below {
+            // Rounded up, or it might not be true.
+            true => format!("< {}{unit}", figure((value * 100.0).ceil() / 100.0)),
+            false => format!("{}{unit}", figure(value)),
+        });
+        let met = match one.is_met() {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "not measured",
+        };
+        table.row([name(one), wanted, reached, met.to_owned()]);
+    }
+    table
 }
 
 /// The cases for a document.
-pub fn outcome_markdown(outcome: &Outcome) -> String {
-    let mut text = format!("## {}\n\n", outcome.title);
-    text.push_str(
-        "| case | who | value | least round | most | of the limit | against the best over TCP |\n\
-         |---|---|---:|---:|---:|---:|---:|\n",
-    );
+pub(super) fn outcome_markdown(outcome: &Outcome) -> String {
+    let (limit, rival) = ("of the limit", "against the best over TCP");
+    let mut table =
+        Table::new("<<>", ["case", "who", "value", "least round", "most", limit, rival]);
     for case in &outcome.cases {
+        let name = format!("{}: {}", case.name, case.what);
         for entry in &case.entries {
             let [least, most] = range(entry);
             let of_limit = case.limit.as_ref().map_or(String::new(), |l| {
                 format!("{:.2} of {} {}", entry.value / l.value, figure(l.value), case.unit)
             });
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "| {}: {} | {} | {} {} | {least} | {most} | {of_limit} | {} |",
-                case.name,
-                case.what,
-                entry.who,
-                value(entry),
-                case.unit,
-                against_best(case, entry)
-            );
+            let value = format!("{} {}", value(entry), case.unit);
+            let against = against_best(case, entry);
+            table.row([&name, &entry.who, &value, &least, &most, &of_limit, &against]);
         }
     }
-    text.push('\n');
-    text.push_str(&figures_markdown(&outcome.figures));
+    let figures = figures_markdown(&outcome.figures);
+    let mut text = format!("## {}\n\n{}\n{figures}", outcome.title, table.markdown());
     let absent = outcome.absent.iter().map(ToString::to_string);
     let place = outcome.facts.place().map(|place| format!("measured on {place}"));
     let remarks: Vec<String> = absent.chain(outcome.notes.iter().cloned()).chain(place).collect();
     if !remarks.is_empty() {
         text.push('\n');
     }
-    for line in remarks {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "- {}", one_line(&line));
-    }
+    push_list(&mut text, remarks);
     text
 }
 

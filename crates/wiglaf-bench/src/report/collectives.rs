@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::table::{length, push_absent};
-use crate::collectives::{By, Report};
+use wiglaf_base::table::Table;
+
+use super::table::{length, push_folded};
+use crate::collectives::{By, Ratio, Report};
 
 /// For a terminal: the ratio of mean times by operation and length, and what they come to.
-pub fn collectives_table(report: &Report) -> String {
+pub(super) fn collectives_table(report: &Report) -> String {
     let mut text = format!("{}\n", headline(report));
     push_ratios(&mut text, report);
     push_overlaps(&mut text, report, "");
@@ -14,40 +16,34 @@ pub fn collectives_table(report: &Report) -> String {
         text.push_str("\nwith `wiglaf run --collectives multicast`\n");
         push_ratios(&mut text, &report);
     }
-    push_absent(&mut text, &report.absent);
+    push_folded(&mut text, &report.absent);
     text
 }
 
 /// Ratios by operation and length, and what they come to.
 fn push_ratios(text: &mut String, report: &Report) {
     let lengths = lengths(report);
-    // Writing to a string cannot fail.
-    let _ = write!(text, "{:<15}", "");
-    for &len in &lengths {
-        let _ = write!(text, " {:>8}", length(len));
-    }
-    text.push('\n');
+    let head = std::iter::once(String::new()).chain(lengths.iter().map(|len| length(*len)));
+    let mut table = Table::new("<15 >8", head);
     let ratios = report.ratios(By::Mean);
-    let measured = |operation: &&str| ratios.iter().any(|r| r.ours.operation == **operation);
-    for operation in operations(report).into_iter().filter(measured) {
-        let _ = write!(text, "{operation:<15}");
-        for &len in &lengths {
-            let found = ratios.iter().find(|r| r.ours.operation == operation && r.ours.len == len);
-            let cell = found.map_or(String::new(), |one| format!("{:.2}", one.ratio));
-            let _ = write!(text, " {cell:>8}");
+    for operation in operations(report) {
+        let of = |len| ratios.iter().find(|r| r.ours.operation == operation && r.ours.len == len);
+        let cell = |len| of(len).map_or(String::new(), |one| format!("{:.2}", one.ratio));
+        if lengths.iter().any(|len| of(*len).is_some()) {
+            let cells = lengths.iter().map(|len| cell(*len));
+            table.row(std::iter::once(operation.to_owned()).chain(cells));
         }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
     }
+    text.push_str(&table.text());
     text.push_str(&totals(report));
 }
 
 /// Everything, for a file.
-pub fn collectives_markdown(report: &Report) -> String {
+pub(super) fn collectives_markdown(report: &Report) -> String {
     let mut text =
         format!("# Collectives and exchanges\n\n{}\n\n{}\n", headline(report), totals(report));
     push_overlaps(&mut text, report, "\n");
-    push_absent(&mut text, &report.absent);
+    push_folded(&mut text, &report.absent);
     text.push_str(
         "\n![Ratios](collectives.svg)\n\nMicroseconds of a call, medians of the rounds; ratio = Wiglaf / best rival.\n\n",
     );
@@ -63,28 +59,26 @@ pub fn collectives_markdown(report: &Report) -> String {
 
 /// A row for each operation and length.
 fn push_rows(text: &mut String, report: &Report) {
-    text.push_str(
-        "| operation | size | Wiglaf, mean | best rival, mean | ratio | median | slowest rank |\n|---|---|---|---|---|---|---|\n",
-    );
+    let (ours, rival) = ("Wiglaf, mean", "best rival, mean");
+    let head = ["operation", "size", ours, rival, "ratio", "median", "slowest rank"];
+    let mut table = Table::new("<", head);
     let [means, medians, slowest] = By::ALL.map(|by| report.ratios(by));
     for one in &means {
-        let same = |r: &&crate::collectives::Ratio<'_>| std::ptr::eq(r.ours, one.ours);
-        let ratio = |list: &[crate::collectives::Ratio<'_>]| {
-            list.iter().find(same).map_or_else(|| "-".into(), |r| bold(r.ratio))
+        let ratio = |list: &[Ratio<'_>]| {
+            let same = list.iter().find(|r| std::ptr::eq(r.ours, one.ours));
+            same.map_or_else(|| "-".into(), |r| bold(r.ratio))
         };
-        let _ = writeln!(
-            text,
-            "| {} | {} | {:.1} | {:.1}, {} | {} | {} | {} |",
-            one.ours.operation,
+        table.row([
+            one.ours.operation.clone(),
             length(one.ours.len),
-            one.ours.mean_us,
-            one.rival.mean_us,
-            one.who,
+            format!("{:.1}", one.ours.mean_us),
+            format!("{:.1}, {}", one.rival.mean_us, one.who),
             bold(one.ratio),
             ratio(&medians),
             ratio(&slowest),
-        );
+        ]);
     }
+    text.push_str(&table.markdown());
 }
 
 /// Slower than the rival stands out.

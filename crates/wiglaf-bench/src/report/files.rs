@@ -1,27 +1,26 @@
 //! Tables of remote files.
 
-use std::fmt::Write as _;
+use wiglaf_base::table::Table;
 
-use super::table::{figure, fold, length, or_dash};
-use crate::files::{Comparison, Contender, Measure, Report, Row};
+use super::table::{fold, length, or_dash, push_folded, push_list, ratio};
+use crate::files::{Comparison, Measure, Report, Row};
 
-/// One way's figures: MB/s written and read, p50 and p99 of a short read, p50
+/// Each way's figures: MB/s written and read, p50 and p99 of a short read, p50
 /// and p99 of a small file, and the time of all of them.
-fn figures(contender: &Contender) -> [String; 7] {
-    let rate = |row| contender.at(row).map(|p| figure(p.megabytes_per_s));
-    let p50 = |row| contender.at(row).map(|p| figure(p.call.p50_us));
-    let p99 = |row| contender.at(row).map(|p| or_dash(p.call.p99_us));
-    let whole = contender.at(Row::SmallFiles).map(|p| figure(p.whole_s));
-    [
-        rate(Row::Write),
-        rate(Row::Read),
-        p50(Row::Read4K),
-        p99(Row::Read4K),
-        p50(Row::SmallFiles),
-        p99(Row::SmallFiles),
-        whole,
-    ]
-    .map(|cell| cell.unwrap_or_else(|| "-".to_owned()))
+fn rows(report: &Report, head: [&str; 8]) -> Table {
+    let mut table = Table::new("<16 >8 >8 >7 >7  >7 >8 >8", head);
+    for contender in &report.contenders {
+        let rate = |row| contender.at(row).map(|p| p.megabytes_per_s);
+        let p50 = |row| contender.at(row).map(|p| p.call.p50_us);
+        let p99 = |row| contender.at(row).and_then(|p| p.call.p99_us);
+        let whole = contender.at(Row::SmallFiles).map(|p| p.whole_s);
+        let (short, small) = (Row::Read4K, Row::SmallFiles);
+        let rates = [rate(Row::Write), rate(Row::Read)];
+        let times = [p50(short), p99(short), p50(small), p99(small), whole];
+        let name = [contender.label.clone()];
+        table.row([&name[..], &rates.map(or_dash), &times.map(or_dash)].concat());
+    }
+    table
 }
 
 /// A ratio and its aim, in one sentence.
@@ -37,7 +36,7 @@ fn aim(one: &Comparison) -> String {
         one.ours.label(),
         one.other.label(),
         one.ratio,
-        one.p99_time_ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+        ratio(one.p99_time_ratio),
         one.aim,
         if one.is_met { "met" } else { "missed" },
     )
@@ -53,63 +52,40 @@ fn title(report: &Report) -> String {
     )
 }
 
+fn absent(report: &Report) -> impl Iterator<Item = String> {
+    report.absent.iter().map(|a| format!("{} did not take part: {}", a.way.label(), a.reason))
+}
+
 /// Remote files for a terminal.
-pub fn files_table(report: &Report) -> String {
-    let mut text = fold(&title(report));
-    // Writing to a string cannot fail.
-    let _ = write!(
-        text,
-        "\n{:>25} {:>8}  read 4 KiB, us       small file, us\n{:>25} {:>8} {:>7} {:>7}  {:>7} {:>8} \
-         {:>8}\n",
-        "write", "read", "MB/s", "MB/s", "p50", "p99", "p50", "p99", "all, s"
+pub(super) fn files_table(report: &Report) -> String {
+    let head = ["", "MB/s", "MB/s", "p50", "p99", "p50", "p99", "all, s"];
+    let mut text = format!(
+        "{}\n{:>25}     read  read 4 KiB, us       small file, us\n{}",
+        fold(&title(report)),
+        "write",
+        rows(report, head).text()
     );
-    for contender in &report.contenders {
-        let [write, read, p50, p99, small_p50, small_p99, whole] = figures(contender);
-        let _ = writeln!(
-            text,
-            "{:<16} {write:>8} {read:>8} {p50:>7} {p99:>7}  {small_p50:>7} {small_p99:>8} {whole:>8}",
-            contender.label,
-        );
-    }
-    let aims = report.comparison.iter().map(aim);
     let evidence = report
         .contenders
         .iter()
         .filter_map(|c| Some(format!("{} encrypts with {}", c.label, c.evidence.as_ref()?)));
-    let absent =
-        report.absent.iter().map(|a| format!("{} did not take part: {}", a.way.label(), a.reason));
-    for sentence in aims.chain(evidence).chain(absent) {
-        text.push_str(&fold(&sentence));
-        text.push('\n');
-    }
+    let aims = report.comparison.iter().map(aim);
+    push_folded(&mut text, aims.chain(evidence).chain(absent(report)));
     text
 }
 
 /// Remote files for a document.
-pub fn files_markdown(report: &Report) -> String {
-    let mut text = format!("{}\n\n", title(report));
-    text.push_str(
-        "| | write (MB/s) | read (MB/s) | read 4 KiB, p50 (us) | p99 (us) | small file, p50 (us) \
-         | p99 (us) | all (s) |\n|---|---:|---:|---:|---:|---:|---:|---:|\n",
-    );
-    for contender in &report.contenders {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "| {} | {} |", contender.label, figures(contender).join(" | "));
-    }
-    text.push('\n');
-    for one in &report.comparison {
-        let _ = writeln!(text, "- {}", aim(one));
-    }
-    for contender in &report.contenders {
+pub(super) fn files_markdown(report: &Report) -> String {
+    let (read, small) = ("read 4 KiB, p50 (us)", "small file, p50 (us)");
+    let head = ["", "write (MB/s)", "read (MB/s)", read, "p99 (us)", small, "p99 (us)", "all (s)"];
+    let mut text = format!("{}\n\n{}\n", title(report), rows(report, head).markdown());
+    let settings = report.contenders.iter().filter_map(|contender| {
         let caches = contender.settings.get("caches").map(String::as_str);
         let parts: Vec<&str> = contender.evidence.as_deref().into_iter().chain(caches).collect();
-        if !parts.is_empty() {
-            let _ = writeln!(text, "- {}: {}", contender.label, parts.join("; "));
-        }
-    }
-    for one in &report.absent {
-        let _ = writeln!(text, "- {} did not take part: {}", one.way.label(), one.reason);
-    }
+        (!parts.is_empty()).then(|| format!("{}: {}", contender.label, parts.join("; ")))
+    });
+    let aims = report.comparison.iter().map(aim);
+    push_list(&mut text, aims.chain(settings).chain(absent(report)));
     text
 }
 

@@ -1,13 +1,12 @@
 //! LogGP's parameters, for a terminal.
 
-use std::fmt::Write as _;
+use wiglaf_base::table::Table;
 
-use super::table::{figure, length, or_dash, push_absent};
-use crate::loggp::{Contender, Report, Segment};
+use super::table::{figure, length, or_dash, push_folded};
+use crate::loggp::{Report, Segment};
 
 /// A line for each contender and range of lengths.
-#[must_use]
-pub fn loggp_table(report: &Report) -> String {
+pub(super) fn loggp_table(report: &Report) -> String {
     let rounds = report.rounds;
     let mut text = format!(
         "LogGP, medians of {rounds} round{}; o_s and o_r of the first and the last length\n",
@@ -15,49 +14,38 @@ pub fn loggp_table(report: &Report) -> String {
     );
     text.push_str("a dash for L: the overheads take all of half a round trip\n");
     for same_node in [false, true] {
-        let here: Vec<&Contender> =
-            report.contenders.iter().filter(|one| one.same_node == same_node).collect();
-        if here.is_empty() {
-            continue;
-        }
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "\n{:<14} {:>13} {:>7} {:>13} {:>13} {:>7} {:>7}",
-            if same_node { "within a node" } else { "between two" },
-            "bytes",
-            "L us",
-            "o_s us",
-            "o_r us",
-            "g us",
-            "G ns/B"
-        );
-        for one in here {
+        let place = if same_node { "within a node" } else { "between two" };
+        let head = [place, "bytes", "L us", "o_s us", "o_r us", "g us", "G ns/B"];
+        let mut table = Table::new("<14 >13 >7 >13 >13 >7 >7", head);
+        for one in report.contenders.iter().filter(|one| one.same_node == same_node) {
             for (place, segment) in one.segments.iter().enumerate() {
-                let label = if place == 0 { one.label.as_str() } else { "" };
-                let _ = writeln!(text, "{label:<14} {}", line(segment));
+                table.row(row(if place == 0 { &one.label } else { "" }, segment));
             }
-            let _ = writeln!(text, "{:<14} sends at once up to {}", "", length(one.eager_max));
+            let most = length(one.eager_max);
+            table.row([format!("{:<14} sends at once up to {most}", "")]);
+        }
+        if !table.is_empty() {
+            text = text + "\n" + &table.text();
         }
     }
     if !report.absent.is_empty() {
         text.push('\n');
     }
-    push_absent(&mut text, &report.absent);
+    push_folded(&mut text, &report.absent);
     text
 }
 
-fn line(segment: &Segment) -> String {
-    let range = format!("{} - {}", length(segment.from), length(segment.to));
+fn row(label: &str, segment: &Segment) -> [String; 7] {
     let both = |[first, last]: [f64; 2]| format!("{} - {}", figure(first), figure(last));
-    format!(
-        "{range:>13} {:>7} {:>13} {:>13} {:>7} {:>7.3}",
+    [
+        label.to_owned(),
+        format!("{} - {}", length(segment.from), length(segment.to)),
         or_dash(Some(segment.latency_us).filter(|us| *us > 0.0)),
         both(segment.send_us),
         both(segment.recv_us),
         figure(segment.gap_us),
-        segment.gap_ns_per_byte
-    )
+        format!("{:.3}", segment.gap_ns_per_byte),
+    ]
 }
 
 #[cfg(test)]
@@ -66,7 +54,7 @@ mod tests {
     use crate::contender::Absent;
     use crate::facts::Facts;
     use crate::launch::Transport;
-    use crate::loggp::SCHEMA;
+    use crate::loggp::{Contender, SCHEMA};
 
     #[test]
     fn each_range_has_a_line() {

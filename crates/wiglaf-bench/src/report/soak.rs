@@ -1,13 +1,13 @@
 //! A long run as people see it: a panel for each series in a picture, a line for each in a
 //! terminal.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use plotters::backend::SVGBackend;
 use plotters::drawing::IntoDrawingArea;
 use plotters::element::{PathElement, Text};
 use plotters::style::{Color, FontFamily, IntoFont, RGBColor};
+use wiglaf_base::table::Table;
 
 use crate::error::{BenchError, Result, file_error};
 use crate::soak::{Sample, Trend, Verdict, curves};
@@ -74,10 +74,8 @@ fn paint(samples: &[Sample], out: &mut String) -> std::result::Result<(), String
 /// A line for each series: its course, its range in the second half, its slope and the verdict.
 #[must_use]
 pub fn soak_table(samples: &[Sample], trends: &[Trend]) -> String {
-    let mut out = format!(
-        "{:<25} {:<COLUMNS$} {:>20} {:>34}  verdict\n",
-        "", "course", "second half", "growth an hour (99 %)"
-    );
+    let head = ["", "course", "second half", "growth an hour (99 %)", "verdict"];
+    let mut table = Table::new("<25 <48 >20 >34  <", head);
     for ((what, unit, points), trend) in curves(samples).zip(trends) {
         let [low, _, high] = trend.range;
         let slope = trend.per_hour;
@@ -86,17 +84,12 @@ pub fn soak_table(samples: &[Sample], trends: &[Trend]) -> String {
             Verdict::Grows => format!("GROWS, {:.0} more in its last tenth", trend.rise),
             Verdict::TooShort => "too short to tell".to_owned(),
         };
-        let name = format!("{what} {unit}");
         let range = format!("{low:.0} to {high:.0}");
         let growth = format!("{:.1} ({:.1} to {:.1})", slope.median, slope.low, slope.high);
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            out,
-            "{name:<25} {:<COLUMNS$} {range:>20} {growth:>34}  {verdict}",
-            course(&points)
-        );
+        table.row([format!("{what} {unit}"), course(&points), range, growth, verdict]);
     }
-    out
+    // A curve takes more than a terminal's 80 columns leave.
+    table.within(usize::MAX)
 }
 
 fn course(points: &[(f64, f64)]) -> String {

@@ -1,6 +1,6 @@
 //! Tables for terminals (at most 80 columns) and for Markdown.
 
-use std::fmt::Write as _;
+use wiglaf_base::table::Table;
 
 use crate::active::{self, ActiveMessages};
 use crate::bandwidth::{self, Ways};
@@ -8,7 +8,7 @@ use crate::contender::Absent;
 use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::launch::Transport;
-use crate::pingpong::{self, Comparison, Point, Report};
+use crate::pingpong::{self, Point, Report};
 use crate::ring;
 use crate::stats::{P99_SAMPLES_MIN, median};
 
@@ -36,21 +36,25 @@ pub(super) fn or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), figure)
 }
 
+/// A ratio that not everything has.
+pub(super) fn ratio(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
+}
+
+/// `1 node`, `2 nodes`.
+pub(super) fn nodes(count: usize) -> String {
+    format!("{count} node{}", if count == 1 { "" } else { "s" })
+}
+
 /// In a terminal a result with more lengths than this shows its powers of two
 /// only, and says so; documents have them all.
 const ROWS_MAX: usize = 26;
 
-/// One line of the comparison: ours, the best rival's, and the ratio.
-struct Row {
-    length: String,
-    ours: Option<[String; 3]>,
-    rival: Option<(Transport, [String; 3])>,
-    ratio: Option<String>,
-}
-
-fn figures(point: &Point) -> [String; 3] {
-    let bandwidth = if point.len == 0 { "-".into() } else { figure(point.megabytes_per_s) };
-    [figure(point.half_round_trip.p50_us), or_dash(point.half_round_trip.p99_us), bandwidth]
+/// A message's p50, p99 and rate.
+fn figures(point: Option<&Point>) -> [String; 3] {
+    let rate = point.filter(|p| p.len > 0).map(|p| p.megabytes_per_s);
+    let time = point.map(|p| &p.half_round_trip);
+    [time.map(|t| t.p50_us), time.and_then(|t| t.p99_us), rate].map(or_dash)
 }
 
 /// All lengths of a result, in order.
@@ -62,81 +66,59 @@ fn lens(report: &Report) -> Vec<u64> {
     lens
 }
 
-fn rows(report: &Report, lens: Vec<u64>) -> Vec<Row> {
+/// A row for each length: ours, the best rival's, and the ratio.
+fn pingpong_rows(report: &Report, lens: &[u64], head: [&str; 9]) -> Table {
     let ours = report.contenders.iter().find(|c| c.transport == Transport::Wiglaf);
-    let row = |len| {
-        let rival = pingpong::best_rival(&report.contenders, len);
-        Row {
-            length: length(len),
-            ours: ours.and_then(|c| c.at(len)).map(figures),
-            rival: rival.map(|(t, p)| (t, figures(p))),
-            ratio: ratio(&report.comparison, len),
-        }
-    };
-    lens.into_iter().map(row).collect()
+    let mut table = Table::new(">9  >7 >7 >7  <13>7 >7 >7  >5", head);
+    for &len in lens {
+        let (name, theirs) = named(pingpong::best_rival(&report.contenders, len));
+        let compared = report.comparison.iter().find(|c| c.len == len);
+        let ratio = ratio(compared.map(|c| c.time_ratio));
+        let ours = figures(ours.and_then(|c| c.at(len)));
+        table.row([&[length(len)][..], &ours, &[name], &figures(theirs), &[ratio]].concat());
+    }
+    table
 }
 
-fn ratio(comparison: &[Comparison], len: u64) -> Option<String> {
-    comparison.iter().find(|c| c.len == len).map(|c| format!("{:.2}", c.time_ratio))
+/// The best rival's name and what it did.
+fn named<P>(rival: Option<(Transport, &P)>) -> (String, Option<&P>) {
+    let (name, point) = rival.map_or(("-", None), |(who, point)| (who.label(), Some(point)));
+    (name.to_owned(), point)
 }
 
 /// The ping-pong for a terminal.
-pub fn pingpong_table(report: &Report) -> String {
-    let mut text = String::new();
-    let mut line = |s: String| {
-        text.push_str(s.trim_end());
-        text.push('\n');
-    };
-    line(format!(
-        "Half a round trip in us, medians of {} rounds; ratio = Wiglaf / best rival,\n\
-         the median of the rounds' ratios; no p99 of rounds of less than {P99_SAMPLES_MIN} samples",
-        report.rounds
-    ));
-    line(format!("{:>9}  {:^23}  {:^36}  {:>5}", "", "Wiglaf", "best rival", ""));
-    line(format!(
-        "{:>9}  {:>7} {:>7} {:>7}  {:<13}{:>7} {:>7} {:>7}  {:>5}",
-        "size", "p50", "p99", "MB/s", "", "p50", "p99", "MB/s", "ratio"
-    ));
-    let nothing = || ["-"; 3].map(str::to_owned);
-    let (all, mut shown) = (lens(report), lens(report));
+pub(super) fn pingpong_table(report: &Report) -> String {
+    let all = lens(report);
+    let mut shown = all.clone();
     if all.len() > ROWS_MAX {
         shown.retain(|len| *len == 0 || len.is_power_of_two());
     }
     let left_out = all.len() - shown.len();
-    for row in rows(report, shown) {
-        let [p50, p99, rate] = row.ours.unwrap_or_else(nothing);
-        let (name, theirs) = match row.rival {
-            Some((transport, figures)) => (transport.label(), figures),
-            None => ("-", nothing()),
-        };
-        let [their_p50, their_p99, their_rate] = theirs;
-        line(format!(
-            "{:>9}  {p50:>7} {p99:>7} {rate:>7}  {name:<13}{their_p50:>7} {their_p99:>7} \
-             {their_rate:>7}  {:>5}",
-            row.length,
-            row.ratio.unwrap_or_else(|| "-".into()),
-        ));
-    }
+    let head = ["size", "p50", "p99", "MB/s", "", "p50", "p99", "MB/s", "ratio"];
+    let mut text = format!(
+        "Half a round trip in us, medians of {} rounds; ratio = Wiglaf / best rival,\n\
+         the median of the rounds' ratios; no p99 of rounds of less than {P99_SAMPLES_MIN} samples\n\
+         {:>25}{:>34}\n{}",
+        report.rounds,
+        "Wiglaf",
+        "best rival",
+        pingpong_rows(report, &shown, head).text()
+    );
     if left_out > 0 {
-        line(fold(&format!(
-            "{left_out} of {} sizes are left out here; the files have them all",
-            all.len()
-        )));
+        let all = all.len();
+        let said = format!("{left_out} of {all} sizes are left out here; the files have them all");
+        push_folded(&mut text, [said]);
     }
-    report.absent.iter().for_each(|a| line(fold(&a.to_string())));
-    report.active_messages.iter().for_each(|one| line(fold(&active_words(one))));
-    for floor in &report.floors {
-        line(fold(&floor_words(floor)));
-    }
-    for reason in &report.floors_absent {
-        line(fold(reason));
-    }
+    push_folded(&mut text, &report.absent);
+    push_folded(&mut text, report.active_messages.iter().map(active_words));
+    push_folded(&mut text, report.floors.iter().map(floor_words));
+    push_folded(&mut text, &report.floors_absent);
     text
 }
 
 /// Active messages over a link in one sentence.
 fn active_words(one: &ActiveMessages) -> String {
-    let shown = |rounds: &[f64]| median(rounds).map_or("-".to_owned(), figure);
+    let shown = |rounds: &[f64]| or_dash(median(rounds));
     format!(
         "active messages of {} over {}: p50 {} us, p99 {} us; bare frames in turn with them: p50 \
          {} us, p99 {} us; ratio {}",
@@ -146,7 +128,7 @@ fn active_words(one: &ActiveMessages) -> String {
         shown(&one.p99_us),
         shown(&one.bare_p50_us),
         shown(&one.bare_p99_us),
-        one.ratio().map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+        ratio(one.ratio()),
     )
 }
 
@@ -161,20 +143,21 @@ fn floor_words(floor: &Floor) -> String {
     format!("bare link {}{place}: {}", floor.link, parts.join("; "))
 }
 
-pub(super) fn push_absent(text: &mut String, absent: &[Absent]) {
-    for one in absent {
-        text.push_str(&fold(&one.to_string()));
-        text.push('\n');
-    }
+/// Adds sentences below a table, broken so that they fit a terminal.
+pub(super) fn push_folded(text: &mut String, said: impl IntoIterator<Item: ToString>) {
+    text.extend(said.into_iter().map(|one| fold(&one.to_string()) + "\n"));
+}
+
+/// Adds sentences to a document as a list.
+pub(super) fn push_list(text: &mut String, said: impl IntoIterator<Item: ToString>) {
+    text.extend(said.into_iter().map(|one| format!("- {}\n", one_line(&one.to_string()))));
 }
 
 /// Who is in no row of a document, and where everything was measured.
 fn push_remarks(text: &mut String, absent: &[Absent], facts: &Facts) {
     let place = facts.place().map(|place| format!("measured on {place}"));
-    for line in absent.iter().map(ToString::to_string).chain(place) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "\n{}", one_line(&line));
-    }
+    let remarks = absent.iter().map(ToString::to_string).chain(place);
+    text.extend(remarks.map(|line| format!("\n{}\n", one_line(&line))));
 }
 
 /// What others have said, on one line and without what would be a table's.
@@ -206,69 +189,32 @@ const MEDIANS: &str = "Percentiles are medians of the rounds' percentiles, ratio
                        rounds' ratios; there is no p99 of rounds of less than 200 samples.";
 
 /// The ping-pong for a document.
-pub fn pingpong_markdown(report: &Report) -> String {
-    let mut text = format!("{MEDIANS}\n\n");
-    text.push_str(
-        "| size | Wiglaf p50 (us) | p99 (us) | MB/s | best rival | p50 (us) | p99 (us) | MB/s \
-         | time ratio |\n|---:|---:|---:|---:|---|---:|---:|---:|---:|\n",
-    );
-    let nothing = || ["-"; 3].map(str::to_owned);
-    for row in rows(report, lens(report)) {
-        let ours = row.ours.unwrap_or_else(nothing).join(" | ");
-        let (name, theirs) = match row.rival {
-            Some((transport, figures)) => (transport.label(), figures),
-            None => ("-", nothing()),
-        };
-        let ratio = row.ratio.unwrap_or_else(|| "-".into());
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "| {} | {ours} | {name} | {} | {ratio} |",
-            row.length,
-            theirs.join(" | ")
-        );
-    }
-    for one in &report.active_messages {
-        let _ = writeln!(text, "\n{}", active_words(one));
-    }
+pub(super) fn pingpong_markdown(report: &Report) -> String {
+    let (ours, theirs) = ("Wiglaf p50 (us)", "p50 (us)");
+    let head =
+        ["size", ours, "p99 (us)", "MB/s", "best rival", theirs, "p99 (us)", "MB/s", "time ratio"];
+    let table = pingpong_rows(report, &lens(report), head).markdown();
+    let mut text = format!("{MEDIANS}\n\n{table}");
+    text.extend(report.active_messages.iter().map(|one| format!("\n{}\n", active_words(one))));
     push_remarks(&mut text, &report.absent, &report.facts);
     text
 }
 
 /// The streams for a terminal.
-pub fn bandwidth_table(report: &bandwidth::Report) -> String {
+pub(super) fn bandwidth_table(report: &bandwidth::Report) -> String {
+    let head = ["size", "ways", "MB/s", "1000/s", "", "MB/s", "1000/s", "p50", "p99"];
     let mut text = format!(
         "Windows of {} messages, medians of {} rounds; ratios = Wiglaf's rate / best\n\
          rival's, medians of the rounds' ratios; no p99 below {P99_SAMPLES_MIN} windows a round\n\
-         {:>9} {:<5}{:^18}  {:^32}  {:>5} {:>5}\n{:>9} {:<5}{:>8} {:>9}  {:<13}{:>8} {:>10}  {:>5} {:>5}\n",
+         {:>27}{:>29}{:>18} ratio\n{}",
         report.window,
         report.rounds,
-        "",
-        "",
         "Wiglaf",
         "best rival",
         "ratio",
-        "ratio",
-        "size",
-        "ways",
-        "MB/s",
-        "1000/s",
-        "",
-        "MB/s",
-        "1000/s",
-        "p50",
-        "p99"
+        bandwidth_rows(report, head).text()
     );
-    for row in bandwidth_rows(report) {
-        let BandwidthRow { len, ways, ours, rival, theirs, ratios } = row;
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "{len:>9} {ways:<5}{:>8} {:>9}  {rival:<13}{:>8} {:>10}  {:>5} {:>5}",
-            ours[0], ours[1], theirs[0], theirs[1], ratios[0], ratios[1]
-        );
-    }
-    push_absent(&mut text, &report.absent);
+    push_folded(&mut text, &report.absent);
     if report.is_of_single_frames() {
         text.push_str(SINGLE_FRAMES);
     }
@@ -279,96 +225,53 @@ pub fn bandwidth_table(report: &bandwidth::Report) -> String {
 const SINGLE_FRAMES: &str = "offloads off: nodes send and receive single frames\n";
 
 /// The streams for a document.
-pub fn bandwidth_markdown(report: &bandwidth::Report) -> String {
-    let mut text = format!("{MEDIANS}\n\n");
-    text.push_str(
-        "| size | ways | Wiglaf MB/s | 1000 messages/s | best rival | MB/s | 1000 messages/s \
-         | rate ratio | at p99 |\n|---:|---|---:|---:|---|---:|---:|---:|---:|\n",
-    );
-    for row in bandwidth_rows(report) {
-        let BandwidthRow { len, ways, ours, rival, theirs, ratios } = row;
-        let (ours, theirs) = (ours.join(" | "), theirs.join(" | "));
-        let ratios = ratios.join(" | ");
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "| {len} | {ways} | {ours} | {rival} | {theirs} | {ratios} |");
-    }
+pub(super) fn bandwidth_markdown(report: &bandwidth::Report) -> String {
+    let rate = "1000 messages/s";
+    let head =
+        ["size", "ways", "Wiglaf MB/s", rate, "best rival", "MB/s", rate, "rate ratio", "at p99"];
+    let mut text = format!("{MEDIANS}\n\n{}", bandwidth_rows(report, head).markdown());
     if report.is_of_single_frames() {
-        let _ = write!(text, "\n{SINGLE_FRAMES}");
+        text = text + "\n" + SINGLE_FRAMES;
     }
     push_remarks(&mut text, &report.absent, &report.facts);
     text
 }
 
-/// One line: rates in MB/s and in 1000 messages a second, ratios at p50 and p99.
-struct BandwidthRow {
-    len: String,
-    ways: &'static str,
-    ours: [String; 2],
-    rival: &'static str,
-    theirs: [String; 2],
-    ratios: [String; 2],
-}
-
-fn bandwidth_rows(report: &bandwidth::Report) -> Vec<BandwidthRow> {
+/// A row for each length and way: rates in MB/s and in 1000 messages a second, ratios at p50 and p99.
+fn bandwidth_rows(report: &bandwidth::Report, head: [&str; 9]) -> Table {
     let ours = report.contenders.iter().find(|c| c.transport == Transport::Wiglaf);
     let mut places: Vec<(u64, Ways)> =
         report.contenders.iter().flat_map(|c| c.points.iter().map(|p| (p.len, p.ways))).collect();
     places.sort_unstable();
     places.dedup();
-    let nothing = || ["-"; 2].map(str::to_owned);
-    let rates = |point: &bandwidth::Point| {
-        [figure(point.megabytes_per_s), figure(point.messages_per_s / 1000.0)]
+    let rates = |point: Option<&bandwidth::Point>| {
+        [point.map(|p| p.megabytes_per_s), point.map(|p| p.messages_per_s / 1000.0)].map(or_dash)
     };
-    let row = |(len, ways)| {
-        let rival = bandwidth::best_rival(&report.contenders, len, ways);
+    let mut table = Table::new(">9 <5>8 >9  <13>8 >10  >5 >5", head);
+    for (len, ways) in places {
+        let (name, theirs) = named(bandwidth::best_rival(&report.contenders, len, ways));
         let compared = report.comparison.iter().find(|c| c.len == len && c.ways == ways);
-        BandwidthRow {
-            len: length(len),
-            ways: match ways {
-                Ways::One => "one",
-                Ways::Both => "both",
-            },
-            ours: ours.and_then(|c| c.at(len, ways)).map_or_else(nothing, rates),
-            rival: rival.map_or("-", |(transport, _)| transport.label()),
-            theirs: rival.map_or_else(nothing, |(_, point)| rates(point)),
-            ratios: compared.map_or_else(nothing, |c| {
-                [
-                    format!("{:.2}", c.rate_ratio),
-                    c.p99_rate_ratio.map_or("-".into(), |r| format!("{r:.2}")),
-                ]
-            }),
-        }
-    };
-    places.into_iter().map(row).collect()
+        let ratios = [compared.map(|c| c.rate_ratio), compared.and_then(|c| c.p99_rate_ratio)];
+        let place = [length(len), if ways == Ways::One { "one" } else { "both" }.to_owned()];
+        let ours = rates(ours.and_then(|c| c.at(len, ways)));
+        table.row([&place[..], &ours, &[name], &rates(theirs), &ratios.map(ratio)].concat());
+    }
+    table
 }
 
 /// The ring for a terminal.
-pub fn ring_table(report: &ring::Report) -> String {
-    let mut text = format!(
-        "{} ranks on {} in a ring, {} a token, us a step\n{:<14} {:>9} {:>9} {:>9} {:>9}\n",
-        report.ranks,
-        if report.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", report.nodes) },
-        length(report.len),
-        "",
-        "mean",
-        "p50",
-        "p99",
-        "vs TCP"
-    );
+pub(super) fn ring_table(report: &ring::Report) -> String {
+    let mut table = Table::new("<14 >9", ["", "mean", "p50", "p99", "vs TCP"]);
     let tcp = report.contenders.iter().find(|c| c.transport == Transport::Tcp);
     for contender in &report.contenders {
-        let ratio = tcp.map_or("-".into(), |t| format!("{:.2}", contender.step_us() / t.step_us()));
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "{:<14} {:>9} {:>9} {:>9} {ratio:>9}",
-            contender.label,
-            figure(contender.step_us()),
-            figure(contender.step.p50_us),
-            or_dash(contender.step.p99_us),
-        );
+        let times = [Some(contender.step_us()), Some(contender.step.p50_us), contender.step.p99_us];
+        let ratio = ratio(tcp.map(|tcp| contender.step_us() / tcp.step_us()));
+        table.row([&[contender.label.clone()][..], &times.map(or_dash), &[ratio]].concat());
     }
-    push_absent(&mut text, &report.absent);
+    let (ranks, nodes, len) = (report.ranks, nodes(report.nodes), length(report.len));
+    let mut text = format!("{ranks} ranks on {nodes} in a ring, {len} a token, us a step\n");
+    text.push_str(&table.text());
+    push_folded(&mut text, &report.absent);
     text
 }
 

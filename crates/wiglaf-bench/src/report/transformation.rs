@@ -1,10 +1,10 @@
 //! Tables of the integral transformation, in the form of 1999: seconds of CPU
 //! and wall, wall speed-up and efficiency, against the number of nodes.
 
-use std::fmt::Write as _;
+use wiglaf_base::table::Table;
 
-use super::table::{figure, fold};
-use crate::transformation::{Report, Run, Way};
+use super::table::{figure, fold, push_folded, push_list};
+use crate::transformation::{Report, Run};
 
 /// A table: its title, what it shows of a run, and whether one node is shown.
 type Column = (&'static str, fn(&Run) -> String);
@@ -53,57 +53,37 @@ fn remarks(report: &Report) -> Vec<String> {
     remarks
 }
 
-/// A way's cells for 1, 2 and more nodes.
-fn cells(report: &Report, way: Way, of: fn(&Run) -> String) -> Vec<String> {
-    let cell = |nodes| report.at(way, nodes).map_or_else(|| "-".to_owned(), of);
-    (1..=report.nodes_max()).map(cell).collect()
+/// Each table with its title: a row for each way, a column for 1, 2 and more nodes.
+fn tables(report: &Report) -> impl Iterator<Item = (&'static str, Table)> {
+    TABLES.into_iter().map(|(title, of)| {
+        let nodes = 1..=report.nodes_max();
+        let row = |name: &str, cell: &dyn Fn(usize) -> String| {
+            std::iter::once(name.to_owned()).chain(nodes.clone().map(cell)).collect::<Vec<_>>()
+        };
+        let mut table = Table::new("<16 >8", row("nodes", &|nodes| nodes.to_string()));
+        for way in report.ways() {
+            let cell = |nodes| report.at(way, nodes).map_or_else(|| "-".to_owned(), of);
+            table.row(row(way.label(), &cell));
+        }
+        (title, table)
+    })
 }
 
 /// The transformation for a terminal.
-pub fn transformation_table(report: &Report) -> String {
-    let mut text = fold(&title(report));
+pub(super) fn transformation_table(report: &Report) -> String {
+    let mut text = fold(&title(report)) + "\n";
+    text.extend(tables(report).map(|(title, table)| format!("\n{title}\n{}", table.text())));
     text.push('\n');
-    for (name, of) in TABLES {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "\n{name}\n{:<16}", "nodes");
-        (1..=report.nodes_max()).for_each(|nodes| {
-            let _ = write!(text, " {nodes:>8}");
-        });
-        text.push('\n');
-        for way in report.ways() {
-            let row: String =
-                cells(report, way, of).iter().map(|cell| format!(" {cell:>8}")).collect();
-            let _ = writeln!(text, "{:<16}{row}", way.label());
-        }
-    }
-    text.push('\n');
-    for remark in remarks(report) {
-        text.push_str(&fold(&remark));
-        text.push('\n');
-    }
+    push_folded(&mut text, remarks(report));
     text
 }
 
 /// The transformation for a document.
-pub fn transformation_markdown(report: &Report) -> String {
+pub(super) fn transformation_markdown(report: &Report) -> String {
     let mut text = format!("{}. One node reads its own disk, whatever the way.\n", title(report));
-    let nodes: Vec<String> = (1..=report.nodes_max()).map(|n| n.to_string()).collect();
-    for (name, of) in TABLES {
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "\n{name}:\n\n| nodes | {} |\n|---|{}",
-            nodes.join(" | "),
-            "---:|".repeat(nodes.len())
-        );
-        for way in report.ways() {
-            let _ = writeln!(text, "| {} | {} |", way.label(), cells(report, way, of).join(" | "));
-        }
-    }
+    text.extend(tables(report).map(|(title, t)| format!("\n{title}:\n\n{}", t.markdown())));
     text.push('\n');
-    for remark in remarks(report) {
-        let _ = writeln!(text, "- {remark}");
-    }
+    push_list(&mut text, remarks(report));
     text
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wiglaf_base::Result;
-use wiglaf_bench::{backlog, report};
+use wiglaf_bench::backlog;
 
 use super::launcher::Emulated;
 use super::{Common, node_count, rank_count};
@@ -59,8 +59,5 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
     plan.times = args.times.unwrap_or(if common.quick { 5 } else { plan.times });
     let measured = backlog::measure(&launcher, &plan, &mut progress);
     interrupt::check()?;
-    let report = measured.map_err(plain)?;
-    let table = report::backlog_table(&report);
-    let files = common.write("backlog", &report, &table)?;
-    common.show(&report, &table, &files)
+    common.publish(&measured.map_err(plain)?)
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use wiglaf_base::Result;
 use wiglaf_bench::collectives::{self, OPERATIONS, Plan};
-use wiglaf_bench::report;
 
 use super::launcher::Emulated;
 use super::{Common, node_count, size};
@@ -56,7 +55,5 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
     }
     let measured = collectives::measure(&launcher, &plan, &mut progress);
     interrupt::check()?;
-    let report = measured.map_err(plain)?;
-    let written = report::write_collectives(&report, &common.output);
-    common.show_written(&report, &report::collectives_table(&report), written)
+    common.publish(&measured.map_err(plain)?)
 }

@@ -8,7 +8,6 @@ use std::process::Command;
 
 use wiglaf_base::Result;
 use wiglaf_bench::files::{self, Library, Nodes, Plan, Sizes, WAYS, Way};
-use wiglaf_bench::report;
 use wiglaf_cluster::launch;
 use wiglaf_mpi::provider;
 
@@ -173,7 +172,5 @@ pub(super) fn run(args: &FilesArgs, global: &Global) -> Result<()> {
     };
     let measured = files::measure(&nodes, &plan, &mut progress);
     interrupt::check()?;
-    let report = measured.map_err(plain)?;
-    let written = report::write_files(&report, &common.output);
-    common.show_written(&report, &report::files_table(&report), written)
+    common.publish(&measured.map_err(plain)?)
 }

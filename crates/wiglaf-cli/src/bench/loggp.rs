@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wiglaf_base::{Result, machine};
-use wiglaf_bench::{Launcher, loggp, report};
+use wiglaf_bench::{Launcher, loggp};
 use wiglaf_cluster::hosts::Hosts;
 use wiglaf_cluster::rate::Rate;
 
@@ -69,7 +69,5 @@ pub(super) fn run(args: &LogGpArgs, global: &Global, hosts: Option<Hosts>) -> Re
     interrupt::check()?;
     let mut report = measured.map_err(plain)?;
     report.rate = rate;
-    let table = report::loggp_table(&report);
-    let files = common.write("loggp", &report, &table)?;
-    common.show(&report, &table, &files)
+    common.publish(&report)
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use wiglaf_base::error::Context;
 use wiglaf_base::{Error, Result};
+use wiglaf_bench::Launcher;
 use wiglaf_bench::transformation::{self, Input, Plan, WAYS, Way};
-use wiglaf_bench::{Launcher, report};
 
 use super::launcher::Emulated;
 use super::{Common, files, need_openmpi};
@@ -113,7 +113,5 @@ pub(super) fn run(args: &TransformationArgs, global: &Global) -> Result<()> {
     };
     let measured = transformation::measure(&launchers, &nodes, &plan, &mut progress);
     interrupt::check()?;
-    let report = measured.map_err(plain)?;
-    let written = report::write_transformation(&report, &common.output);
-    common.show_written(&report, &report::transformation_table(&report), written)
+    common.publish(&measured.map_err(plain)?)
 }
