@@ -16,9 +16,10 @@ use crate::{magic, record};
 
 /// How often a state is asked for while it changes.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Shuts down cleanly: root does, and who may by sudo without a password. It is not waited for.
+/// Shuts down cleanly: root does, and who may by sudo without a password; otherwise it says [`REFUSED`]. It is not waited for.
 const SHUTDOWN: &str = "for s in '' 'sudo -n '; do for c in 'systemctl poweroff' 'shutdown -h now' poweroff; do \
-                        $s$c >/dev/null 2>&1 && exit 0; done; done; exit 1";
+                        $s$c >/dev/null 2>&1 && exit 0; done; done; echo refused";
+const REFUSED: &[u8] = b"refused\n";
 
 /// What is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -276,8 +277,9 @@ impl Job<'_> {
         if self.bmc.is_none() && reach == Reach::Silent {
             return Ok(State::Silent);
         }
-        let is_told = reach == Reach::Answers
-            && self.node.output(&NodeCommand::new(["sh", "-c", SHUTDOWN]), b"").is_ok();
+        // A host that shuts down may cut the connection before the command has ended; whether it does is seen below.
+        let shut_down = || self.node.output(&NodeCommand::new(["sh", "-c", SHUTDOWN]), b"");
+        let is_told = reach == Reach::Answers && shut_down().map_or(true, |said| said != REFUSED);
         let Some(bmc) = &self.bmc else {
             if !is_told {
                 return Err(Error::new(
