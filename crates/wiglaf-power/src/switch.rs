@@ -277,11 +277,12 @@ impl Job<'_> {
         if self.bmc.is_none() && reach == Reach::Silent {
             return Ok(State::Silent);
         }
-        // A host that shuts down may cut the connection before the command has ended; whether it does is seen below.
         let shut_down = || self.node.output(&NodeCommand::new(["sh", "-c", SHUTDOWN]), b"");
-        let is_told = reach == Reach::Answers && shut_down().map_or(true, |said| said != REFUSED);
+        let answer = (reach == Reach::Answers).then(shut_down);
+        let is_told = matches!(&answer, Some(Ok(said)) if said != REFUSED);
         let Some(bmc) = &self.bmc else {
-            if !is_told {
+            // A host that shuts down may cut the connection before the command has ended; whether it does is seen below.
+            if !is_told && !matches!(answer, Some(Err(_))) {
                 return Err(Error::new(
                     "it cannot be shut down over ssh: that takes root there, or sudo without a password for \
                      `systemctl poweroff`",
