@@ -281,9 +281,10 @@ impl PacketLink {
             Ok(Some(ring)) => self.adopt(ring),
             Err(error) => Err(error),
         };
-        self.failed = adopted.err().map(|error| {
-            io::Error::new(error.kind(), format!("the kernel makes no receive ring: {error}"))
-        });
+        if let Err(error) = adopted {
+            let text = format!("the kernel makes no receive ring: {error}");
+            self.failed = Some(io::Error::new(error.kind(), text));
+        }
     }
 
     /// From now on frames come and go by the ring. What has come meanwhile is in both; whoever is above takes it once.

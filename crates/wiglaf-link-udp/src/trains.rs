@@ -24,7 +24,7 @@ pub(crate) struct Received {
     pub(crate) count: usize,
     /// Any came alone.
     pub(crate) alone: bool,
-    /// Those that were longer than a slot, and are lost.
+    /// Those among them that were longer than a slot, and are lost.
     pub(crate) cut: usize,
 }
 
@@ -40,18 +40,19 @@ pub(crate) fn recv<const N: usize>(
     let now_ns = wiglaf_link::now_ns();
     for (arrival, slot) in arrivals[..trains].iter().zip(slots.chunks(slot_len)) {
         received.alone |= arrival.segment_len >= arrival.len;
+        let segment_len = arrival.segment_len.max(1);
+        // Also what is lost: there may be more behind it.
+        received.count += arrival.len.div_ceil(segment_len).max(1);
         if arrival.is_cut {
             received.cut += 1;
             continue;
         }
-        let segment_len = arrival.segment_len.max(1);
         deliver(&Arrived {
             from: arrival.from,
             bytes: &slot[..arrival.len],
             segment_len,
             waited: arrival.at_ns.and_then(|at_ns| wiglaf_link::waited(now_ns, at_ns)),
         });
-        received.count += arrival.len.div_ceil(segment_len).max(1);
     }
     Ok(received)
 }
