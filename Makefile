@@ -46,12 +46,13 @@ conformance: linker
 release: linker
 	cargo build --release --no-default-features --package wiglaf-cli --package wiglaf-fabric \
 		--package wiglaf-logical --package wiglaf-am --package wiglaf-files --package wiglaf-helper \
-		--package wiglaf-profile --package wiglaf-profile-mpi4 --package wiglaf-multicast
+		--package wiglaf-profile --package wiglaf-profile-mpi4 --package wiglaf-multicast \
+		--package wiglaf-multicast-mpi4
 
 # Where `release` leaves it, under which names, and where it goes.
 BUILT ?= target/release
 ARTIFACTS = wiglaf wiglaf-helper libwiglaf_fabric.so libwiglaf_logical.so libwiglaf_profile.so \
-	libwiglaf_profile_mpi4.so libwiglaf_multicast.so \
+	libwiglaf_profile_mpi4.so libwiglaf_multicast.so libwiglaf_multicast_mpi4.so \
 	libwiglaf.so libwiglaf_files.so
 ROOT = $(DESTDIR)$(PREFIX)
 # What `build` leaves for debuggers is four fifths of it all, which `wiglaf join` would copy to each host;
@@ -76,6 +77,7 @@ install:
 	install -D -m 644 $(BUILT)/libwiglaf_profile.so $(ROOT)/lib/wiglaf/libwiglaf-profile.so
 	install -D -m 644 $(BUILT)/libwiglaf_profile_mpi4.so $(ROOT)/lib/wiglaf/libwiglaf-profile-mpi4.so
 	install -D -m 644 $(BUILT)/libwiglaf_multicast.so $(ROOT)/lib/wiglaf/libwiglaf-multicast.so
+	install -D -m 644 $(BUILT)/libwiglaf_multicast_mpi4.so $(ROOT)/lib/wiglaf/libwiglaf-multicast-mpi4.so
 	install -D -m 644 $(BUILT)/libwiglaf.so $(ROOT)/lib/libwiglaf.so
 	install -D -m 644 crates/wiglaf-am/include/wiglaf.h $(ROOT)/include/wiglaf.h
 	install -D -m 644 $(BUILT)/libwiglaf_files.so $(ROOT)/lib/libwiglaf_files.so

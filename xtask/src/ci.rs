@@ -34,13 +34,14 @@ pub(crate) fn lint() -> Result<(), String> {
 }
 
 /// What has a part in what `make install` installs.
-const INSTALLED: [&str; 9] = [
+const INSTALLED: [&str; 10] = [
     "wiglaf-cli",
     "wiglaf-fabric",
     "wiglaf-logical",
     "wiglaf-profile",
     "wiglaf-profile-mpi4",
     "wiglaf-multicast",
+    "wiglaf-multicast-mpi4",
     "wiglaf-am",
     "wiglaf-files",
     "wiglaf-helper",

@@ -21,8 +21,8 @@ pub(crate) enum Purpose {
 }
 
 /// Compiler, MPI, network tools, a simulator of clusters, a font for pictures, what examples/transformation is built with and
-/// compared to, rivals in moving files, programs that work on a mount, tools held against programs, and a
-/// login shell that is not of sh's kind.
+/// compared to, rivals in moving files, programs that work on a mount, tools held against programs, a
+/// login shell that is not of sh's kind, and what makes a root of another release.
 const TEST: &[&str] = &[
     "gcc",
     "gfortran",
@@ -82,6 +82,8 @@ const TEST: &[&str] = &[
     "libsimgrid-dev",
     "fdisk",
     "dnsmasq-base",
+    "mmdebstrap",
+    "debian-archive-keyring",
 ];
 /// Packages whose daemons would run from now on, though only the tests' own nodes need them.
 const DAEMONS: &[(&str, &str)] = &[

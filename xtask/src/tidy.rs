@@ -93,6 +93,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wiglaf-logical", &["wiglaf-interpose"]),
     ("wiglaf-profile", &["wiglaf-interpose"]),
     ("wiglaf-profile-mpi4", &["wiglaf-interpose"]),
+    ("wiglaf-multicast-mpi4", &["wiglaf-interpose"]),
     (
         "wiglaf-multicast",
         &[
@@ -165,6 +166,7 @@ const FINAL: &[&str] = &[
     "wiglaf-fuzz",
     "wiglaf-logical",
     "wiglaf-multicast",
+    "wiglaf-multicast-mpi4",
     "wiglaf-profile",
     "wiglaf-profile-mpi4",
     "xtask",

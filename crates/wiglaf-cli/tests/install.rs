@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// What `make release` builds besides the command. `install` only copies them.
-const BUILT: [&str; 8] = [
+const BUILT: [&str; 9] = [
     "wiglaf-helper",
     "libwiglaf_fabric.so",
     "libwiglaf_logical.so",
     "libwiglaf_profile.so",
     "libwiglaf_profile_mpi4.so",
     "libwiglaf_multicast.so",
+    "libwiglaf_multicast_mpi4.so",
     "libwiglaf.so",
     "libwiglaf_files.so",
 ];

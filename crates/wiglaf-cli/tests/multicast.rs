@@ -56,6 +56,25 @@ fn groups_of_hosts_compute_what_the_mpi_would_have_under_each() {
     }
 }
 
+/// mpi4py calls these wherever there are any.
+#[test]
+fn calls_with_large_counts_go_to_groups() {
+    let Some(site) = site("3") else { return };
+    fresh::check("wiglaf-multicast-mpi4");
+    if !wheels().join("mpich-5.0.2").is_dir()
+        || Command::new("mpicc.mpich").arg("-show").output().is_err()
+    {
+        eprintln!("skipped: mpicc.mpich or mpich-5.0.2 is missing (`cargo xtask packages test`)");
+        return;
+    }
+    compile(&site, "mpicc.mpich", "calls.c", &["-DLARGE_COUNTS"]);
+    assert_right_in_groups(run(&site, &["--mpi", "mpich@5.0.2"], &["12"]), 3, 3);
+    // An MPI that has no such functions gets none of ours.
+    let script = "eval \"$(wiglaf env --collectives multicast)\" && echo $LD_PRELOAD";
+    let own = site.wiglaf(&["exec", "-w", "node1", "--", "sh", "-c", script]).expect_success();
+    assert!(own.stdout.contains("multicast.so") && !own.stdout.contains("mpi4"), "{own:?}");
+}
+
 #[test]
 fn fortran_reaches_groups_by_both_modules() {
     let Some(site) = site("3") else { return };

@@ -233,10 +233,8 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
         preload = Some(preloads::preload_here(profiler, preload, exe, said)?);
     }
     if job.collectives == Collectives::Multicast {
-        if provider.is_none() {
-            return Err(mpi::no_multicast());
-        }
-        preload = Some(preloads::preload_here(&preloads::MULTICAST, preload, exe, said)?);
+        let (Some(mpi), Some(_)) = (&mpi, &provider) else { return Err(mpi::no_multicast()) };
+        preload = Some(preloads::multicast_here(mpi, preload, exe, said)?);
     }
     let (on_hosts, name_dirs) = match cluster {
         Cluster::Emulated { state, .. } => {

@@ -12,13 +12,14 @@ use crate::host::{Content, Step};
 use crate::manifest::sha256;
 
 /// Below a prefix: path, name in a build folder, mode.
-const BUILT: [(&str, &str, u32); 9] = [
+const BUILT: [(&str, &str, u32); 10] = [
     ("bin/wiglaf", "wiglaf", 0o755),
     ("lib/wiglaf/libwiglaf-fi.so", "libwiglaf_fabric.so", 0o644),
     ("lib/wiglaf/libwiglaf-logical.so", "libwiglaf_logical.so", 0o644),
     ("lib/wiglaf/libwiglaf-profile.so", "libwiglaf_profile.so", 0o644),
     ("lib/wiglaf/libwiglaf-profile-mpi4.so", "libwiglaf_profile_mpi4.so", 0o644),
     ("lib/wiglaf/libwiglaf-multicast.so", "libwiglaf_multicast.so", 0o644),
+    ("lib/wiglaf/libwiglaf-multicast-mpi4.so", "libwiglaf_multicast_mpi4.so", 0o644),
     ("lib/libwiglaf.so", "libwiglaf.so", 0o644),
     ("lib/libwiglaf_files.so", "libwiglaf_files.so", 0o644),
     ("sbin/wiglaf-helper", "wiglaf-helper", 0o755),

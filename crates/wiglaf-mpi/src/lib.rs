@@ -416,7 +416,7 @@ pub fn own_environment(own: &Own<'_>, exe: &Path) -> Result<Vec<(String, String)
     }
     let mut preload = fortran::preload_here(fortran_true, exe)?;
     if multicast {
-        preload = Some(preloads::preload_here(&preloads::MULTICAST, preload, exe, user)?);
+        preload = Some(preloads::multicast_here(&mpi, preload, exe, user)?);
     }
     vars.extend(preload.into_iter().flat_map(|preload| preload.vars));
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use wiglaf_base::error::Result;
 
+use crate::Installation;
 use crate::fortran::{Library, PRELOAD_VAR, Preload, before};
 use crate::provider;
 
@@ -39,7 +40,7 @@ pub const MPI4_PROFILER: Preloaded = Preloaded {
 };
 
 /// Sends what collectives have to say to all hosts at once.
-pub const MULTICAST: Preloaded = Preloaded {
+const MULTICAST: Preloaded = Preloaded {
     library: Library {
         what: "library of multicast collectives",
         names: ["libwiglaf-multicast.so", "libwiglaf_multicast.so"],
@@ -47,6 +48,33 @@ pub const MULTICAST: Preloaded = Preloaded {
     },
     vars: &[(MULTICAST_VAR, "on")],
 };
+
+/// Hands collectives with large counts of MPI 4.0 to that library, for MPIs that have them.
+const MPI4_MULTICAST: Preloaded = Preloaded {
+    library: Library {
+        what: "library of multicast collectives of MPI 4",
+        names: ["libwiglaf-multicast-mpi4.so", "libwiglaf_multicast_mpi4.so"],
+        package: "wiglaf-multicast-mpi4",
+    },
+    vars: &[],
+};
+
+/// The libraries that a job under this MPI has for that: before the MPI, with all that is preloaded anyway behind them.
+///
+/// # Errors
+/// As for [`preload_here`].
+pub fn multicast_here(
+    mpi: &Installation,
+    others: Option<Preload>,
+    exe: &Path,
+    said: impl Fn(&str) -> Option<String>,
+) -> Result<Preload> {
+    let groups = preload_here(&MULTICAST, others, exe, &said)?;
+    match mpi.is_of_mpi4() {
+        true => preload_here(&MPI4_MULTICAST, Some(groups), exe, said),
+        false => Ok(groups),
+    }
+}
 
 /// What ranks need to have that library, before all that is preloaded anyway. `exe` is the running `wiglaf`; `said`
 /// tells what the user has set of a variable.

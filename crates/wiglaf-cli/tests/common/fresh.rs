@@ -28,8 +28,10 @@ pub(crate) fn stale(package: &str, bin: &Path, crates: &Path) -> Option<String> 
     let folders = [bin.to_owned(), bin.with_file_name("release")];
     let library = folders.iter().map(|f| f.join(&file)).find(|path| path.is_file())?;
     // Some are built from another's sources.
-    let sources = package.strip_suffix("-mpi4").unwrap_or(package);
-    let why = not_of(&library, &crates.join(sources).join("src/lib.rs"))?;
+    let others = package.strip_suffix("-mpi4").unwrap_or(package);
+    let roots = [package, others].map(|name| crates.join(name).join("src/lib.rs"));
+    let root = roots.iter().find(|root| root.is_file()).unwrap_or(&roots[0]);
+    let why = not_of(&library, root)?;
     let is_release = library.parent().is_some_and(|folder| folder.ends_with("release"));
     let (profile, or) = match is_release {
         true => ("--release ", ""),
