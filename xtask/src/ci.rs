@@ -34,7 +34,7 @@ pub(crate) fn lint() -> Result<(), String> {
 }
 
 /// What has a part in what `make install` installs.
-const INSTALLED: [&str; 10] = [
+pub(crate) const INSTALLED: [&str; 10] = [
     "wiglaf-cli",
     "wiglaf-fabric",
     "wiglaf-logical",

@@ -277,8 +277,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
 
 fn build() -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let packages = ["wiglaf-cli", "wiglaf-fabric", "wiglaf-logical"];
-    let packages = packages.iter().flat_map(|package| ["--package", package]);
+    // All of it, as the tests build it: another choice of packages would have other features, and be built anew.
+    let packages = crate::ci::INSTALLED.iter().flat_map(|package| ["--package", package]);
     let status = Command::new(cargo)
         .args(["build", "--release", "--quiet"])
         .args(packages)
