@@ -172,3 +172,19 @@ pub(crate) fn from_the_front<T>(queue: &mut VecDeque<T>) {
         queue.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_is_longer_than_its_path_carries_now_takes_no_more() {
+        let (mut queue, mut pool) = (Queue::default(), Pool::default());
+        let record = Record::Next(&[]);
+        queue.append(8000, &mut pool, &record, 7000, |_| {});
+        assert!(queue.space(8000) < 1000);
+        assert_eq!(queue.space(1400), 0);
+        queue.append(1400, &mut pool, &record, 100, |_| {});
+        assert_eq!(queue.len(), 2);
+    }
+}
