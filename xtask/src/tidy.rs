@@ -6,6 +6,24 @@ use std::path::{Path, PathBuf};
 
 /// Longest file, in lines before its tests.
 const FILE_LINES_MAX: usize = 2000;
+/// In so many files at most lies what one type can do, traits aside: it shows where a type is many.
+const IMPL_FILES_MAX: usize = 3;
+/// Types that lie in more, and why.
+const SPREAD: &[(&str, &str, &str)] = &[
+    ("wiglaf-endpoint", "Endpoint", "its parts are being made types of their own"),
+    ("wiglaf-endpoint", "Books", "it is being cut together with Endpoint"),
+    ("wiglaf-bench", "Pen", "it has no state to keep: each kind of picture says how it is drawn"),
+];
+/// So many fields of a struct at most may be seen outside of the module that keeps its invariant, but not outside of
+/// its crate.
+const SHARED_FIELDS_MAX: usize = 12;
+/// Structs with more, and why.
+const SHARED: &[(&str, &str, &str)] = &[
+    ("wiglaf-join", "Facts", "what a host said, line by line: any values go together"),
+    ("wiglaf-join", "Apply", "a request as it travels: any values go together"),
+    ("wiglaf-join", "Manifest", "a file as it is written: any values go together"),
+    ("wiglaf-batch", "Facts", "what a host said, line by line: any values go together"),
+];
 /// Crates that hold no unsafe code.
 const SAFE: &[&str] = &[
     "wiglaf-wire",
@@ -34,6 +52,7 @@ const SAFE: &[&str] = &[
 const LAYERED: &[&str] = &[
     "wiglaf-base",
     "wiglaf-node",
+    "wiglaf-transport",
     "wiglaf-mpi",
     "wiglaf-cluster",
     "wiglaf-emulation",
@@ -190,6 +209,7 @@ pub(crate) fn run() -> Result<(), String> {
     let mut wrong = Vec::new();
     let sources = sources(root);
     lengths(&sources, &mut wrong);
+    types(&sources, &mut wrong);
     comments(&sources, &mut wrong);
     unsafe_code(root, &mut wrong);
     arrows(root, &mut wrong);
@@ -224,17 +244,111 @@ fn sources(root: &Path) -> BTreeMap<PathBuf, String> {
     files
 }
 
+/// The crate of a source that is neither a test nor generated.
+fn crate_of(path: &Path) -> Option<&str> {
+    let is_test = path.components().any(|c| c.as_os_str() == "tests");
+    if is_test || path.ends_with("bindings.rs") || path.ends_with("tests.rs") {
+        return None;
+    }
+    path.iter().find(|part| *part != "crates")?.to_str()
+}
+
+/// The lines of a source before its tests.
+fn lines_before_tests(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().take_while(|line| *line != "#[cfg(test)]")
+}
+
 fn lengths(sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
-    for (path, text) in sources {
-        let is_test = path.components().any(|c| c.as_os_str() == "tests");
-        if is_test || path.ends_with("bindings.rs") || path.ends_with("tests.rs") {
-            continue;
-        }
-        let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").count();
+    for (path, text) in sources.iter().filter(|(path, _)| crate_of(path).is_some()) {
+        let lines = lines_before_tests(text).count();
         if lines > FILE_LINES_MAX {
             wrong.push(format!("{} has {lines} lines: cut it at a seam", path.display()));
         }
     }
+}
+
+/// A type lies in few files, and its state is not everybody's.
+fn types(sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
+    // By crate and name: files that define a type of that name, and files with what it can do.
+    let mut files: BTreeMap<(&str, &str), [BTreeSet<&Path>; 2]> = BTreeMap::new();
+    let excepted = |list: &[(&str, &str, &str)], of: &str, name: &str| {
+        list.iter().any(|(its, type_, _)| (*its, *type_) == (of, name))
+    };
+    for (path, text) in sources {
+        let Some(of) = crate_of(path) else { continue };
+        let mut shared: Option<(&str, usize)> = None;
+        for line in lines_before_tests(text) {
+            if let Some(name) = defined(line) {
+                files.entry((of, name)).or_default()[0].insert(path);
+                shared = Some((name, 0));
+            } else if let Some(name) = implemented(line) {
+                files.entry((of, name)).or_default()[1].insert(path);
+            } else if line.trim_start().starts_with("pub(")
+                && line.split_once(") ").is_some_and(|(_, field)| is_field(field))
+                && let Some((_, count)) = &mut shared
+            {
+                *count += 1;
+            } else if line.trim() == "}"
+                && let Some((name, count)) = shared.take()
+                && count > SHARED_FIELDS_MAX
+                && !excepted(SHARED, of, name)
+            {
+                wrong.push(format!(
+                    "{}: {count} fields of {name} are its crate's: keep those that belong together in a type",
+                    path.display()
+                ));
+            }
+        }
+    }
+    for ((of, name), [defining, implementing]) in files {
+        // Where several files define a type of that name, each has its own.
+        let others = implementing.difference(&defining).count();
+        let count = others + usize::from(others < implementing.len());
+        if count > IMPL_FILES_MAX && !defining.is_empty() && !excepted(SPREAD, of, name) {
+            wrong.push(format!("{of}: what {name} can do lies in {count} files: it is many types"));
+        }
+    }
+}
+
+/// The type that a line begins to define.
+fn defined(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let line = match line.strip_prefix("pub(") {
+        Some(rest) => rest.split_once(") ")?.1,
+        None => line.strip_prefix("pub ").unwrap_or(line),
+    };
+    ["struct ", "enum ", "union "].iter().find_map(|kind| line.strip_prefix(kind)).map(word)
+}
+
+/// The type that an `impl` at the left margin is of, if it is of no trait.
+fn implemented(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("unsafe ").unwrap_or(line).strip_prefix("impl")?;
+    let rest = match rest.strip_prefix('<') {
+        Some(generics) => {
+            let (mut depth, mut before) = (1, ' ');
+            let end = generics.find(|c: char| {
+                let closes = std::mem::replace(&mut before, c) != '-' && c == '>';
+                depth += i32::from(c == '<') - i32::from(closes);
+                depth == 0
+            });
+            &generics[end? + 1..]
+        }
+        None => rest,
+    };
+    let path = rest.strip_prefix(' ')?.split(['<', ' ']).next()?;
+    let name = word(path.rsplit("::").next()?);
+    (!rest.contains(" for ") && !name.is_empty()).then_some(name)
+}
+
+/// Whether what stands behind a visibility is a field with a name.
+fn is_field(text: &str) -> bool {
+    text[word(text).len()..].starts_with(": ")
+}
+
+/// The name that a text begins with.
+fn word(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
+    &text[..end.unwrap_or(text.len())]
 }
 
 /// Each comment says by itself what its item is or does, and does not point to the item above.
@@ -527,6 +641,35 @@ mod tests {
         ] {
             assert!(of(&[first, second, leaf]).contains(r#"["a", "b"]"#), "{first:?} {second:?}");
         }
+    }
+
+    #[test]
+    fn types_that_are_many_are_found() {
+        let of = |files: &[(&str, &str)]| {
+            let file = |(name, text): &(&str, &str)| {
+                (Path::new("crates/a/src").join(name), (*text).to_owned())
+            };
+            let mut wrong = Vec::new();
+            types(&files.iter().map(file).collect(), &mut wrong);
+            wrong.join("; ")
+        };
+        let (home, own) =
+            ("pub struct A<T> {\n    a: T,\n}\n", "impl<T: B<u8>, F: Fn() -> T> A<T> {}");
+        let whole = format!("{home}{own}");
+        let three = [("a.rs", whole.as_str()), ("b.rs", own), ("c.rs", "impl super::A<u8> {}")];
+        assert_eq!(of(&three), "");
+        for fourth in ["impl<T> C for A<T> {}", "impl AB {}", "#[cfg(test)]\nimpl A<u8> {}", &whole]
+        {
+            assert_eq!(of(&[&three[..], &[("d.rs", fourth)]].concat()), "", "{fourth}");
+        }
+        let said = of(&[&three[..], &[("d.rs", "unsafe impl<'a> crate::A<&'a u8> {}")]].concat());
+        assert_eq!(said, "a: what A can do lies in 4 files: it is many types");
+        let fields = |count: usize| {
+            let fields = "    pub(crate) a: u8,\n    pub(super) b: u8,\n    c: u8,\n".repeat(count);
+            format!("    struct A {{\n{fields}    }}\n    pub(crate) fn a() {{}}\n")
+        };
+        assert_eq!(of(&[("a.rs", &fields(6))]), "");
+        assert!(of(&[("a.rs", &fields(7))]).starts_with("crates/a/src/a.rs: 14 fields of A "));
     }
 
     #[test]

@@ -11,11 +11,10 @@ use crate::limits::{
     CREDIT_GROWTH_LEN_MAX, CREDIT_GROWTH_MAX, CREDIT_GROWTH_TOTAL_MAX, CREDIT_INITIAL,
     CREDIT_PER_MESSAGE, PULLED_AHEAD_MAX, UNCREDITED_LEN_MAX,
 };
-use crate::session::{Session, State};
-use crate::transport::{PeerId, Transport};
+use crate::sequence::expand;
 
 /// What an eager message of `len` bytes costs in credit.
-pub(crate) fn charge(len: u64) -> u64 {
+fn charge(len: u64) -> u64 {
     len + CREDIT_PER_MESSAGE
 }
 
@@ -32,95 +31,132 @@ pub fn bounded_charge(len: u64) -> u64 {
     if len <= UNCREDITED_LEN_MAX as u64 { 0 } else { charge(len) }
 }
 
-impl Transport {
-    /// Gives back the credit of an eager message of `len` bytes whose memory
-    /// is free again.
-    pub fn consume(&mut self, peer: PeerId, len: u64) {
-        let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return };
-        session.consumed += charge(len);
-        self.tell_credit(peer.0);
+/// Credit between this side and one peer, both ways.
+#[derive(Debug, Clone)]
+pub(crate) struct Credit {
+    /// Total of eager charges that the peer allows.
+    limit: u64,
+    /// Total of eager charges so far.
+    sent: u64,
+    /// Total of eager charges that this side has consumed.
+    consumed: u64,
+    /// The limit that the peer was told last.
+    told: u64,
+    /// Charges of announced messages that were pulled before their receives; those are consumed, too.
+    charged_ahead: u64,
+    /// Credit that comes free is kept for such messages.
+    is_held: bool,
+    /// What the peer may send unasked beyond the initial credit, in bytes of charges.
+    growth: u32,
+}
+
+impl Credit {
+    /// As if that much had gone both ways already.
+    pub(crate) fn begin_at(number: u64) -> Self {
+        let limit = number + CREDIT_INITIAL;
+        Self {
+            limit,
+            sent: number,
+            consumed: number,
+            told: limit,
+            charged_ahead: 0,
+            is_held: false,
+            growth: 0,
+        }
     }
 
-    /// A receive has met a message of `len` bytes that `peer` had to announce: as much more may come at
-    /// once from now on. Of those that met theirs when they were announced, no one else need tell.
-    pub fn widen_credit(&mut self, peer: PeerId, len: u64) {
-        let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return };
-        if len > CREDIT_GROWTH_LEN_MAX || session.state != State::Open {
+    /// Takes the limit of which the peer has told the low bits.
+    pub(crate) fn take_limit(&mut self, low: u32) {
+        //= docs/protocol.md#6-credits
+        //# A receiver MUST NOT reduce a limit that it has told; a sender MUST ignore a lower one.
+        self.limit = self.limit.max(expand(low, self.limit));
+    }
+
+    /// Whether a message of that class and of `len` bytes may go without being announced.
+    pub(crate) fn may_be_eager(&self, class: Class, len: usize) -> bool {
+        //= docs/protocol.md#6-credits
+        //# A sender MUST NOT let an eager message take the total of its charges past the limit, unless it is tagged or untagged and of 64 bytes at most.
+        !needs_credit(class, len) || self.sent + charge(len as u64) <= self.limit
+    }
+
+    /// An eager message of `len` bytes goes.
+    pub(crate) fn spend(&mut self, len: u64) {
+        self.sent += charge(len);
+    }
+
+    /// How much more may be sent unasked, in bytes of charges.
+    pub(crate) fn left(&self) -> u64 {
+        self.limit.saturating_sub(self.sent)
+    }
+
+    /// An eager message of `len` bytes lies here no longer.
+    pub(crate) fn consume(&mut self, len: u64) {
+        self.consumed += charge(len);
+    }
+
+    /// Lets the peer send as much more as a message of `len` bytes, of what all peers share.
+    pub(crate) fn widen(&mut self, len: u64, growth_of_all: &mut u64) {
+        if len > CREDIT_GROWTH_LEN_MAX {
             return;
         }
         let growth = charge(len)
-            .min(CREDIT_GROWTH_MAX - u64::from(session.credit_growth))
-            .min(CREDIT_GROWTH_TOTAL_MAX - self.credit_growth);
-        session.credit_growth += growth as u32;
-        self.credit_growth += growth;
-        self.tell_credit(peer.0);
+            .min(CREDIT_GROWTH_MAX - self.growth())
+            .min(CREDIT_GROWTH_TOTAL_MAX - *growth_of_all);
+        self.growth += growth as u32;
+        *growth_of_all += growth;
     }
 
-    /// Whether credit that comes free is kept for messages that the peer has announced, and not told.
-    pub fn hold_credit(&mut self, peer: PeerId, hold: bool) {
-        let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return };
-        session.credit_held = hold;
-        self.tell_credit(peer.0);
+    /// What the peer may send beyond the initial credit.
+    pub(crate) fn growth(&self) -> u64 {
+        u64::from(self.growth)
     }
 
-    /// Whether there is room for so many announced messages of a peer whose messages are being
-    /// received that it pays to pull them.
-    #[must_use]
-    pub fn may_pull_ahead(&self, peer: PeerId) -> bool {
-        let session = self.sessions.get(peer.0 as usize);
-        session.is_some_and(|session| session.room_ahead(true) >= CREDIT_INITIAL / 4)
+    /// Keeps credit that comes free, or tells it again.
+    pub(crate) fn hold(&mut self, hold: bool) {
+        self.is_held = hold;
     }
 
-    /// Charges an announced message of `len` bytes, which is about to be pulled without a receive;
-    /// false when there is no room for it, of which there is more where messages of that peer
-    /// `are_received`. [`Transport::consume`] gives it back.
-    pub fn charge_ahead(&mut self, peer: PeerId, len: u64, are_received: bool) -> bool {
-        let Some(session) = self.sessions.get_mut(peer.0 as usize) else { return false };
-        let may = session.state == State::Open && charge(len) <= session.room_ahead(are_received);
+    /// Whether it pays to pull messages of a peer whose messages are being received.
+    pub(crate) fn may_pull_ahead(&self) -> bool {
+        self.room_ahead(true) >= CREDIT_INITIAL / 4
+    }
+
+    /// Charges an announced message of `len` bytes, if there is room for it.
+    pub(crate) fn charge_ahead(&mut self, len: u64, are_received: bool) -> bool {
+        let may = charge(len) <= self.room_ahead(are_received);
         if may {
-            session.charged_ahead += charge(len);
+            self.charged_ahead += charge(len);
         }
         may
     }
 
-    /// Has the peer told its limit if it has risen by enough.
-    fn tell_credit(&mut self, index: u32) {
-        let session = &mut self.sessions[index as usize];
+    /// Whether the limit has risen by so much that the peer is to be told by itself.
+    pub(crate) fn is_to_be_told(&self) -> bool {
         //= docs/protocol.md#6-credits
         //# A receiver MUST tell a raised limit of its own accord once it has risen by a quarter of the initial credit untold.
-        if session.credit_to_tell() - session.credit_told >= CREDIT_INITIAL / 4 {
-            session.ordered_debt.now = true;
-            self.wake(index);
-        }
-    }
-}
-
-impl Session {
-    /// Whether a message of that class and of `len` bytes may go without being announced.
-    pub(crate) fn may_be_eager(&self, class: Class, len: usize) -> bool {
-        !needs_credit(class, len) || self.has_credit(len)
+        self.to_tell() - self.told >= CREDIT_INITIAL / 4
     }
 
-    /// Whether the peer's limit leaves room for an eager message of `len` bytes.
-    pub(crate) fn has_credit(&self, len: usize) -> bool {
-        self.eager_sent + charge(len as u64) <= self.credit_limit
+    /// The limit, which the peer is told now.
+    pub(crate) fn tell(&mut self) -> u64 {
+        self.told = self.to_tell();
+        self.told
     }
 
-    /// The credit limit to tell the peer.
-    pub(crate) fn credit_to_tell(&self) -> u64 {
-        if self.credit_held { self.credit_told } else { self.credit_told + self.room_ahead(false) }
+    fn to_tell(&self) -> u64 {
+        if self.is_held { self.told } else { self.told + self.room_ahead(false) }
     }
 
     /// Charges of announced messages that may be pulled ahead: as far as the peer's limit could rise
     /// above what it was told, and something beyond it where its messages `are_received`.
     fn room_ahead(&self, are_received: bool) -> u64 {
         let beyond = if are_received { PULLED_AHEAD_MAX } else { 0 };
-        let free = self.consumed + self.credit_granted() + beyond;
-        free.saturating_sub(self.charged_ahead + self.credit_told)
+        let free = self.consumed + self.granted() + beyond;
+        free.saturating_sub(self.charged_ahead + self.told)
     }
 
     /// Most charges of the peer's messages that may lie here.
-    pub(crate) fn credit_granted(&self) -> u64 {
-        CREDIT_INITIAL + u64::from(self.credit_growth)
+    pub(crate) fn granted(&self) -> u64 {
+        CREDIT_INITIAL + self.growth()
     }
 }

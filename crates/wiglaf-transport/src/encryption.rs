@@ -1,14 +1,11 @@
 //! Encryption of all datagrams of an endpoint: its count, and the keys of its peers
 //! (docs/protocol.md, section 2.4).
 
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
-
 use wiglaf_wire::encrypted::{self, JobCipher, SenderCipher};
 use wiglaf_wire::{Epoch, Header, JobKey, WireError};
 
+use crate::epochs::ByEpoch;
 use crate::limits::SESSIONS_MAX;
-use crate::transport::EpochHasher;
 
 /// How far behind its sender's newest a count may lie. Those in between are a matter of packet
 /// numbers, which begin again only after 2^40 packets.
@@ -21,9 +18,9 @@ pub(crate) struct Encryption {
     own: SenderCipher,
     /// Datagrams encrypted so far.
     count: u64,
-    senders: HashMap<Epoch, Sender, BuildHasherDefault<EpochHasher>>,
+    senders: ByEpoch<Sender>,
     /// Where bodies are decrypted to.
-    pub(crate) room: Vec<u8>,
+    room: Vec<u8>,
 }
 
 /// Somebody whose datagrams have proven true.
@@ -37,7 +34,7 @@ impl Encryption {
     pub(crate) fn new(key: &JobKey, own: Epoch) -> Self {
         let job = JobCipher::new(key);
         let own = job.of_sender(own);
-        Self { job, own, count: 0, senders: HashMap::default(), room: Vec::new() }
+        Self { job, own, count: 0, senders: ByEpoch::default(), room: Vec::new() }
     }
 
     pub(crate) fn seal(&mut self, header: &Header, datagram: &mut [u8]) {
@@ -45,8 +42,24 @@ impl Encryption {
         self.count += 1;
     }
 
-    /// Decrypts the body of a datagram into `room`, which is this one's.
-    pub(crate) fn open(
+    /// Decrypts a datagram; answers its header, and a buffer that begins with its body, of that length. The buffer
+    /// is to be given back ([`Encryption::give_back`]).
+    pub(crate) fn open(&mut self, datagram: &[u8]) -> Result<(Header, Vec<u8>, usize), WireError> {
+        let mut room = std::mem::take(&mut self.room);
+        match self.open_into(datagram, &mut room) {
+            Ok((header, len)) => Ok((header, room, len)),
+            Err(why) => {
+                self.room = room;
+                Err(why)
+            }
+        }
+    }
+
+    pub(crate) fn give_back(&mut self, room: Vec<u8>) {
+        self.room = room;
+    }
+
+    fn open_into(
         &mut self,
         datagram: &[u8],
         room: &mut Vec<u8>,

@@ -13,20 +13,23 @@
 
 #![forbid(unsafe_code)]
 
+mod config;
 mod congestion;
 mod credit;
 mod encryption;
-mod endings;
-mod incoming;
+mod epochs;
+mod hearing;
 pub mod limits;
-mod one_way;
-mod outgoing;
 mod outgrown;
 mod overrun;
+mod peers;
+mod queue;
+mod receive_lane;
 mod receive_window;
 mod rendezvous;
 mod returns;
 mod rtt;
+mod schedule;
 mod send_lane;
 mod sequence;
 mod session;
@@ -34,16 +37,16 @@ mod sizing;
 mod slab;
 mod stats;
 mod time;
-mod timers;
 mod trains;
 mod transport;
 
+pub use config::{Config, Lengths, Path, PeerId};
 pub use credit::{bounded_charge, needs_credit};
-pub use endings::Silence;
+pub use session::{PeerView, Silence};
 pub use sizing::WayNews;
 pub use stats::{Stats, Traffic};
 pub use time::Instant;
-pub use transport::{Config, Lengths, Path, PeerId, PeerView, Transport};
+pub use transport::Transport;
 
 use std::net::SocketAddrV4;
 

@@ -5,20 +5,10 @@
 //! is too long is not packed anew, but cut. That is slow, one packet of a lane at a time, and there are never
 //! more of them than two windows and a queue hold: whatever is made later is short enough.
 
-use wiglaf_wire::{
-    HEADER_LEN, Header, Kind, NUMBER_BITS, PART_PREFIX_LEN, PART_STEP, Part, RECORD_PREFIX_LEN,
-    Record, SEGMENT_PREFIX_LEN, Segment, lane,
-};
-
-use crate::outgoing::held_us;
-use crate::sequence::expand_number;
-use crate::session::{Body, Piece, Session, from_the_front};
-use crate::time::Instant;
-use crate::transport::Transport;
-use crate::{Sink, Source, Transmit};
+use wiglaf_wire::{NUMBER_BITS, PART_PREFIX_LEN, PART_STEP, Part, RECORD_PREFIX_LEN, Record, lane};
 
 /// What a datagram has around the bytes of a part.
-const AROUND: usize = RECORD_PREFIX_LEN + PART_PREFIX_LEN;
+pub(crate) const AROUND: usize = RECORD_PREFIX_LEN + PART_PREFIX_LEN;
 /// So often parts of a packet go in vain on a way that is good, a second apart, before the peer is given up.
 const IN_VAIN_MAX: u8 = 10;
 const STEPS_MAX: usize = (u16::MAX as usize).div_ceil(PART_STEP);
@@ -26,7 +16,7 @@ const WORDS: usize = STEPS_MAX.div_ceil(64);
 
 /// What a path carries no longer of what was made for it.
 #[derive(Debug, Clone)]
-pub(crate) struct Outgrown {
+struct Outgrown {
     /// Packets of each lane from there on are short enough.
     end: [u64; 2],
     /// The lane and number of the packet that goes in parts.
@@ -40,9 +30,16 @@ pub(crate) struct Outgrown {
     in_vain: (u8, u64, u8),
 }
 
+impl Outgrown {
+    /// Whether no packet is going.
+    fn is_between(&self) -> bool {
+        self.gone == self.body.len()
+    }
+}
+
 /// A packet that comes in parts.
 #[derive(Debug, Clone)]
-pub(crate) struct Coming {
+struct Coming {
     number: u64,
     body: Vec<u8>,
     /// Which steps of it are here.
@@ -70,39 +67,86 @@ impl Coming {
     }
 }
 
-impl Session {
-    /// Takes all that is not acknowledged for lost, and answers where what is short enough begins.
-    pub(crate) fn outgrow(&mut self) -> Outgrown {
-        self.ordered.lose_all();
-        let mut end = [self.ordered.next() + self.queue.len() as u64, 0];
-        if self.uses_bulk {
-            self.bulk.lose_all();
-            end[1] = self.bulk.next();
-        }
-        Outgrown {
-            end,
-            lane: lane::ORDERED,
-            number: 0,
-            body: Vec::new(),
-            gone: 0,
-            in_vain: (0, 0, 0),
+/// What goes to a peer in parts, and what comes from it so.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Parts {
+    /// Packets that the path carries no longer.
+    outgrown: Option<Outgrown>,
+    /// A packet of each lane that comes in parts.
+    coming: [Option<Coming>; 2],
+}
+
+/// What a part is to its receiver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PartTaken {
+    /// The packet has come before, by itself or in parts.
+    Before,
+    /// Others are missing.
+    Some,
+    /// The body of the packet is here.
+    All(Vec<u8>),
+    /// No sender would send it.
+    Refused,
+}
+
+impl Parts {
+    /// Whether nothing goes or comes in parts.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.outgrown.is_none() && self.coming.iter().all(Option::is_none)
+    }
+
+    /// The path has narrowed: packets of each lane from there on are short enough.
+    pub(crate) fn begin(&mut self, end: [u64; 2]) {
+        let (lane, number, body, gone) = (lane::ORDERED, 0, Vec::new(), 0);
+        self.outgrown = Some(Outgrown { end, lane, number, body, gone, in_vain: (0, 0, 0) });
+    }
+
+    /// Whether anything goes in parts, while the first packets that are not acknowledged are these; what has all
+    /// arrived is forgotten.
+    pub(crate) fn has_outgrown(&mut self, bases: [u64; 2]) -> bool {
+        let has_left = |o: &mut Outgrown| o.is_between() && (0..2).all(|i| bases[i] >= o.end[i]);
+        self.outgrown.take_if(has_left);
+        self.outgrown.is_some()
+    }
+
+    /// Whether another packet may go in parts.
+    pub(crate) fn wants_packet(&self) -> bool {
+        self.outgrown.as_ref().is_some_and(Outgrown::is_between)
+    }
+
+    /// That packet goes in parts.
+    pub(crate) fn send(&mut self, lane: u8, number: u64, body: Vec<u8>) {
+        if let Some(outgrown) = &mut self.outgrown {
+            (outgrown.lane, outgrown.number) = (lane, number);
+            (outgrown.body, outgrown.gone) = (body, 0);
         }
     }
 
-    /// Whether all that was too long has arrived.
-    fn has_left_outgrown(&self, outgrown: &Outgrown) -> bool {
-        self.ordered.base() >= outgrown.end[0]
-            && (!self.uses_bulk || self.bulk.base() >= outgrown.end[1])
+    /// Writes the next part to `out`, in a datagram that has `room` for so many bytes of it; answers how much that is.
+    pub(crate) fn next_part(&mut self, room: usize, out: &mut [u8]) -> Option<usize> {
+        let outgrown = self.outgrown.as_mut()?;
+        let rest = &outgrown.body[outgrown.gone..];
+        let payload = &rest[..rest.len().min(room / PART_STEP * PART_STEP)];
+        let gone = outgrown.gone + payload.len();
+        let part = Part {
+            lane: outgrown.lane,
+            number: outgrown.number % (1 << NUMBER_BITS),
+            total: outgrown.body.len() as u16,
+            offset: outgrown.gone as u16,
+            payload,
+        };
+        let len = Record::Part(part).emit(out);
+        outgrown.gone = gone;
+        if gone == outgrown.body.len() {
+            (outgrown.body, outgrown.gone) = (Vec::new(), 0);
+        }
+        Some(len)
     }
 
     /// The way carries what is sent, and a lane is stuck all the same: whether that has been so for long. The peer
     /// does not know of parts then.
-    pub(crate) fn parts_are_in_vain(&mut self) -> bool {
-        let bases = self.bases();
-        let Some(outgrown) = self.trials.as_mut().and_then(|trials| trials.outgrown.as_mut())
-        else {
-            return false;
-        };
+    pub(crate) fn are_in_vain(&mut self, bases: [u64; 2]) -> bool {
+        let Some(outgrown) = &mut self.outgrown else { return false };
         if bases[usize::from(outgrown.lane)] != outgrown.number {
             return false;
         }
@@ -113,175 +157,36 @@ impl Session {
         times >= IN_VAIN_MAX
     }
 
-    /// Gives back the memory of parts that are over.
-    pub(crate) fn rest_parts(&mut self) {
-        let next = [self.ordered_in.next(), self.bulk_in.next()];
-        let is_over = self.is_drained();
-        let Some(trials) = &mut self.trials else { return };
-        for (coming, next) in trials.coming.iter_mut().zip(next) {
-            coming.take_if(|coming| coming.number != next);
-        }
-        if is_over {
-            trials.outgrown = None;
-        }
-        self.leave_trials();
-    }
-}
-
-impl Transport {
-    /// Writes the next part of a packet that is too long for its path, if one may go.
-    pub(crate) fn transmit_part(
-        &mut self,
-        index: u32,
-        now: Instant,
-        source: &dyn Source,
-        out: &mut [u8],
-    ) -> Option<Transmit> {
-        let session = &self.sessions[index as usize];
-        let outgrown = session.trials.as_ref()?.outgrown.as_ref()?;
-        if outgrown.gone == outgrown.body.len() {
-            if session.has_left_outgrown(outgrown) {
-                self.sessions[index as usize].rest_outgrown();
-                return None;
-            }
-            let (lane, number, body) = self.next_outgrown(index, now, source)?;
-            let trials = self.sessions[index as usize].trials.as_mut()?;
-            let outgrown = trials.outgrown.as_mut()?;
-            (outgrown.lane, outgrown.number) = (lane, number);
-            (outgrown.body, outgrown.gone) = (body, 0);
-        }
-        let session = &mut self.sessions[index as usize];
-        let frame_len = session.frame_len as usize;
-        let held = held_us(&session.ordered_debt, now);
-        let at = HEADER_LEN + session.put_acks(now, frame_len - AROUND - PART_STEP, 0, out);
-        let outgrown = session.trials.as_mut()?.outgrown.as_mut()?;
-        let room = (frame_len - at - AROUND) / PART_STEP * PART_STEP;
-        let rest = &outgrown.body[outgrown.gone..];
-        let part = Part {
-            lane: outgrown.lane,
-            number: outgrown.number % (1 << NUMBER_BITS),
-            total: outgrown.body.len() as u16,
-            offset: outgrown.gone as u16,
-            payload: &rest[..rest.len().min(room)],
-        };
-        let len = at + Record::Part(part).emit(&mut out[at..]) + self.tag_len;
-        outgrown.gone += part.payload.len();
-        if outgrown.gone == outgrown.body.len() {
-            (outgrown.body, outgrown.gone) = (Vec::new(), 0);
-        }
-        let number = session.control_next;
-        session.control_next += 1;
-        let mut header = Header::EMPTY;
-        session.put_header(&self.config, held, Kind::Control, number, &mut header);
-        self.seal(&header, None, &mut out[..len]);
-        self.stats.datagrams_sent += 1;
-        Some(self.sessions[index as usize].transmit(index, false, len, len))
-    }
-
-    /// The next packet that goes in parts: lane, number and body.
-    //= docs/protocol.md#25-length
-    //# A sender MUST NOT send parts of any packet but the oldest of its lane that is not acknowledged.
-    fn next_outgrown(
-        &mut self,
-        index: u32,
-        now: Instant,
-        source: &dyn Source,
-    ) -> Option<(u8, u64, Vec<u8>)> {
-        let session = &mut self.sessions[index as usize];
-        let room = session.frame_len as usize - HEADER_LEN;
-        let is_long = |body: &Body| body.len > room;
-        // Behind one that is too long it would wait for ever, as that does for it.
-        session.ordered.let_oldest_go_first();
-        if session.uses_bulk {
-            session.bulk.let_oldest_go_first();
-        }
-        if session.ordered.has_lost_oldest()
-            && let Some((number, body)) = session.ordered.resend_lost(now, &session.rtt, is_long)
-        {
-            self.stats.ordered_retransmitted += 1;
-            session.traffic.retransmitted += 1;
-            return Some((lane::ORDERED, number, body.bytes().to_vec()));
-        }
-        if session.ordered.is_idle()
-            && session.ordered.room() > 0
-            && let Some(body) = session.queue.pop_front_if(|body| is_long(body))
-        {
-            from_the_front(&mut session.queue);
-            session.heard_at = session.heard_at.max(now);
-            let bytes = body.bytes().to_vec();
-            return Some((lane::ORDERED, session.ordered.push(now, &session.rtt, body), bytes));
-        }
-        if !session.uses_bulk || !session.bulk.has_lost_oldest() {
-            return None;
-        }
-        let is_long = |piece: &Piece| SEGMENT_PREFIX_LEN + piece.len as usize > room;
-        let (number, piece) = session.bulk.resend_lost(now, &session.rtt, is_long)?;
-        let piece = *piece;
-        self.stats.bulk_retransmitted += 1;
-        session.traffic.retransmitted += 1;
-        let mut body = vec![0; SEGMENT_PREFIX_LEN + piece.len as usize];
-        Segment::emit_prefix(piece.transfer, piece.offset, &mut body);
-        if let Some(send) = self.sends.get_mut(piece.send_id) {
-            source.read(send.token, piece.offset, &mut body[SEGMENT_PREFIX_LEN..]);
-        }
-        Some((lane::BULK, number, body))
-    }
-
-    /// Takes a part of a packet, and the packet once it is whole.
+    /// Takes a part of packet `number`, while its lane awaits packet `next`, and the longest body has `len_max` bytes.
     //= docs/protocol.md#25-length
     //# A receiver MUST refuse a PART of a packet behind the next that its lane awaits, of a longer packet than it could receive at once, or of another length than those before.
-    pub(crate) fn take_part(
+    pub(crate) fn take(
         &mut self,
-        index: u32,
         part: &Part<'_>,
-        now: Instant,
-        sink: &mut dyn Sink,
-    ) {
-        let session = &mut self.sessions[index as usize];
-        let is_bulk = part.lane == lane::BULK;
-        let next = if is_bulk { session.bulk_in.next() } else { session.ordered_in.next() };
-        let number = expand_number(part.number, next);
-        let kind = if is_bulk { Kind::Bulk } else { Kind::Ordered };
-        let header = Header { kind, sequence: part.number, ..Header::EMPTY };
-        if number < next {
-            // The acknowledgement is lost, or it came at once after all.
-            self.take_number(index, &header, now);
-            return;
-        }
+        number: u64,
+        next: u64,
+        len_max: usize,
+    ) -> PartTaken {
         let total = usize::from(part.total);
-        let coming = &mut session.trials.get_or_insert_default().coming[usize::from(is_bulk)];
+        let coming = &mut self.coming[usize::from(part.lane == lane::BULK)];
         coming.take_if(|coming| coming.number != next);
         let is_other = coming.as_ref().is_some_and(|coming| coming.body.len() != total);
-        let len_max = self.config.paths[session.path].frame_len_max - HEADER_LEN;
         if number > next || is_other || total > len_max {
-            self.stats.drop_part += 1;
-            return session.leave_trials();
+            return PartTaken::Refused;
         }
         let parts = coming.get_or_insert_with(|| Coming::new(number, total));
         parts.take(part);
-        if parts.missing > 0 {
-            return;
+        match coming.take_if(|coming| coming.missing == 0) {
+            Some(Coming { body, .. }) => PartTaken::All(body),
+            None => PartTaken::Some,
         }
-        let Some(Coming { body, .. }) = coming.take() else { return };
-        session.leave_trials();
-        let Some(packet) = self.take_number(index, &header, now) else { return };
-        // Its sender waits for that before it goes on.
-        if is_bulk {
-            self.sessions[index as usize].bulk_debt.now = true;
-            self.take_bulk(index, packet, &body, sink);
-        } else {
-            self.sessions[index as usize].ordered_debt.now = true;
-            self.take_ordered(index, packet, &body, sink);
-        }
-        self.wake(index);
     }
-}
 
-impl Session {
-    fn rest_outgrown(&mut self) {
-        if let Some(trials) = &mut self.trials {
-            trials.outgrown = None;
+    /// Forgets what is over: what came of packets that are not `next`, and what goes, if it is `drained`.
+    pub(crate) fn rest(&mut self, next: [u64; 2], drained: bool) {
+        for (coming, next) in self.coming.iter_mut().zip(next) {
+            coming.take_if(|coming| coming.number != next);
         }
-        self.leave_trials();
+        self.outgrown.take_if(|_| drained);
     }
 }

@@ -4,32 +4,34 @@
 //! Its first train does not wait for that if nothing else is under way: what takes a round trip to ask
 //! for would else leave the wire empty. A receiver that has no buffer drops the train, and asks for the whole.
 
-use wiglaf_wire::{Class, Envelope, Pull, Record, Segment, Transfer};
+use std::collections::VecDeque;
 
-use crate::limits::{UNASKED_PAUSE, UNASKED_TRAINS};
-use crate::session::{Job, Session, State};
-use crate::trains::tapered_part;
-use crate::transport::{PeerId, Transport};
-use crate::{Posted, SendError, Sink};
+use wiglaf_wire::{Crc32c, Pull, SEGMENT_PREFIX_LEN, Segment, Transfer};
+
+use crate::config::Path;
+use crate::limits::{ACK_EVERY_BULK_DIVISOR, ACK_EVERY_BULK_MAX, UNASKED_PAUSE};
+use crate::queue::release;
+use crate::slab::Slab;
+use crate::{Sink, Source};
 
 /// A message whose bytes wait to be pulled.
 #[derive(Debug, Clone)]
-pub(crate) struct PendingSend {
-    pub(crate) peer: u32,
-    pub(crate) token: u64,
-    pub(crate) total: u64,
+struct PendingSend {
+    peer: u32,
+    token: u64,
+    total: u64,
     /// Bytes that nobody has asked for, nor taken so far.
-    pub(crate) unasked: u64,
-    pub(crate) granted: u64,
+    unasked: u64,
+    granted: u64,
     /// Where the last grant ended.
     granted_end: u64,
-    pub(crate) acked: u64,
+    acked: u64,
     /// No further grant will come.
-    pub(crate) last: bool,
+    last: bool,
 }
 
 impl PendingSend {
-    pub(crate) fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.last && self.acked == self.granted + self.unasked
     }
 
@@ -58,16 +60,16 @@ impl PendingSend {
 
 /// Bytes that were pulled and have not all come.
 #[derive(Debug, Clone)]
-pub(crate) struct PendingPull {
-    pub(crate) peer: u32,
-    pub(crate) token: u64,
-    pub(crate) len: u64,
-    pub(crate) missing: u64,
+struct PendingPull {
+    peer: u32,
+    token: u64,
+    len: u64,
+    missing: u64,
 }
 
 /// Bytes that a peer sends without having been asked for them: of one message at a time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Unasked {
+struct Unasked {
     send_id: u32,
     arrived: u32,
     /// How many there are; unknown before the announcement has come.
@@ -88,221 +90,187 @@ impl Unasked {
     }
 }
 
-impl Transport {
-    pub(crate) fn send_request(
-        &mut self,
-        index: u32,
-        envelope: Envelope,
-        total: u64,
-        token: u64,
-    ) -> Result<Posted, SendError> {
-        let unasked_len = if envelope.is_held { 0 } else { self.unasked_len(index, total) };
-        let unasked = u64::from(unasked_len);
-        let pending = PendingSend {
-            peer: index,
-            token,
-            total,
-            unasked,
-            granted: 0,
-            granted_end: 0,
-            acked: 0,
-            last: false,
+/// A bulk segment in flight; its bytes stay in the user's buffer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    send_id: u32,
+    transfer: Transfer,
+    offset: u64,
+    len: u32,
+}
+
+impl Piece {
+    /// Length of a body with it, in bytes.
+    pub(crate) fn body_len(&self) -> usize {
+        SEGMENT_PREFIX_LEN + self.len as usize
+    }
+}
+
+/// A grant that is being served, or what goes without one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Job {
+    send_id: u32,
+    transfer: Transfer,
+    offset: u64,
+    end: u64,
+}
+
+/// What became of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// So many bytes were taken. After the last ones nothing is awaited of its sender.
+    Bytes { len: u64, are_last: bool },
+    /// Nobody had asked for it, and there was no buffer.
+    Dropped,
+    /// It speaks of what does not exist.
+    Refused,
+}
+
+/// Why a PULL is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It speaks of what does not exist.
+    NoTransfer,
+    /// It breaks the rules.
+    Protocol,
+}
+
+/// What one peer and this side have announced to each other.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Transfers {
+    /// What may go on the bulk lane.
+    jobs: VecDeque<Job>,
+    /// Most unacknowledged bulk bytes that the peer can take.
+    window_len: u32,
+    /// Sends that the peer has not wholly pulled.
+    pending_sends: u32,
+    /// So many long messages to the peer wait to be asked for; it had no buffers of late.
+    unasked_pause: u8,
+    /// Pulls that this side has under way.
+    pulls: u32,
+    /// Bytes of them that have not come.
+    missing: u64,
+    /// What the peer sends without having been asked.
+    unasked: Option<Unasked>,
+    /// Bytes that the peer was last told it may have unacknowledged on the bulk lane.
+    granted_len: usize,
+}
+
+impl Transfers {
+    /// Whether the peer owes bytes or a grant.
+    pub(crate) fn awaits(&self) -> bool {
+        self.pulls > 0 || self.pending_sends > 0
+    }
+
+    /// Whether a message is announced to the peer and not complete.
+    pub(crate) fn is_announcing(&self) -> bool {
+        self.pending_sends > 0
+    }
+
+    /// Whether something may go on the bulk lane.
+    pub(crate) fn has_jobs(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    /// Serves a grant, or what goes without one.
+    pub(crate) fn begin(&mut self, job: Job) {
+        self.jobs.push_back(job);
+    }
+
+    /// Whether a message that goes now is to wait until it is asked for, as there were no buffers for others.
+    pub(crate) fn pauses(&mut self) -> bool {
+        let pauses = self.unasked_pause > 0;
+        self.unasked_pause = self.unasked_pause.saturating_sub(1);
+        pauses
+    }
+
+    /// How many packets the peer can take.
+    pub(crate) fn window(&self, packet_len: usize) -> u32 {
+        self.window_len / packet_len as u32
+    }
+
+    /// Whether the peer can take another packet of that length, beside those that are `flying`.
+    pub(crate) fn has_room(&self, flying: u32, packet_len: usize) -> bool {
+        let in_flight = flying as usize * packet_len;
+        in_flight == 0 || in_flight + packet_len <= self.window_len as usize
+    }
+
+    /// How many bulk packets may wait for one acknowledgement.
+    pub(crate) fn ack_every(&self, path: &Path) -> u32 {
+        let packets = (self.granted_len / path.frame_len_max) as u32;
+        let every = (packets / ACK_EVERY_BULK_DIVISOR).clamp(2, ACK_EVERY_BULK_MAX);
+        // So near the end the last one will do: to send another takes longer than to
+        // receive a train.
+        let rest = self.missing.div_ceil(path.segment_len_max() as u64);
+        let is_end = (1..=u64::from(every)).contains(&rest);
+        if is_end { u32::MAX } else { every }
+    }
+
+    /// The next piece of `len_max` bytes at most that is to go.
+    pub(crate) fn next_piece(&mut self, len_max: usize) -> Option<Piece> {
+        let job = self.jobs.front_mut()?;
+        let len = (job.end - job.offset).min(len_max as u64);
+        let Job { send_id, transfer, offset, end } = *job;
+        job.offset += len;
+        if job.offset == end {
+            self.jobs.pop_front();
+        }
+        Some(Piece { send_id, transfer, offset, len: len as u32 })
+    }
+
+    /// Whether the next bytes to go are the first of a message, and nobody has asked for them.
+    pub(crate) fn begins_unasked(&self) -> bool {
+        let begins = |job: &Job| job.offset == 0 && matches!(job.transfer, Transfer::Unasked(_));
+        self.jobs.front().is_some_and(begins)
+    }
+
+    /// How many datagrams, `max` at most, of pulled messages of one length make one train, and the bytes of
+    /// a message in each: a train for each message would cost the kernel as much as a long one. All but
+    /// the last have to be of one length, so each message is cut into equal pieces, up to half as many
+    /// again as it needs. Nothing if fewer than two would go together.
+    pub(crate) fn alike(&self, capacity: usize, max: usize) -> Option<(usize, usize)> {
+        let jobs = &self.jobs;
+        // Mostly one message waits, and this is asked for each of its trains.
+        if jobs.len() < 2 {
+            return None;
+        }
+        let rest = |job: &Job| match job.transfer {
+            Transfer::Pulled(_) => (job.end - job.offset) as usize,
+            Transfer::Unasked(_) => 0,
         };
-        let send_id = self.sends.insert(pending).map_err(|_| SendError::Again)?;
-        self.append(index, &Record::Request { envelope, total, send_id, unasked_len });
-        let session = &mut self.sessions[index as usize];
-        session.traffic.sent(total);
-        session.pending_sends += 1;
-        if unasked > 0 {
-            session.begin(Job {
-                send_id,
-                transfer: Transfer::Unasked(send_id),
-                offset: 0,
-                end: unasked,
-            });
-        }
-        self.wake(index);
-        Ok(Posted::Pending)
+        let first = jobs.front().map(rest).filter(|len| *len > 0)?;
+        let least = first.div_ceil(capacity);
+        // One that fills a train leaves no room for another.
+        let pieces = (least..=(least + least / 2).min(max.saturating_sub(1)))
+            .find(|pieces| first % pieces == 0)?;
+        let alike = jobs.iter().take(max / pieces).take_while(|job| rest(job) == first).count();
+        // One that is shorter than a piece may be the last.
+        let ends = jobs.get(alike).is_some_and(|job| (1..first / pieces).contains(&rest(job)));
+        let count = (alike * pieces + usize::from(ends)).min(max);
+        (count > pieces).then_some((count, first / pieces))
     }
 
-    /// How many bytes of a message of `total` are worth sending at once: a train, if the wire to the
-    /// peer is empty, and if the peer has lately had buffers for such messages.
-    fn unasked_len(&mut self, index: u32, total: u64) -> u32 {
-        let session = &mut self.sessions[index as usize];
-        if self.lengths.is_eager(total) || !self.config.flow_control {
-            return 0;
-        }
-        if session.unasked_pause > 0 {
-            session.unasked_pause -= 1;
-            return 0;
-        }
-        //= docs/protocol.md#5-rendezvous
-        //# A sender MUST NOT send bytes unasked while a message that it announced to the same peer is not complete.
-        if !session.has_nothing_to_send() || session.bulk_port == 0 || session.ordered.room() == 0 {
-            return 0;
-        }
-        let path = session.way(&self.config);
-        let segment_len = path.segment_len_max() as u64;
-        let window = session.bulk_window_len / path.frame_len_max as u32;
-        let room = session.bulk.room().min(window) as usize;
-        let segments = total.div_ceil(segment_len) as usize;
-        if self.lengths.is_unasked(total) && segments <= room {
-            return total as u32;
-        }
-        // Whole trains, which the announcement leads: no short one is left over between what is
-        // unasked and what has been asked for meanwhile.
-        let train_max = path.bulk_train_max.min(session.bulk.train_max());
-        let ahead = UNASKED_TRAINS * tapered_part(1 + segments, train_max) - 1;
-        (ahead.min(room) as u64 * segment_len).min(total) as u32
-    }
-
-    /// Asks for the first `len` bytes of a message that `peer` announced.
-    /// Zero refuses its payload and lets the sender complete. So does false, the answer when there are
-    /// too many pulls or `peer` is gone.
-    pub fn pull(&mut self, peer: PeerId, send_id: u32, len: u64, token: u64) -> bool {
-        let Some(session) = self.sessions.get(peer.0 as usize) else { return false };
-        if session.state != State::Open {
-            return false;
-        }
-        let path = &self.config.paths[session.path];
-        let window = path.bulk_window_len;
-        let transfer_id = if len == 0 {
-            0
-        } else {
-            let pending = PendingPull { peer: peer.0, token, len, missing: len };
-            let Ok(id) = self.pulls.insert(pending) else {
-                self.pull(peer, send_id, 0, token); // else the sender would wait for ever
-                return false;
-            };
-            let session = &mut self.sessions[peer.0 as usize];
-            self.pulling_peers += usize::from(session.pulls == 0);
-            session.pulls += 1;
-            session.missing += len;
-            id
-        };
-        // Peers that push at the same time share this endpoint's buffers; messages of one peer
-        // share its window.
-        let share = window / self.pulling_peers.clamp(1, 64);
-        let session = &mut self.sessions[peer.0 as usize];
-        session.bulk_granted_len = share;
-        // What comes unasked need not be asked for, if none of it has been dropped yet.
-        let offset = match &mut session.unasked {
-            Some(unasked) if unasked.is_whole(send_id, len) => {
-                unasked.transfer_id = Some(transfer_id);
-                unasked.len.map_or(0, u64::from)
-            }
-            _ => 0,
-        };
-        let window = u32::try_from(share).unwrap_or(u32::MAX);
-        let len = len - offset;
-        self.append(
-            peer.0,
-            &Record::Pull(Pull { send_id, transfer_id, offset, len, window, last: true }),
-        );
-        // If all of it is on its way the answer goes with an acknowledgement, if one is due.
-        let has_company = self.sessions[peer.0 as usize].ordered_debt.packets > 0;
-        if len > 0 || offset == 0 || !has_company {
-            self.wake(peer.0);
-        }
-        true
-    }
-
-    /// A message was announced, of which `unasked_len` bytes follow unasked.
-    pub(crate) fn take_request(
-        &mut self,
-        index: u32,
-        envelope: &Envelope,
-        (total, unasked_len): (u64, u32),
-        send_id: u32,
-        sink: &mut dyn Sink,
-    ) {
-        if u64::from(unasked_len) > total {
-            self.stats.drop_protocol += 1;
-            return;
-        }
-        self.sessions[index as usize].traffic.received(0);
-        if unasked_len > 0 {
-            self.expect_unasked(index, send_id, unasked_len);
-        }
-        let Some(wanted) = sink.request(PeerId(index), envelope, total, send_id) else { return };
-        // Handlers run later: what comes for them lies here, though it is fetched at once.
-        if envelope.class != Class::Active {
-            self.widen_credit(PeerId(index), total);
-        }
-        let is_pulled = self.pull(PeerId(index), send_id, wanted.len, wanted.token);
-        if wanted.len == 0 || !is_pulled {
-            sink.pulled(wanted.token, is_pulled); // no segment will come to say so
-        }
-    }
-
-    /// Notes that so many bytes of a message come unasked.
-    fn expect_unasked(&mut self, index: u32, send_id: u32, len: u32) {
-        let unasked = &mut self.sessions[index as usize].unasked;
-        match unasked {
-            None => *unasked = Some(Unasked { len: Some(len), ..Unasked::of(send_id) }),
+    /// Notes that so many bytes of a message come unasked; false if that cannot be.
+    pub(crate) fn expect_unasked(&mut self, send_id: u32, len: u32) -> bool {
+        match &mut self.unasked {
+            None => self.unasked = Some(Unasked { len: Some(len), ..Unasked::of(send_id) }),
             // Some have overtaken the announcement, and were dropped.
             Some(early) if early.send_id == send_id && early.len.is_none() => {
                 early.len = Some(len);
                 if early.arrived >= len {
-                    *unasked = None;
+                    self.unasked = None;
                 }
             }
-            Some(_) => self.stats.drop_protocol += 1,
+            Some(_) => return false,
         }
+        true
     }
 
-    pub(crate) fn take_pull(&mut self, index: u32, pull: &Pull, sink: &mut dyn Sink) {
-        let Some(send) = self.sends.get_mut(pull.send_id).filter(|send| send.peer == index) else {
-            self.stats.drop_no_transfer += 1;
-            return;
-        };
-        let Some((end, is_refusal)) = send.grant(pull) else {
-            self.stats.drop_protocol += 1;
-            return;
-        };
-        if send.is_done() {
-            let token = send.token;
-            self.sends.remove(pull.send_id);
-            self.sessions[index as usize].pending_sends -= 1;
-            sink.sent(token, true);
-        }
-        let session = &mut self.sessions[index as usize];
-        session.bulk_window_len = pull.window;
-        if is_refusal {
-            session.unasked_pause = UNASKED_PAUSE;
-        }
-        if pull.len > 0 {
-            session.begin(Job {
-                send_id: pull.send_id,
-                transfer: Transfer::Pulled(pull.transfer_id),
-                offset: pull.offset,
-                end,
-            });
-            self.wake(index);
-        }
-    }
-
-    pub(crate) fn take_segment(&mut self, index: u32, segment: &Segment<'_>, sink: &mut dyn Sink) {
-        let taken = match segment.transfer {
-            Transfer::Pulled(id) => self.take_pulled(index, id, segment, sink),
-            Transfer::Unasked(send_id) => self.take_unasked(index, send_id, segment, sink),
-        };
-        if taken.is_none() {
-            self.stats.drop_no_transfer += 1;
-        }
-    }
-
-    /// Takes bytes that nobody had asked for, or drops them. `None` if they are not those that were announced.
-    fn take_unasked(
-        &mut self,
-        index: u32,
-        send_id: u32,
-        segment: &Segment<'_>,
-        sink: &mut dyn Sink,
-    ) -> Option<()> {
+    /// Takes bytes that nobody had asked for; answers the pull that they are for, or else they are to be dropped.
+    /// `None` if they are not those that were announced.
+    fn take_unasked(&mut self, send_id: u32, segment: &Segment<'_>) -> Option<Option<u32>> {
         let part = u32::try_from(segment.payload.len()).ok()?;
-        let session = &mut self.sessions[index as usize];
-        let mut unasked = session.unasked.unwrap_or(Unasked::of(send_id));
+        let mut unasked = self.unasked.unwrap_or(Unasked::of(send_id));
         let end = segment.offset.checked_add(u64::from(part))?;
         let arrived = unasked.arrived.checked_add(part)?;
         //= docs/protocol.md#5-rendezvous
@@ -312,55 +280,226 @@ impl Transport {
             return None;
         }
         unasked.arrived = arrived;
-        session.unasked = (unasked.len != Some(arrived)).then_some(unasked);
-        match unasked.transfer_id {
-            Some(id) => self.take_pulled(index, id, segment, sink),
-            None => {
-                self.stats.unasked_dropped += 1;
-                Some(())
-            }
+        self.unasked = (unasked.len != Some(arrived)).then_some(unasked);
+        Some(unasked.transfer_id)
+    }
+
+    /// Gives back the memory that many grants have made it take.
+    pub(crate) fn rest(&mut self) {
+        release(&mut self.jobs);
+    }
+}
+
+/// Announced messages of all peers, in both directions.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rendezvous {
+    sends: Slab<PendingSend>,
+    pulls: Slab<PendingPull>,
+    /// How many peers bytes are being pulled from.
+    pulling_peers: usize,
+}
+
+impl Rendezvous {
+    /// Whether bytes that were asked for are still to come.
+    pub(crate) fn is_pulling(&self) -> bool {
+        self.pulls.len() > 0
+    }
+
+    /// Whether no message is announced that is not complete.
+    pub(crate) fn has_sent_all(&self) -> bool {
+        self.sends.len() == 0
+    }
+
+    /// Keeps a message of `total` bytes for `peer`, of which so many go `unasked`: answers its number, and what may go
+    /// at once. `None`: there are too many.
+    pub(crate) fn announce(
+        &mut self,
+        peer: u32,
+        transfers: &mut Transfers,
+        token: u64,
+        total: u64,
+        unasked: u64,
+    ) -> Option<(u32, Option<Job>)> {
+        let (granted, granted_end, acked, last) = (0, 0, 0, false);
+        let pending =
+            PendingSend { peer, token, total, unasked, granted, granted_end, acked, last };
+        let send_id = self.sends.insert(pending).ok()?;
+        transfers.pending_sends += 1;
+        let transfer = Transfer::Unasked(send_id);
+        let job = (unasked > 0).then_some(Job { send_id, transfer, offset: 0, end: unasked });
+        Some((send_id, job))
+    }
+
+    /// Asks `peer` for the first `len` bytes of a message, while all may send `window_len` bytes together. False if
+    /// there are too many pulls: then it asks for none.
+    pub(crate) fn pull(
+        &mut self,
+        peer: u32,
+        transfers: &mut Transfers,
+        (send_id, len, token): (u32, u64, u64),
+        window_len: usize,
+    ) -> (Pull, bool) {
+        let pending = PendingPull { peer, token, len, missing: len };
+        let inserted = if len == 0 { Ok(0) } else { self.pulls.insert(pending) };
+        let is_pulled = inserted.is_ok();
+        // Else the sender would wait for ever.
+        let (transfer_id, len) = inserted.map_or((0, 0), |id| (id, len));
+        if len > 0 {
+            self.pulling_peers += usize::from(transfers.pulls == 0);
+            transfers.pulls += 1;
+            transfers.missing += len;
         }
+        // Peers that push at the same time share this endpoint's buffers; messages of one peer
+        // share its window.
+        let share = window_len / self.pulling_peers.clamp(1, 64);
+        transfers.granted_len = share;
+        // What comes unasked need not be asked for, if none of it has been dropped yet.
+        let offset = match &mut transfers.unasked {
+            Some(unasked) if unasked.is_whole(send_id, len) => {
+                unasked.transfer_id = Some(transfer_id);
+                unasked.len.map_or(0, u64::from)
+            }
+            _ => 0,
+        };
+        let window = u32::try_from(share).unwrap_or(u32::MAX);
+        (Pull { send_id, transfer_id, offset, len: len - offset, window, last: true }, is_pulled)
+    }
+
+    /// Takes a grant: answers the send that is complete by it, and what may go.
+    pub(crate) fn take_pull(
+        &mut self,
+        peer: u32,
+        transfers: &mut Transfers,
+        pull: &Pull,
+    ) -> Result<(Option<u64>, Option<Job>), Refusal> {
+        let send = self.sends.get_mut(pull.send_id).filter(|send| send.peer == peer);
+        let send = send.ok_or(Refusal::NoTransfer)?;
+        let (end, is_refusal) = send.grant(pull).ok_or(Refusal::Protocol)?;
+        let complete = send.is_done().then_some(send.token);
+        if complete.is_some() {
+            self.sends.remove(pull.send_id);
+            transfers.pending_sends -= 1;
+        }
+        transfers.window_len = pull.window;
+        if is_refusal {
+            transfers.unasked_pause = UNASKED_PAUSE;
+        }
+        let transfer = Transfer::Pulled(pull.transfer_id);
+        let job = Job { send_id: pull.send_id, transfer, offset: pull.offset, end };
+        Ok((complete, (pull.len > 0).then_some(job)))
+    }
+
+    /// Bytes of the message whose turn it is that have not gone; the rest of one that begins unasked
+    /// has been asked for before it is to go, as a rule.
+    pub(crate) fn bytes_waiting(&mut self, transfers: &Transfers) -> u64 {
+        let Some(job) = transfers.jobs.front() else { return 0 };
+        let end = match job.transfer {
+            Transfer::Pulled(_) => job.end,
+            Transfer::Unasked(id) => self.sends.get_mut(id).map_or(job.end, |send| send.total),
+        };
+        end - job.offset
+    }
+
+    /// Writes the body of a datagram with that piece; answers its checksum, if it `is_summed`.
+    pub(crate) fn put(
+        &mut self,
+        piece: &Piece,
+        source: &dyn Source,
+        is_summed: bool,
+        body: &mut [u8],
+    ) -> Option<Crc32c> {
+        Segment::emit_prefix(piece.transfer, piece.offset, body);
+        let send = self.sends.get_mut(piece.send_id)?;
+        let (prefix, payload) = body.split_at_mut(SEGMENT_PREFIX_LEN);
+        if is_summed {
+            let prefix = Crc32c::EMPTY.over(prefix);
+            return Some(source.read_summed(send.token, piece.offset, payload, prefix));
+        }
+        source.read(send.token, piece.offset, payload);
+        None
+    }
+
+    /// The peer has that piece: answers the send that is complete by it.
+    pub(crate) fn note_acked(&mut self, transfers: &mut Transfers, piece: Piece) -> Option<u64> {
+        let send = self.sends.get_mut(piece.send_id)?;
+        send.acked += u64::from(piece.len);
+        if !send.is_done() {
+            return None;
+        }
+        let token = send.token;
+        self.sends.remove(piece.send_id);
+        transfers.pending_sends -= 1;
+        Some(token)
+    }
+
+    /// Takes a segment that `peer` has sent.
+    pub(crate) fn take_segment(
+        &mut self,
+        peer: u32,
+        transfers: &mut Transfers,
+        segment: &Segment<'_>,
+        sink: &mut dyn Sink,
+    ) -> Taken {
+        let transfer_id = match segment.transfer {
+            Transfer::Pulled(id) => id,
+            Transfer::Unasked(send_id) => match transfers.take_unasked(send_id, segment) {
+                Some(Some(id)) => id,
+                Some(None) => return Taken::Dropped,
+                None => return Taken::Refused,
+            },
+        };
+        self.take_pulled(peer, transfers, transfer_id, segment, sink).unwrap_or(Taken::Refused)
     }
 
     fn take_pulled(
         &mut self,
-        index: u32,
+        peer: u32,
+        transfers: &mut Transfers,
         transfer_id: u32,
         segment: &Segment<'_>,
         sink: &mut dyn Sink,
-    ) -> Option<()> {
+    ) -> Option<Taken> {
         let len = segment.payload.len() as u64;
         let pull = self.pulls.get_mut(transfer_id).filter(|pull| {
             //= docs/protocol.md#5-rendezvous
             //# A receiver MUST refuse a segment that lies outside the range that it pulled.
-            pull.peer == index
+            pull.peer == peer
                 && len <= pull.missing
                 && segment.offset.checked_add(len).is_some_and(|end| end <= pull.len)
         })?;
         let token = pull.token;
-        let session = &mut self.sessions[index as usize];
-        session.traffic.bytes_received += len;
-        session.missing -= len;
+        transfers.missing -= len;
         pull.missing -= len;
         let complete = pull.missing == 0;
         sink.segment(token, segment.offset, segment.payload);
         if complete {
             self.pulls.remove(transfer_id);
-            let session = &mut self.sessions[index as usize];
-            session.pulls -= 1;
-            self.pulling_peers -= usize::from(session.pulls == 0);
-            // The sender waits for nothing but this, unless it has more to send that was asked for.
-            session.bulk_debt.now |= session.pulls == 0;
+            transfers.pulls -= 1;
+            self.pulling_peers -= usize::from(transfers.pulls == 0);
             sink.pulled(token, true);
         }
-        Some(())
+        Some(Taken::Bytes { len, are_last: complete && transfers.pulls == 0 })
     }
-}
 
-impl Session {
-    /// Serves a grant, or what goes without one.
-    fn begin(&mut self, job: Job) {
-        self.uses_bulk = true;
-        self.jobs.push_back(job);
+    /// `peer` is gone, perhaps `orderly`: then it has all of what it had asked for, if that has left.
+    pub(crate) fn end(
+        &mut self,
+        peer: u32,
+        transfers: &mut Transfers,
+        orderly: bool,
+        sink: &mut dyn Sink,
+    ) {
+        for job in transfers.jobs.drain(..) {
+            // The peer asked for bytes of it that have not left.
+            if let Some(send) = self.sends.get_mut(job.send_id).filter(|send| send.granted > 0) {
+                send.last = false;
+            }
+        }
+        (transfers.unasked, transfers.pending_sends) = (None, 0);
+        self.sends.drain_where(|s| s.peer == peer, |s| sink.sent(s.token, orderly && s.last));
+        self.pulls.drain_where(|p| p.peer == peer, |p| sink.pulled(p.token, false));
+        if std::mem::take(&mut transfers.pulls) > 0 {
+            self.pulling_peers -= 1;
+        }
     }
 }

@@ -1,19 +1,21 @@
 //! The sending half of a lane: what is in flight, what is lost, how much more
 //! may go (docs/protocol.md, section 4; RFC 8985 and RFC 9002 for the method).
 
-mod overrun;
-mod stuck;
-
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use crate::congestion::{Congestion, Control};
 use crate::limits::{BULK_WINDOW, FRAME_LEN_MIN, REORDER_THRESHOLD, WINDOW_TRAINS};
+use crate::queue::{from_the_front, release};
 use crate::rtt::{Held, Rtt};
 use crate::sequence::expand_number;
-use crate::session::{from_the_front, release};
+
 use crate::time::Instant;
+
+/// So many probes in a row are not chance, nor a peer that was away for a moment: with their growing
+/// intervals they take half a second, where datagrams take less than a millisecond.
+const STUCK_PROBES: u32 = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -74,9 +76,16 @@ pub(crate) struct SendLane<T> {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Acked {
     /// Packets newly acknowledged.
-    pub(crate) packets: u32,
+    packets: u32,
     /// Packets newly found lost.
-    pub(crate) lost: u32,
+    lost: u32,
+}
+
+impl Acked {
+    /// Whether any packet is newly acknowledged.
+    pub(crate) fn is_any(self) -> bool {
+        self.packets > 0
+    }
 }
 
 /// What was sent last of what an acknowledgement covers.
@@ -536,6 +545,87 @@ impl<T> SendLane<T> {
         self.lose(|packet| packet.transmission < limit && packet.sent_at + late <= now);
     }
 
+    /// The peer has dropped frames for want of room, and said so at `said_at`.
+    pub(crate) fn on_overrun(&mut self, now: Instant, said_at: Instant, rtt: &Rtt) {
+        let way = rtt.arrival_timeout();
+        self.lose_dropped(now, said_at.before(way));
+        // What had gone before, but might not have been there yet, is acknowledged by then, or was dropped.
+        let is_left = |p: &Packet<T>| p.state == State::Flying && p.sent_at <= said_at;
+        self.overrun_at = if self.packets.iter().any(is_left) { said_at } else { Instant::ZERO };
+    }
+
+    /// Takes for lost what went until `sent_until` and is not acknowledged: the peer had no room for it.
+    fn lose_dropped(&mut self, now: Instant, sent_until: Instant) {
+        //= docs/protocol.md#4-acknowledgement
+        //# A sender MUST take for lost what an ACK record with the delay 65,532 us does not acknowledge and that went before it, when a round trip has passed.
+        let is_old = |packet: &Packet<T>| packet.sent_at <= sent_until;
+        let was_lost = |p: &Packet<T>| p.state == State::Flying && p.retransmitted && is_old(p);
+        let lost_again = self.packets.iter().any(was_lost);
+        let recovery_end = self.recovery_end;
+        if self.lose(is_old) == 0 {
+            return;
+        }
+        if lost_again && self.recovery_end == recovery_end {
+            self.congestion.on_loss(); // who is overrun again and again is sent less each time
+        }
+        // It listens again.
+        (self.probes, self.probed, self.doubted) = (0, None, false);
+        self.progress_at = self.progress_at.max(now);
+    }
+
+    /// When what the peer may have dropped has been acknowledged, or was.
+    fn overrun_timeout(&self, rtt: &Rtt) -> Option<Instant> {
+        (self.overrun_at != Instant::ZERO).then(|| self.overrun_at + rtt.arrival_timeout())
+    }
+
+    /// Whether it has probed in vain for long.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.probes >= STUCK_PROBES && !self.is_idle()
+    }
+
+    /// Whether the packet that may be sent again now is the oldest that is not acknowledged.
+    pub(crate) fn has_lost_oldest(&self) -> bool {
+        self.has_lost() && self.lost.front() == Some(&self.base)
+    }
+
+    /// Lets the oldest packet go before all others that are lost.
+    pub(crate) fn let_oldest_go_first(&mut self) {
+        let is_lost = self.packets.front().is_some_and(|packet| packet.state == State::Lost);
+        if is_lost && self.lost.front() != Some(&self.base) {
+            self.lost.retain(|number| *number != self.base);
+            self.lost.push_front(self.base);
+        }
+    }
+
+    /// Takes all that is not acknowledged for lost, from the oldest on: it was too long for the path, which is
+    /// no congestion.
+    pub(crate) fn lose_all(&mut self) {
+        self.lost.clear();
+        for (i, packet) in self.packets.iter_mut().enumerate() {
+            if packet.state != State::Acked {
+                packet.state = State::Lost;
+                self.lost.push_back(self.base + i as u64);
+            }
+        }
+        self.recovery_end = self.next();
+        (self.flying, self.probes, self.probed) = (0, 0, None);
+        (self.doubted, self.overrun_at) = (false, Instant::ZERO);
+    }
+
+    /// Queues and losses take the window below one packet: then each send sets a time for the next one.
+    #[cfg(test)]
+    pub(crate) fn slow_down(&mut self) {
+        self.congestion.on_round(true, 0);
+        self.congestion.on_delay(Duration::from_millis(5));
+        self.congestion.on_round(true, 0);
+        (0..64).for_each(|_| self.congestion.on_loss());
+    }
+
+    /// Packets are at most so many bytes long from now on.
+    pub(crate) fn set_packet_len(&mut self, len_max: usize) {
+        self.congestion.set_packet_len(len_max);
+    }
+
     /// Gives back the memory of packets that are no longer in flight.
     pub(crate) fn rest(&mut self) {
         release(&mut self.packets);
@@ -567,6 +657,14 @@ pub(crate) struct BulkLane<T: 'static> {
 impl<T> BulkLane<T> {
     pub(crate) fn new(control: Control) -> Self {
         Self { lane: None, control }
+    }
+
+    /// Packets are at most so many bytes long from now on.
+    pub(crate) fn set_packet_len(&mut self, len_max: usize) {
+        self.control.packet_len_max = len_max;
+        if let Some(lane) = &mut self.lane {
+            lane.set_packet_len(len_max);
+        }
     }
 
     /// Gives back the memory of packets that are no longer in flight.

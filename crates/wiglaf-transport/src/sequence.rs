@@ -2,8 +2,6 @@
 
 use wiglaf_wire::NUMBER_BITS;
 
-use crate::transport::{PeerId, Transport};
-
 /// The number nearest to `near` whose low 32 bits are `low`.
 //= docs/protocol.md#21-header
 //# A receiver MUST take a number of which only the low bits travel for the nearest 64-bit number that has them.
@@ -23,15 +21,6 @@ pub(crate) fn expand_number(low: u64, near: u64) -> u64 {
     const UNSEEN: u32 = u64::BITS - NUMBER_BITS;
     let distance = (low << UNSEEN).wrapping_sub(near << UNSEEN).cast_signed() >> UNSEEN;
     near.checked_add_signed(distance).unwrap_or(low)
-}
-
-impl Transport {
-    /// Numbers of packets and credit to and from `peer` begin there, for tests of where the bits of
-    /// them that travel end. Before anything is sent, and on both sides.
-    #[doc(hidden)]
-    pub fn begin_at(&mut self, peer: PeerId, number: u64) {
-        self.sessions[peer.0 as usize].begin_at(number);
-    }
 }
 
 #[cfg(test)]

@@ -9,14 +9,12 @@
 
 use std::time::Duration;
 
-use wiglaf_wire::{HEADER_LEN, Header, Kind, RECORD_PREFIX_LEN, Record, Records, Trial, lane};
+use wiglaf_wire::{HEADER_LEN, RECORD_PREFIX_LEN, Record, Trial, lane};
 
+use crate::config::{Config, Path};
 use crate::limits::{FRAME_LEN_MIN, SILENCE_CHECK};
-use crate::outgrown::{Coming, Outgrown};
-use crate::session::{Session, State};
+use crate::outgrown::Parts;
 use crate::time::Instant;
-use crate::transport::{Config, Path, PeerId, Transport};
-use crate::{Gone, Sink, Source, Transmit};
 
 /// So long after a try its answers are there, if its short probe was answered: a peer that polls answers
 /// within a millisecond, and one that is away for longer answers none of them.
@@ -111,23 +109,15 @@ struct Tries {
     peer_len_max: u16,
 }
 
-/// Probes to a peer, and its own that are to be answered.
+/// Probes to a peer, its own that are to be answered, and what its path carries only in parts.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Trials {
+struct Trials {
     tries: Option<Tries>,
     owed: Vec<Trial>,
-    /// Packets that the path carries no longer.
-    pub(crate) outgrown: Option<Outgrown>,
-    /// A packet of each lane that comes in parts.
-    pub(crate) coming: [Option<Coming>; 2],
+    parts: Parts,
 }
 
 impl Trials {
-    /// When there is something to do without an answer.
-    pub(crate) fn due_at(&self) -> Option<Instant> {
-        self.tries.as_ref()?.due_at
-    }
-
     /// The next probe or answer, and which of both.
     fn next(&mut self) -> Option<(u8, Option<Trial>)> {
         if let Some(trial) = self.owed.pop() {
@@ -192,10 +182,109 @@ impl Tries {
     }
 }
 
-impl Session {
+/// A probe, or the answer to one, that is to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Probe {
+    /// Which one, or 0.
+    bit: u8,
+    answer: Option<Trial>,
+    /// The length that is tried, in bytes.
+    tried: usize,
+    /// What this side could carry, in bytes.
+    frame_len_max: u16,
+}
+
+impl Probe {
+    /// How long it is, in bytes, behind `at` bytes of header and acknowledgements.
+    pub(crate) fn len(&self, at: usize) -> usize {
+        if self.is_long() { self.tried } else { at + TRIAL_LEN }
+    }
+
+    /// What it says in a datagram of `len` bytes.
+    pub(crate) fn record(&self, len: usize) -> Record<'static> {
+        let Self { answer, frame_len_max, .. } = *self;
+        match answer {
+            Some(trial) => Record::Fits(Trial { frame_len_max, ..trial }),
+            None => {
+                let lane = if self.is_bulk() { lane::BULK } else { lane::ORDERED };
+                Record::Probe(Trial { lane, len: len as u16, frame_len_max })
+            }
+        }
+    }
+
+    /// Whether it is there to be lost if it is too long.
+    pub(crate) fn is_long(&self) -> bool {
+        self.bit & (LONG | LONG_BULK) != 0
+    }
+
+    /// Whether it goes to the bulk port.
+    pub(crate) fn is_bulk(&self) -> bool {
+        self.bit & (SHORT_BULK | LONG_BULK) != 0
+    }
+}
+
+/// Most bytes of acknowledgements in front of a short probe.
+pub(crate) const PROBE_ROOM: usize = FRAME_LEN_MIN - TRIAL_LEN - RECORD_PREFIX_LEN;
+
+/// What a probe, or the lack of its answer, has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// There is nothing to do.
+    Nothing,
+    /// There is something to send.
+    Send,
+    /// The way carries what is sent, though some of it is not acknowledged.
+    Good,
+    /// The path carries no longer what it carried.
+    Narrowed,
+    /// Only short datagrams get there.
+    Blocked,
+}
+
+/// The way to a peer, as it is known to be.
+#[derive(Debug, Clone)]
+pub(crate) struct Way {
+    /// Index of the path in the configuration.
+    path: usize,
+    /// Longest datagram that is known to get there, in bytes, without a tag.
+    frame_len: u32,
+    /// Where the peer awaits trains; 0 until it has named us.
+    bulk_port: u16,
+    /// Longer datagrams may get there, which is to be tried when the peer is heard.
+    may_grow: bool,
+    /// Nothing that is sent to the bulk port gets there.
+    is_bulk_blocked: bool,
+    /// When it was last tried whether what is sent gets there at all.
+    checked_at: Instant,
+    trials: Option<Box<Trials>>,
+}
+
+/// Most datagrams in a train that every kernel with segmentation offload takes.
+const TRAIN_MAX: usize = 64;
+
+impl Way {
+    /// The one over the path of that index.
+    pub(crate) fn new(path: usize, config: &Config) -> Self {
+        let Path { frame_len_max, frame_len_sure, .. } = config.paths[path];
+        Self {
+            path,
+            frame_len: frame_len_sure as u32,
+            bulk_port: 0,
+            may_grow: frame_len_sure < frame_len_max,
+            is_bulk_blocked: false,
+            checked_at: Instant::ZERO,
+            trials: None,
+        }
+    }
+
+    /// Index of the path in the configuration.
+    pub(crate) fn path_index(&self) -> usize {
+        self.path
+    }
+
     /// The path to the peer, as it is known to be.
     #[inline]
-    pub(crate) fn way(&self, config: &Config) -> Path {
+    pub(crate) fn path(&self, config: &Config) -> Path {
         let path = config.paths[self.path];
         if self.frame_len as usize == path.frame_len_max && !self.is_bulk_blocked {
             return path;
@@ -216,168 +305,113 @@ impl Session {
         Path { frame_len_max: frame_len, latency_train_max, bulk_train_max, ..path }
     }
 
-    /// Where bulk datagrams go, and whether by the lane for them.
-    pub(crate) fn bulk_way(&self) -> (u16, bool) {
-        if self.is_bulk_blocked { (self.at.port(), false) } else { (self.bulk_port, true) }
+    /// Longest datagram that is known to get there, in bytes, without a tag.
+    pub(crate) fn frame_len(&self) -> usize {
+        self.frame_len as usize
     }
 
-    fn set_frame_len(&mut self, frame_len: u16) {
-        self.frame_len = u32::from(frame_len);
-        self.ordered.set_packet_len(frame_len.into());
-        self.bulk.set_packet_len(frame_len.into());
-    }
-
-    pub(crate) fn bases(&self) -> [u64; 2] {
-        [self.ordered.base(), if self.uses_bulk { self.bulk.base() } else { 0 }]
-    }
-}
-
-/// Most datagrams in a train that every kernel with segmentation offload takes.
-const TRAIN_MAX: usize = 64;
-
-impl Transport {
-    /// What was found out about ways to peers, until somebody asks.
-    pub fn take_way_news(&mut self) -> Option<(PeerId, WayNews)> {
-        self.way_news.pop_front()
-    }
-
-    /// Whether there is any.
+    /// The peer knows this side, and awaits trains at that port: longer datagrams than those that every path carries
+    /// may get there, too. True if there are probes to be sent.
     #[inline]
-    #[must_use]
-    pub fn has_way_news(&self) -> bool {
-        !self.way_news.is_empty()
+    pub(crate) fn open(&mut self, bulk_port: u16, now: Instant, config: &Config) -> bool {
+        self.bulk_port = bulk_port;
+        self.may_grow && self.search_longer(now, config)
     }
 
-    /// The peer was heard, and knows us: longer datagrams than those that every path carries may get there.
+    /// Whether bulk datagrams may go.
+    pub(crate) fn is_open(&self) -> bool {
+        self.bulk_port != 0
+    }
+
+    /// Where the peer awaits trains, if they get there.
+    pub(crate) fn bulk_port(&self) -> Option<u16> {
+        (self.bulk_port != 0 && !self.is_bulk_blocked).then_some(self.bulk_port)
+    }
+
+    /// Whether the peer awaits datagrams at that port beside its address.
+    pub(crate) fn is_bulk_port(&self, port: u16) -> bool {
+        port == self.bulk_port
+    }
+
+    /// Whether there may be something to try, to answer or to send in parts.
+    #[inline]
+    pub(crate) fn is_tried(&self) -> bool {
+        self.trials.is_some()
+    }
+
+    /// When answers should be there.
+    pub(crate) fn due_at(&self) -> Option<Instant> {
+        self.trials.as_ref()?.tries.as_ref()?.due_at
+    }
+
+    fn tries(&mut self) -> Option<&mut Tries> {
+        self.trials.as_mut()?.tries.as_mut()
+    }
+
     //= docs/protocol.md#25-length
     //# An endpoint MUST NOT send a datagram that is longer than every path carries before a probe of that length was answered at each port of the peer that it sends to, unless it is such a probe.
     #[cold]
-    pub(crate) fn search_longer(&mut self, index: u32, now: Instant) {
-        let session = &mut self.sessions[index as usize];
-        let own_max = own_len_max(&self.config.paths[session.path]);
-        let (low, bulk_works) = (session.frame_len as u16, !session.is_bulk_blocked);
-        let trials = session.trials.get_or_insert_default();
+    fn search_longer(&mut self, now: Instant, config: &Config) -> bool {
+        let own_max = own_len_max(&config.paths[self.path]);
+        let (low, bulk_works) = (self.frame_len as u16, !self.is_bulk_blocked);
+        let trials = self.trials.get_or_insert_default();
         let tries = trials.tries.get_or_insert_with(|| Tries::begin(Purpose::Search, low, own_max));
         if now < tries.not_before {
-            return; // until then it is asked again with each datagram that comes
+            return false; // until then it is asked again with each datagram that comes
         }
-        session.may_grow = false;
+        self.may_grow = false;
         tries.send(now, bulk_works);
-        self.wake(index);
+        true
     }
 
-    /// Probes of a lane go unanswered. Are they too long, or sent to a closed port?
+    /// Probes of a lane go unanswered, where the first packets that are not acknowledged are these `bases`: are they too
+    /// long, or sent to a closed port? True if that is to be tried.
     #[cold]
-    pub(crate) fn check_way(&mut self, index: u32, now: Instant) {
-        let session = &mut self.sessions[index as usize];
-        let is_busy = session.trials.as_ref().is_some_and(|trials| trials.tries.is_some());
-        if is_busy || session.bulk_port == 0 || now.since(session.checked_at) < SILENCE_CHECK {
-            return;
+    pub(crate) fn check(&mut self, now: Instant, bases: [u64; 2]) -> bool {
+        let is_busy = self.tries().is_some();
+        if is_busy || !self.is_open() || now.since(self.checked_at) < SILENCE_CHECK {
+            return false;
         }
-        session.checked_at = now;
-        let (bases, len) = (session.bases(), session.frame_len as u16);
-        let bulk_works = !session.is_bulk_blocked;
+        self.checked_at = now;
+        let len = self.frame_len as u16;
         let mut tries = Tries::begin(Purpose::Check { bases }, len, len);
-        tries.send(now, bulk_works);
-        session.trials.get_or_insert_default().tries = Some(tries);
-        self.wake(index);
+        tries.send(now, !self.is_bulk_blocked);
+        self.trials.get_or_insert_default().tries = Some(tries);
+        true
     }
 
-    /// Writes the next probe, answer to one, or part of a packet, if there is any.
-    #[cold]
-    pub(crate) fn transmit_trial_or_part(
+    /// The next probe that is to be sent, or answer to one.
+    pub(crate) fn next_probe(&mut self, config: &Config) -> Option<Probe> {
+        let frame_len_max = own_len_max(&config.paths[self.path]);
+        let trials = self.trials.as_mut()?;
+        let (bit, answer) = trials.next()?;
+        let tried = trials.tries.as_ref().map_or(0, |tries| tries.tried.into());
+        self.leave();
+        Some(Probe { bit, answer, tried, frame_len_max })
+    }
+
+    /// The peer's probe is to be answered.
+    //= docs/protocol.md#25-length
+    //# An endpoint MUST answer a PROBE that states the length of its datagram with a FITS of that port and length.
+    pub(crate) fn owe(&mut self, trial: Trial) {
+        let owed = &mut self.trials.get_or_insert_default().owed;
+        if owed.len() < OWED_MAX {
+            owed.push(trial);
+        }
+    }
+
+    /// Takes the answer to a probe.
+    pub(crate) fn take_answer(
         &mut self,
-        index: u32,
+        trial: &Trial,
         now: Instant,
-        source: &dyn Source,
-        out: &mut [u8],
-    ) -> Option<Transmit> {
-        let trial = self.transmit_trial(index, now, out);
-        trial.or_else(|| self.transmit_part(index, now, source, out))
-    }
-
-    /// Writes the next probe, or answer to one.
-    fn transmit_trial(&mut self, index: u32, now: Instant, out: &mut [u8]) -> Option<Transmit> {
-        let session = &mut self.sessions[index as usize];
-        let (bit, answer) = session.trials.as_mut()?.next()?;
-        let tried = session.trials.as_ref()?.tries.as_ref().map_or(0, |tries| tries.tried);
-        let is_long = bit & (LONG | LONG_BULK) != 0;
-        let is_bulk = bit & (SHORT_BULK | LONG_BULK) != 0;
-        let frame_len_max = own_len_max(&self.config.paths[session.path]);
-        let held = crate::outgoing::held_us(&session.ordered_debt, now);
-        let room = FRAME_LEN_MIN - TRIAL_LEN - RECORD_PREFIX_LEN;
-        let at = HEADER_LEN + session.put_acks(now, room, 0, out);
-        let len = if is_long { usize::from(tried) } else { at + TRIAL_LEN };
-        let record = match answer {
-            Some(trial) => Record::Fits(Trial { frame_len_max, ..trial }),
-            None => Record::Probe(Trial {
-                lane: if is_bulk { lane::BULK } else { lane::ORDERED },
-                len: len as u16,
-                frame_len_max,
-            }),
-        };
-        let end = at + record.emit(&mut out[at..]);
-        if let Some(padding_len) = (len - end).checked_sub(RECORD_PREFIX_LEN) {
-            let padding = &mut out[end..len];
-            let head = Record::Padding(&[]).emit_before(padding_len, padding);
-            padding[head..].fill(0);
-        }
-        let number = session.control_next;
-        session.control_next += 1;
-        let mut header = Header::EMPTY;
-        session.put_header(&self.config, held, Kind::Control, number, &mut header);
-        let len = len + self.tag_len;
-        self.seal(&header, None, &mut out[..len]);
-        self.stats.datagrams_sent += 1;
-        let session = &mut self.sessions[index as usize];
-        let mut transmit = session.transmit(index, is_bulk, len, len);
-        if is_bulk {
-            transmit.to.set_port(session.bulk_port);
-        }
-        transmit.is_probe = is_long;
-        session.leave_trials();
-        Some(transmit)
-    }
-
-    /// Takes what a control datagram of `len` bytes holds beside acknowledgements.
-    #[cold]
-    pub(crate) fn take_trials(
-        &mut self,
-        index: u32,
-        records: &[u8],
-        len: usize,
-        now: Instant,
-        sink: &mut dyn Sink,
-    ) {
-        for record in Records::new(records) {
-            match record {
-                //= docs/protocol.md#25-length
-                //# An endpoint MUST answer a PROBE that states the length of its datagram with a FITS of that port and length.
-                Ok(Record::Probe(trial)) if usize::from(trial.len) == len => {
-                    let owed =
-                        &mut self.sessions[index as usize].trials.get_or_insert_default().owed;
-                    if owed.len() < OWED_MAX {
-                        owed.push(trial);
-                    }
-                    self.wake(index);
-                }
-                Ok(Record::Fits(trial)) => self.take_fits(index, &trial, now, sink),
-                Ok(Record::Part(part)) => return self.take_part(index, &part, now, sink),
-                Ok(Record::Padding(_)) => {}
-                Ok(_) => self.stats.drop_protocol += 1,
-                Err(why) => self.stats.refuse(why),
-            }
-        }
-    }
-
-    fn take_fits(&mut self, index: u32, trial: &Trial, now: Instant, sink: &mut dyn Sink) {
-        let session = &mut self.sessions[index as usize];
-        let own_max = own_len_max(&self.config.paths[session.path]);
-        let is_blocked = session.is_bulk_blocked;
+        config: &Config,
+        news: &mut Vec<WayNews>,
+    ) -> Verdict {
+        let own_max = own_len_max(&config.paths[self.path]);
+        let is_blocked = self.is_bulk_blocked;
         // What nobody has asked about means nothing.
-        let Some(tries) = session.trials.as_mut().and_then(|trials| trials.tries.as_mut()) else {
-            return;
-        };
+        let Some(tries) = self.tries() else { return Verdict::Nothing };
         tries.note(trial);
         tries.unheard = 0;
         if tries.purpose == Purpose::Search && trial.frame_len_max < tries.tried {
@@ -386,33 +420,25 @@ impl Transport {
             tries.high = tries.high.min(limit.saturating_add(1));
             tries.try_next(limit);
             if limit == tries.low {
-                return self.end_search(index);
+                return self.end_search(config, news);
             }
             tries.send(now, !is_blocked);
-            return self.wake(index);
+            return Verdict::Send;
         }
         let wanted = if is_blocked { LONG } else { LONG | LONG_BULK };
         if tries.answered & wanted == wanted {
-            self.arrives(index, now, sink);
+            return self.arrives(now, config, news);
         }
+        Verdict::Nothing
     }
 
     /// Datagrams of the length that was tried arrive.
-    fn arrives(&mut self, index: u32, now: Instant, sink: &mut dyn Sink) {
-        let _flow_control = self.config.flow_control;
-        let session = &mut self.sessions[index as usize];
-        let bulk_works = !session.is_bulk_blocked;
-        let Some(tries) = session.trials.as_mut().and_then(|trials| trials.tries.as_mut()) else {
-            return;
-        };
+    fn arrives(&mut self, now: Instant, config: &Config, news: &mut Vec<WayNews>) -> Verdict {
+        let bulk_works = !self.is_bulk_blocked;
+        let Some(tries) = self.tries() else { return Verdict::Nothing };
         if tries.purpose != Purpose::Search {
-            session.end_tries();
-            if session.parts_are_in_vain() {
-                //= docs/protocol.md#25-length
-                //# A sender MUST give up a peer that answers probes of the length of parts, 10 times a second apart, while it acknowledges no parts of one packet.
-                self.fail(index, Gone::Blocked, sink);
-            }
-            return;
+            self.end_tries();
+            return Verdict::Good;
         }
         tries.low = tries.tried;
         let (low, next) = (tries.low, tries.between());
@@ -420,49 +446,46 @@ impl Transport {
             tries.try_next(next);
             tries.send(now, bulk_works);
         }
-        session.set_frame_len(low);
-        match next {
-            Some(_) => self.wake(index),
-            None => self.end_search(index),
-        }
+        self.frame_len = low.into();
+        if next.is_some() { Verdict::Send } else { self.end_search(config, news) }
     }
 
     /// The longest that arrives is known.
-    fn end_search(&mut self, index: u32) {
-        let session = &mut self.sessions[index as usize];
-        let own_max = own_len_max(&self.config.paths[session.path]);
-        let tries = session.trials.as_ref().and_then(|trials| trials.tries.as_ref());
-        let peer_len_max = tries.map_or(u16::MAX, |tries| tries.peer_len_max);
-        session.end_tries();
-        let frame_len = session.frame_len as usize;
+    fn end_search(&mut self, config: &Config, news: &mut Vec<WayNews>) -> Verdict {
+        let own_max = own_len_max(&config.paths[self.path]);
+        let peer_len_max = self.tries().map_or(u16::MAX, |tries| tries.peer_len_max);
+        self.end_tries();
+        let frame_len = self.frame_len();
         if frame_len < own_max.into() {
             let (own_len_max, peer_len_max) = (own_max.into(), peer_len_max.into());
-            let narrow = WayNews::Narrow { frame_len, own_len_max, peer_len_max };
-            self.way_news.push_back((PeerId(index), narrow));
+            news.push(WayNews::Narrow { frame_len, own_len_max, peer_len_max });
         }
+        Verdict::Nothing
     }
 
-    /// The answers to a try should be there.
+    /// The answers to a try should be there, if its time is over. The first packets that are not acknowledged are these
+    /// `bases`, and so the lanes of which nothing gets through.
     #[cold]
-    pub(crate) fn judge_try(&mut self, index: u32, now: Instant, sink: &mut dyn Sink) {
-        let session = &mut self.sessions[index as usize];
-        let bulk_works = !session.is_bulk_blocked;
-        let (bases, stuck) = (session.bases(), session.stuck_lanes());
-        let sure = self.config.paths[session.path].frame_len_sure;
-        let is_longer_than_sure = session.frame_len as usize > sure;
-        let Some(tries) = session.trials.as_mut().and_then(|trials| trials.tries.as_mut()) else {
-            return;
-        };
+    pub(crate) fn judge(
+        &mut self,
+        now: Instant,
+        (bases, stuck): ([u64; 2], [bool; 2]),
+        config: &Config,
+        news: &mut Vec<WayNews>,
+    ) -> Verdict {
+        let bulk_works = !self.is_bulk_blocked;
+        let is_longer_than_sure = self.frame_len() > config.paths[self.path].frame_len_sure;
+        let Some(tries) = self.tries() else { return Verdict::Nothing };
         if tries.due_at.is_none_or(|at| at > now) {
-            return;
+            return Verdict::Nothing;
         }
         if let Purpose::Check { bases: before } = tries.purpose
             && !(0..2).any(|lane| stuck[lane] && before[lane] == bases[lane])
         {
-            return session.end_tries(); // it goes on
+            return self.end_tries(); // it goes on
         }
         if tries.answered & SHORT == 0 {
-            return self.was_unheard(index, now);
+            return self.was_unheard(now);
         }
         tries.count += 1;
         let is_closed = bulk_works && tries.answered & SHORT_BULK == 0;
@@ -476,28 +499,29 @@ impl Transport {
         };
         if tries.count < limit {
             tries.send(now, bulk_works);
-            return self.wake(index);
+            return Verdict::Send;
         }
         let is_by_bulk_only = is_check && bulk_works && tries.answered & LONG != 0;
         if is_closed || is_by_bulk_only {
-            return self.block_bulk(index, now, sink);
+            return self.block_bulk(now, config, news);
         }
         if is_narrow {
-            return self.narrow(index, now);
+            self.narrow(now, config);
+            return Verdict::Narrowed;
         }
         if is_check {
             //= docs/protocol.md#8-ending
             //# An endpoint MUST give up a peer that answers short probes, but neither acknowledges what it is sent nor answers probes as long as that.
-            return self.fail(index, Gone::Blocked, sink);
+            return Verdict::Blocked;
         }
         tries.high = tries.tried;
         match tries.between() {
             Some(next) => {
                 tries.try_next(next);
                 tries.send(now, bulk_works);
-                self.wake(index);
+                Verdict::Send
             }
-            None => self.end_search(index),
+            None => self.end_search(config, news),
         }
     }
 
@@ -505,82 +529,77 @@ impl Transport {
     /// it is known what this one does.
     //= docs/protocol.md#25-length
     //# A sender MUST go on with what every path carries, and search again, once 12 probes as long as its datagrams were not answered while short ones beside them were.
-    fn narrow(&mut self, index: u32, now: Instant) {
-        let _flow_control = self.config.flow_control;
-        let session = &mut self.sessions[index as usize];
-        let sure = self.config.paths[session.path].frame_len_sure as u16;
-        let (before, bulk_works) = (session.frame_len as u16, !session.is_bulk_blocked);
-        session.set_frame_len(sure);
-        let outgrown = session.outgrow();
-        let trials = session.trials.get_or_insert_default();
-        trials.outgrown = Some(outgrown);
-        let peer_len_max = trials.tries.as_ref().map_or(u16::MAX, |tries| tries.peer_len_max);
-        let mut tries = Tries::begin(Purpose::Search, sure, before);
+    fn narrow(&mut self, now: Instant, config: &Config) {
+        let sure = config.paths[self.path].frame_len_sure as u16;
+        let (before, bulk_works) = (self.frame_len as u16, !self.is_bulk_blocked);
+        self.frame_len = sure.into();
+        let Some(tries) = self.tries() else { return };
+        let peer_len_max = tries.peer_len_max;
+        *tries = Tries::begin(Purpose::Search, sure, before);
         tries.peer_len_max = peer_len_max;
         tries.send(now, bulk_works);
-        trials.tries = Some(tries);
-        self.stats.paths_narrowed += 1;
-        self.wake(index);
     }
 
     /// Nobody has answered a try: the peer is away, or does not know of probes.
-    fn was_unheard(&mut self, index: u32, now: Instant) {
-        let session = &mut self.sessions[index as usize];
-        let Some(tries) = session.trials.as_mut().and_then(|trials| trials.tries.as_mut()) else {
-            return;
-        };
+    fn was_unheard(&mut self, now: Instant) -> Verdict {
+        let bulk_works = !self.is_bulk_blocked;
+        let Some(tries) = self.tries() else { return Verdict::Nothing };
         tries.unheard += 1;
         if tries.purpose != Purpose::Search {
             // On a network that loses most of all datagrams, no way would ever be judged otherwise.
             if tries.unheard == UNHEARD_CHECK_MAX || tries.count == 0 {
-                return session.end_tries();
+                return self.end_tries();
             }
-            let bulk_works = !session.is_bulk_blocked;
-            if let Some(tries) = session.trials.as_mut().and_then(|trials| trials.tries.as_mut()) {
-                tries.send(now, bulk_works);
-            }
-            return self.wake(index);
+            tries.send(now, bulk_works);
+            return Verdict::Send;
         }
         if tries.unheard == UNHEARD_MAX {
-            return session.end_tries();
+            return self.end_tries();
         }
         (tries.due_at, tries.not_before) = (None, now + ANSWER_WAIT);
-        session.may_grow = true;
+        self.may_grow = true;
+        Verdict::Nothing
     }
 
     //= docs/protocol.md#25-length
     //# A sender MUST send bulk datagrams to the peer's address, too, once probes to its bulk port go unanswered while those beside them to its address are answered.
-    fn block_bulk(&mut self, index: u32, now: Instant, sink: &mut dyn Sink) {
-        let session = &mut self.sessions[index as usize];
-        session.is_bulk_blocked = true;
-        let port = session.bulk_port;
-        let Some(tries) = session.trials.as_mut().and_then(|trials| trials.tries.as_mut()) else {
-            return;
-        };
-        let arrives = tries.answered & LONG != 0;
+    fn block_bulk(&mut self, now: Instant, config: &Config, news: &mut Vec<WayNews>) -> Verdict {
+        self.is_bulk_blocked = true;
+        news.push(WayNews::BulkBlocked { port: self.bulk_port });
+        let Some(tries) = self.tries() else { return Verdict::Nothing };
         tries.count = 0;
         tries.send(now, false);
-        self.way_news.push_back((PeerId(index), WayNews::BulkBlocked { port }));
-        if arrives {
-            self.arrives(index, now, sink);
+        if tries.answered & LONG == 0 {
+            return Verdict::Send;
         }
-        self.wake(index);
+        match self.arrives(now, config, news) {
+            Verdict::Nothing => Verdict::Send, // what waits goes to the other port
+            verdict => verdict,
+        }
     }
-}
 
-impl Session {
-    fn end_tries(&mut self) {
+    /// What the path carries only in parts, and what comes so.
+    pub(crate) fn parts(&mut self) -> &mut Parts {
+        &mut self.trials.get_or_insert_default().parts
+    }
+
+    /// That, if there is any.
+    pub(crate) fn parts_if_any(&mut self) -> Option<&mut Parts> {
+        self.trials.as_mut().map(|trials| &mut trials.parts)
+    }
+
+    fn end_tries(&mut self) -> Verdict {
         if let Some(trials) = &mut self.trials {
             trials.tries = None;
         }
-        self.leave_trials();
+        self.leave();
+        Verdict::Nothing
     }
 
     /// Gives the memory back of what is over.
-    pub(crate) fn leave_trials(&mut self) {
+    pub(crate) fn leave(&mut self) {
         let is_over = |trials: &Trials| {
-            let has_parts = trials.outgrown.is_some() || trials.coming.iter().any(Option::is_some);
-            trials.tries.is_none() && trials.owed.is_empty() && !has_parts
+            trials.tries.is_none() && trials.owed.is_empty() && trials.parts.is_empty()
         };
         if self.trials.as_deref().is_some_and(is_over) {
             self.trials = None;
@@ -588,17 +607,8 @@ impl Session {
     }
 
     /// Nothing is tried, or answered, any more.
-    pub(crate) fn end_trials(&mut self) {
+    pub(crate) fn end(&mut self) {
         (self.trials, self.may_grow) = (None, false);
-    }
-
-    /// Whether a lane has probed in vain for long.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.state == State::Open && self.stuck_lanes() != [false; 2]
-    }
-
-    fn stuck_lanes(&self) -> [bool; 2] {
-        [self.ordered.is_stuck(), self.uses_bulk && self.bulk.is_stuck()]
     }
 }
 

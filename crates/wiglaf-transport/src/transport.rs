@@ -1,186 +1,49 @@
-//! The endpoint-wide state and the calls of the upper side.
+//! The endpoint-wide state, the calls of the upper side, and timers; [`incoming`] is what comes from links.
 
-use std::collections::{BinaryHeap, HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+mod incoming;
+
+use std::collections::VecDeque;
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use wiglaf_wire::encrypted::TAG_LEN;
-use wiglaf_wire::{Envelope, Epoch, HEADER_LEN, JobKey, Record, SEGMENT_PREFIX_LEN};
+use wiglaf_wire::{Envelope, Epoch, Kind, Record, read_quoted};
 
-use crate::congestion::Control;
-use crate::credit::charge;
-use crate::encryption::Encryption;
-use crate::limits::{
-    EAGER_LEN_MAX, FRAME_LEN_MIN, POOL_MAX, QUEUE_LEN_MAX, QUEUE_MAX, QUEUED_LEN_MAX,
-    UNASKED_LEN_MAX,
-};
+use crate::config::{Config, Lengths, PeerId};
+use crate::limits::FRAME_LEN_MIN;
 use crate::overrun::Overrun;
-use crate::rendezvous::{PendingPull, PendingSend};
-use crate::session::{Body, Session, State};
-use crate::sizing::WayNews;
-use crate::slab::Slab;
-use crate::stats::{Stats, Traffic};
+use crate::peers::Peers;
+use crate::queue::Pool;
+use crate::rendezvous::Rendezvous;
+use crate::schedule::Schedule;
+use crate::session::{PeerView, Session, Silence, Tools};
+use crate::sizing::{Verdict, WayNews};
+use crate::stats::Stats;
 use crate::time::Instant;
-use crate::timers::Timer;
-use crate::{Posted, SendError, Source};
-
-/// Index of a peer in its endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PeerId(pub u32);
-
-/// What a way to peers can carry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Path {
-    /// Longest datagram, headers of this protocol included, in bytes.
-    pub frame_len_max: usize,
-    /// Longest one that gets there without having been tried: what every path carries, or all where
-    /// nothing can be in the way.
-    pub frame_len_sure: usize,
-    /// Most datagrams in a train to the port of single ones; 1: there are no such trains.
-    pub latency_train_max: usize,
-    /// Most datagrams in a bulk train.
-    pub bulk_train_max: usize,
-    /// How many bulk bytes may be in flight to this endpoint.
-    pub bulk_window_len: usize,
-    /// The port where this endpoint awaits bulk segments.
-    pub bulk_port: u16,
-}
-
-impl Path {
-    /// Most bytes of a message in one bulk datagram.
-    pub(crate) fn segment_len_max(&self) -> usize {
-        self.frame_len_max - HEADER_LEN - SEGMENT_PREFIX_LEN
-    }
-}
-
-/// How a transport is set up.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// This incarnation; must be known.
-    pub epoch: Epoch,
-    /// The job's secret.
-    pub key: JobKey,
-    /// Whether datagrams are encrypted, and only encrypted ones taken.
-    pub encrypt: bool,
-    /// The ways to peers.
-    pub paths: Vec<Path>,
-    /// How long a peer that owes an answer may be silent.
-    pub silence_limit: Duration,
-    /// Off only to show what happens without it.
-    pub flow_control: bool,
-}
-
-/// From which length on messages take another way: eager messages are copied at either end, unasked ones are received
-/// into the buffer of their receive where there is one, and of longer ones only the first bytes go before they are asked
-/// for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lengths {
-    /// Longest eager message, in bytes.
-    eager_max: u32,
-    /// Longest message that goes as a whole unasked, in bytes.
-    unasked_max: u32,
-}
-
-impl Lengths {
-    /// So many bytes; no more than [`UNASKED_LEN_MAX`] count.
-    #[must_use]
-    pub fn new(eager_max: u64, unasked_max: u64) -> Self {
-        let capped = |len: u64| len.min(UNASKED_LEN_MAX) as u32;
-        Self { eager_max: capped(eager_max), unasked_max: capped(unasked_max) }
-    }
-
-    pub(crate) fn is_eager(self, len: u64) -> bool {
-        len <= u64::from(self.eager_max)
-    }
-
-    pub(crate) fn is_unasked(self, len: u64) -> bool {
-        len <= u64::from(self.unasked_max)
-    }
-}
-
-impl Default for Lengths {
-    fn default() -> Self {
-        Self::new(EAGER_LEN_MAX as u64, UNASKED_LEN_MAX)
-    }
-}
-
-/// What can be seen of a peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PeerView {
-    /// Where it is.
-    pub at: SocketAddrV4,
-    /// Its incarnation, if known.
-    pub epoch: Epoch,
-    /// Smoothed round-trip time.
-    pub rtt: Duration,
-    /// Whether it is gone.
-    pub is_gone: bool,
-    /// Unacknowledged packets of the ordered lane.
-    pub in_flight: u32,
-    /// Index of the path to it.
-    pub path: usize,
-    /// How much more may be sent to it unasked, in bytes of charges.
-    pub credit_left: u64,
-    /// How much of what it sends unasked may lie here, in bytes of charges.
-    pub credit_granted: u64,
-    /// What was exchanged with it.
-    pub traffic: Traffic,
-}
-
-/// Epochs are random already: they are their own hash.
-#[derive(Debug, Default)]
-pub(crate) struct EpochHasher(u64);
-
-impl Hasher for EpochHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, v: u64) {
-        self.0 ^= v;
-    }
-}
+use crate::trains::Sealer;
+use crate::{Gone, Mark, Posted, SendError, Sink, Source, Transmit};
 
 /// The protocol state of one endpoint.
 #[derive(Debug, Clone)]
 pub struct Transport {
     /// Its paths' frames are without what encryption adds to them.
-    pub(crate) config: Config,
-    pub(crate) lengths: Lengths,
-    /// Boxed: hardly anybody has it.
-    pub(crate) encryption: Option<Box<Encryption>>,
-    /// What encryption adds to a datagram, in bytes; 0 without.
-    pub(crate) tag_len: usize,
-    pub(crate) sessions: Vec<Session>,
-    pub(crate) by_epoch: HashMap<Epoch, u32, BuildHasherDefault<EpochHasher>>,
-    pub(crate) by_address: HashMap<SocketAddrV4, u32>,
-    pub(crate) sends: Slab<PendingSend>,
-    pub(crate) pulls: Slab<PendingPull>,
-    /// How many peers bytes are being pulled from.
-    pub(crate) pulling_peers: usize,
+    config: Config,
+    lengths: Lengths,
+    sealer: Sealer,
+    peers: Peers,
+    rendezvous: Rendezvous,
+    schedule: Schedule,
     /// What all peers may send unasked beyond the initial credit of each, in bytes of charges.
-    pub(crate) credit_growth: u64,
-    /// Sessions that have something to send.
-    pub(crate) ready: VecDeque<u32>,
-    /// Sessions whose last body may wait for more messages.
-    pub(crate) lingering: Vec<u32>,
-    pub(crate) timers: BinaryHeap<Timer>,
-    pub(crate) pool: Vec<Vec<u8>>,
+    credit_growth: u64,
+    pool: Pool,
     /// Tokens to be reported after an acknowledgement.
-    pub(crate) reports: Vec<u64>,
-    pub(crate) stats: Stats,
+    reports: Vec<u64>,
+    stats: Stats,
     /// When what is being taken came, if the kernel says so.
-    pub(crate) arrived_at: Option<Instant>,
-    pub(crate) overrun: Overrun,
+    arrived_at: Option<Instant>,
+    overrun: Overrun,
     /// What was found out about ways to peers, until somebody asks: once for each peer, or twice.
-    pub(crate) way_news: VecDeque<(PeerId, WayNews)>,
+    way_news: VecDeque<(PeerId, WayNews)>,
 }
 
 impl Transport {
@@ -200,28 +63,19 @@ impl Transport {
                 }),
             "an endpoint needs a path that carries its headers"
         );
-        let encryption =
-            config.encrypt.then(|| Box::new(Encryption::new(&config.key, config.epoch)));
         for path in &mut config.paths {
             path.frame_len_max -= tag_len;
             path.frame_len_sure -= tag_len;
         }
         Self {
+            sealer: Sealer::new(&config),
             config,
             lengths: Lengths::default(),
-            encryption,
-            tag_len,
-            sessions: Vec::new(),
-            by_epoch: HashMap::default(),
-            by_address: HashMap::new(),
-            sends: Slab::default(),
-            pulls: Slab::default(),
-            pulling_peers: 0,
+            peers: Peers::default(),
+            rendezvous: Rendezvous::default(),
+            schedule: Schedule::default(),
             credit_growth: 0,
-            ready: VecDeque::new(),
-            lingering: Vec::new(),
-            timers: BinaryHeap::new(),
-            pool: Vec::new(),
+            pool: Pool::default(),
             reports: Vec::new(),
             stats: Stats::default(),
             arrived_at: None,
@@ -237,10 +91,16 @@ impl Transport {
     /// Those of `out`.
     #[doc(hidden)]
     pub fn write_state(&self, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
-        // The maps follow from the sessions; counters and spare buffers decide nothing.
-        write!(out, "{:?} {:?} {:?} ", self.config.epoch, self.sessions, self.sends)?;
-        write!(out, "{:?} {:?} {:?} ", self.pulls, self.ready, self.timers)?;
-        write!(out, "{:?} {:?}", self.credit_growth, self.overrun)
+        // Counters and spare buffers decide nothing.
+        write!(out, "{:?} {:?} {:?} ", self.config.epoch, self.peers, self.rendezvous)?;
+        write!(out, "{:?} {:?} {:?}", self.schedule, self.credit_growth, self.overrun)
+    }
+
+    /// Numbers of packets and credit to and from `peer` begin there, for tests of where the bits of
+    /// them that travel end. Before anything is sent, and on both sides.
+    #[doc(hidden)]
+    pub fn begin_at(&mut self, peer: PeerId, number: u64) {
+        self.peers[peer.0].begin_at(number);
     }
 
     /// What was counted so far.
@@ -252,64 +112,7 @@ impl Transport {
     /// Makes a peer known; the same peer gets the same number again. Without an epoch, that is
     /// whoever is at `at`, but not who was there before and has ended.
     pub fn connect(&mut self, at: SocketAddrV4, epoch: Epoch, path: usize) -> PeerId {
-        if epoch.is_known() {
-            if let Some(index) = self.by_epoch.get(&epoch).copied() {
-                // It may have called before, and who repeats its datagrams writes what sender
-                // he likes. Whoever names the peer knows better.
-                if self.sessions[index as usize].at != at {
-                    self.sessions[index as usize].at = at;
-                    self.by_address.insert(at, index);
-                }
-                return PeerId(index);
-            }
-            if let Some(index) = self.name(at, epoch) {
-                return PeerId(index);
-            }
-        } else if let Some(index) = self.whoever_is_at(at) {
-            return PeerId(index);
-        }
-        PeerId(self.add_session(at, epoch, path.min(self.config.paths.len() - 1)))
-    }
-
-    /// The session with who is at `at`, unless he has ended.
-    fn whoever_is_at(&self, at: SocketAddrV4) -> Option<u32> {
-        let index = *self.by_address.get(&at)?;
-        let session = &self.sessions[index as usize];
-        let has_ended = match session.state {
-            State::Open => false,
-            State::Closed => true,
-            // Who has been heard may live on, and would take what a new session numbers from 0 for
-            // the old one's. Who was never heard may not have started then.
-            State::Gone => session.used && !session.epoch.is_known(),
-        };
-        (!has_ended).then_some(index)
-    }
-
-    /// Gives the session with whoever is at `at` the epoch, if it has none yet.
-    pub(crate) fn name(&mut self, at: SocketAddrV4, epoch: Epoch) -> Option<u32> {
-        let index = *self.by_address.get(&at)?;
-        let session = &mut self.sessions[index as usize];
-        if session.state != State::Open || session.epoch.is_known() {
-            return None;
-        }
-        session.epoch = epoch;
-        self.by_epoch.insert(epoch, index);
-        Some(index)
-    }
-
-    pub(crate) fn add_session(&mut self, at: SocketAddrV4, epoch: Epoch, path: usize) -> u32 {
-        let index = self.sessions.len() as u32;
-        let Path { frame_len_max, frame_len_sure, .. } = self.config.paths[path];
-        let control = Control { packet_len_max: frame_len_sure, is_on: self.config.flow_control };
-        let mut session = Session::new(at, path, epoch, control);
-        session.frame_len = frame_len_sure as u32;
-        session.may_grow = frame_len_sure < frame_len_max;
-        self.sessions.push(session);
-        self.by_address.insert(at, index);
-        if epoch.is_known() {
-            self.by_epoch.insert(epoch, index);
-        }
-        index
+        PeerId(self.peers.connect(at, epoch, path, &self.config))
     }
 
     /// From now on so many datagrams are a train to the port of single ones, on one of the paths.
@@ -319,29 +122,81 @@ impl Transport {
         }
     }
 
+    /// Messages that are sent from now on go by `lengths`.
+    pub fn set_lengths(&mut self, lengths: Lengths) {
+        self.lengths = lengths;
+    }
+
     /// Whether a peer is gone, as [`PeerView`] says, too: nothing more can come from it.
     #[must_use]
     pub fn is_gone(&self, peer: PeerId) -> bool {
-        self.sessions.get(peer.0 as usize).is_some_and(|s| s.state != State::Open)
+        self.peers.get(peer).is_some_and(|session| !session.is_open())
     }
 
     /// What can be seen of a peer.
     #[must_use]
     pub fn peer(&self, peer: PeerId) -> Option<PeerView> {
-        let s = self.sessions.get(peer.0 as usize)?;
-        Some(PeerView {
-            at: s.at,
-            epoch: s.epoch,
-            rtt: s.rtt.smoothed(),
-            is_gone: s.state != State::Open,
-            in_flight: s.ordered.flying(),
-            path: s.path,
-            credit_left: s.credit_limit.saturating_sub(s.eager_sent),
-            credit_granted: s.credit_granted(),
-            traffic: s.traffic,
-        })
+        self.peers.get(peer).map(Session::view)
     }
 
+    /// How long a peer was not heard, or has owed something without having been heard; of one that nothing was
+    /// exchanged with, since the clock began. `None`: it is gone.
+    #[must_use]
+    pub fn silence(&self, peer: PeerId, now: Instant) -> Option<Silence> {
+        self.peers.get(peer)?.silence(now)
+    }
+
+    /// How long a peer was not heard when it was given up, or until now.
+    #[must_use]
+    pub fn silent_for(&self, peer: PeerId, now: Instant) -> Option<Duration> {
+        Some(self.peers.get(peer)?.silent_for(now))
+    }
+
+    /// Whether everything handed over has been acknowledged.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.rendezvous.has_sent_all() && self.peers.iter().all(Session::is_drained)
+    }
+
+    /// Whether there may be something to send.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.schedule.is_ready()
+    }
+
+    /// Whether bytes that were asked for are still to come.
+    #[must_use]
+    pub fn is_pulling(&self) -> bool {
+        self.rendezvous.is_pulling()
+    }
+
+    /// Whether nothing was exchanged with `peer`, nor is waiting to be.
+    #[must_use]
+    pub fn is_fresh(&self, peer: PeerId) -> bool {
+        self.peers.get(peer).is_some_and(Session::is_fresh)
+    }
+
+    /// Whether everything up to there has been acknowledged, or never will be, as the peer is gone.
+    #[must_use]
+    pub fn has_arrived(&self, mark: Mark) -> bool {
+        self.peers.get(mark.peer).is_none_or(|session| session.has_arrived(mark))
+    }
+
+    /// What was found out about ways to peers, until somebody asks.
+    pub fn take_way_news(&mut self) -> Option<(PeerId, WayNews)> {
+        self.way_news.pop_front()
+    }
+
+    /// Whether there is any.
+    #[inline]
+    #[must_use]
+    pub fn has_way_news(&self) -> bool {
+        !self.way_news.is_empty()
+    }
+}
+
+/// Messages.
+impl Transport {
     /// Takes a message of `len` bytes for `peer`.
     ///
     /// Short messages within the peer's credit are copied at once. Others are
@@ -359,182 +214,378 @@ impl Transport {
         report: bool,
         source: &dyn Source,
     ) -> Result<Posted, SendError> {
-        let session = self.sessions.get(peer.0 as usize).ok_or(SendError::PeerGone)?;
-        if session.state != State::Open {
+        let session = self.peers.get_mut(peer).ok_or(SendError::PeerGone)?;
+        if !session.is_open() {
             return Err(SendError::PeerGone);
         }
-        if session.queue.len() >= QUEUE_MAX {
+        if session.is_full() {
             return Err(SendError::Again);
         }
         //= docs/protocol.md#5-rendezvous
         //# A sender MUST announce a held message, and send nothing of it unasked.
-        if envelope.is_held {
-            return self.send_request(peer.0, envelope, len as u64, token);
-        }
-        if self.lengths.is_eager(len as u64) {
-            //= docs/protocol.md#6-credits
-            //# A sender MUST NOT let an eager message take the total of its charges past the limit, unless it is tagged or untagged and of 64 bytes at most.
-            let has_room = self.may_queue(peer, len);
-            let session = &mut self.sessions[peer.0 as usize];
-            let has_credit = session.may_be_eager(envelope.class, len);
+        if self.lengths.is_eager(len as u64) && !envelope.is_held {
+            let has_room = session.may_queue(len);
+            let has_credit = session.credit.may_be_eager(envelope.class, len);
             if (has_credit && has_room) || !self.config.flow_control {
-                session.eager_sent += charge(len as u64);
-                session.traffic.sent(len as u64);
-                self.send_eager(peer.0, &envelope, len, token, source);
-                //= docs/protocol.md#4-acknowledgement
-                //# A sender MUST NOT take a message for delivered before all its packets are acknowledged.
-                if report && let Some(body) = self.sessions[peer.0 as usize].queue.back_mut() {
-                    body.tokens.push(token);
-                }
+                session.put_message(&envelope, len, (token, report), source, &mut self.pool);
                 self.wake(peer.0);
                 return Ok(Posted::Buffered);
             }
             self.stats.credit_stalls += u64::from(!has_credit);
             session.traffic.credit_stalls += u64::from(!has_credit);
         }
-        self.send_request(peer.0, envelope, len as u64, token)
+        self.announce(peer.0, envelope, len as u64, token)
     }
 
-    /// Messages that are sent from now on go by `lengths`.
-    pub fn set_lengths(&mut self, lengths: Lengths) {
-        self.lengths = lengths;
-    }
-
-    /// Whether so much more may be copied, to wait for a number.
-    fn may_queue(&self, peer: PeerId, len: usize) -> bool {
-        let session = &self.sessions[peer.0 as usize];
-        let waiting_len = session.queue.len() * session.frame_len as usize;
-        // Bodies that wait take memory, which an announced message does not.
-        session.queue.len() + len / FRAME_LEN_MIN < QUEUE_MAX
-            && (len <= QUEUED_LEN_MAX || waiting_len == 0 || waiting_len + len <= QUEUE_LEN_MAX)
-    }
-
-    fn send_eager(
+    fn announce(
         &mut self,
         index: u32,
-        envelope: &Envelope,
-        len: usize,
+        envelope: Envelope,
+        total: u64,
         token: u64,
-        source: &dyn Source,
-    ) {
-        let room = self.body_len_max(index);
-        let whole = Record::Message(*envelope, &[]);
-        if whole.len() + len <= room {
-            return self.append_with(index, &whole, len, |out| source.read(token, 0, out));
+    ) -> Result<Posted, SendError> {
+        let session = &mut self.peers[index];
+        let unasked_len = match envelope.is_held {
+            true => 0,
+            false => session.unasked_len(total, self.lengths, &self.config),
+        };
+        let transfers = &mut session.transfers;
+        let announced =
+            self.rendezvous.announce(index, transfers, token, total, unasked_len.into());
+        let (send_id, job) = announced.ok_or(SendError::Again)?;
+        let request = Record::Request { envelope, total, send_id, unasked_len };
+        session.append(&request, &mut self.pool);
+        session.traffic.sent(total);
+        if let Some(job) = job {
+            session.begin(job);
         }
-        let first = Record::First { envelope: *envelope, total: len as u64, payload: &[] };
-        let (mut record, mut at) = (first, 0);
-        while at < len {
-            // Also what is left of a body that waits: trains are of full ones.
-            let left = self.sessions[index as usize].queue.back().map_or(0, |body| room - body.len);
-            let space = if left > record.len() { left } else { room };
-            let part = (len - at).min(space - record.len());
-            self.append_with(index, &record, part, |out| source.read(token, at as u64, out));
-            at += part;
-            record = Record::Next(&[]);
+        self.wake(index);
+        Ok(Posted::Pending)
+    }
+
+    /// Asks for the first `len` bytes of a message that `peer` announced.
+    /// Zero refuses its payload and lets the sender complete. So does false, the answer when there are
+    /// too many pulls or `peer` is gone.
+    pub fn pull(&mut self, peer: PeerId, send_id: u32, len: u64, token: u64) -> bool {
+        let Some(session) = self.peers.get_mut(peer).filter(|session| session.is_open()) else {
+            return false;
+        };
+        let window_len = self.config.paths[session.path_index()].bulk_window_len;
+        let what = (send_id, len, token);
+        let (pull, is_pulled) =
+            self.rendezvous.pull(peer.0, &mut session.transfers, what, window_len);
+        session.append(&Record::Pull(pull), &mut self.pool);
+        // If all of it is on its way the answer goes with an acknowledgement, if one is due.
+        if pull.len > 0 || pull.offset == 0 || !session.has_ack() {
+            self.wake(peer.0);
         }
-    }
-
-    /// Says good-bye to everybody that was spoken to, but for those to whom
-    /// it is said otherwise.
-    pub fn close(&mut self, otherwise: impl Fn(PeerId) -> bool) {
-        for index in 0..self.sessions.len() as u32 {
-            let session = &self.sessions[index as usize];
-            if session.used && session.state == State::Open && !otherwise(PeerId(index)) {
-                self.append(index, &Record::Close);
-                self.wake(index);
-            }
-        }
-    }
-
-    /// Whether everything handed over has been acknowledged.
-    #[must_use]
-    pub fn is_drained(&self) -> bool {
-        self.sends.len() == 0 && self.sessions.iter().all(Session::is_drained)
-    }
-
-    /// Whether there may be something to send.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        !self.ready.is_empty() || !self.lingering.is_empty()
-    }
-
-    /// Whether bytes that were asked for are still to come.
-    #[must_use]
-    pub fn is_pulling(&self) -> bool {
-        self.pulls.len() > 0
+        is_pulled
     }
 
     /// `peer` owes one answer more to what is handed over now, or one less: that is, a message
     /// that it does not send of its own accord. Who owes one and falls silent is asked whether he
     /// is there.
     pub fn owe(&mut self, peer: PeerId, more: bool) {
-        if let Some(session) = self.sessions.get_mut(peer.0 as usize) {
-            let answers = session.answers;
-            session.answers = if more { answers + 1 } else { answers.saturating_sub(1) };
+        if let Some(session) = self.peers.get_mut(peer) {
+            session.owe(more);
         }
     }
 
-    /// Whether nothing was exchanged with `peer`, nor is waiting to be.
+    /// Gives back the credit of an eager message of `len` bytes whose memory
+    /// is free again.
+    pub fn consume(&mut self, peer: PeerId, len: u64) {
+        let Some(session) = self.peers.get_mut(peer) else { return };
+        session.credit.consume(len);
+        self.tell_credit(peer.0);
+    }
+
+    /// A receive has met a message of `len` bytes that `peer` had to announce: as much more may come at
+    /// once from now on. Of those that met theirs when they were announced, no one else need tell.
+    pub fn widen_credit(&mut self, peer: PeerId, len: u64) {
+        let Some(session) = self.peers.get_mut(peer).filter(|session| session.is_open()) else {
+            return;
+        };
+        session.credit.widen(len, &mut self.credit_growth);
+        self.tell_credit(peer.0);
+    }
+
+    /// Whether credit that comes free is kept for messages that the peer has announced, and not told.
+    pub fn hold_credit(&mut self, peer: PeerId, hold: bool) {
+        let Some(session) = self.peers.get_mut(peer) else { return };
+        session.credit.hold(hold);
+        self.tell_credit(peer.0);
+    }
+
+    /// Whether there is room for so many announced messages of a peer whose messages are being
+    /// received that it pays to pull them.
     #[must_use]
-    pub fn is_fresh(&self, peer: PeerId) -> bool {
-        let session = self.sessions.get(peer.0 as usize);
-        session.is_some_and(|s| !s.used && s.is_drained() && s.state == State::Open)
+    pub fn may_pull_ahead(&self, peer: PeerId) -> bool {
+        self.peers.get(peer).is_some_and(|session| session.credit.may_pull_ahead())
     }
 
-    /// Puts a session in the line of those with something to send.
-    pub(crate) fn wake(&mut self, index: u32) {
-        let session = &mut self.sessions[index as usize];
-        // One that is held is woken by its release.
-        if !session.in_ready && !session.is_held {
-            session.in_ready = true;
-            self.ready.push_back(index);
-        }
+    /// Charges an announced message of `len` bytes, which is about to be pulled without a receive;
+    /// false when there is no room for it, of which there is more where messages of that peer
+    /// `are_received`. [`Transport::consume`] gives it back.
+    pub fn charge_ahead(&mut self, peer: PeerId, len: u64, are_received: bool) -> bool {
+        let session = self.peers.get_mut(peer).filter(|session| session.is_open());
+        session.is_some_and(|session| session.credit.charge_ahead(len, are_received))
     }
 
-    fn body_len_max(&self, index: u32) -> usize {
-        self.sessions[index as usize].frame_len as usize - HEADER_LEN
-    }
-
-    /// Adds a record to the last body that still waits, or to a new one.
-    pub(crate) fn append(&mut self, index: u32, record: &Record<'_>) {
-        self.append_with(index, record, 0, |_| {});
-    }
-
-    /// Adds a record whose payload ends with `more` bytes that `fill` writes.
-    fn append_with(
-        &mut self,
-        index: u32,
-        record: &Record<'_>,
-        more: usize,
-        fill: impl FnOnce(&mut [u8]),
-    ) {
-        let room = self.body_len_max(index);
-        let len = record.len() + more;
-        let session = &mut self.sessions[index as usize];
-        session.linger_unit = 0;
-        let fits = session.queue.back().is_some_and(|body| body.len + len <= room);
-        if !fits {
-            let room = self.pool.pop().unwrap_or_default();
-            session.queue.push_back(Body { room, len: 0, tokens: Vec::new() });
-        }
-        if let Some(body) = session.queue.back_mut() {
-            let at = body.len;
-            body.len += len;
-            if body.room.len() < body.len {
-                body.room.resize(body.len, 0);
-            }
-            let out = &mut body.room[at..body.len];
-            let head = record.emit_before(more, out);
-            if more > 0 {
-                fill(&mut out[head..]);
-            }
-        }
-    }
-
-    pub(crate) fn give_buffer(&mut self, buffer: Vec<u8>) {
-        if self.pool.len() < POOL_MAX {
-            self.pool.push(buffer);
+    /// Has the peer told its limit if it has risen by enough.
+    fn tell_credit(&mut self, index: u32) {
+        let session = &mut self.peers[index];
+        if session.credit.is_to_be_told() {
+            session.answer(Kind::Ordered);
+            self.wake(index);
         }
     }
 }
+
+/// Sending.
+impl Transport {
+    /// Puts a session in the line of those with something to send.
+    fn wake(&mut self, index: u32) {
+        self.schedule.wake(index, &mut self.peers[index].turn);
+    }
+
+    /// Makes sure that the session is woken in time.
+    fn set_timer(&mut self, index: u32) {
+        let session = &mut self.peers[index];
+        if let Some(at) = session.deadline() {
+            self.schedule.set(index, &mut session.turn, at);
+        }
+    }
+
+    /// Lets the message of `len` bytes that was taken last for `peer` wait for more: a short one in
+    /// the same datagram, a longer one in the same train, if the peer was sent a burst of datagrams
+    /// just now. Until that is full, until something is sent to the peer that is not to wait, or
+    /// until [`Transport::end_lingering`].
+    pub fn linger(&mut self, peer: PeerId, len: usize, now: Instant) {
+        let Some(session) = self.peers.get_mut(peer) else { return };
+        if session.linger(len, now, &self.config) {
+            self.schedule.linger(peer.0, &mut session.turn);
+        }
+    }
+
+    /// Nothing waits for more messages any longer.
+    #[inline]
+    pub fn end_lingering(&mut self) {
+        while let Some(index) = self.schedule.next_lingering() {
+            if self.peers[index].end_lingering() {
+                self.wake(index);
+            }
+        }
+    }
+
+    /// Writes the next train to `out`, or answers `None` when there is
+    /// nothing to send now.
+    ///
+    /// # Panics
+    /// When `out` is shorter than the longest frame of any path.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        source: &dyn Source,
+        out: &mut [u8],
+    ) -> Option<Transmit> {
+        while let Some(index) = self.schedule.next() {
+            let Self { peers, config, sealer, rendezvous, stats, .. } = self;
+            let session = &mut peers[index];
+            if !session.turn.is_held() {
+                let mut tools = Tools::new(now, config, sealer, rendezvous, source, stats);
+                if let Some(transmit) = session.transmit(index, &mut tools, out) {
+                    self.schedule.go_on(index);
+                    self.set_timer(index);
+                    return Some(transmit);
+                }
+            }
+            session.turn.leave();
+        }
+        None
+    }
+
+    /// The link has no room for `peer`: nothing more for it comes out of
+    /// [`Transport::poll_transmit`] until it is released.
+    pub fn hold(&mut self, peer: PeerId) {
+        if let Some(session) = self.peers.get_mut(peer) {
+            session.turn.hold();
+        }
+    }
+
+    /// There is room for `peer` again.
+    pub fn release(&mut self, peer: PeerId) {
+        if let Some(session) = self.peers.get_mut(peer) {
+            session.turn.release();
+            self.wake(peer.0);
+        }
+    }
+
+    /// When to call [`Transport::handle_timeout`] at the latest, and [`Transport::tell_of_overrun`] if that is
+    /// owed.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let timer = self.schedule.first_at();
+        match self.overrun.due_at(self.peers.len()) {
+            Some(due) => Some(timer.map_or(due, |at| at.min(due))),
+            None => timer,
+        }
+    }
+
+    /// Acts on every deadline that has passed.
+    pub fn handle_timeout(&mut self, now: Instant, sink: &mut dyn Sink) {
+        while let Some((at, index)) = self.schedule.expired(now) {
+            let session = &mut self.peers[index];
+            if !session.turn.takes_timer(at) {
+                continue; // an earlier entry has taken its place
+            }
+            match session.expire(now, at, self.config.silence_limit, &mut self.stats) {
+                Err(why) => self.fail(index, why, sink),
+                Ok(has_more) => {
+                    if has_more {
+                        self.wake(index);
+                    }
+                    let mut news = Vec::new();
+                    let verdict = self.peers[index].judge_way(now, &self.config, &mut news);
+                    self.follow(index, verdict, news, sink);
+                }
+            }
+            let session = &mut self.peers[index];
+            if let Some(at) = session.rest_until(now) {
+                self.schedule.set(index, &mut session.turn, at);
+            }
+        }
+    }
+
+    /// What was found out about a way has consequences.
+    fn follow(&mut self, index: u32, verdict: Verdict, news: Vec<WayNews>, sink: &mut dyn Sink) {
+        self.way_news.extend(news.into_iter().map(|news| (PeerId(index), news)));
+        match verdict {
+            Verdict::Nothing => {}
+            Verdict::Good | Verdict::Send => self.wake(index),
+            Verdict::Narrowed => {
+                self.stats.paths_narrowed += 1;
+                self.wake(index);
+            }
+            Verdict::Blocked => self.fail(index, Gone::Blocked, sink),
+        }
+    }
+
+    /// Frames for this endpoint were dropped on their way to it by `path` for want of room, nobody knows
+    /// whose. Its peers are to be told of it ([`Transport::tell_of_overrun`]).
+    pub fn overrun(&mut self, path: usize) {
+        self.overrun.note(path);
+    }
+
+    /// Whether peers are still to be told.
+    #[inline]
+    #[must_use]
+    pub fn owes_overrun(&self) -> bool {
+        self.overrun.is_owed()
+    }
+
+    /// Tells peers of an overrun, unless they were told just now; true if so. All that came before `now`
+    /// must have been handed over: what is still to be taken would go again for nothing.
+    #[cold]
+    pub fn tell_of_overrun(&mut self, now: Instant) -> bool {
+        if self.overrun.due_at(self.peers.len()).is_none_or(|due| due > now) {
+            return false;
+        }
+        let paths = self.overrun.tell(now);
+        //= docs/protocol.md#4-acknowledgement
+        //# An endpoint that learns that its link has dropped frames for want of room MUST acknowledge to all peers that it has heard, with the delay 65,532 us, when it has taken what did arrive.
+        for index in self.peers.indices() {
+            if self.peers[index].answer_overrun(paths) {
+                self.wake(index);
+            }
+        }
+        true
+    }
+}
+
+/// How sessions end: what tells that a peer is gone, and what becomes of all that was under way
+/// (docs/protocol.md, section 8).
+impl Transport {
+    /// Says good-bye to everybody that was spoken to, but for those to whom
+    /// it is said otherwise.
+    pub fn close(&mut self, otherwise: impl Fn(PeerId) -> bool) {
+        for index in self.peers.indices() {
+            let session = &mut self.peers[index];
+            if session.is_to_be_closed() && !otherwise(PeerId(index)) {
+                session.append(&Record::Close, &mut self.pool);
+                self.wake(index);
+            }
+        }
+    }
+
+    /// The link found nobody at `at`; `quoted` is the front of the datagram that it is told of, or
+    /// `None` if nobody else needs to be believed.
+    pub fn handle_unreachable(
+        &mut self,
+        now: Instant,
+        at: SocketAddrV4,
+        quoted: Option<&[u8]>,
+        sink: &mut dyn Sink,
+    ) {
+        let index = match quoted {
+            None => self.peers.at(at),
+            Some(front) => self.refused_by(at, front),
+        };
+        let Some(index) = index else {
+            self.stats.drop_report += u64::from(quoted.is_some());
+            return;
+        };
+        self.miss(now, index, sink);
+    }
+
+    /// A link knows by itself that the peer of that epoch has died.
+    pub fn handle_death(&mut self, now: Instant, epoch: Epoch, sink: &mut dyn Sink) {
+        if let Some(index) = self.peers.of_epoch(epoch) {
+            self.miss(now, index, sink);
+        }
+    }
+
+    /// Nobody listens where that session's peer should.
+    fn miss(&mut self, now: Instant, index: u32, sink: &mut dyn Sink) {
+        if self.peers[index].is_missed(now) {
+            self.fail(index, Gone::Unreachable, sink);
+        }
+    }
+
+    /// The session of a datagram that was refused at `at`, if it is still unanswered.
+    fn refused_by(&self, at: SocketAddrV4, front: &[u8]) -> Option<u32> {
+        let header = read_quoted(&self.config.key, self.config.encrypt, front)
+            .filter(|header| header.source == self.config.epoch)?;
+        let index = self.peers.of_epoch(header.destination).or_else(|| self.peers.at(at))?;
+        self.peers[index].awaits_answer(&header, at).then_some(index)
+    }
+
+    /// `peer` was found to be gone by other means.
+    pub fn give_up(&mut self, peer: PeerId, why: Gone, sink: &mut dyn Sink) {
+        if self.peers.get(peer).is_some_and(Session::is_open) {
+            self.fail(peer.0, why, sink);
+        }
+    }
+
+    /// Nothing goes over that path any more.
+    pub fn give_up_path(&mut self, path: usize, sink: &mut dyn Sink) {
+        for index in self.peers.indices() {
+            if self.peers[index].path_index() == path {
+                self.give_up(PeerId(index), Gone::Unreachable, sink);
+            }
+        }
+    }
+
+    /// Ends a session and every operation on it.
+    fn fail(&mut self, index: u32, why: Gone, sink: &mut dyn Sink) {
+        let session = &mut self.peers[index];
+        // Other peers may have what this one had. It keeps the limit that it was told.
+        self.credit_growth -= session.credit.growth();
+        // Who says good-bye has acknowledged what it had: nothing else has been delivered.
+        let is_orderly = why == Gone::Closed;
+        session.end(index, is_orderly, &mut self.rendezvous, &mut self.pool, sink);
+        sink.gone(PeerId(index), why);
+    }
+}
+
+#[cfg(test)]
+mod tests;

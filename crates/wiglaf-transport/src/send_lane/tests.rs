@@ -1,9 +1,6 @@
-use wiglaf_wire::{Class, Envelope, Epoch, JobKey};
-
 use super::*;
 use crate::limits::CWND_INITIAL;
 use crate::rtt::Waited;
-use crate::{Config, Gone, Path, PeerId, Sink, Source, Transport, Wanted};
 
 const US: Duration = Duration::from_micros(1);
 
@@ -274,76 +271,14 @@ fn a_train_is_no_more_than_a_third_of_the_window() {
     assert_eq!(lane.train_max() as u32, lane.congestion.packets() / 3);
 }
 
-/// Queues and losses take the window below one packet: then each send sets a time for the next one.
-fn slow(lane: &mut SendLane<impl Sized>) {
-    lane.congestion.on_round(true, 0);
-    lane.congestion.on_delay(US * 5_000);
-    lane.congestion.on_round(true, 0);
-    (0..64).for_each(|_| lane.congestion.on_loss());
-}
-
 #[test]
 fn an_abandoned_lane_keeps_no_pace() {
     let mut lane = lane_with(0);
-    slow(&mut lane.lane);
+    lane.lane.slow_down();
     lane.push(at(0), 0);
     assert!(lane.paced_until.is_some());
     lane.lane.abandon(|_| {});
     assert_eq!(lane.timeout(), None);
-}
-
-struct Nobody;
-
-impl Source for Nobody {
-    fn read(&self, _: u64, _: u64, _: &mut [u8]) {}
-}
-
-impl Sink for Nobody {
-    fn message(&mut self, _: PeerId, _: &Envelope, _: &[u8]) -> bool {
-        true
-    }
-    fn first(&mut self, _: PeerId, _: &Envelope, _: u64, _: &[u8]) {}
-    fn next(&mut self, _: PeerId, _: &[u8], _: bool) -> bool {
-        true
-    }
-    fn request(&mut self, _: PeerId, _: &Envelope, _: u64, _: u32) -> Option<Wanted> {
-        None
-    }
-    fn segment(&mut self, _: u64, _: u64, _: &[u8]) {}
-    fn pulled(&mut self, _: u64, _: bool) {}
-    fn sent(&mut self, _: u64, _: bool) {}
-    fn gone(&mut self, _: PeerId, _: Gone) {}
-}
-
-/// Else whoever looks at the timers would never come back.
-#[test]
-fn who_is_given_up_at_a_slow_pace_wants_nothing_more() {
-    let path = Path {
-        frame_len_max: 1472,
-        frame_len_sure: 1472,
-        latency_train_max: 1,
-        bulk_train_max: 8,
-        bulk_window_len: 64 * 1024,
-        bulk_port: 7001,
-    };
-    let mut transport = Transport::new(Config {
-        epoch: Epoch(10),
-        key: JobKey([5; 16]),
-        encrypt: false,
-        paths: vec![path],
-        silence_limit: Duration::from_secs(60),
-        flow_control: true,
-    });
-    let peer = transport.connect("10.0.0.2:7000".parse().unwrap(), Epoch(11), 0);
-    slow(&mut transport.sessions[0].ordered);
-    let envelope = Envelope::new(Class::Tagged, 1, None);
-    transport.send(peer, envelope, 8, 1, true, &Nobody).unwrap();
-    assert!(transport.poll_transmit(at(1), &Nobody, &mut [0; 1472]).is_some());
-    assert!(transport.sessions[0].ordered.paced_until.is_some());
-    transport.give_up(peer, Gone::Unreachable, &mut Nobody);
-    assert_eq!(transport.sessions[0].deadline(), None);
-    transport.handle_timeout(at(10_000_000), &mut Nobody);
-    assert_eq!(transport.poll_timeout(), None);
 }
 
 /// Else the lane would say that it has something to send again, and then send nothing, not even new packets.
