@@ -151,7 +151,7 @@ impl Endpoint {
     /// What was counted on the near lane.
     #[must_use]
     pub fn near_stats(&self) -> &NearStats {
-        &self.near.stats
+        self.near.stats()
     }
 
     /// What can be seen of a peer.

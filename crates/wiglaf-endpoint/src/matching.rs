@@ -109,7 +109,7 @@ impl Payload {
         match self {
             Self::Here { bytes, .. } | Self::Ahead { bytes, .. } => bytes.len() as u64,
             Self::Remote { total, .. } => *total,
-            Self::Near(announced) => announced.total,
+            Self::Near(announced) => announced.total(),
         }
     }
 }
