@@ -17,7 +17,7 @@ use wiglaf_transport::{Gone, PeerId, Traffic, Transport, Wanted, needs_credit};
 use wiglaf_wire::{Envelope, Epoch};
 
 use crate::announced::{Announced, Announcement};
-use crate::books::{Books, Sending, Whose};
+use crate::books::{Books, Whose};
 use crate::content::Content;
 use crate::matching::Payload;
 use crate::memory::Regions;
@@ -218,7 +218,7 @@ impl NearSide {
             if regions.with_bytes(0, len, |bytes| self.send_eager(lane, to, op, len, bytes))? {
                 if waits_for_delivery(op) {
                     let content = Content::User(*regions); // for its length only
-                    let token = books.begin_send(Sending { whose: Whose::User(*op), content });
+                    let token = books.begin_send(Whose::User(*op), content);
                     let peer = self.speaking_to(to)?;
                     peer.delivering.push_back((lane.progress_of(to).0, token));
                     self.owing = true;
@@ -307,7 +307,7 @@ impl NearSide {
         } else {
             (Announcement::of(regions), Content::User(*regions))
         };
-        let token = books.begin_send(Sending { whose: Whose::User(*op), content });
+        let token = books.begin_send(Whose::User(*op), content);
         let send_id = self.sends.insert(NearSend { to, token, total: len as u64 });
         let head = head(Kind::Request, op.class, op.data.is_some(), send_id as u32);
         let pushed = lane.push(to, &[head, op.tag, op.data.unwrap_or(0)], &[announcement.bytes()]);
@@ -630,12 +630,12 @@ fn push_part(
     to: NearId,
     job: &mut Job,
 ) -> Pushed {
-    let sending = sends.get(job.send_id as usize).and_then(|send| books.sending(send.token));
-    let Some(sending) = sending else { return Pushed::Gone };
+    let content = sends.get(job.send_id as usize).and_then(|send| books.content(send.token));
+    let Some(content) = content else { return Pushed::Gone };
     let len = (job.end - job.at).min(lane.payload_len_max() as u64);
     let head = [Kind::Part.word(job.pull_id), job.at, 0];
     let (at, count) = (job.at as usize, len as usize);
-    let pushed = match &sending.content {
+    let pushed = match content {
         Content::Owned(bytes) => lane.push(to, &head, &[&bytes[at..at + count]]),
         Content::User(regions) => {
             regions.with_bytes(at, count, |bytes| lane.push(to, &head, bytes))
