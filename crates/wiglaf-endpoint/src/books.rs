@@ -252,17 +252,10 @@ impl Books {
                 _ => &mut self.sends_done,
             };
             done.push_back(Completion {
-                side: Side::Send,
-                class: op.class,
-                context: op.context,
                 len,
-                buf: std::ptr::null_mut(),
                 data: op.data,
                 tag: op.tag,
-                source: None,
-                is_multi: false,
-                multi_released: false,
-                outcome,
+                ..Completion::new(Side::Send, op.class, op.context, outcome)
             });
         }
     }
@@ -300,17 +293,10 @@ impl Books {
             }
         }
         self.push_recv(Completion {
-            side: Side::Recv,
-            class: posted.op.class,
-            context: posted.op.context,
-            len: 0,
-            buf: std::ptr::null_mut(),
-            data: None,
             tag: posted.op.tag,
-            source: None,
             is_multi: posted.multi.is_some(),
             multi_released,
-            outcome,
+            ..Completion::new(Side::Recv, posted.op.class, posted.op.context, outcome)
         });
     }
 
@@ -568,17 +554,11 @@ impl Books {
             self.matching.claim(op);
         }
         self.push_recv(Completion {
-            side: Side::Recv,
-            class: op.class,
-            context: op.context,
             len: len as usize,
-            buf: std::ptr::null_mut(),
             data: envelope.data,
             tag: envelope.tag,
             source,
-            is_multi: false,
-            multi_released: false,
-            outcome,
+            ..Completion::new(Side::Recv, op.class, op.context, outcome)
         });
     }
 
@@ -1008,17 +988,13 @@ fn received(posted: &Posted, peer: PeerId, envelope: &Envelope, total: u64) -> C
         _ => Outcome::Done,
     };
     Completion {
-        side: Side::Recv,
-        class: envelope.class,
-        context: posted.op.context,
         len: total.min(room) as usize,
         buf: posted.regions.start(),
         data: envelope.data,
         tag: envelope.tag,
         source: Some(peer),
         is_multi: posted.multi.is_some(),
-        multi_released: false,
-        outcome,
+        ..Completion::new(Side::Recv, envelope.class, posted.op.context, outcome)
     }
 }
 

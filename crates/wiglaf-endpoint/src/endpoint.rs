@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::time::{Duration, Instant};
 
-use wiglaf_link::near::{Near, NearId};
+use wiglaf_link::near::Near;
 use wiglaf_link::{Link, Sent, Unreachable};
 use wiglaf_transport::{
     Config as TransportConfig, Gone, Instant as Tick, Lengths, Path, PeerId, PeerView,
@@ -481,7 +481,10 @@ impl Endpoint {
     /// Posts a send that is long, in pieces, or for a peer of another node.
     fn post_regions(&mut self, op: &SendOp, regions: Regions) -> Result<(), PostError> {
         if let Some(to) = self.near.lane_to(op.peer) {
-            return self.post_near(to, op, &regions);
+            let (_, lane, near, books, _) = self.lane().ok_or(PostError::PeerGone)?;
+            let posted = near.send(lane, books, to, op, &regions);
+            self.tell_sleepers();
+            return posted;
         }
         let report = op.complete == CompleteWhen::Delivery;
         let token = self.books.begin_send(Whose::User(*op), Content::User(regions));
@@ -556,13 +559,6 @@ impl Endpoint {
         let sent = near.send_short(lane, books, to, op, bytes)?;
         self.tell_sleepers();
         Ok(sent)
-    }
-
-    fn post_near(&mut self, to: NearId, op: &SendOp, regions: &Regions) -> Result<(), PostError> {
-        let (_, lane, near, books, _) = self.lane().ok_or(PostError::PeerGone)?;
-        let posted = near.send(lane, books, to, op, regions);
-        self.tell_sleepers();
-        posted
     }
 }
 
@@ -1100,11 +1096,6 @@ impl Endpoint {
     fn now(&self) -> Tick {
         tick(self.clock)
     }
-
-    /// That time on the transport's clock.
-    fn tick_of(&self, at: Instant) -> Tick {
-        tick_at(self.clock, at)
-    }
 }
 
 /// Waiting: poll again, give way, or sleep; and closing.
@@ -1163,7 +1154,7 @@ impl Endpoint {
     /// Whether a timer would be over before a sleep that it ends. Where a competing task wants the core
     /// it gets it all the same.
     fn is_due_soon(&self, now: Instant) -> bool {
-        let soon = self.tick_of(now) + GETTING_UP;
+        let soon = tick_at(self.clock, now) + GETTING_UP;
         !self.waiting.is_contended() && self.transport.poll_timeout().is_some_and(|at| at < soon)
     }
 
@@ -1194,7 +1185,7 @@ impl Endpoint {
     #[cold]
     fn posts_after_block(&mut self) {
         // Who is owed nothing was waiting for what others bring: a launcher's barrier, which MPI polls for.
-        if self.awaits_message() {
+        if is_owed_something(&self.books, &self.transport, &self.near) {
             self.waiting.tests(Instant::now(), FOUND.get());
         }
     }
@@ -1329,11 +1320,6 @@ impl Endpoint {
     /// Whether nothing waits for a peer.
     fn is_drained(&mut self) -> bool {
         self.transport.is_drained() && self.near.is_drained() && self.books.is_one_sided_idle()
-    }
-
-    /// Whether a message is awaited: a receive, an answer, or what was sent to be taken.
-    fn awaits_message(&self) -> bool {
-        is_owed_something(&self.books, &self.transport, &self.near)
     }
 }
 

@@ -171,6 +171,25 @@ pub struct Completion {
     pub outcome: Outcome,
 }
 
+impl Completion {
+    /// Of an operation that ended so, and of which there is nothing else to be told.
+    pub(crate) fn new(side: Side, class: Class, context: usize, outcome: Outcome) -> Self {
+        Self {
+            side,
+            class,
+            context,
+            len: 0,
+            buf: std::ptr::null_mut(),
+            data: None,
+            tag: 0,
+            source: None,
+            is_multi: false,
+            multi_released: false,
+            outcome,
+        }
+    }
+}
+
 /// Why a post was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PostError {

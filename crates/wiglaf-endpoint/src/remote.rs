@@ -352,17 +352,10 @@ impl Initiator {
             self.due.push(op.peer);
         }
         (op.report || outcome != Outcome::Done).then_some(Completion {
-            side: Side::Send,
-            class: operation.class,
-            context: op.context,
             len: operation.len,
-            buf: std::ptr::null_mut(),
             data: op.data,
             tag: op.key,
-            source: None,
-            is_multi: false,
-            multi_released: false,
-            outcome,
+            ..Completion::new(Side::Send, operation.class, op.context, outcome)
         })
     }
 }

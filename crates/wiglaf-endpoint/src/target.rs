@@ -368,17 +368,11 @@ impl Target {
         let reply = Reply { peer, operation: envelope.operation, status, refund };
         self.replies.push_back((reply, content));
         (is_done && (self.reports_all || envelope.data.is_some())).then_some(Completion {
-            side: Side::Recv,
-            class: envelope.class,
-            context: 0,
             len,
-            buf: std::ptr::null_mut(),
             data: envelope.data,
             tag: envelope.tag,
             source: Some(peer),
-            is_multi: false,
-            multi_released: false,
-            outcome: Outcome::Done,
+            ..Completion::new(Side::Recv, envelope.class, 0, Outcome::Done)
         })
     }
 }
