@@ -10,19 +10,12 @@ use wiglaf_wire::Envelope;
 use crate::ActiveMessage;
 use crate::matching::Payload;
 
-/// One that was announced and has not been asked for.
-#[derive(Debug)]
-pub(crate) struct Announcement {
-    pub(crate) peer: PeerId,
-    pub(crate) envelope: Envelope,
-    pub(crate) payload: Payload,
-}
-
 #[derive(Debug)]
 enum Entry {
     /// And whether it was charged: one that was announced was not.
     Here(ActiveMessage, bool),
-    Announced(Announcement),
+    /// One that was announced and has not been asked for.
+    Announced(PeerId, Envelope, Payload),
     /// The first of those that were announced, which is being fetched. What is fetched without a
     /// place may come before it, and goes in front.
     Coming,
@@ -34,7 +27,7 @@ pub(crate) enum Next {
     /// It is here, and whether it was charged.
     Message(ActiveMessage, bool),
     /// It is to be fetched, and keeps its place.
-    Announced(Announcement),
+    Announced(PeerId, Envelope, Payload),
 }
 
 /// See the module.
@@ -60,9 +53,9 @@ impl Actives {
     }
 
     /// It is not, but when those before it have been taken.
-    pub(crate) fn park(&mut self, announcement: Announcement) {
+    pub(crate) fn park(&mut self, peer: PeerId, envelope: Envelope, payload: Payload) {
         self.absent += 1;
-        self.queue.push_back(Entry::Announced(announcement));
+        self.queue.push_back(Entry::Announced(peer, envelope, payload));
     }
 
     /// So many bytes are being fetched.
@@ -107,9 +100,9 @@ impl Actives {
                 self.held -= message.payload.len() as u64;
                 Some(Next::Message(message, is_charged))
             }
-            Entry::Announced(announcement) => {
+            Entry::Announced(peer, envelope, payload) => {
                 self.queue.push_front(Entry::Coming);
-                Some(Next::Announced(announcement))
+                Some(Next::Announced(peer, envelope, payload))
             }
             Entry::Coming => {
                 self.queue.push_front(Entry::Coming);
@@ -145,7 +138,7 @@ mod tests {
     fn take(actives: &mut Actives) -> Vec<u64> {
         let next = |actives: &mut Actives| match actives.next() {
             Some(Next::Message(message, _)) => Some(message.handler),
-            Some(Next::Announced(_)) => panic!("it is still with its sender"),
+            Some(Next::Announced(..)) => panic!("it is still with its sender"),
             None => None,
         };
         std::iter::from_fn(|| next(actives)).collect()
@@ -158,8 +151,8 @@ mod tests {
         actives.reserve(len);
         let envelope = Envelope::new(Class::Active, 2, None);
         let payload = Payload::Remote { send_id: 1, total: len as u64 };
-        actives.park(Announcement { peer: PeerId(1), envelope, payload });
-        assert!(matches!(actives.next(), Some(Next::Announced(_))));
+        actives.park(PeerId(1), envelope, payload);
+        assert!(matches!(actives.next(), Some(Next::Announced(..))));
         actives.reserve(len);
         actives
     }

@@ -27,6 +27,14 @@ impl Content {
         }
     }
 
+    /// With the user's bytes copied into memory of our own; other content stays as it is.
+    pub(crate) fn owned(self) -> Self {
+        match self {
+            Self::User(regions) => Self::Owned(regions.copied()),
+            other => other,
+        }
+    }
+
     /// Whether it is memory that has been withdrawn from peers.
     pub(crate) fn is_withdrawn(&self) -> bool {
         matches!(self, Self::Exposed(exposed, grant) if !exposed.is_granted(grant))

@@ -17,7 +17,10 @@ mod endpoint;
 mod exposed;
 #[doc(hidden)]
 pub mod fuzzing;
+mod link_set;
 mod lists;
+mod looks;
+mod machines;
 mod matching;
 mod memory;
 mod near;
@@ -27,6 +30,8 @@ pub mod queues;
 mod remote;
 mod scratch;
 mod setup;
+mod sleepers;
+mod stalled;
 mod table;
 mod target;
 mod trains;
@@ -36,16 +41,14 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 pub use atomics::{Element, Function};
-pub use endpoint::Endpoint;
-pub use endpoint::news::{News, PeerNews};
-pub use endpoint::seen::{Counters, PeerCounts};
-pub use endpoint::sleep::{Nap, Pause};
+pub use endpoint::{Endpoint, Pause};
 pub use exposed::{Access, ExposeError, Exposed, Refusal};
 pub use memory::{REGIONS_MAX, Region};
 pub use near::NearStats;
 pub use remote::{ATOMIC_LEN_MAX, AtomicOp, Hold, RemoteOp, RemoteStats};
 pub use scratch::Scratch;
 pub use setup::Setup;
+pub use sleepers::Nap;
 pub use waiting::WaitPolicy;
 pub use wiglaf_link::hosts::{Answer, Hosts};
 pub use wiglaf_link::{LinkKind, Ports};
@@ -168,6 +171,25 @@ pub struct Completion {
     pub outcome: Outcome,
 }
 
+impl Completion {
+    /// Of an operation that ended so, and of which there is nothing else to be told.
+    pub(crate) fn new(side: Side, class: Class, context: usize, outcome: Outcome) -> Self {
+        Self {
+            side,
+            class,
+            context,
+            len: 0,
+            buf: std::ptr::null_mut(),
+            data: None,
+            tag: 0,
+            source: None,
+            is_multi: false,
+            multi_released: false,
+            outcome,
+        }
+    }
+}
+
 /// Why a post was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PostError {
@@ -236,4 +258,50 @@ pub struct ActiveMessage {
     pub data: Option<u64>,
     /// Its payload.
     pub payload: Vec<u8>,
+}
+
+/// Every counter of an endpoint with its name, those of several links added up.
+pub type Counters = Vec<(&'static str, u64)>;
+
+/// What is counted and known of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerCounts {
+    /// Where it is.
+    pub address: Address,
+    /// By which link: `udp`, `packet` or `shm`; `near` past the transport.
+    pub via: &'static str,
+    /// Smoothed round-trip time of datagrams; zero on the near lane.
+    pub rtt: Duration,
+    /// Packets that are not acknowledged yet.
+    pub in_flight: u32,
+    /// How much may be sent unasked, in bytes of charges.
+    pub credit_left: u64,
+    /// Whether it is gone.
+    pub is_gone: bool,
+    /// Messages and bytes.
+    pub traffic: Traffic,
+}
+
+/// What there is to be said of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum News {
+    /// What was found out about the way to it.
+    Way(WayNews),
+    /// It was not heard for long, and its machine, which never answers, does not either.
+    MachineUnknown,
+    /// It has begun, its machine answers, and nothing was ever heard of it.
+    Unheard,
+    /// It is gone.
+    Gone(Gone),
+}
+
+/// News of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerNews {
+    /// Where the peer is, as far as is known.
+    pub address: Address,
+    /// For how long it was not heard.
+    pub silent: Duration,
+    /// What there is to be said.
+    pub news: News,
 }

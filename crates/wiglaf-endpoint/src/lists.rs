@@ -49,12 +49,16 @@ impl Default for Links {
 /// Which chain an item is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
-    pub(crate) peer: PeerId,
-    pub(crate) class: Class,
-    pub(crate) tag: u64,
+    peer: PeerId,
+    class: Class,
+    tag: u64,
 }
 
 impl Key {
+    pub(crate) fn new(peer: PeerId, class: Class, tag: u64) -> Self {
+        Self { peer, class, tag }
+    }
+
     fn chain(&self, ignored: u64) -> usize {
         let tag = if self.class == Class::Untagged { 0 } else { self.tag & !ignored };
         let who = u64::from(self.peer.0) << 8 | self.class as u64;

@@ -109,7 +109,7 @@ impl Payload {
         match self {
             Self::Here { bytes, .. } | Self::Ahead { bytes, .. } => bytes.len() as u64,
             Self::Remote { total, .. } => *total,
-            Self::Near(announced) => announced.total,
+            Self::Near(announced) => announced.total(),
         }
     }
 }
@@ -172,7 +172,7 @@ impl Unexpected {
 
 impl Item for Unexpected {
     fn key(&self) -> Option<Key> {
-        Some(Key { peer: self.peer, class: self.class, tag: self.tag })
+        Some(Key::new(self.peer, self.class, self.tag))
     }
 
     fn ignored(&self) -> u64 {
@@ -191,7 +191,7 @@ impl Item for Unexpected {
 /// Where to look for what a receive takes; `None`: any peer's.
 #[inline]
 fn key_of(op: &RecvOp) -> Option<Key> {
-    Some(Key { peer: op.from?, class: op.class, tag: op.tag })
+    Some(Key::new(op.from?, op.class, op.tag))
 }
 
 /// Bits of the tag that it does not look at, where it looks at the tag.
@@ -249,7 +249,7 @@ impl Matching {
     #[inline]
     pub(crate) fn find_posted(&self, peer: PeerId, envelope: &Envelope) -> Option<(u32, &Posted)> {
         let is_for_it = |(_, w): &(u32, &Waiting)| matches(&w.posted.op, peer, envelope);
-        let key = Key { peer, class: envelope.class, tag: envelope.tag };
+        let key = Key::new(peer, envelope.class, envelope.tag);
         let chained = self.posted.iter_chain(key).find(is_for_it);
         // In their order: what was posted later than that is not looked at.
         let before = chained.map_or(u64::MAX, |(_, waiting)| waiting.number);

@@ -11,24 +11,24 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddrV4;
 
 use wiglaf_link::Unreachable;
-use wiglaf_link::near::{Head, Near, NearId, Pushed, Remote};
+use wiglaf_link::near::{Head, Near, NearId, NearSink, Payload as Bytes, Pushed};
 use wiglaf_transport::limits::{CREDIT_INITIAL, CREDIT_PER_MESSAGE};
 use wiglaf_transport::{Gone, PeerId, Traffic, Transport, Wanted, needs_credit};
+use wiglaf_wire::{Envelope, Epoch};
 
-use crate::announced::Announced;
-use crate::books::{Books, Sending, Whose};
+use crate::announced::{Announced, Announcement};
+use crate::books::{Books, Whose};
 use crate::content::Content;
-use crate::memory::{REGIONS_MAX, Regions};
+use crate::matching::Payload;
+use crate::memory::Regions;
 use crate::table::Table;
 use crate::{CompleteWhen, Outcome, PostError, SendOp};
 
-mod arrivals;
 mod record;
 
 pub use record::fuzz as fuzz_record;
 
-use arrivals::Arrivals;
-use record::{Kind, Request, head};
+use record::{Kind, class_of, head, id_of};
 
 /// Longest message that is sent at once, in bytes. Longer ones cost more to
 /// copy twice than the kernel takes for copying them once.
@@ -141,7 +141,7 @@ pub(crate) struct NearSide {
     /// Whether some peer is owed something.
     owing: bool,
     flow_control: bool,
-    pub(crate) stats: NearStats,
+    stats: NearStats,
 }
 
 impl NearSide {
@@ -152,6 +152,11 @@ impl NearSide {
     /// The lane that messages to `peer` take.
     pub(crate) fn lane_to(&self, peer: PeerId) -> Option<NearId> {
         self.by_peer.get(peer.0 as usize).copied().flatten()
+    }
+
+    /// What was counted.
+    pub(crate) fn stats(&self) -> &NearStats {
+        &self.stats
     }
 
     /// What was exchanged with `peer` on the lane, and the credit that is left; None: nothing was.
@@ -213,7 +218,7 @@ impl NearSide {
             if regions.with_bytes(0, len, |bytes| self.send_eager(lane, to, op, len, bytes))? {
                 if waits_for_delivery(op) {
                     let content = Content::User(*regions); // for its length only
-                    let token = books.begin_send(Sending { whose: Whose::User(*op), content });
+                    let token = books.begin_send(Whose::User(*op), content);
                     let peer = self.speaking_to(to)?;
                     peer.delivering.push_back((lane.progress_of(to).0, token));
                     self.owing = true;
@@ -295,21 +300,17 @@ impl NearSide {
     ) -> Result<(), PostError> {
         self.speaking_to(to)?;
         let len = regions.len();
-        let mut request = Request::of(len as u64);
-        let content = if op.inject {
-            // Its buffer is the caller's again in a moment.
+        let (announcement, content) = if op.inject {
+            // Its buffer is the caller's again in a moment. Moving the vector does not move its bytes.
             let bytes = regions.copied();
-            // Moving the vector does not move its bytes.
-            request.push(bytes.as_ptr().expose_provenance() as u64, len as u64);
-            Content::Owned(bytes)
+            (Announcement::of_bytes(&bytes), Content::Owned(bytes))
         } else {
-            regions.addresses().for_each(|(address, len)| request.push(address, len));
-            Content::User(*regions)
+            (Announcement::of(regions), Content::User(*regions))
         };
-        let token = books.begin_send(Sending { whose: Whose::User(*op), content });
+        let token = books.begin_send(Whose::User(*op), content);
         let send_id = self.sends.insert(NearSend { to, token, total: len as u64 });
         let head = head(Kind::Request, op.class, op.data.is_some(), send_id as u32);
-        let pushed = lane.push(to, &[head, op.tag, op.data.unwrap_or(0)], &[request.bytes()]);
+        let pushed = lane.push(to, &[head, op.tag, op.data.unwrap_or(0)], &[announcement.bytes()]);
         taken(pushed).inspect_err(|_| {
             self.sends.remove(send_id);
             books.abort_send(token);
@@ -357,7 +358,7 @@ impl NearSide {
         message: &Announced,
         wanted: Wanted,
     ) {
-        let Announced { from, send_id, total: _, pieces, piece_count } = *message;
+        let (from, send_id) = (message.from(), message.send_id());
         let Some(true) = self.peer(from).map(|peer| !peer.gone) else {
             books.end_pull(wanted.token, false);
             return;
@@ -365,8 +366,7 @@ impl NearSide {
         let copied = wanted.len == 0
             || books
                 .with_room(wanted.token, (0, wanted.len as usize), |room| {
-                    let pieces = cut(&pieces[..piece_count], wanted.len);
-                    lane.copy_from(from, &pieces[..piece_count], room)
+                    message.with_pieces(wanted.len, |pieces| lane.copy_from(from, pieces, room))
                 })
                 .unwrap_or(false);
         if copied {
@@ -386,7 +386,7 @@ impl NearSide {
 
     /// Lets a sender complete whose message nobody wants.
     pub(crate) fn decline(&mut self, lane: &mut dyn Near, message: &Announced) {
-        self.reply(lane, message.from, [Kind::Done.word(message.send_id), 0, 0]);
+        self.reply(lane, message.from(), [Kind::Done.word(message.send_id()), 0, 0]);
     }
 
     fn reply(&mut self, lane: &mut dyn Near, to: NearId, head: Head) {
@@ -512,6 +512,116 @@ impl NearSide {
     }
 }
 
+/// What a poll of the lane finds.
+struct Arrivals<'a> {
+    side: &'a mut NearSide,
+    books: &'a mut Books,
+    transport: &'a mut Transport,
+    /// Where datagrams to peers of this node go.
+    path: usize,
+}
+
+impl NearSink for Arrivals<'_> {
+    fn joined(&mut self, id: NearId, at: SocketAddrV4, epoch: u64) {
+        let peer = self.transport.connect(at, Epoch(epoch), self.path);
+        // What was sent otherwise must not be overtaken.
+        let fresh = self.transport.is_fresh(peer);
+        self.side.join(id, peer, at, fresh);
+    }
+
+    fn record(&mut self, from: NearId, head: &Head, payload: &dyn Bytes) {
+        if self.take(from, head, payload).is_none() {
+            self.side.stats.refused += 1;
+        }
+    }
+}
+
+impl Arrivals<'_> {
+    /// Acts on a record, unless it cannot be meant.
+    fn take(&mut self, from: NearId, head: &Head, payload: &dyn Bytes) -> Option<()> {
+        let near = self.side.peer(from)?;
+        near.used = true;
+        let (peer, id, kind) = (near.peer, id_of(head), Kind::of(head)?);
+        match kind {
+            Kind::Message | Kind::Part => near.traffic.bytes_received += payload.len() as u64,
+            _ => {}
+        }
+        if matches!(kind, Kind::Message | Kind::Request) {
+            near.traffic.messages_received += 1;
+            if !near.speaks {
+                near.speaks = true;
+                self.side.speakers.insert(peer, from);
+            }
+        }
+        match kind {
+            Kind::Message => {
+                let envelope = envelope_of(head)?;
+                let len = payload.len() as u64;
+                if self.books.arrived(peer, &envelope, payload) {
+                    let near = self.side.peer(from)?;
+                    near.consumed += len + CREDIT_PER_MESSAGE;
+                    if near.owes_news() {
+                        self.side.raised.push(from);
+                    }
+                }
+            }
+            Kind::Request => {
+                let envelope = envelope_of(head)?;
+                let message = Announced::parse(from, id, payload)?;
+                let elsewhere = || Payload::Near(Box::new(message));
+                let wanted = self.books.announced(peer, &envelope, message.total(), elsewhere);
+                self.side.wanted.extend(wanted.map(|wanted| (message, wanted)));
+            }
+            Kind::Pull => {
+                let send = self.side.sends.get(id as usize)?;
+                let (pull_id, end) = (u32::try_from(head[1]).ok()?, head[2]);
+                if send.to != from || end > send.total {
+                    return None;
+                }
+                self.side.peer(from)?.jobs.push_back(Job { send_id: id, pull_id, at: 0, end });
+                self.side.owing = true;
+            }
+            Kind::Part => self.take_part(from, id, head[1], payload)?,
+            Kind::Done => {
+                self.side.sends.get(id as usize).filter(|send| send.to == from)?;
+                let send = self.side.sends.remove(id as usize)?;
+                self.side.peer(from)?.jobs.retain(|job| job.send_id != id);
+                self.books.end_send(send.token, Outcome::Done);
+            }
+            Kind::Close => self.side.closed.push(from),
+        }
+        Some(())
+    }
+
+    /// A part of a message that was asked for; they come in order.
+    fn take_part(&mut self, from: NearId, id: u32, at: u64, payload: &dyn Bytes) -> Option<()> {
+        let len = payload.len() as u64;
+        let pull = self.side.pulls.get_mut(id as usize).filter(|pull| {
+            pull.from == from && pull.got == at && len > 0 && len <= pull.len - pull.got
+        })?;
+        self.books.with_room(pull.token, (at as usize, len as usize), |room| {
+            let mut at = 0;
+            for piece in room {
+                payload.read(at, piece);
+                at += piece.len();
+            }
+        })?;
+        pull.got += len;
+        if pull.got == pull.len {
+            let pull = self.side.pulls.remove(id as usize)?;
+            self.books.end_pull(pull.token, true);
+            self.side.peer(from)?.replies.push_back([Kind::Done.word(pull.send_id), 0, 0]);
+            self.side.owing = true;
+        }
+        Some(())
+    }
+}
+
+fn envelope_of(head: &Head) -> Option<Envelope> {
+    let (class, with_data) = class_of(head)?;
+    Some(Envelope::new(class, head[1], with_data.then_some(head[2])))
+}
+
 /// Sends the next part of a message that was asked for.
 fn push_part(
     lane: &mut dyn Near,
@@ -520,12 +630,12 @@ fn push_part(
     to: NearId,
     job: &mut Job,
 ) -> Pushed {
-    let sending = sends.get(job.send_id as usize).and_then(|send| books.sending(send.token));
-    let Some(sending) = sending else { return Pushed::Gone };
+    let content = sends.get(job.send_id as usize).and_then(|send| books.content(send.token));
+    let Some(content) = content else { return Pushed::Gone };
     let len = (job.end - job.at).min(lane.payload_len_max() as u64);
     let head = [Kind::Part.word(job.pull_id), job.at, 0];
     let (at, count) = (job.at as usize, len as usize);
-    let pushed = match &sending.content {
+    let pushed = match content {
         Content::Owned(bytes) => lane.push(to, &head, &[&bytes[at..at + count]]),
         Content::User(regions) => {
             regions.with_bytes(at, count, |bytes| lane.push(to, &head, bytes))
@@ -549,14 +659,4 @@ fn taken(pushed: Pushed) -> Result<(), PostError> {
         Pushed::Full => Err(PostError::Again),
         Pushed::Gone => Err(PostError::PeerGone),
     }
-}
-
-/// The first `len` bytes of `pieces`.
-fn cut(pieces: &[Remote], mut len: u64) -> [Remote; REGIONS_MAX] {
-    let mut cut = [Remote { address: 0, len: 0 }; REGIONS_MAX];
-    for (to, piece) in cut.iter_mut().zip(pieces) {
-        *to = Remote { address: piece.address, len: piece.len.min(len) };
-        len -= to.len;
-    }
-    cut
 }

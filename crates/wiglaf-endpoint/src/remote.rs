@@ -123,9 +123,9 @@ pub(crate) struct Initiator {
     lines: Vec<Line>,
     /// Peers whose held operations may be due.
     due: Vec<PeerId>,
-    /// Peers of operations that have ended: each owes an answer less.
-    pub(crate) ended: Vec<PeerId>,
-    pub(crate) stats_answers: u64,
+    /// Peers of operations that have ended.
+    ended: Vec<PeerId>,
+    refused_answers: u64,
 }
 
 impl Initiator {
@@ -233,6 +233,16 @@ impl Initiator {
         self.due.push(peer);
     }
 
+    /// The peer of an operation that has ended: it owes an answer less.
+    pub(crate) fn next_ended(&mut self) -> Option<PeerId> {
+        self.ended.pop()
+    }
+
+    /// Answers to operations that were not under way.
+    pub(crate) fn refused_answers(&self) -> u64 {
+        self.refused_answers
+    }
+
     /// Whether nothing is under way or held back.
     pub(crate) fn is_idle(&self) -> bool {
         self.operations.is_empty()
@@ -262,7 +272,7 @@ impl Initiator {
             .get_mut(envelope.operation as usize)
             .filter(|o| o.op.peer == peer && o.answer == Answer::Awaited && o.payload.is_none());
         let Some(operation) = operation else {
-            self.stats_answers += 1;
+            self.refused_answers += 1;
             return None;
         };
         operation.answer = match status_outcome(envelope.tag) {
@@ -342,17 +352,10 @@ impl Initiator {
             self.due.push(op.peer);
         }
         (op.report || outcome != Outcome::Done).then_some(Completion {
-            side: Side::Send,
-            class: operation.class,
-            context: op.context,
             len: operation.len,
-            buf: std::ptr::null_mut(),
             data: op.data,
             tag: op.key,
-            source: None,
-            is_multi: false,
-            multi_released: false,
-            outcome,
+            ..Completion::new(Side::Send, operation.class, op.context, outcome)
         })
     }
 }
@@ -424,7 +427,7 @@ mod tests {
         assert_eq!(all.answer_begins(PeerId(2), &answer(id, 0), 0), None);
         assert_eq!(all.answer_begins(PEER, &answer(id, 0), 0), Some(id));
         assert_eq!(all.answer_begins(PEER, &answer(id, 0), 0), None, "it is being answered");
-        assert_eq!(all.stats_answers, 3);
+        assert_eq!(all.refused_answers, 3);
         assert_eq!(all.answer_ends(id, true).unwrap().outcome, Outcome::Done);
         assert_eq!(all.answer_begins(PEER, &answer(id, 0), 0), None, "it is over");
         assert!(all.is_idle());

@@ -14,15 +14,26 @@ use crate::owed::{Owed, Waiting};
 use crate::remote::{ATOMIC_LEN_MAX, ATOMIC_PREFIX_LEN, RemoteStats};
 use crate::{Completion, Outcome, Side};
 
-/// An answer that waits to be sent.
-#[derive(Debug)]
+/// An answer that is to be sent.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Reply {
-    pub(crate) peer: PeerId,
-    pub(crate) operation: u32,
-    pub(crate) status: u64,
-    pub(crate) content: Content,
+    peer: PeerId,
+    operation: u32,
+    status: u64,
     /// Credit that the operation's message holds until its answer has gone.
-    pub(crate) refund: Option<u64>,
+    refund: Option<u64>,
+}
+
+impl Reply {
+    /// To whom.
+    pub(crate) fn peer(&self) -> PeerId {
+        self.peer
+    }
+
+    pub(crate) fn envelope(&self) -> Envelope {
+        let envelope = Envelope::new(Class::Answer, self.status, None);
+        Envelope { operation: self.operation, ..envelope }
+    }
 }
 
 /// An operation of which not all has arrived.
@@ -57,18 +68,39 @@ impl Arriving {
 /// What an endpoint does for its peers.
 #[derive(Debug, Default)]
 pub(crate) struct Target {
-    pub(crate) exposed: Exposed,
-    pub(crate) replies: VecDeque<Reply>,
+    exposed: Exposed,
+    /// Answers that wait to be sent.
+    replies: VecDeque<(Reply, Content)>,
     /// What is kept for whom, and which operations wait for room.
-    pub(crate) owed: Owed,
+    owed: Owed,
     /// Credit to be given back: whose, and for how many bytes.
-    pub(crate) refunds: Vec<(PeerId, u64)>,
+    refunds: Vec<(PeerId, u64)>,
     /// Whether operations without data are reported, too.
-    pub(crate) reports_all: bool,
-    pub(crate) stats: RemoteStats,
+    reports_all: bool,
+    stats: RemoteStats,
 }
 
 impl Target {
+    /// The memory that peers reach.
+    pub(crate) fn exposed(&self) -> &Exposed {
+        &self.exposed
+    }
+
+    /// From now on peers reach `exposed`.
+    pub(crate) fn expose_all(&mut self, exposed: Exposed) {
+        self.exposed = exposed;
+    }
+
+    /// Whether operations without data are reported, too.
+    pub(crate) fn report_all(&mut self, all: bool) {
+        self.reports_all = all;
+    }
+
+    /// What was carried out and refused.
+    pub(crate) fn stats(&self) -> RemoteStats {
+        self.stats
+    }
+
     /// Whether there is nothing to be sent or given back.
     pub(crate) fn is_idle(&self) -> bool {
         self.replies.is_empty() && self.refunds.is_empty() && self.owed.is_idle()
@@ -90,6 +122,71 @@ impl Target {
         self.perform(peer, envelope, payload, Some(payload.len() as u64))
     }
 
+    /// Carries out operations that waited for room, and puts what is to be told of them behind `events`, until one is
+    /// to be fetched: from whom, which, and its first part.
+    pub(crate) fn resume(
+        &mut self,
+        events: &mut VecDeque<Completion>,
+    ) -> Option<(PeerId, u32, Arriving)> {
+        loop {
+            match self.owed.next()? {
+                (peer, Waiting::Here { envelope, payload }) => {
+                    let refund = Some(payload.len() as u64);
+                    events.extend(self.perform(peer, &envelope, &payload, refund));
+                }
+                (peer, Waiting::Announced { envelope, total, send_id }) => {
+                    return Some((peer, send_id, self.fetch(peer, &envelope, total)));
+                }
+            }
+        }
+    }
+
+    /// How many answers wait to be sent.
+    pub(crate) fn reply_count(&self) -> usize {
+        self.replies.len()
+    }
+
+    /// The next answer to be sent, and its content.
+    pub(crate) fn next_reply(&mut self) -> Option<(Reply, Content)> {
+        let (mut reply, mut content) = self.replies.pop_front()?;
+        if content.is_withdrawn() {
+            (reply.status, content) = (Refusal::Key.status(), Content::EMPTY);
+            self.stats.refused_key += 1;
+        }
+        Some((reply, content))
+    }
+
+    /// It could not be sent now.
+    pub(crate) fn reply_later(&mut self, reply: Reply, content: Content) {
+        self.replies.push_back((reply, content));
+    }
+
+    /// It has left, and its content is not read any more.
+    pub(crate) fn replied(&mut self, reply: Reply, content: &Content) {
+        self.owed.release(reply.peer, content.kept_len());
+        self.refunds.extend(reply.refund.map(|len| (reply.peer, len)));
+    }
+
+    /// Nobody is left to send it to.
+    pub(crate) fn drop_reply(&mut self, reply: Reply, content: &Content) {
+        self.owed.release(reply.peer, content.kept_len());
+    }
+
+    /// Credit to be given back: whose, and for how many bytes.
+    pub(crate) fn next_refund(&mut self) -> Option<(PeerId, u64)> {
+        self.refunds.pop()
+    }
+
+    /// A peer is gone, and its operations that wait with it.
+    pub(crate) fn forget(&mut self, peer: PeerId) {
+        self.owed.forget(peer);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn owed(&self) -> &Owed {
+        &self.owed
+    }
+
     /// An operation was announced: its first part, if it may be fetched now. Else it waits with its
     /// initiator.
     pub(crate) fn announced(
@@ -109,7 +206,7 @@ impl Target {
     }
 
     /// Makes room for an operation that is fetched.
-    pub(crate) fn fetch(&mut self, peer: PeerId, envelope: &Envelope, total: u64) -> Arriving {
+    fn fetch(&mut self, peer: PeerId, envelope: &Envelope, total: u64) -> Arriving {
         let arriving = self.begin(envelope, total);
         self.owed.keep(peer, arriving.kept_len());
         arriving
@@ -122,7 +219,7 @@ impl Target {
     }
 
     /// Carries out an operation that is here as a whole.
-    pub(crate) fn perform(
+    fn perform(
         &mut self,
         peer: PeerId,
         envelope: &Envelope,
@@ -268,20 +365,14 @@ impl Target {
         let is_done = outcome.is_ok();
         let content = outcome.unwrap_or(Content::EMPTY);
         self.owed.keep(peer, content.kept_len());
-        let operation = envelope.operation;
-        self.replies.push_back(Reply { peer, operation, status, content, refund });
+        let reply = Reply { peer, operation: envelope.operation, status, refund };
+        self.replies.push_back((reply, content));
         (is_done && (self.reports_all || envelope.data.is_some())).then_some(Completion {
-            side: Side::Recv,
-            class: envelope.class,
-            context: 0,
             len,
-            buf: std::ptr::null_mut(),
             data: envelope.data,
             tag: envelope.tag,
             source: Some(peer),
-            is_multi: false,
-            multi_released: false,
-            outcome: Outcome::Done,
+            ..Completion::new(Side::Recv, envelope.class, 0, Outcome::Done)
         })
     }
 }

@@ -13,8 +13,7 @@ use crate::ep::Ep;
 use crate::guard::{EINVAL, Errno, Fi, guard, guard_data, lock, refuse};
 use crate::info::IOV_LIMIT;
 use crate::object::object;
-use crate::one_sided::{AtomicCall, RemoteCall};
-use crate::ops::{Flags, Regions};
+use crate::ops::{AtomicCall, Flags, Regions, RemoteCall};
 
 pub(crate) static OPS: fi::fi_ops_atomic = fi::fi_ops_atomic {
     size: size_of::<fi::fi_ops_atomic>(),

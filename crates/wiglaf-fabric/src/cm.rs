@@ -69,7 +69,7 @@ unsafe extern "C" fn setname(
         }
         // Who cannot move stays where he is.
         let mut moved = open_engine(Some(address))?.endpoint;
-        moved.expose_all(ep.domain.exposed.clone());
+        moved.expose_all(ep.domain.exposed().clone());
         std::mem::replace(&mut engine.endpoint, moved).close();
         Ok(())
     })

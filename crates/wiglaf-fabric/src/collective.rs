@@ -5,17 +5,15 @@
 //! buffers hold `count` elements for each member. A root is an address of the vector.
 
 use libc::{c_int, c_void, ssize_t};
-use wiglaf_endpoint::{Class, Completion, Element, Function, Outcome, Side};
+use wiglaf_endpoint::{Element, Function};
 
 use crate::atomic;
 use crate::bindings as fi;
 use crate::domain::Domain;
-use crate::engine::Engine;
 use crate::ep::Ep;
 use crate::groups::plan::Kind;
-use crate::groups::{Ended, MEMBERS_MAX, SCRATCH_LEN_MAX, Start};
+use crate::groups::{MEMBERS_MAX, SCRATCH_LEN_MAX, Start};
 use crate::guard::{EINVAL, Errno, Fi, guard, guard_data, lock, refuse, unsupported};
-use crate::log;
 use crate::object::object;
 
 pub(crate) static OPS: fi::fi_ops_collective = fi::fi_ops_collective {
@@ -106,95 +104,27 @@ unsafe fn post(ep: Handle, call: &Call) -> Fi<()> {
     // SAFETY: by the contract of this function.
     let ep = unsafe { object::<Ep, _>(ep)? };
     ep.needs(fi::FI_COLLECTIVE)?;
+    let strange = call.flags.unwrap_or(0) & !(HARMLESS | fi::FI_DELIVERY_COMPLETE);
+    if strange != 0 {
+        return refuse!(
+            Errno(fi::FI_EBADFLAGS),
+            "flags {strange:#x} of a collective operation are not offered"
+        );
+    }
+    let (element_len, reduction) = element(call.kind, call.datatype, call.op)?;
     let mut engine = lock(&ep.engine)?;
+    let start = Start {
+        group: call.group,
+        kind: call.kind,
+        root: call.root.map(|index| engine.address(index)).transpose()?,
+        block_len: call.count.checked_mul(element_len).ok_or(Errno(fi::FI_EMSGSIZE))?,
+        reduction,
+        input: call.input.cast_mut().cast(),
+        result: call.result.cast(),
+        context: call.context.expose_provenance(),
+    };
     // SAFETY: as above.
-    unsafe { engine.collective(call) }
-}
-
-impl Engine {
-    /// # Safety
-    /// As for [`post`].
-    unsafe fn collective(&mut self, call: &Call) -> Fi<()> {
-        let flags = call.flags.unwrap_or(self.tx.op_flags);
-        let strange = call.flags.unwrap_or(0) & !(HARMLESS | fi::FI_DELIVERY_COMPLETE);
-        if strange != 0 {
-            return refuse!(
-                Errno(fi::FI_EBADFLAGS),
-                "flags {strange:#x} of a collective operation are not offered"
-            );
-        }
-        let (element_len, reduction) = element(call.kind, call.datatype, call.op)?;
-        let root = match call.root {
-            Some(index) => Some(self.address(index)?),
-            None => None,
-        };
-        let start = Start {
-            group: call.group,
-            kind: call.kind,
-            root,
-            block_len: call.count.checked_mul(element_len).ok_or(Errno(fi::FI_EMSGSIZE))?,
-            reduction,
-            input: call.input.cast_mut().cast(),
-            result: call.result.cast(),
-            context: call.context.expose_provenance(),
-            shown: self.tx.shows(flags),
-        };
-        let Self { groups, endpoint, .. } = self;
-        // SAFETY: by the contract of this function.
-        let started = unsafe { groups.start(endpoint, &start) };
-        self.tell_ended();
-        started
-    }
-
-    /// Moves what is under way in groups.
-    pub(crate) fn move_groups(&mut self) {
-        self.groups.progress(&mut self.endpoint);
-        self.tell_ended();
-    }
-
-    /// Tells queues, counters and the event queue what has ended in groups.
-    pub(crate) fn tell_ended(&mut self) {
-        let all = self.groups.take_ended();
-        if all.is_empty() {
-            return;
-        }
-        for ended in all {
-            match ended {
-                Ended::Operation { context, shown, len, outcome } => {
-                    self.end_collective(context, shown, len, outcome);
-                }
-                Ended::Join { handle, outcome } => {
-                    if let Some((events, ..)) = &self.events {
-                        events.join_ended(handle.fid, handle.context, outcome);
-                    }
-                }
-            }
-        }
-        self.endpoint.alarm();
-    }
-
-    fn end_collective(&mut self, context: usize, shown: bool, len: usize, outcome: Outcome) {
-        let completion = Completion {
-            side: Side::Send,
-            class: Class::Collective,
-            context,
-            len,
-            buf: std::ptr::null_mut(),
-            data: None,
-            tag: 0,
-            source: None,
-            is_multi: false,
-            multi_released: false,
-            outcome,
-        };
-        let done = outcome == Outcome::Done;
-        self.count(&completion, done);
-        if self.tx.has_queue && (shown || !done) {
-            self.tx.settled.push_back(completion);
-        } else if !done {
-            log::warning!("a collective operation has failed: {outcome:?}");
-        }
-    }
+    unsafe { engine.collective(&start, call.flags) }
 }
 
 unsafe extern "C" fn barrier(ep: Handle, group: u64, context: *mut c_void) -> ssize_t {

@@ -252,7 +252,7 @@ unsafe fn collect(
             Some(errno) => {
                 let source = engine.index_of(completion.source);
                 let is_loss = completion.outcome == Outcome::PeerGone;
-                let loss = engine.loss.clone().filter(|_| is_loss);
+                let loss = engine.loss().filter(|_| is_loss).cloned();
                 failures.push_back(Failure { completion, errno, source, loss });
             }
         }
@@ -515,7 +515,7 @@ unsafe extern "C" fn readerr(
             let failure = inner.failures.pop_front().ok_or(EAGAIN)?;
             inner.losses.note(failure.loss.as_ref());
             drop(inner);
-            write_failure(&failure, entry, state.domain.api_version);
+            write_failure(&failure, entry, state.domain.api_version());
         }
         Ok(1)
     })

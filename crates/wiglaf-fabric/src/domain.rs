@@ -1,6 +1,6 @@
 //! `fid_domain`: what opens address vectors, queues, counters and endpoints, and registers memory.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use wiglaf_endpoint::Exposed;
@@ -20,19 +20,51 @@ use crate::{atomic, av, cntr, collective, cq, ep, log, mr, poll};
 #[derive(Debug)]
 pub(crate) struct DomainState {
     /// The interface version that the application speaks.
-    pub(crate) api_version: u32,
+    api_version: u32,
     /// Who moves the data of endpoints while the application does other things.
-    pub(crate) progress: Progress,
+    progress: Progress,
     /// Memory that is registered for remote access, for all endpoints of the domain.
-    pub(crate) exposed: Exposed,
+    exposed: Exposed,
     /// Whether peers name registered memory by its addresses, not by offsets.
-    pub(crate) by_address: bool,
+    by_address: bool,
     /// Whether the provider chooses the keys, and the next one; none is given twice.
-    pub(crate) chooses_keys: bool,
-    pub(crate) next_key: AtomicU64,
+    chooses_keys: bool,
+    next_key: AtomicU64,
     /// Counters of registered memory.
-    pub(crate) watched: Watched,
+    watched: Watched,
     _fabric: Arc<FabricState>,
+}
+
+impl DomainState {
+    /// The interface version that the application speaks.
+    pub(crate) fn api_version(&self) -> u32 {
+        self.api_version
+    }
+
+    /// Who moves the data of endpoints while the application does other things.
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// Memory that is registered for remote access.
+    pub(crate) fn exposed(&self) -> &Exposed {
+        &self.exposed
+    }
+
+    /// Counters of registered memory.
+    pub(crate) fn watched(&self) -> &Watched {
+        &self.watched
+    }
+
+    /// The key of a registration for which the application asks for that one.
+    pub(crate) fn key_for(&self, asked: u64) -> u64 {
+        if self.chooses_keys { self.next_key.fetch_add(1, Ordering::Relaxed) } else { asked }
+    }
+
+    /// By what peers name the first byte of memory that begins at `start`.
+    pub(crate) fn base_of(&self, start: u64) -> u64 {
+        if self.by_address { start } else { 0 }
+    }
 }
 
 #[repr(C)]

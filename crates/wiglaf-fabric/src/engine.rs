@@ -9,22 +9,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use wiglaf_endpoint::{
-    Address, Class, CompleteWhen, Completion, Endpoint, News, Outcome, PeerId, Ports, PostError,
-    RecvOp, SendOp, Side,
+    Address, Class, CompleteWhen, Completion, Endpoint, Hold, News, Outcome, PeerId, Ports,
+    PostError, RecvOp, Region, RemoteOp, SendOp, Side,
 };
 use wiglaf_links::told;
 
 use crate::attended::Attended;
+use crate::av::AvState;
 use crate::bindings as fi;
 use crate::cntr::CntrState;
 use crate::domain::DomainState;
 use crate::eq::EqState;
-use crate::groups::Groups;
+use crate::groups::{Ended, Groups, Start};
 use crate::guard::{EAGAIN, EINVAL, Errno, Fi, refuse};
 use crate::info::INJECT_LEN;
 use crate::log;
-use crate::one_sided::{RemoteCounters, is_unseen, refusal_errno};
-use crate::ops::{Flags, RecvCall, SendCall, len_of};
+use crate::ops::{AtomicCall, Flags, RecvCall, Regions, RemoteCall, SendCall, len_of};
 use crate::peers::Peers;
 use crate::tokens::{Meaning, Tokens};
 
@@ -33,6 +33,8 @@ pub(crate) type Shared = Arc<Attended>;
 
 /// Flags that cannot be honoured, in either direction.
 const REFUSED: u64 = fi::FI_FENCE | fi::FI_TRIGGER | fi::FI_COMMIT_COMPLETE;
+/// Those of one-sided operations that cannot.
+const REFUSED_REMOTE: u64 = fi::FI_TRIGGER | fi::FI_COMMIT_COMPLETE | fi::FI_MATCH_COMPLETE;
 /// Flags with which a send is complete only when the peer has it.
 const UNTIL_DELIVERED: u64 = fi::FI_DELIVERY_COMPLETE | fi::FI_TRANSMIT_COMPLETE;
 /// Default of `FI_OPT_MIN_MULTI_RECV`, in bytes.
@@ -40,48 +42,101 @@ const MULTI_RECV_MIN: usize = 64;
 
 /// One direction of an endpoint.
 #[derive(Default)]
-pub(crate) struct Direction {
+struct Direction {
     /// Whether a completion queue shows what completes.
-    pub(crate) has_queue: bool,
+    has_queue: bool,
     /// Whether it shows only operations with `FI_COMPLETION`.
-    pub(crate) selective: bool,
+    selective: bool,
     /// Counters that count what completes.
-    pub(crate) counters: Vec<Arc<CntrState>>,
+    counters: Vec<Arc<CntrState>>,
     /// Flags of operations that do not bring their own.
-    pub(crate) op_flags: u64,
+    op_flags: u64,
     /// Settled while a counter was read, not yet shown by the queue.
-    pub(crate) settled: VecDeque<Completion>,
+    settled: VecDeque<Completion>,
 }
 
 impl Direction {
-    pub(crate) fn shows(&self, flags: u64) -> bool {
+    /// Joins it to a queue, if one was bound with such flags, and to those of the counters that were bound for `side`.
+    fn join(&mut self, queue: Option<u64>, counters: &[(Arc<CntrState>, u64)], side: u64) {
+        self.has_queue = queue.is_some();
+        self.selective = queue.is_some_and(|flags| flags & fi::FI_SELECTIVE_COMPLETION != 0);
+        self.counters = bound_for(counters, side);
+    }
+
+    fn shows(&self, flags: u64) -> bool {
         self.has_queue && (!self.selective || flags & fi::FI_COMPLETION != 0)
+    }
+}
+
+/// The counters that were bound for what `flag` names.
+fn bound_for(counters: &[(Arc<CntrState>, u64)], flag: u64) -> Vec<Arc<CntrState>> {
+    let bound = counters.iter().filter(|(_, flags)| flags & flag != 0);
+    bound.map(|(counter, _)| Arc::clone(counter)).collect()
+}
+
+/// Counters of one-sided operations.
+#[derive(Default)]
+struct RemoteCounters {
+    read: Vec<Arc<CntrState>>,
+    write: Vec<Arc<CntrState>>,
+    /// Of what peers do to memory that is registered here.
+    remote_read: Vec<Arc<CntrState>>,
+    remote_write: Vec<Arc<CntrState>>,
+}
+
+impl RemoteCounters {
+    fn new(counters: &[(Arc<CntrState>, u64)]) -> Self {
+        Self {
+            read: bound_for(counters, fi::FI_READ),
+            write: bound_for(counters, fi::FI_WRITE),
+            remote_read: bound_for(counters, fi::FI_REMOTE_READ),
+            remote_write: bound_for(counters, fi::FI_REMOTE_WRITE),
+        }
+    }
+
+    /// Whether any counts what peers do to all of the memory.
+    fn count_peers(&self) -> bool {
+        !(self.remote_read.is_empty() && self.remote_write.is_empty())
+    }
+
+    /// Those that count an operation of that class; none for messages.
+    fn of(&self, side: Side, class: Class) -> Option<&[Arc<CntrState>]> {
+        // Collective operations count as the atomic ones that they map to (fi_collective(3)).
+        if class == Class::Collective {
+            return Some(&self.write);
+        }
+        class.names_memory().then(|| match (side, is_read(class)) {
+            (Side::Send, true) => &self.read[..],
+            (Side::Send, false) => &self.write,
+            (Side::Recv, true) => &self.remote_read,
+            (Side::Recv, false) => &self.remote_write,
+        })
     }
 }
 
 pub(crate) struct Engine {
     pub(crate) endpoint: Endpoint,
-    pub(crate) tx: Direction,
-    pub(crate) rx: Direction,
-    pub(crate) remote_counters: RemoteCounters,
+    tx: Direction,
+    rx: Direction,
+    remote_counters: RemoteCounters,
     /// Where registered memory and its counters are; none before the endpoint is enabled.
-    pub(crate) domain: Option<Arc<DomainState>>,
+    domain: Option<Arc<DomainState>>,
     /// Whether one-sided operations on a peer take effect in their order.
-    pub(crate) is_ordered: bool,
+    is_ordered: bool,
     /// The address vector; none before the endpoint is enabled.
-    pub(crate) peers: Option<Peers>,
+    peers: Option<Peers>,
     /// Whether receives heed the source that they name.
-    pub(crate) directed: bool,
-    pub(crate) multi_recv_min: usize,
+    directed: bool,
+    multi_recv_min: usize,
     /// Where the endpoint's failure is reported, and its handle and context as addresses.
-    pub(crate) events: Option<(Arc<EqState>, usize, usize)>,
+    events: Option<(Arc<EqState>, usize, usize)>,
     /// Behind the endpoint, which must not outlive the memory that groups lend it.
     pub(crate) groups: Groups,
     tokens: Tokens,
     /// What ranks may have for ports, for what users are told.
     ports: Option<Ports>,
     /// Which peer was lost last, and why.
-    pub(crate) loss: Option<Arc<CStr>>,
+    loss: Option<Arc<CStr>>,
     /// The endpoint is closed: nothing moves any more, nor is user memory touched.
     closed: bool,
 }
@@ -123,6 +178,84 @@ impl Engine {
             loss: None,
             closed: false,
         }
+    }
+
+    /// What the endpoint was opened with: flags of sends and receives that bring none, whether receives heed the source
+    /// that they name, and whether one-sided operations keep their order.
+    pub(crate) fn set_up(&mut self, op_flags: (u64, u64), directed: bool, is_ordered: bool) {
+        (self.tx.op_flags, self.rx.op_flags) = op_flags;
+        (self.directed, self.is_ordered) = (directed, is_ordered);
+    }
+
+    /// Joins it to what the endpoint is bound to: queues, by their flags, counters with theirs, and an address vector.
+    pub(crate) fn join(
+        &mut self,
+        domain: &Arc<DomainState>,
+        av: &Arc<AvState>,
+        (tx_queue, rx_queue): (Option<u64>, Option<u64>),
+        counters: &[(Arc<CntrState>, u64)],
+    ) {
+        self.tx.join(tx_queue, counters, fi::FI_SEND);
+        self.rx.join(rx_queue, counters, fi::FI_RECV);
+        self.remote_counters = RemoteCounters::new(counters);
+        self.endpoint.report_remote(self.remote_counters.count_peers());
+        self.domain = Some(Arc::clone(domain));
+        self.peers = Some(Peers::new(Arc::clone(av)));
+    }
+
+    /// Failures and joins are reported there from now on; `fid` and `context` are the endpoint's.
+    pub(crate) fn bind_events(
+        &mut self,
+        events: Arc<EqState>,
+        fid: usize,
+        context: usize,
+    ) -> Fi<()> {
+        if self.events.is_some() {
+            return refuse!(EINVAL, "bind: the endpoint has an event queue already");
+        }
+        self.events = Some((events, fid, context));
+        Ok(())
+    }
+
+    /// Where joins are reported.
+    pub(crate) fn events(&self) -> Option<&Arc<EqState>> {
+        self.events.as_ref().map(|(events, ..)| events)
+    }
+
+    /// The address vector; none before the endpoint is enabled.
+    pub(crate) fn peers(&self) -> Option<&Peers> {
+        self.peers.as_ref()
+    }
+
+    /// Flags of operations that bring none, in the direction that exactly one of two flags names.
+    pub(crate) fn op_flags(&mut self, sides: u64) -> Fi<&mut u64> {
+        match (sides & fi::FI_SEND != 0, sides & fi::FI_RECV != 0) {
+            (true, false) => Ok(&mut self.tx.op_flags),
+            (false, true) => Ok(&mut self.rx.op_flags),
+            _ => Err(EINVAL),
+        }
+    }
+
+    /// `FI_OPT_MIN_MULTI_RECV`, in bytes.
+    pub(crate) fn multi_recv_min(&mut self) -> &mut usize {
+        &mut self.multi_recv_min
+    }
+
+    /// Which peer was lost last, and why.
+    pub(crate) fn loss(&self) -> Option<&Arc<CStr>> {
+        self.loss.as_ref()
+    }
+
+    /// Begins a collective operation, with the endpoint's flags where it brings none.
+    ///
+    /// # Safety
+    /// As for [`Groups::start`].
+    pub(crate) unsafe fn collective(&mut self, start: &Start, flags: Option<u64>) -> Fi<()> {
+        let shown = self.tx.shows(flags.unwrap_or(self.tx.op_flags));
+        // SAFETY: by the contract of this function.
+        let started = unsafe { self.groups.start(&mut self.endpoint, start, shown) };
+        self.tell_ended();
+        started
     }
 
     pub(crate) fn peer(&mut self, index: fi::fi_addr_t) -> Fi<PeerId> {
@@ -211,7 +344,7 @@ impl Engine {
     }
 
     /// What a send carries in place of the application's context.
-    pub(crate) fn stand_in(&mut self, context: usize, shown: bool, counted: bool) -> usize {
+    fn stand_in(&mut self, context: usize, shown: bool, counted: bool) -> usize {
         match shown || !counted {
             true => context,
             false => self.tokens.issue(context, Meaning::Silent),
@@ -220,12 +353,12 @@ impl Engine {
 
     /// The context of an operation for which the application has given none. Its completion is never shown, because the
     /// application may dereference its own context, which is null.
-    pub(crate) fn nobodys(&mut self, counted: bool) -> usize {
+    fn nobodys(&mut self, counted: bool) -> usize {
         if counted { self.tokens.issue(0, Meaning::Nobodys) } else { nobody() }
     }
 
     #[inline]
-    pub(crate) fn posted(&mut self, posted: Result<(), PostError>, context: usize) -> Fi<()> {
+    fn posted(&mut self, posted: Result<(), PostError>, context: usize) -> Fi<()> {
         posted.map_err(|error| self.refused(error, context))
     }
 
@@ -465,13 +598,13 @@ impl Engine {
         shown.then_some(completion)
     }
 
-    pub(crate) fn count(&mut self, completion: &Completion, done: bool) {
+    fn count(&mut self, completion: &Completion, done: bool) {
         let side = completion.side;
         match self.remote_counters.of(side, completion.class) {
             Some(counters) => {
                 counters.iter().for_each(|counter| counter.count(done));
                 if let Some(domain) = &self.domain {
-                    domain.watched.count(completion);
+                    domain.watched().count(completion);
                 }
             }
             None => {
@@ -496,6 +629,144 @@ impl Engine {
             self.tokens.drop_token(key);
         }
     }
+
+    /// Posts a write.
+    ///
+    /// # Safety
+    /// The regions stay valid and unchanged until it completes, unless it is an inject.
+    pub(crate) unsafe fn write(&mut self, call: &RemoteCall) -> Fi<()> {
+        // SAFETY: by the contract of this function.
+        self.post_remote(call, Class::Write, |engine, op| unsafe {
+            engine.endpoint.post_write(op, call.regions.pieces())
+        })
+    }
+
+    /// Posts a read.
+    ///
+    /// # Safety
+    /// The regions stay valid and untouched until it completes.
+    pub(crate) unsafe fn read(&mut self, call: &RemoteCall) -> Fi<()> {
+        if call.flags == Flags::Inject {
+            return Err(EINVAL);
+        }
+        // SAFETY: by the contract of this function.
+        self.post_remote(call, Class::Read, |engine, op| unsafe {
+            engine.endpoint.post_read(op, call.regions.pieces())
+        })
+    }
+
+    /// Posts an atomic operation.
+    ///
+    /// # Safety
+    /// The operands and comparands are valid; the results stay so until it completes.
+    pub(crate) unsafe fn atomic(&mut self, call: &RemoteCall, atomic: &AtomicCall) -> Fi<()> {
+        let class = if atomic.op.fetch { Class::Fetch } else { Class::Atomic };
+        let pieces = |regions: &Regions| -> Vec<Region> { regions.pieces().to_vec() };
+        // SAFETY: by the contract of this function.
+        self.post_remote(call, class, |engine, op| unsafe {
+            engine.endpoint.post_atomic(
+                op,
+                atomic.op,
+                &pieces(&call.regions),
+                &pieces(&atomic.comparands),
+                &pieces(&atomic.results),
+            )
+        })
+    }
+
+    fn post_remote(
+        &mut self,
+        call: &RemoteCall,
+        class: Class,
+        post: impl FnOnce(&mut Self, &RemoteOp) -> Result<(), PostError>,
+    ) -> Fi<()> {
+        let flags = match call.flags {
+            Flags::Default => self.tx.op_flags,
+            Flags::Given(flags) => flags,
+            Flags::Inject => fi::FI_INJECT,
+        };
+        if flags & REFUSED_REMOTE != 0 {
+            return Err(Errno(fi::FI_EBADFLAGS));
+        }
+        let peer = self.peer(call.to)?;
+        let inject = flags & fi::FI_INJECT != 0 && class != Class::Read;
+        if inject && call.regions.len() > INJECT_LEN {
+            return Err(Errno(fi::FI_EMSGSIZE));
+        }
+        let shown = call.flags != Flags::Inject && self.tx.shows(flags);
+        let counters = self.remote_counters.of(Side::Send, class);
+        let counted = counters.is_some_and(|counters| !counters.is_empty());
+        let context = match call.flags {
+            Flags::Inject => self.nobodys(counted),
+            _ => self.stand_in(call.context, shown, counted),
+        };
+        let op = RemoteOp {
+            peer,
+            key: call.key,
+            address: call.address,
+            data: call.data,
+            context,
+            report: shown || counted,
+            inject,
+            hold: match (flags & fi::FI_FENCE != 0, self.is_ordered) {
+                (true, _) => Hold::Fence,
+                (false, true) => Hold::Order,
+                (false, false) => Hold::Nothing,
+            },
+        };
+        let posted = post(self, &op);
+        self.posted(posted, context)
+    }
+
+    /// Moves what is under way in groups.
+    fn move_groups(&mut self) {
+        self.groups.progress(&mut self.endpoint);
+        self.tell_ended();
+    }
+
+    /// Tells queues, counters and the event queue what has ended in groups.
+    pub(crate) fn tell_ended(&mut self) {
+        let all = self.groups.take_ended();
+        if all.is_empty() {
+            return;
+        }
+        for ended in all {
+            match ended {
+                Ended::Operation { context, shown, len, outcome } => {
+                    self.end_collective(context, shown, len, outcome);
+                }
+                Ended::Join { handle, outcome } => {
+                    if let Some((events, ..)) = &self.events {
+                        events.join_ended(handle.fid, handle.context, outcome);
+                    }
+                }
+            }
+        }
+        self.endpoint.alarm();
+    }
+
+    fn end_collective(&mut self, context: usize, shown: bool, len: usize, outcome: Outcome) {
+        let completion = Completion {
+            side: Side::Send,
+            class: Class::Collective,
+            context,
+            len,
+            buf: std::ptr::null_mut(),
+            data: None,
+            tag: 0,
+            source: None,
+            is_multi: false,
+            multi_released: false,
+            outcome,
+        };
+        let done = outcome == Outcome::Done;
+        self.count(&completion, done);
+        if self.tx.has_queue && (shown || !done) {
+            self.tx.settled.push_back(completion);
+        } else if !done {
+            log::warning!("a collective operation has failed: {outcome:?}");
+        }
+    }
 }
 
 fn post_errno(error: PostError) -> Errno {
@@ -518,6 +789,28 @@ pub(crate) fn outcome_errno(outcome: Outcome) -> Option<Errno> {
         Outcome::PeerGone => Some(Errno(fi::FI_ECONNRESET)),
         Outcome::Refused(_) => refusal_errno(outcome),
     }
+}
+
+/// Whether an operation on memory reads it, as counters see it.
+pub(crate) fn is_read(class: Class) -> bool {
+    matches!(class, Class::Read | Class::Fetch)
+}
+
+/// Whether a completion is of something that a peer did and nobody asked to see.
+fn is_unseen(completion: &Completion) -> bool {
+    completion.side == Side::Recv && completion.class.names_memory() && completion.data.is_none()
+}
+
+/// The error number for what a target has refused.
+fn refusal_errno(outcome: Outcome) -> Option<Errno> {
+    let Outcome::Refused(refusal) = outcome else { return None };
+    Some(Errno(match refusal {
+        wiglaf_endpoint::Refusal::Key => fi::FI_EKEYREJECTED,
+        wiglaf_endpoint::Refusal::Access => fi::FI_EACCES,
+        wiglaf_endpoint::Refusal::Bounds => fi::FI_EINVAL,
+        wiglaf_endpoint::Refusal::Malformed => fi::FI_EOPNOTSUPP,
+        wiglaf_endpoint::Refusal::Room => fi::FI_EAGAIN,
+    }))
 }
 
 /// Refuses flags that cannot be honoured.

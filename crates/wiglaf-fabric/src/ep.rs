@@ -14,7 +14,7 @@ use crate::bindings as fi;
 use crate::cntr::{Cntr, CntrState};
 use crate::cq::{Cq, CqState};
 use crate::domain::{Domain, DomainState};
-use crate::engine::{Direction, Engine, Shared, only};
+use crate::engine::{Engine, Shared, only};
 use crate::eq::Eq;
 use crate::guard::{
     EBUSY, EINVAL, ENOSYS, Errno, Fi, guard, guard_data, lock, refuse, unsupported,
@@ -23,8 +23,6 @@ use crate::info::{CAPS, INJECT_LEN, REMOTE_ORDERS, RX_OP_FLAGS, TX_OP_FLAGS};
 use crate::object::{
     Object, class_of, fid_ops, hand_out, new_fid, not_null, object, table, take_back,
 };
-use crate::one_sided::RemoteCounters;
-use crate::peers::Peers;
 use crate::{atomic, cm, collective, log, msg, rma, tagged, wait};
 
 /// What the endpoint has been bound to.
@@ -157,11 +155,9 @@ unsafe fn from_info(domain: &Domain, info: &fi::fi_info, context: *mut libc::c_v
     };
     let caps = if info.caps == 0 { CAPS } else { info.caps };
     let mut engine = open_engine(source)?;
-    engine.tx.op_flags = tx_op_flags;
-    engine.rx.op_flags = rx_op_flags;
-    engine.directed = caps & fi::FI_DIRECTED_RECV != 0;
-    engine.is_ordered = tx.is_some_and(|tx| tx.msg_order & REMOTE_ORDERS != 0);
-    engine.endpoint.expose_all(domain.state.exposed.clone());
+    let is_ordered = tx.is_some_and(|tx| tx.msg_order & REMOTE_ORDERS != 0);
+    engine.set_up((tx_op_flags, rx_op_flags), caps & fi::FI_DIRECTED_RECV != 0, is_ordered);
+    engine.endpoint.expose_all(domain.state.exposed().clone());
     Ok(Ep {
         fid: fi::fid_ep {
             fid: new_fid::<Ep>(context, &FID_OPS),
@@ -258,17 +254,9 @@ impl Ep {
                 "enable: a direction has no completion queue and no counter"
             );
         }
-        {
-            let mut engine = lock(&self.engine)?;
-            join(&mut engine.tx, bound.tx_cq.as_ref(), &bound.counters, fi::FI_SEND);
-            join(&mut engine.rx, bound.rx_cq.as_ref(), &bound.counters, fi::FI_RECV);
-            engine.remote_counters = remote_counters(&bound.counters);
-            let remote = &engine.remote_counters;
-            let all = !(remote.remote_read.is_empty() && remote.remote_write.is_empty());
-            engine.endpoint.report_remote(all);
-            engine.domain = Some(Arc::clone(&self.domain));
-            engine.peers = Some(Peers::new(Arc::clone(av)));
-        }
+        let flags = |cq: &Option<(_, u64)>| cq.as_ref().map(|(_, flags)| *flags);
+        let queues = (flags(&bound.tx_cq), flags(&bound.rx_cq));
+        lock(&self.engine)?.join(&self.domain, av, queues, &bound.counters);
         match (&bound.tx_cq, &bound.rx_cq) {
             (Some((tx, _)), Some((rx, _))) if Arc::ptr_eq(tx, rx) => {
                 rx.attach(&self.engine, vec![Side::Recv, Side::Send])?;
@@ -284,10 +272,10 @@ impl Ep {
         for (counter, _) in &bound.counters {
             counter.attach(&self.engine)?;
         }
-        self.domain.watched.join(&self.engine)?;
-        *lock(&self.attendant)? = match Attendant::start(&self.engine, self.domain.progress) {
+        self.domain.watched().join(&self.engine)?;
+        *lock(&self.attendant)? = match Attendant::start(&self.engine, self.domain.progress()) {
             Ok(attendant) => Some(attendant),
-            Err(why) if self.domain.progress == Progress::Thread => {
+            Err(why) if self.domain.progress() == Progress::Thread => {
                 log::error!("no thread to move the data of the endpoint: {why}");
                 return Err(Errno(why.raw_os_error().unwrap_or(libc::EAGAIN)));
             }
@@ -306,33 +294,6 @@ fn same_domain(holds: bool) -> Fi<()> {
         return Ok(());
     }
     refuse!(Errno(fi::FI_EDOMAIN), "bind: the object belongs to another domain")
-}
-
-/// Joins one direction to its queue and counters.
-fn join(
-    direction: &mut Direction,
-    cq: Option<&(Arc<CqState>, u64)>,
-    counters: &[(Arc<CntrState>, u64)],
-    side: u64,
-) {
-    direction.has_queue = cq.is_some();
-    direction.selective = cq.is_some_and(|(_, flags)| flags & fi::FI_SELECTIVE_COMPLETION != 0);
-    direction.counters = bound_for(counters, side);
-}
-
-/// The counters that were bound for what `flag` names.
-fn bound_for(counters: &[(Arc<CntrState>, u64)], flag: u64) -> Vec<Arc<CntrState>> {
-    let bound = counters.iter().filter(|(_, flags)| flags & flag != 0);
-    bound.map(|(counter, _)| Arc::clone(counter)).collect()
-}
-
-fn remote_counters(counters: &[(Arc<CntrState>, u64)]) -> RemoteCounters {
-    RemoteCounters {
-        read: bound_for(counters, fi::FI_READ),
-        write: bound_for(counters, fi::FI_WRITE),
-        remote_read: bound_for(counters, fi::FI_REMOTE_READ),
-        remote_write: bound_for(counters, fi::FI_REMOTE_WRITE),
-    }
 }
 
 impl Drop for Ep {
@@ -395,12 +356,7 @@ unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, flags: u64) ->
                 Eq::CLASS => {
                     let events = Arc::clone(&object::<Eq, _>(other)?.state);
                     let context = ep.fid.fid.context.expose_provenance();
-                    let bound = &mut lock(&ep.engine)?.events;
-                    if bound.is_some() {
-                        return refuse!(EINVAL, "bind: the endpoint has an event queue already");
-                    }
-                    *bound = Some((events, fid.expose_provenance(), context));
-                    Ok(())
+                    lock(&ep.engine)?.bind_events(events, fid.expose_provenance(), context)
                 }
                 class => refuse!(EINVAL, "bind: an endpoint takes no object of class {class}"),
             }
@@ -422,32 +378,21 @@ unsafe extern "C" fn control(
                 fi::FI_ENABLE => ep.enable(),
                 command if command == fi::FI_GETOPSFLAG as i32 => {
                     let flags = arg.cast::<u64>().as_mut().ok_or(EINVAL)?;
-                    let mut engine = lock(&ep.engine)?;
-                    *flags = side_of(&mut engine, *flags)?.op_flags;
+                    *flags = *lock(&ep.engine)?.op_flags(*flags)?;
                     Ok(())
                 }
                 command if command == fi::FI_SETOPSFLAG as i32 => {
                     let flags = *arg.cast::<u64>().as_ref().ok_or(EINVAL)?;
-                    let mut engine = lock(&ep.engine)?;
                     let known = if flags & fi::FI_SEND != 0 { TX_OP_FLAGS } else { RX_OP_FLAGS };
                     let wanted = flags & !(fi::FI_SEND | fi::FI_RECV);
                     only(wanted, known)?;
-                    side_of(&mut engine, flags)?.op_flags = wanted;
+                    *lock(&ep.engine)?.op_flags(flags)? = wanted;
                     Ok(())
                 }
                 _ => refuse!(ENOSYS, "control: command {command} is not offered"),
             }
         }
     })
-}
-
-/// The direction that exactly one of the two flags names.
-fn side_of(engine: &mut Engine, flags: u64) -> Fi<&mut Direction> {
-    match (flags & fi::FI_SEND != 0, flags & fi::FI_RECV != 0) {
-        (true, false) => Ok(&mut engine.tx),
-        (false, true) => Ok(&mut engine.rx),
-        _ => Err(EINVAL),
-    }
 }
 
 unsafe extern "C" fn cancel(fid: fi::fid_t, context: *mut libc::c_void) -> libc::ssize_t {
@@ -537,7 +482,7 @@ fn option(level: libc::c_int, name: libc::c_int, engine: &mut Engine) -> Fi<Sett
         _ => return refuse!(unknown, "there is no option {name} of level {level}"),
     };
     match name {
-        fi::FI_OPT_MIN_MULTI_RECV => Ok(Setting::Ours(&mut engine.multi_recv_min)),
+        fi::FI_OPT_MIN_MULTI_RECV => Ok(Setting::Ours(engine.multi_recv_min())),
         fi::FI_OPT_CM_DATA_SIZE => Ok(Setting::Constant(0)),
         _ => refuse!(unknown, "option {name} of an endpoint is not offered"),
     }

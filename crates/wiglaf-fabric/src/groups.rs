@@ -23,7 +23,7 @@ use crate::guard::{EAGAIN, EINVAL, Errno, Fi, refuse};
 use crate::log;
 use identity::Identities;
 use notices::{Memory, Notices, Said};
-use operation::{Begin, Operation, Standing, Whose, slot_of};
+use operation::{Operation, Standing, Whose, slot_of};
 use plan::{Kind, Plan};
 
 /// Addresses of groups begin here: far beyond the indices of address vectors.
@@ -89,8 +89,6 @@ pub(crate) struct Start {
     pub(crate) input: *mut u8,
     pub(crate) result: *mut u8,
     pub(crate) context: usize,
-    /// Whether success is reported.
-    pub(crate) shown: bool,
 }
 
 /// Something that has ended.
@@ -199,13 +197,7 @@ impl Groups {
         self.notices.listen(endpoint);
         let Some(group) = self.by_address.get_mut(&address) else { return };
         group.handle = handle;
-        let plan = Plan {
-            kind: Kind::Barrier,
-            size: group.members.len(),
-            rank: group.rank,
-            root: 0,
-            block_len: 0,
-        };
+        let plan = Plan::new(Kind::Barrier, group.members.len(), group.rank, 0, 0);
         let early = self.early.get(group.id);
         let none = Region { ptr: std::ptr::null_mut(), len: 0 };
         // SAFETY: a barrier has neither input nor result.
@@ -218,7 +210,7 @@ impl Groups {
 
     /// Leaves a group; what is under way in it ends.
     pub(crate) fn close(&mut self, endpoint: &mut Endpoint, address: fi::fi_addr_t) {
-        let pending = self.pending(address).map(|(_, operation)| operation.sequence).min();
+        let pending = self.pending(address).map(|(_, operation)| operation.id().1).min();
         if let Some(first) = pending {
             self.break_from(endpoint, address, first, Outcome::Canceled, true);
         }
@@ -229,12 +221,17 @@ impl Groups {
         }
     }
 
-    /// Begins an operation.
+    /// Begins an operation, whose success is reported if it is to be `shown`.
     ///
     /// # Safety
     /// Input and result are null or valid as fi_collective(3) demands of such an operation: the input
     /// during this call, the result until the operation has ended.
-    pub(crate) unsafe fn start(&mut self, endpoint: &mut Endpoint, call: &Start) -> Fi<()> {
+    pub(crate) unsafe fn start(
+        &mut self,
+        endpoint: &mut Endpoint,
+        call: &Start,
+        shown: bool,
+    ) -> Fi<()> {
         let Some(group) = self.by_address.get(&call.group) else {
             return refuse!(EINVAL, "there is no group {:#x}", call.group);
         };
@@ -257,15 +254,10 @@ impl Groups {
             Some(Some(rank)) => rank,
             Some(None) => return refuse!(EINVAL, "the root is not a member of the group"),
         };
-        let plan = Plan {
-            kind: call.kind,
-            size: group.members.len(),
-            rank: group.rank,
-            root,
-            block_len: call.block_len,
-        };
+        let size = group.members.len();
+        let plan = Plan::new(call.kind, size, group.rank, root, call.block_len);
         let (input, result) = self.room(&plan, call)?;
-        let whose = Whose::User { result, context: call.context, shown: call.shown };
+        let whose = Whose::User { result, context: call.context, shown };
         // SAFETY: by the contract of this function.
         unsafe { self.begin(endpoint, call.group, plan, call.reduction, input, whose) };
         self.progress(endpoint);
@@ -287,7 +279,7 @@ impl Groups {
         if count == OPERATIONS_MAX || len + scratch_len > SCRATCH_LEN_MAX {
             return Err(EAGAIN);
         }
-        let extent = |copies: Vec<plan::Copy>| copies.iter().map(|c| c.user_at + c.len).max();
+        let extent = |copies: Vec<plan::Copy>| copies.iter().map(|c| c.user_range().end).max();
         let input = Region { ptr: call.input, len: extent(plan.inputs()).unwrap_or(0) };
         let result = Region { ptr: call.result, len: extent(plan.results()).unwrap_or(0) };
         for region in [input, result] {
@@ -311,10 +303,10 @@ impl Groups {
     ) {
         let Some(group) = self.by_address.get_mut(&address) else { return };
         let Some(scratch) = plan.scratch() else { return };
-        let begin = Begin { group: address, sequence: group.next, plan, reduction, whose };
+        let id = (address, group.next);
         group.next += 1;
         // SAFETY: by the contract of this function.
-        let operation = unsafe { Operation::new(&begin, input, scratch) };
+        let operation = unsafe { Operation::new(id, plan, reduction, whose, input, scratch) };
         let free = self.operations.iter().position(Option::is_none);
         let slot = free.unwrap_or(self.operations.len());
         if slot == self.operations.len() {
@@ -336,9 +328,9 @@ impl Groups {
             }
             let slot = slot_of(completion.context);
             let Some(Some(operation)) = self.operations.get_mut(slot) else { continue };
-            let (group, sequence) = (operation.group, operation.sequence);
+            let (group, sequence) = operation.id();
             let broken = operation.ended(&completion);
-            if operation.is_told {
+            if operation.is_told() {
                 self.free(slot);
                 continue;
             }
@@ -357,10 +349,10 @@ impl Groups {
 
     fn run(&mut self, endpoint: &mut Endpoint, slot: usize) {
         let Some(Some(operation)) = self.operations.get_mut(slot) else { return };
-        if operation.is_told {
+        if operation.is_told() {
             return;
         }
-        let (address, sequence) = (operation.group, operation.sequence);
+        let (address, sequence) = operation.id();
         let Some(group) = self.by_address.get_mut(&address) else { return };
         match operation.run(slot, group, endpoint) {
             // What found no room is tried again with every progress.
@@ -379,13 +371,12 @@ impl Groups {
     /// Tells the user of an operation's end; it is forgotten with its last message.
     fn end(&mut self, slot: usize, outcome: Outcome) {
         let Some(Some(operation)) = self.operations.get_mut(slot) else { return };
-        operation.is_told = true;
-        let ended = match operation.whose {
+        let ended = match operation.tell() {
             Whose::User { result, context, shown } => {
                 Ended::Operation { context, shown, len: result.len, outcome }
             }
             Whose::Join => {
-                let Some(group) = self.by_address.get_mut(&operation.group) else { return };
+                let Some(group) = self.by_address.get_mut(&operation.id().0) else { return };
                 group.is_joined = outcome == Outcome::Done;
                 Ended::Join { handle: group.handle, outcome }
             }
@@ -397,7 +388,7 @@ impl Groups {
     /// Forgets an operation that nobody waits for, once nothing refers to its memory.
     fn free(&mut self, slot: usize) {
         let operation = self.operations.get(slot).and_then(Option::as_ref);
-        if operation.is_some_and(|operation| operation.is_told && operation.is_idle()) {
+        if operation.is_some_and(|operation| operation.is_told() && operation.is_idle()) {
             self.operations[slot] = None;
         }
     }
@@ -406,7 +397,7 @@ impl Groups {
     fn pending(&self, address: fi::fi_addr_t) -> impl Iterator<Item = (usize, &Operation)> {
         let all = self.operations.iter().enumerate();
         let all = all.filter_map(|(slot, operation)| Some((slot, operation.as_ref()?)));
-        all.filter(move |(_, operation)| operation.group == address && !operation.is_told)
+        all.filter(move |(_, operation)| operation.id().0 == address && !operation.is_told())
     }
 
     /// A member was lost in an operation: with it, everything of the group that is under way fails.
@@ -417,7 +408,7 @@ impl Groups {
         sequence: u32,
         why: Outcome,
     ) {
-        let pending = self.pending(address).map(|(_, operation)| operation.sequence).min();
+        let pending = self.pending(address).map(|(_, operation)| operation.id().1).min();
         let from = pending.map_or(sequence, |first| first.min(sequence));
         log::warning!("operation {sequence} of group {address:#x} has failed ({why:?})");
         self.break_from(endpoint, address, from, why, true);
@@ -447,7 +438,7 @@ impl Groups {
         }
         let failed: Vec<usize> = self
             .pending(address)
-            .filter(|(_, operation)| operation.sequence >= from)
+            .filter(|(_, operation)| operation.id().1 >= from)
             .map(|(slot, _)| slot)
             .collect();
         for slot in failed {
@@ -482,9 +473,9 @@ impl Groups {
 
     /// Asks those who are awaited, and drops what has come for groups that are no more.
     fn look_around(&mut self, endpoint: &mut Endpoint) {
-        let waiting = self.operations.iter().flatten().filter(|operation| !operation.is_told);
+        let waiting = self.operations.iter().flatten().filter(|operation| !operation.is_told());
         for operation in waiting {
-            let Some(group) = self.by_address.get(&operation.group) else { continue };
+            let Some(group) = self.by_address.get(&operation.id().0) else { continue };
             for peer in operation.awaited() {
                 self.notices.ask(endpoint, peer, group.id);
             }

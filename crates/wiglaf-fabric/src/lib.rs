@@ -37,7 +37,6 @@ mod mc;
 mod mr;
 mod msg;
 mod object;
-mod one_sided;
 mod ops;
 mod peers;
 mod poll;

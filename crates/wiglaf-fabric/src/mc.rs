@@ -71,13 +71,13 @@ pub(crate) unsafe extern "C" fn join(
 fn create(ep: &Ep, set: &AvSet, parent: fi::fi_addr_t) -> Fi<fi::fi_addr_t> {
     let mut engine = lock(&ep.engine)?;
     let own = engine.endpoint.name();
-    let Some(peers) = &engine.peers else {
+    let Some(peers) = engine.peers() else {
         return refuse!(Errno(fi::FI_EOPBADSTATE), "join: the endpoint is not enabled");
     };
     if !peers.are_of(set.vector()) {
         return refuse!(EINVAL, "join: the set is of another address vector than the endpoint");
     }
-    if engine.events.is_none() {
+    if engine.events().is_none() {
         return refuse!(Errno(fi::FI_ENOEQ), "join: the endpoint has no event queue");
     }
     let members = set.addresses()?;
@@ -95,7 +95,7 @@ fn create(ep: &Ep, set: &AvSet, parent: fi::fi_addr_t) -> Fi<fi::fi_addr_t> {
 
 fn begin(ep: &Ep, group: fi::fi_addr_t, handle: Handle) -> Fi<()> {
     let mut engine = lock(&ep.engine)?;
-    if let Some((events, ..)) = &engine.events {
+    if let Some(events) = engine.events() {
         events.join_begins(&ep.engine);
     }
     let Engine { groups, endpoint, .. } = &mut *engine;

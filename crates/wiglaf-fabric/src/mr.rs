@@ -4,7 +4,6 @@
 //! Nothing is pinned and nothing is sent: a registration is an entry in the domain's table.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use wiglaf_endpoint::{Access, ExposeError};
 
@@ -60,22 +59,18 @@ unsafe fn register(
     // SAFETY: by the contract of this function.
     let domain = &unsafe { object::<Domain, _>(domain)? }.state;
     only(asked.access, ACCESS)?;
-    let key = if domain.chooses_keys {
-        domain.next_key.fetch_add(1, Ordering::Relaxed)
-    } else {
-        asked.key
-    };
+    let key = domain.key_for(asked.key);
     let is_remote = asked.access & REMOTE != 0;
     if is_remote {
         let pieces = memory.pieces();
         let start = pieces.first().map_or(0, |piece| piece.ptr.addr() as u64);
-        let base = if domain.by_address { start } else { 0 };
+        let base = domain.base_of(start);
         let access = Access {
             read: asked.access & fi::FI_REMOTE_READ != 0,
             write: asked.access & fi::FI_REMOTE_WRITE != 0,
         };
         // SAFETY: by the contract of this function, and closing withdraws it.
-        let exposed = unsafe { domain.exposed.expose(key, base, access, pieces) };
+        let exposed = unsafe { domain.exposed().expose(key, base, access, pieces) };
         match exposed {
             Ok(()) => {}
             Err(ExposeError::KeyTaken) => {
@@ -164,8 +159,8 @@ unsafe extern "C" fn close(fid: *mut fi::fid) -> libc::c_int {
         // SAFETY: fi_close(3) demands a live handle that is not used afterwards.
         let closed = unsafe { take_back::<Mr>(fid)? };
         if closed.is_remote {
-            closed.domain.exposed.withdraw(closed.mr.key);
-            closed.domain.watched.forget(closed.mr.key)?;
+            closed.domain.exposed().withdraw(closed.mr.key);
+            closed.domain.watched().forget(closed.mr.key)?;
         }
         Ok(())
     })
@@ -182,7 +177,7 @@ unsafe extern "C" fn bind(fid: *mut fi::fid, other: *mut fi::fid, flags: u64) ->
         }
         for (flag, reads) in [(fi::FI_REMOTE_READ, true), (fi::FI_REMOTE_WRITE, false)] {
             if flags & flag != 0 {
-                mr.domain.watched.watch(mr.mr.key, reads, counter)?;
+                mr.domain.watched().watch(mr.mr.key, reads, counter)?;
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Data operations in plain values: what the many calls of the msg and tagged tables boil down to.
 
-use wiglaf_endpoint::{Class, Region};
+use wiglaf_endpoint::{AtomicOp, Class, Region};
 
 use crate::bindings as fi;
 use crate::guard::{EINVAL, Fi, refuse};
@@ -123,6 +123,24 @@ pub(crate) struct RecvCall<'a> {
     pub(crate) ignore: u64,
     pub(crate) context: usize,
     pub(crate) flags: Flags,
+}
+
+/// A read or a write, or where an atomic operation goes.
+pub(crate) struct RemoteCall {
+    pub(crate) regions: Regions,
+    pub(crate) to: fi::fi_addr_t,
+    pub(crate) address: u64,
+    pub(crate) key: u64,
+    pub(crate) data: Option<u64>,
+    pub(crate) context: usize,
+    pub(crate) flags: Flags,
+}
+
+/// What an atomic operation has beyond a write.
+pub(crate) struct AtomicCall {
+    pub(crate) op: AtomicOp,
+    pub(crate) comparands: Regions,
+    pub(crate) results: Regions,
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use crate::engine::Engine;
 use crate::ep::Ep;
 use crate::guard::{EINVAL, Fi, guard_data, lock};
 use crate::object::object;
-use crate::one_sided::RemoteCall;
-use crate::ops::{Flags, Regions};
+use crate::ops::{Flags, Regions, RemoteCall};
 
 pub(crate) static OPS: fi::fi_ops_rma = fi::fi_ops_rma {
     size: size_of::<fi::fi_ops_rma>(),

@@ -7,9 +7,8 @@ use wiglaf_endpoint::{Completion, Side};
 
 use crate::attended::Attended;
 use crate::cntr::CntrState;
-use crate::engine::Shared;
+use crate::engine::{Shared, is_read};
 use crate::guard::{Fi, lock};
-use crate::one_sided::is_read;
 
 #[derive(Default)]
 struct Inner {

@@ -14,11 +14,13 @@ fn an_operation_that_cannot_be_pulled_is_answered() {
         let envelope = Envelope { operation: 3, ..Envelope::new(class, 9, None) };
         let wanted = books.request(PeerId(1), &envelope, 20, 7).expect("operations are pulled");
         books.pulled(wanted.token, false);
-        let reply = books.target.replies.pop_front().expect("an answer is owed");
-        assert_eq!((reply.peer, reply.operation, reply.status), (PeerId(1), 3, NO_ROOM));
-        assert!(reply.refund.is_none(), "what was announced was not charged");
+        let (reply, content) = books.target.next_reply().expect("an answer is owed");
+        let envelope = reply.envelope();
+        assert_eq!((reply.peer(), envelope.operation, envelope.tag), (PeerId(1), 3, NO_ROOM));
+        books.target.replied(reply, &content);
+        assert!(books.next_refund().is_none(), "what was announced was not charged");
     }
-    assert_eq!(books.target.stats.performed, 0);
+    assert_eq!(books.target.stats().performed, 0);
 }
 
 /// The message of an atomic read of so many bytes: its answer is that long, and itself 8.
@@ -37,7 +39,7 @@ fn exposing(memory: &mut [u8]) -> Books {
     let region = Region { ptr: memory.as_mut_ptr(), len: memory.len() };
     let access = Access { read: true, write: true };
     // SAFETY: the memory outlives the books.
-    unsafe { Exposed::expose(&books.target.exposed, 9, 0, access, &[region]).unwrap() };
+    unsafe { Exposed::expose(books.exposed(), 9, 0, access, &[region]).unwrap() };
     books
 }
 
@@ -56,21 +58,21 @@ fn answers_that_nobody_takes_are_bounded_however_short_the_questions() {
     for _ in 0..COUNT {
         assert!(!books.message(greedy, &envelope, &payload), "its credit is not given back yet");
     }
-    assert!(books.target.owed.bytes(greedy) <= MEASURE);
-    assert!(books.target.replies.len() < COUNT as usize);
+    assert!(books.target.owed().bytes(greedy) <= MEASURE);
+    let count = books.target.reply_count();
+    assert!(count < COUNT as usize);
     books.message(modest, &envelope, &payload);
-    assert_eq!(books.target.replies.back().map(|reply| reply.peer), Some(modest));
+    assert_eq!(books.target.reply_count(), count + 1);
     // As answers leave, the others follow.
     let (mut answered, mut refunded) = (0, 0);
-    while let Some(reply) = books.target.replies.pop_front() {
-        assert_eq!((reply.status, reply.content.len()), (0, ATOMIC_LEN_MAX));
-        let whose = Whose::Answer(reply.peer, reply.refund);
-        let token = books.begin_send(Sending { whose, content: reply.content });
+    while let Some((reply, content)) = books.target.next_reply() {
+        assert_eq!((reply.envelope().tag, content.len()), (0, ATOMIC_LEN_MAX));
+        let token = books.begin_send(Whose::Answer(reply), content);
         books.end_send(token, Outcome::Done);
-        answered += usize::from(reply.peer == greedy);
-        refunded += books.target.refunds.drain(..).map(|(_, len)| len).sum::<u64>();
+        answered += usize::from(reply.peer() == greedy);
+        refunded += std::iter::from_fn(|| books.next_refund()).map(|(_, len)| len).sum::<u64>();
         assert!(books.resume().is_none(), "none of them was announced");
-        assert!(books.target.owed.bytes(greedy) <= MEASURE);
+        assert!(books.target.owed().bytes(greedy) <= MEASURE);
     }
     assert_eq!((answered, refunded), (COUNT as usize, 8 * (u64::from(COUNT) + 1)));
     assert!(books.target.is_idle());
@@ -87,20 +89,20 @@ fn operations_that_were_announced_wait_with_their_initiator() {
     let mut fetching: VecDeque<Wanted> =
         (0..COUNT).filter_map(|id| books.request(peer, &envelope, total, id)).collect();
     let first = fetching.len();
-    assert!(first < COUNT as usize && books.target.owed.bytes(peer) <= MEASURE, "{first}");
+    assert!(first < COUNT as usize && books.target.owed().bytes(peer) <= MEASURE, "{first}");
     assert!(books.request(PeerId(2), &envelope, total, COUNT).is_some(), "another peer's");
     let mut ended = 0;
     while let Some(wanted) = fetching.pop_front() {
         assert_eq!(wanted.len, total);
         books.pulled(wanted.token, true);
         // What came makes no sense: there is nothing but the answer.
-        books.target.replies.pop_front().expect("an answer is owed");
+        books.target.next_reply().expect("an answer is owed");
         ended += 1;
         while let Some((_, id, wanted)) = books.resume() {
             assert_eq!(id as usize, first + fetching.len() + ended - first, "in their order");
             fetching.push_back(wanted);
         }
-        assert!(books.target.owed.bytes(peer) <= MEASURE + LEN);
+        assert!(books.target.owed().bytes(peer) <= MEASURE + LEN);
     }
     assert_eq!(ended, COUNT as usize);
     // Whose peer has gone waits for nothing.
@@ -109,7 +111,7 @@ fn operations_that_were_announced_wait_with_their_initiator() {
     }
     books.gone(peer, Gone::Silent);
     assert!(books.resume().is_none());
-    assert!(books.target.owed.may_begin(peer, true));
+    assert!(books.target.owed().may_begin(peer, true));
 }
 
 /// Initiators that keep an order send what is not announced one behind the other.
@@ -121,7 +123,7 @@ fn what_comes_behind_an_operation_that_waits_is_not_carried_out_before_it() {
         let mut books = exposing(&mut memory);
         let peer = PeerId(1);
         let (read, payload) = reads(ATOMIC_LEN_MAX);
-        while books.target.owed.may_begin(peer, true) {
+        while books.target.owed().may_begin(peer, true) {
             books.message(peer, &read, &payload);
         }
         // Adds 1 to the first element, and is to find what was there before the write.
@@ -142,12 +144,11 @@ fn what_comes_behind_an_operation_that_waits_is_not_carried_out_before_it() {
         assert!(memory.iter().all(|byte| *byte == 0), "neither was done");
         let mut answers = Vec::new();
         let mut fetched = 0;
-        while let Some(reply) = books.target.replies.pop_front() {
+        while let Some((reply, content)) = books.target.next_reply() {
             let mut first = [0; 8];
-            reply.content.read(0, &mut first);
-            answers.push((reply.operation, first));
-            let whose = Whose::Answer(reply.peer, reply.refund);
-            let token = books.begin_send(Sending { whose, content: reply.content });
+            content.read(0, &mut first);
+            answers.push((reply.envelope().operation, first));
+            let token = books.begin_send(Whose::Answer(reply), content);
             books.end_send(token, Outcome::Done);
             while let Some((_, send_id, _)) = books.resume() {
                 fetched += send_id;

@@ -1,10 +1,10 @@
 //! The records of the near lane, from values to words and back. They never
 //! leave the node, so they are in the machine's own byte order.
 
-use wiglaf_link::near::{Head, Payload, Remote};
+use wiglaf_link::near::{Head, NearId};
 use wiglaf_wire::Class;
 
-use crate::memory::{REGIONS_MAX, as_room};
+use crate::announced::Announced;
 
 /// What a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,59 +64,6 @@ pub(super) fn class_of(head: &Head) -> Option<(Class, bool)> {
     Some((class, head[0] >> 16 & 1 != 0))
 }
 
-const WORDS_MAX: usize = 1 + 2 * REGIONS_MAX;
-
-/// The payload of an announcement: the length of the message, then address and
-/// length of each piece.
-#[derive(Debug)]
-pub(super) struct Request {
-    bytes: [u8; 8 * WORDS_MAX],
-    len: usize,
-}
-
-impl Request {
-    /// For a message of `total` bytes.
-    pub(super) fn of(total: u64) -> Self {
-        let mut this = Self { bytes: [0; 8 * WORDS_MAX], len: 0 };
-        this.put(total);
-        this
-    }
-
-    /// Adds a piece.
-    pub(super) fn push(&mut self, address: u64, len: u64) {
-        self.put(address);
-        self.put(len);
-    }
-
-    fn put(&mut self, word: u64) {
-        self.bytes[self.len..self.len + 8].copy_from_slice(&word.to_ne_bytes());
-        self.len += 8;
-    }
-
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-
-    /// The length of the message and where its pieces are, which add up to it.
-    pub(super) fn parse(payload: &dyn Payload) -> Option<(u64, [Remote; REGIONS_MAX], usize)> {
-        let mut bytes = [0; 8 * WORDS_MAX];
-        let len = payload.len();
-        if len < 8 || len > bytes.len() || len % 16 != 8 {
-            return None;
-        }
-        payload.read(0, as_room(&mut bytes[..len]));
-        let words = bytes.as_chunks::<8>().0;
-        let word = |at: usize| u64::from_ne_bytes(words[at]);
-        let mut pieces = [Remote { address: 0, len: 0 }; REGIONS_MAX];
-        let (mut sum, count) = (0u64, len / 16);
-        for (i, piece) in pieces[..count].iter_mut().enumerate() {
-            *piece = Remote { address: word(1 + 2 * i), len: word(2 + 2 * i) };
-            sum = sum.checked_add(piece.len)?;
-        }
-        (sum == word(0)).then_some((sum, pieces, count))
-    }
-}
-
 /// What fuzzers call: three words and a payload, as another process of the node may have left them.
 ///
 /// # Panics
@@ -129,7 +76,10 @@ pub fn fuzz(bytes: &[u8]) {
         u64::from_le_bytes(std::array::from_fn(|byte| words[8 * at + byte]))
     });
     let _ = (Kind::of(&head), class_of(&head), id_of(&head));
-    if let Some((total, pieces, count)) = Request::parse(&payload) {
-        assert_eq!(pieces[..count].iter().map(|piece| piece.len).sum::<u64>(), total);
+    if let Some(message) = Announced::parse(NearId(0), 0, &payload) {
+        let sum = message.with_pieces(message.total(), |pieces| {
+            pieces.iter().map(|piece| piece.len).sum::<u64>()
+        });
+        assert_eq!(sum, message.total());
     }
 }

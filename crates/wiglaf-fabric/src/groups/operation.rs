@@ -11,7 +11,7 @@ use wiglaf_endpoint::{
 };
 
 use super::Group;
-use super::plan::{Combine, Copy, Kind, Place, Plan, Transfer};
+use super::plan::{Combine, Copy, Place, Plan, Transfer};
 
 /// Bits of a context that tell which message of an operation it is of.
 const MESSAGE_BITS: u32 = 8;
@@ -37,13 +37,11 @@ pub(super) enum Standing {
 }
 
 pub(super) struct Operation {
-    /// The group's address.
-    pub(super) group: u64,
-    /// Which of the group's operations it is.
-    pub(super) sequence: u32,
-    pub(super) whose: Whose,
+    /// The group's address, and which of its operations it is.
+    id: (u64, u32),
+    whose: Whose,
     /// Its user has been told: it only waits for its last messages.
-    pub(super) is_told: bool,
+    is_told: bool,
     plan: Plan,
     reduction: Option<(Function, Element)>,
     step: usize,
@@ -59,26 +57,22 @@ pub(super) struct Operation {
     incoming: Scratch,
 }
 
-/// What [`Operation::new`] is to begin.
-pub(super) struct Begin {
-    pub(super) group: u64,
-    pub(super) sequence: u32,
-    pub(super) plan: Plan,
-    pub(super) reduction: Option<(Function, Element)>,
-    pub(super) whose: Whose,
-}
-
 impl Operation {
-    /// Reads the user's input.
+    /// Reads the user's input. `id` is the group's address, and which of its operations it is.
     ///
     /// # Safety
     /// `input` is as long as the plan's inputs and valid for reads; the result as long as its
     /// results, and valid for writes until the operation has ended.
-    pub(super) unsafe fn new(begin: &Begin, input: Region, scratch: (usize, usize)) -> Self {
-        let Begin { group, sequence, plan, reduction, whose } = *begin;
+    pub(super) unsafe fn new(
+        id: (u64, u32),
+        plan: Plan,
+        reduction: Option<(Function, Element)>,
+        whose: Whose,
+        input: Region,
+        scratch: (usize, usize),
+    ) -> Self {
         let mut this = Self {
-            group,
-            sequence,
+            id,
             whose,
             is_told: false,
             plan,
@@ -94,15 +88,29 @@ impl Operation {
         };
         for copy in plan.inputs() {
             // SAFETY: by the contract of this function; nothing has been posted.
-            unsafe { this.work.take(copy.at, part(input, copy)) };
+            unsafe { this.work.take(copy.at(), part(input, copy)) };
         }
-        if plan.kind == Kind::Alltoall {
-            let at = plan.rank * plan.block_len;
-            let own = Copy { user_at: at, at, len: plan.block_len };
+        if let Some(own) = plan.kept() {
             // SAFETY: as above.
-            unsafe { this.incoming.take(at, part(input, own)) };
+            unsafe { this.incoming.take(own.at(), part(input, own)) };
         }
         this
+    }
+
+    /// The group's address, and which of its operations it is.
+    pub(super) fn id(&self) -> (u64, u32) {
+        self.id
+    }
+
+    /// Whether its user has been told: then it only waits for its last messages.
+    pub(super) fn is_told(&self) -> bool {
+        self.is_told
+    }
+
+    /// It is over, and whoever waits is told now.
+    pub(super) fn tell(&mut self) -> Whose {
+        self.is_told = true;
+        self.whose
     }
 
     /// Bytes that it works in.
@@ -166,7 +174,7 @@ impl Operation {
             let op = RecvOp {
                 class: Class::Collective,
                 from: Some(peer),
-                tag: group.tag(self.sequence, recv.number),
+                tag: group.tag(self.id.1, recv.number),
                 ignore: 0,
                 context: context(*index),
                 report: true,
@@ -186,7 +194,7 @@ impl Operation {
             let op = SendOp {
                 peer: group.peer(send.peer, endpoint),
                 class: Class::Collective,
-                tag: group.tag(self.sequence, send.number),
+                tag: group.tag(self.id.1, send.number),
                 data: Some(group.id),
                 context: context(SENT),
                 complete: CompleteWhen::Transmit,
@@ -254,10 +262,10 @@ impl Operation {
     /// Writes the user's result.
     pub(super) fn give_result(&self) {
         let Whose::User { result, .. } = self.whose else { return };
-        let from = if self.plan.kind == Kind::Alltoall { &self.incoming } else { &self.work };
+        let from = self.memory(self.plan.result_place());
         for copy in self.plan.results() {
             // SAFETY: valid by the contract of `new`; all receives have ended.
-            unsafe { from.give(copy.at, part(result, copy)) };
+            unsafe { from.give(copy.at(), part(result, copy)) };
         }
     }
 }
@@ -268,5 +276,6 @@ pub(super) fn slot_of(context: usize) -> usize {
 }
 
 fn part(whole: Region, copy: Copy) -> Region {
-    Region { ptr: whole.ptr.wrapping_add(copy.user_at), len: copy.len }
+    let range = copy.user_range();
+    Region { ptr: whole.ptr.wrapping_add(range.start), len: range.len() }
 }

@@ -40,14 +40,14 @@ impl Kind {
 /// A member's part in an operation. Lengths are in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
-    pub(crate) kind: Kind,
+    kind: Kind,
     /// How many members there are, and which of them this is.
-    pub(crate) size: usize,
-    pub(crate) rank: usize,
+    size: usize,
+    rank: usize,
     /// Rank of the member that is distinguished; 0 where none is.
-    pub(crate) root: usize,
+    root: usize,
     /// Length of what one member contributes or gets; of the whole vector where it is the same.
-    pub(crate) block_len: usize,
+    block_len: usize,
 }
 
 /// Which of an operation's two pieces of memory.
@@ -92,12 +92,29 @@ pub(crate) struct Combine {
 /// [`Kind::Alltoall`] [`Place::Incoming`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Copy {
-    pub(crate) user_at: usize,
-    pub(crate) at: usize,
-    pub(crate) len: usize,
+    user_at: usize,
+    at: usize,
+    len: usize,
+}
+
+impl Copy {
+    /// Which bytes of the user's memory.
+    pub(crate) fn user_range(&self) -> Range<usize> {
+        self.user_at..self.user_at + self.len
+    }
+
+    /// Where they stand in the operation's.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
 }
 
 impl Plan {
+    /// That of member `rank` of `size`, in an operation on blocks of that length from or to member `root`.
+    pub(crate) fn new(kind: Kind, size: usize, rank: usize, root: usize, block_len: usize) -> Self {
+        Self { kind, size, rank, root, block_len }
+    }
+
     /// Rank of a member counted from the root.
     fn distance(&self) -> usize {
         (self.rank + self.size - self.root) % self.size
@@ -168,6 +185,17 @@ impl Plan {
             Kind::Scatter if is_root => self.rotated(self.root),
             Kind::Scatter => vec![],
         }
+    }
+
+    /// The part of the input that goes to [`Place::Incoming`], as if this member had sent it to itself.
+    pub(crate) fn kept(&self) -> Option<Copy> {
+        let at = self.rank * self.block_len;
+        (self.kind == Kind::Alltoall).then_some(Copy { user_at: at, at, len: self.block_len })
+    }
+
+    /// Where the results stand.
+    pub(crate) fn result_place(&self) -> Place {
+        if self.kind == Kind::Alltoall { Place::Incoming } else { Place::Work }
     }
 
     /// Where the user's result comes from.

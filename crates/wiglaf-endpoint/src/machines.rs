@@ -11,13 +11,11 @@ use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use wiglaf_link::Link;
 use wiglaf_link::hosts::{Answer, Hosts};
 use wiglaf_transport::limits::START_LIMIT;
-use wiglaf_transport::{Gone, Instant as Tick, PeerId};
+use wiglaf_transport::{Gone, Instant as Tick, PeerId, PeerView, Sink, Transport};
 
-use super::news::News;
-use crate::endpoint::Endpoint;
+use crate::News;
 
 /// A machine is asked so often within the limit.
 const ASKED_PER_LIMIT: u32 = 8;
@@ -80,7 +78,7 @@ pub(crate) struct Machines {
     met: u32,
     known: HashMap<Ipv4Addr, Machine>,
     /// What users should know.
-    pub(crate) news: VecDeque<(PeerId, Duration, News)>,
+    news: VecDeque<(PeerId, Duration, News)>,
 }
 
 impl Machines {
@@ -93,6 +91,86 @@ impl Machines {
     /// How often it is to be looked at: between two questions, so that neither waits for long.
     pub(crate) fn every(&self) -> Duration {
         self.every / 2
+    }
+
+    /// The next thing that users should know of a peer, and for how long it was not heard.
+    pub(crate) fn pop_news(&mut self) -> Option<(PeerId, Duration, News)> {
+        self.news.pop_front()
+    }
+
+    pub(crate) fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
+    /// Looks at all machines: asks those that peers are on which were not heard, and gives those up that have been
+    /// silent for the limit. `awaits` if a message of any peer is awaited; of a peer that `is_here` the death is this
+    /// machine's. True when any was given up.
+    #[cold]
+    pub(crate) fn look(
+        &mut self,
+        now: Tick,
+        (transport, sink): (&mut Transport, &mut dyn Sink),
+        awaits: bool,
+        is_here: impl Fn(&PeerView) -> bool,
+    ) -> bool {
+        self.note_absence(now);
+        self.take_answers(now);
+        self.meet(now, transport, is_here);
+        let (timing, mut any_lost) = ((self.limit, self.every), false);
+        for (ip, machine) in &mut self.known {
+            let Some(seen) = seen_of(&machine.peers, transport, now) else { continue };
+            machine.takes_datagrams |= seen.was_heard;
+            if seen.silent < self.every {
+                machine.asked = 0;
+            }
+            match machine.judge(now, &seen, awaits, timing) {
+                Verdict::Wait => {}
+                Verdict::Ask => {
+                    machine.asked_at = now;
+                    (machine.asked, machine.tried) = (machine.asked + 1, machine.tried + 1);
+                    self.hosts.ask(*ip);
+                }
+                Verdict::Dead => {
+                    for peer in machine.peers.drain(..) {
+                        transport.give_up(peer, Gone::MachineSilent, sink);
+                    }
+                    any_lost = true;
+                    continue;
+                }
+                Verdict::Unknown => {
+                    machine.told_unknown = true;
+                    let first = machine.peers.first();
+                    self.news.extend(first.map(|peer| (*peer, seen.silent, News::MachineUnknown)));
+                }
+            }
+            let Some((peer, unheard)) = seen.unheard.filter(|_| !machine.takes_datagrams) else {
+                continue;
+            };
+            if !machine.answers || unheard < START_LIMIT {
+                continue;
+            }
+            if !std::mem::replace(&mut machine.told_unheard, true) {
+                self.news.push_back((peer, unheard, News::Unheard));
+            }
+            if unheard >= UNHEARD_LIMIT {
+                transport.give_up(peer, Gone::Blocked, sink);
+                any_lost = true;
+            }
+        }
+        any_lost
+    }
+
+    /// Notes where peers are that have become known.
+    fn meet(&mut self, now: Tick, transport: &Transport, is_here: impl Fn(&PeerView) -> bool) {
+        while let Some(view) = transport.peer(PeerId(self.met)) {
+            let peer = PeerId(self.met);
+            self.met += 1;
+            if is_here(&view) {
+                continue;
+            }
+            let unmet = || Machine { answered_at: now, ..Machine::default() };
+            self.known.entry(*view.at.ip()).or_insert_with(unmet).peers.push(peer);
+        }
     }
 
     /// Takes what machines have answered.
@@ -163,103 +241,23 @@ impl Machine {
     }
 }
 
-impl Endpoint {
-    /// Has machines asked that peers are on which were not heard, and gives those up that have been silent
-    /// for `limit`.
-    pub fn watch_machines(&mut self, hosts: Box<dyn Hosts>, limit: Duration) {
-        self.watch.add_machines(Machines::new(hosts, limit));
-    }
-
-    /// Looks at all machines.
-    #[cold]
-    pub(crate) fn look_at_machines(&mut self, now: Tick, machines: &mut Machines) {
-        machines.note_absence(now);
-        machines.take_answers(now);
-        self.meet_machines(now, machines);
-        let awaits = self.awaits_message();
-        let timing = (machines.limit, machines.every);
-        for (ip, machine) in &mut machines.known {
-            let Some(seen) = self.seen_of(&machine.peers, now) else { continue };
-            machine.takes_datagrams |= seen.was_heard;
-            if seen.silent < machines.every {
-                machine.asked = 0;
-            }
-            match machine.judge(now, &seen, awaits, timing) {
-                Verdict::Wait => {}
-                Verdict::Ask => {
-                    machine.asked_at = now;
-                    (machine.asked, machine.tried) = (machine.asked + 1, machine.tried + 1);
-                    machines.hosts.ask(*ip);
-                }
-                Verdict::Dead => {
-                    for peer in machine.peers.drain(..) {
-                        self.transport.give_up(peer, Gone::MachineSilent, &mut self.books);
-                    }
-                    self.tell_sleepers();
-                    continue;
-                }
-                Verdict::Unknown => {
-                    machine.told_unknown = true;
-                    machines.news.extend(
-                        machine
-                            .peers
-                            .first()
-                            .map(|peer| (*peer, seen.silent, News::MachineUnknown)),
-                    );
-                }
-            }
-            let Some((peer, unheard)) = seen.unheard.filter(|_| !machine.takes_datagrams) else {
-                continue;
-            };
-            if !machine.answers || unheard < START_LIMIT {
-                continue;
-            }
-            if !std::mem::replace(&mut machine.told_unheard, true) {
-                machines.news.push_back((peer, unheard, News::Unheard));
-            }
-            if unheard >= UNHEARD_LIMIT {
-                self.transport.give_up(peer, Gone::Blocked, &mut self.books);
-                self.tell_sleepers();
+/// What can be seen of peers of one machine; `None`: all of them are gone, or nothing was exchanged.
+fn seen_of(peers: &[PeerId], transport: &Transport, now: Tick) -> Option<Seen> {
+    let mut all: Option<Seen> = None;
+    for peer in peers {
+        let Some(silence) = transport.silence(*peer, now) else { continue };
+        let all = all.get_or_insert(Seen { silent: silence.lasts, ..Seen::default() });
+        all.silent = all.silent.min(silence.lasts);
+        all.owes |= silence.owes;
+        all.was_heard |= silence.was_heard;
+        if silence.owes && !silence.was_heard && silence.has_begun {
+            let longest = all.unheard.map_or(Duration::ZERO, |(_, lasts)| lasts);
+            if silence.lasts >= longest {
+                all.unheard = Some((*peer, silence.lasts));
             }
         }
     }
-
-    /// Notes where peers are that have become known.
-    fn meet_machines(&self, now: Tick, machines: &mut Machines) {
-        while let Some(view) = self.transport.peer(PeerId(machines.met)) {
-            let (peer, ip) = (PeerId(machines.met), *view.at.ip());
-            machines.met += 1;
-            let is_here = ip == *self.name().at.ip() || ip.is_loopback();
-            let is_near = self.links.get(view.path).is_some_and(|link| link.name() == "shm");
-            if is_here || is_near {
-                continue; // its death is this machine's
-            }
-            let machine = machines
-                .known
-                .entry(ip)
-                .or_insert_with(|| Machine { answered_at: now, ..Machine::default() });
-            machine.peers.push(peer);
-        }
-    }
-
-    /// What can be seen of peers of one machine; `None`: all of them are gone, or nothing was exchanged.
-    fn seen_of(&self, peers: &[PeerId], now: Tick) -> Option<Seen> {
-        let mut all: Option<Seen> = None;
-        for peer in peers {
-            let Some(silence) = self.transport.silence(*peer, now) else { continue };
-            let all = all.get_or_insert(Seen { silent: silence.lasts, ..Seen::default() });
-            all.silent = all.silent.min(silence.lasts);
-            all.owes |= silence.owes;
-            all.was_heard |= silence.was_heard;
-            if silence.owes && !silence.was_heard && silence.has_begun {
-                let longest = all.unheard.map_or(Duration::ZERO, |(_, lasts)| lasts);
-                if silence.lasts >= longest {
-                    all.unheard = Some((*peer, silence.lasts));
-                }
-            }
-        }
-        all
-    }
+    all
 }
 
 #[cfg(test)]
