@@ -3,7 +3,7 @@
 # Guess: what is masked stays so, and the other values come back but for rounding: scale and offset are made with 'possible
 #   masking' in mind, by the manual.
 # Happens: with any masked point the smallest value of the cube is masked, too, for it is packed as -32767, netCDF's default fill
-#   value for these integers. Nothing is said. Without a mask, or with packing="u2", all are right.
+#   value for these integers. Nothing is said. With packing="u2", as without a mask, all are right here.
 # Who meets it: fields over land or sea alone, packed to save space: the coldest, driest or deepest point is lost, all places with
 #   that value (all zeros of a field of rain), and nothing but the mask tells.
 # Instead: fill_value=-32768 beside the packing; or zlib=True without packing.
