@@ -9,11 +9,11 @@ const FILE_LINES_MAX: usize = 2000;
 /// In so many files at most lies what one type can do, traits aside: it shows where a type is many.
 const IMPL_FILES_MAX: usize = 3;
 /// Types that lie in more, and why.
-const SPREAD: &[(&str, &str, &str)] = &[
-    ("wiglaf-endpoint", "Endpoint", "its parts are being made types of their own"),
-    ("wiglaf-endpoint", "Books", "it is being cut together with Endpoint"),
-    ("wiglaf-bench", "Pen", "it has no state to keep: each kind of picture says how it is drawn"),
-];
+const SPREAD: &[(&str, &str, &str)] = &[(
+    "wiglaf-bench",
+    "Pen",
+    "it has no state to keep: each kind of picture says how it is drawn",
+)];
 /// So many fields of a struct at most may be seen outside of the module that keeps its invariant, but not outside of
 /// its crate.
 const SHARED_FIELDS_MAX: usize = 12;
