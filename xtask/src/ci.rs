@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::{sanitizers, tidy};
+use crate::{debians, sanitizers, tidy};
 
 /// How tests are judged.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -19,6 +19,7 @@ pub(crate) struct Judgement {
 pub(crate) fn ci(judgement: Judgement) -> Result<(), String> {
     lint()?;
     test(judgement)?;
+    debians::short(!judgement.no_skip)?;
     sanitizers::loom()
 }
 
