@@ -11,11 +11,8 @@ use wiglaf_transport::PeerId;
 use wiglaf_transport::limits::CREDIT_GROWTH_LEN_MAX;
 use wiglaf_wire::{Class, Envelope};
 
+use crate::limits::STALE_MAX;
 use crate::table::ByPeer;
-
-/// Entries of messages that have been received otherwise are kept up to this, or as many as there are
-/// others.
-const STALE_MAX: usize = 64;
 
 /// An announced message: its place among the unexpected ones, and its sender's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

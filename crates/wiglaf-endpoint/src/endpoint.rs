@@ -15,6 +15,10 @@ use wiglaf_wire::{Class, Envelope, Epoch};
 use crate::books::{Books, Rest, Whose};
 use crate::content::Content;
 use crate::exposed::Exposed;
+use crate::limits::{
+    CLOSE_LIMIT, DRAIN_LIMIT, GETTING_UP, ROUNDS_PER_PROGRESS, SLEEP_MAX, STALL_RETRY,
+    TRAINS_PER_PROGRESS,
+};
 use crate::link_set::LinkSet;
 use crate::looks::Looks;
 use crate::machines::Machines;
@@ -31,21 +35,6 @@ use crate::{
     Outcome, PeerCounts, PeerNews, PostError, RecvOp, SendOp, Side,
 };
 
-/// Trains that go before arrivals are looked for again.
-const TRAINS_PER_PROGRESS: usize = 8;
-/// So often does one call of progress look for arrivals at most, while there is more to send.
-const ROUNDS_PER_PROGRESS: usize = 8;
-/// Longest sleep at all: links find the death of a peer only when they are asked.
-const SLEEP_MAX: Duration = Duration::from_millis(100);
-/// How much later than asked for a sleep ends: the slack of timers (50 us, prctl(2)) and getting up.
-const GETTING_UP: Duration = Duration::from_micros(60);
-/// How soon a train is offered again that its link had no room for. Who takes something off the near
-/// lane does not ring either.
-const STALL_RETRY: Duration = Duration::from_micros(50);
-/// How long closing waits for what was sent to be acknowledged.
-const DRAIN_LIMIT: Duration = Duration::from_secs(5);
-/// How long closing waits for its good-bye to be acknowledged.
-const CLOSE_LIMIT: Duration = Duration::from_millis(200);
 const NEVER: Tick = Tick::from_nanos(u64::MAX);
 
 thread_local! {

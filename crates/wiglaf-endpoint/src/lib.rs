@@ -17,6 +17,7 @@ mod endpoint;
 mod exposed;
 #[doc(hidden)]
 pub mod fuzzing;
+mod limits;
 mod link_set;
 mod lists;
 mod looks;

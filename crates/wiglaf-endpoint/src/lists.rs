@@ -13,14 +13,11 @@ use std::mem;
 use wiglaf_transport::PeerId;
 use wiglaf_wire::Class;
 
+use crate::limits::CHAIN_COUNT;
 use crate::table::FIBONACCI;
 
 /// No place.
 const NONE: u32 = u32::MAX;
-/// So many are looked at one after the other.
-pub(crate) const FEW: usize = 32;
-/// A power of two.
-const CHAIN_COUNT: usize = 4096;
 
 /// What is next to an item in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

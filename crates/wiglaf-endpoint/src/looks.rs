@@ -1,23 +1,9 @@
 //! How often an endpoint looks at its links and at the clock: each look may be a system call, and a poll that finds
 //! nothing is to cost little.
 
-/// Empty polls between two looks at the clock.
-const POLLS_PER_CLOCK: u32 = 8;
-/// After something came over the near lane, the other links are looked at less often
-/// for so many polls.
-const NEAR_POLLS: u32 = 64;
-/// A look is due when polls add up to this: a look may be a system call, and
-/// costs up to as much as a message.
-const LOOK_DUE: u32 = 64;
-/// What a poll that found nothing counts; one that found something counts 1.
-const EMPTY_POLL: u32 = 4;
-/// Looks between two at the timers.
-const LOOKS_PER_TIMERS: u32 = 8;
-/// So often a caller that waits looks at the lane before it is told that there
-/// is nothing: the way through libfabric and MPI and back takes ten times as
-/// long as a look.
-const POLLS_IN_A_ROW: u32 = 16;
-
+use crate::limits::{
+    EMPTY_POLL, LOOK_DUE, LOOKS_PER_TIMERS, NEAR_POLLS, POLLS_IN_A_ROW, POLLS_PER_CLOCK,
+};
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {

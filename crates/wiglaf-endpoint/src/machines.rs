@@ -16,22 +16,9 @@ use wiglaf_transport::limits::START_LIMIT;
 use wiglaf_transport::{Gone, Instant as Tick, PeerId, PeerView, Sink, Transport};
 
 use crate::News;
-
-/// A machine is asked so often within the limit.
-const ASKED_PER_LIMIT: u32 = 8;
-/// But not more often than that, in a job of many ranks.
-const ASK_EVERY_MIN: Duration = Duration::from_millis(100);
-/// Nor, if the limit is long, less often: a machine that has been back for a moment is to be found.
-const ASK_EVERY_MAX: Duration = Duration::from_secs(1);
-/// So many questions in a row without an answer are no chance, whatever the limit.
-const ASKED_MIN: u32 = 4;
-/// So many are asked of a machine to find out whether it answers at all, while its peers are heard.
-const TRIED_MAX: u32 = 4;
-/// Who was away for so much longer than from one look to the next has missed answers, and begins anew.
-const AWAY: Duration = Duration::from_secs(1);
-/// A peer that was never heard, on a machine that answers, but not to datagrams, is out of reach after so long. Its
-/// kernel may answer one datagram a second only, of all that ranks of this machine send (`icmp_ratelimit`).
-const UNHEARD_LIMIT: Duration = Duration::from_secs(30);
+use crate::limits::{
+    ASK_EVERY_MAX, ASK_EVERY_MIN, ASKED_MIN, ASKED_PER_LIMIT, AWAY, TRIED_MAX, UNHEARD_LIMIT,
+};
 
 /// One machine.
 #[derive(Debug, Default)]

@@ -11,7 +11,8 @@ use wiglaf_wire::{Class, Envelope};
 
 use crate::RecvOp;
 use crate::announced::Announced;
-use crate::lists::{FEW, Item, Key, Links, Lists};
+use crate::limits::{FEW, GROWTH_DIVISOR, KEPT_PLACES, PLACES_MORE};
+use crate::lists::{Item, Key, Links, Lists};
 use crate::memory::Regions;
 
 /// A receive that waits for its message.
@@ -133,15 +134,6 @@ pub(crate) struct Unexpected {
 
 // It is what a message is charged beyond its payload.
 const _: () = assert!(Lists::<Unexpected>::PLACE_LEN as u64 <= CREDIT_PER_MESSAGE);
-/// Places that the queue of unexpected messages keeps when it is empty.
-const KEPT_PLACES: usize = 256;
-/// A full queue gets an eighth of its places more: to double it would cost each message up to two.
-const GROWTH_DIVISOR: usize = 8;
-/// And at least so many, 512 KiB of addresses, which have no memory before a message comes to lie
-/// there. In smaller steps the queue would move, again and again, and leave holes among the payloads
-/// into which none of them fits: allocators map for itself only what is long, and how long that must
-/// be grows with what a program frees (mallopt(3), M_MMAP_THRESHOLD).
-const PLACES_MORE: usize = 8192;
 
 impl Unexpected {
     pub(crate) fn new(peer: PeerId, envelope: Envelope, payload: Payload) -> Self {

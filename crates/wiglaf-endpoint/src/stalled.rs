@@ -2,20 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::time::Duration;
 
 use wiglaf_link::Sent;
 use wiglaf_transport::{Instant as Tick, Transmit, Transport};
 
+use crate::limits::{REFUSED_FOR_MAX, STALLED_MAX};
 use crate::link_set::LinkSet;
 use crate::trains::as_train;
-
-/// Peers with a train that waits for room, before sending stops altogether: bounds the copies.
-const STALLED_MAX: usize = 64;
-/// So long is a datagram offered that not every path carries, in time of the clock. A queue of packets
-/// drains in some milliseconds at 100 Mbit/s; what is refused for longer, the next port refuses for its
-/// length: a veth's end says ENOBUFS (Linux from 6.6 on) for what its other end would not take.
-const REFUSED_FOR_MAX: Duration = Duration::from_millis(50);
 
 /// A train that waits for room.
 struct Waiting {

@@ -15,15 +15,7 @@ use memmap2::{Advice, MmapMut};
 use wiglaf_link::{Lane, Link, Sent, Train};
 use wiglaf_transport::{Mark, Transmit};
 
-/// Length of a large page, which the kernel refers to as one: all rooms share it.
-const ROOMS_LEN: usize = 2 << 20;
-
-/// Of them each holds one train. Links with longer frames have fewer in a train ([`datagrams_max`]).
-const ROOM_LEN: usize = 64 << 10;
-
-/// From this length on, in bytes, a train is lent: a link's references to pages then cost less than a copy
-/// where sender and receiver have no cache in common (docs/adr/0059-no-trials-while-programs-run.md).
-const LENT_LEN_MIN: usize = 32 << 10;
+use crate::limits::{LENT_LEN_MIN, ROOM_LEN, ROOMS_LEN};
 
 /// Rooms for trains of one endpoint.
 #[derive(Debug)]

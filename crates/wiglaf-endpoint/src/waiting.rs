@@ -20,39 +20,10 @@
 
 use std::time::{Duration, Instant};
 
-/// After so long without anything the thread blocks. Until then it costs others little, as those who share
-/// the core get it with each yield; a wake-up costs much.
-const BLOCK_AFTER: Duration = Duration::from_millis(3);
-/// Beside a competing task, where something is outstanding, the thread blocks after so long without anything.
-const CONTENDED_BLOCK_AFTER: Duration = Duration::from_micros(20);
-/// A yield that takes longer has given the core to somebody who does not give it back before a time slice is over.
-const LONG_YIELD: Duration = Duration::from_micros(500);
-/// For how many waits that counts at most.
-const CONTENDED_WAITS_MAX: u32 = 256;
-/// Looks at the clock between yields where no ranks share the core.
-const POLLS_PER_YIELD: u32 = 8;
-/// A longer pause between polls, on average over those between two looks at the clock, means that
-/// the caller does other things, which a block would hold up. Open MPI takes up to 6 us from poll to
-/// poll on a machine that is shared.
-const PAUSE: Duration = Duration::from_micros(10);
-/// A pause between two polls right after a block that means other work: caches are cold, and what a caller puts off
-/// while it polls comes first.
-const PAUSE_AFTER_BLOCK: Duration = Duration::from_micros(50);
-/// Polls in a row without such a pause after which one is taken for an interruption: a timer tick of
-/// a virtual machine, the processor lent to others for a moment. Who does other things between polls
-/// polls a few times at once at most.
-const STEADY: u32 = 16;
-
-/// Shortest and longest block, and the part of the silence so far that it may last: a caller that
-/// polls has other things to look after, which are held up by no more than that part of the time that
-/// has passed anyway.
-const BLOCK_MIN: Duration = Duration::from_millis(1);
-const BLOCK_MAX: Duration = Duration::from_millis(10);
-const BLOCK_DIVISOR: u32 = 8;
-/// For how long a caller that has shown that it tests is not blocked.
-const TESTS_FOR: Duration = Duration::from_secs(1);
-/// After a block that nothing ended the thread stays awake for such a part of it.
-const AWAKE_DIVISOR: u32 = 128;
+use crate::limits::{
+    AWAKE_DIVISOR, BLOCK_AFTER, BLOCK_DIVISOR, BLOCK_MAX, BLOCK_MIN, CONTENDED_BLOCK_AFTER,
+    CONTENDED_WAITS_MAX, LONG_YIELD, PAUSE, PAUSE_AFTER_BLOCK, POLLS_PER_YIELD, STEADY, TESTS_FOR,
+};
 
 /// How a thread waits that reads its completions until something has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

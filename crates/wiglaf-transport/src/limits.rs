@@ -146,6 +146,80 @@ pub const FRAME_LEN_MIN: usize = 640;
 /// Most sessions that strangers with a valid proof can make an endpoint keep.
 pub const SESSIONS_MAX: usize = 1 << 20;
 
+// Overruns (overrun.rs).
+
+/// Peers are not told more often than that of losses.
+pub(crate) const TELL_EVERY: Duration = Duration::from_millis(1);
+/// Nor more often than that for each of them: 20,000 datagrams a second.
+pub(crate) const TELL_EVERY_PER_PEER: Duration = Duration::from_micros(50);
+/// Nor more often than that where nothing but such news comes, each time half as often as before:
+/// many who tell each other might overrun each other with that.
+pub(crate) const TELL_EVERY_IN_VAIN_MAX: Duration = Duration::from_millis(200);
+
+// Lanes that are stuck (send_lane.rs).
+
+/// So many probes in a row are not chance, nor a peer that was away for a moment: with their growing
+/// intervals they take half a second, where datagrams take less than a millisecond.
+pub(crate) const STUCK_PROBES: u32 = 10;
+
+// The search for what a path carries (sizing.rs).
+
+/// So long after a try its answers are there, if its short probe was answered: a peer that polls answers
+/// within a millisecond, and one that is away for longer answers none of them.
+pub(crate) const SIZE_ANSWER_WAIT: Duration = Duration::from_millis(100);
+/// So many tries of a length in which only the short probe was answered make it too long (RFC 8899: 3;
+/// a network that loses a third of all datagrams would too often pass for one that drops long ones).
+pub(crate) const SIZE_TRIES_MAX: u8 = 5;
+/// After so many tries in which only the short probe was answered, a port counts as closed: by error once in 10 000
+/// times on a network that loses a third of all datagrams, of the few in which a lane has probed in vain before.
+pub(crate) const CLOSED_TRIES: u8 = 12;
+/// After so many tries in which only the short probe was answered, a path that carried longer datagrams counts as
+/// narrowed. An error does no harm: the search that follows finds that they arrive.
+pub(crate) const NARROW_TRIES: u8 = 12;
+/// After so many tries with an answer to the short probe only, a peer counts as out of reach: 3 s, because a switch's
+/// queue that is full to some hundred bytes lets short datagrams pass and no long ones, though hardly for so long.
+pub(crate) const BLOCKED_TRIES: u8 = 30;
+/// After so many tries without any answer the peer is one that does not know of probes.
+pub(crate) const UNHEARD_MAX: u8 = 16;
+/// After so many in a row a peer that has answered some is away.
+pub(crate) const UNHEARD_CHECK_MAX: u8 = 4;
+/// The search ends when it is known so exactly, in bytes.
+pub(crate) const SIZE_STEP_MIN: u16 = 128;
+/// A peer's probes that wait for their answer; more are dropped, as the network may.
+pub(crate) const SIZE_OWED_MAX: usize = 8;
+/// Most datagrams in a train that every kernel with segmentation offload takes.
+pub(crate) const SIZE_TRAIN_MAX: usize = 64;
+
+// Packets in parts (outgrown.rs).
+
+/// So often parts of a packet go in vain on a way that is good, a second apart, before the peer is given up.
+pub(crate) const PARTS_IN_VAIN_MAX: u8 = 10;
+
+// Clocks of two machines (returns.rs).
+
+/// Clocks may drift apart by a ten thousandth. So fast does what counts as prompt grow, lest it be
+/// what it was when the other clock was slower.
+pub(crate) const CLOCK_DRIFT: u32 = 10_000;
+/// So often it grows, by whole microseconds.
+pub(crate) const CLOCK_DRIFT_STEP: Duration = Duration::from_millis(10);
+/// Nothing is under way for so long: a clock has jumped, as that of a machine that was asleep does.
+pub(crate) const CLOCK_JUMP: Duration = Duration::from_secs(1);
+
+// Swift (congestion/swift.rs).
+
+/// How much of what is missed is taken off the window (Swift's beta).
+pub(crate) const SWIFT_DECREASE: f32 = 0.8;
+/// Most that one round may take off for delay (Swift's `max_mdf`).
+pub(crate) const SWIFT_DECREASE_MAX: f32 = 0.5;
+/// A step is so many bytes: a packet at an MTU of 1500.
+pub(crate) const SWIFT_STEP_LEN: usize = 1472;
+/// And at least one in so many of a packet.
+pub(crate) const SWIFT_STEPS_MAX: usize = 8;
+/// Most steps that are added in a round.
+pub(crate) const SWIFT_STEP_COUNT_MAX: u32 = 4;
+/// What a loss leaves of the window (RFC 9438, section 4.6).
+pub(crate) const SWIFT_AFTER_LOSS: f32 = 0.7;
+
 const _: () = assert!(ORDERED_WINDOW < BITMAP_BITS && BULK_WINDOW < BITMAP_BITS);
 const _: () = assert!(ORDERED_WINDOW.is_power_of_two());
 const _: () = assert!(EAGER_LEN_MAX as u64 + CREDIT_PER_MESSAGE < CREDIT_INITIAL);

@@ -7,10 +7,10 @@
 
 use wiglaf_wire::{NUMBER_BITS, PART_PREFIX_LEN, PART_STEP, Part, RECORD_PREFIX_LEN, Record, lane};
 
+use crate::limits::PARTS_IN_VAIN_MAX;
+
 /// What a datagram has around the bytes of a part.
 pub(crate) const AROUND: usize = RECORD_PREFIX_LEN + PART_PREFIX_LEN;
-/// So often parts of a packet go in vain on a way that is good, a second apart, before the peer is given up.
-const IN_VAIN_MAX: u8 = 10;
 const STEPS_MAX: usize = (u16::MAX as usize).div_ceil(PART_STEP);
 const WORDS: usize = STEPS_MAX.div_ceil(64);
 
@@ -154,7 +154,7 @@ impl Parts {
         let is_same = (lane, number) == (outgrown.lane, outgrown.number);
         let times = if is_same { times + 1 } else { 1 };
         outgrown.in_vain = (outgrown.lane, outgrown.number, times);
-        times >= IN_VAIN_MAX
+        times >= PARTS_IN_VAIN_MAX
     }
 
     /// Takes a part of packet `number`, while its lane awaits packet `next`, and the longest body has `len_max` bytes.

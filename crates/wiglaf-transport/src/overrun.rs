@@ -6,17 +6,8 @@
 //! that would show the gap. 20 ms away cost up to 200 ms more. So who has lost frames, and does not
 //! know whose, tells all its peers what has arrived and that the rest has not.
 
-use std::time::Duration;
-
+use crate::limits::{TELL_EVERY, TELL_EVERY_IN_VAIN_MAX, TELL_EVERY_PER_PEER};
 use crate::time::Instant;
-
-/// Peers are not told more often than that of losses.
-const TELL_EVERY: Duration = Duration::from_millis(1);
-/// Nor more often than that for each of them: 20,000 datagrams a second.
-const TELL_EVERY_PER_PEER: Duration = Duration::from_micros(50);
-/// Nor more often than that where nothing but such news comes, each time half as often as before:
-/// many who tell each other might overrun each other with that.
-const TELL_EVERY_IN_VAIN_MAX: Duration = Duration::from_millis(200);
 
 /// What peers are to be told of.
 #[derive(Debug, Clone, Default)]

@@ -7,15 +7,8 @@
 
 use std::time::Duration;
 
+use crate::limits::{CLOCK_DRIFT, CLOCK_DRIFT_STEP, CLOCK_JUMP};
 use crate::time::Instant;
-
-/// Clocks may drift apart by a ten thousandth. So fast does what counts as prompt grow, lest it be
-/// what it was when the other clock was slower.
-const DRIFT: u32 = 10_000;
-/// So often it grows, by whole microseconds.
-const DRIFT_STEP: Duration = Duration::from_millis(10);
-/// Nothing is under way for so long: a clock has jumped, as that of a machine that was asleep does.
-const JUMP: Duration = Duration::from_secs(1);
 
 /// What is known of one peer's clock.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,14 +29,14 @@ impl Returns {
             return Duration::ZERO;
         };
         let passed = now - self.grown_at;
-        if passed >= DRIFT_STEP {
-            *prompt_us = prompt_us.wrapping_add((passed / DRIFT).as_micros() as u32);
+        if passed >= CLOCK_DRIFT_STEP {
+            *prompt_us = prompt_us.wrapping_add((passed / CLOCK_DRIFT).as_micros() as u32);
             self.grown_at = now;
         }
         // Half of what 32 bits count is earlier, half is later.
         let late = difference.wrapping_sub(*prompt_us).cast_signed();
         let late = Duration::from_micros(u64::from(late.max(0).cast_unsigned()));
-        if late.is_zero() || late > JUMP {
+        if late.is_zero() || late > CLOCK_JUMP {
             *prompt_us = difference;
             return Duration::ZERO;
         }

@@ -6,16 +6,12 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use crate::congestion::{Congestion, Control};
-use crate::limits::{BULK_WINDOW, FRAME_LEN_MIN, REORDER_THRESHOLD, WINDOW_TRAINS};
+use crate::limits::{BULK_WINDOW, FRAME_LEN_MIN, REORDER_THRESHOLD, STUCK_PROBES, WINDOW_TRAINS};
 use crate::queue::{from_the_front, release};
 use crate::rtt::{Held, Rtt};
 use crate::sequence::expand_number;
 
 use crate::time::Instant;
-
-/// So many probes in a row are not chance, nor a peer that was away for a moment: with their growing
-/// intervals they take half a second, where datagrams take less than a millisecond.
-const STUCK_PROBES: u32 = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {

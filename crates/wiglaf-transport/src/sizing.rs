@@ -7,38 +7,15 @@
 //! carries and sends longer ones only once a probe of that length was answered; a probe that vanishes
 //! counts only if a short one beside it was answered. No report of the network is believed.
 
-use std::time::Duration;
-
 use wiglaf_wire::{HEADER_LEN, RECORD_PREFIX_LEN, Record, Trial, lane};
 
 use crate::config::{Config, Path};
-use crate::limits::{FRAME_LEN_MIN, SILENCE_CHECK};
+use crate::limits::{
+    BLOCKED_TRIES, CLOSED_TRIES, FRAME_LEN_MIN, NARROW_TRIES, SILENCE_CHECK, SIZE_ANSWER_WAIT,
+    SIZE_OWED_MAX, SIZE_STEP_MIN, SIZE_TRAIN_MAX, SIZE_TRIES_MAX, UNHEARD_CHECK_MAX, UNHEARD_MAX,
+};
 use crate::outgrown::Parts;
 use crate::time::Instant;
-
-/// So long after a try its answers are there, if its short probe was answered: a peer that polls answers
-/// within a millisecond, and one that is away for longer answers none of them.
-const ANSWER_WAIT: Duration = Duration::from_millis(100);
-/// So many tries of a length in which only the short probe was answered make it too long (RFC 8899: 3;
-/// a network that loses a third of all datagrams would too often pass for one that drops long ones).
-const TRIES_MAX: u8 = 5;
-/// After so many tries in which only the short probe was answered, a port counts as closed: by error once in 10 000
-/// times on a network that loses a third of all datagrams, of the few in which a lane has probed in vain before.
-const CLOSED_TRIES: u8 = 12;
-/// After so many tries in which only the short probe was answered, a path that carried longer datagrams counts as
-/// narrowed. An error does no harm: the search that follows finds that they arrive.
-const NARROW_TRIES: u8 = 12;
-/// After so many tries with an answer to the short probe only, a peer counts as out of reach: 3 s, because a switch's
-/// queue that is full to some hundred bytes lets short datagrams pass and no long ones, though hardly for so long.
-const BLOCKED_TRIES: u8 = 30;
-/// After so many tries without any answer the peer is one that does not know of probes.
-const UNHEARD_MAX: u8 = 16;
-/// After so many in a row a peer that has answered some is away.
-const UNHEARD_CHECK_MAX: u8 = 4;
-/// The search ends when it is known so exactly, in bytes.
-const STEP_MIN: u16 = 128;
-/// A peer's probes that wait for their answer; more are dropped, as the network may.
-const OWED_MAX: usize = 8;
 
 /// Length of a PROBE or FITS record.
 const TRIAL_LEN: usize = RECORD_PREFIX_LEN + 8;
@@ -154,7 +131,7 @@ impl Tries {
         self.answered &= !SHORT;
         let wanted = if bulk_works { SHORT | SHORT_BULK | LONG | LONG_BULK } else { SHORT | LONG };
         self.to_send = wanted & !self.answered;
-        self.due_at = Some(now + ANSWER_WAIT);
+        self.due_at = Some(now + SIZE_ANSWER_WAIT);
     }
 
     /// Takes another length on.
@@ -166,7 +143,7 @@ impl Tries {
 
     /// Half way between what is known to arrive and what is known not to, if that is worth it.
     fn between(&self) -> Option<u16> {
-        (self.high - self.low > STEP_MIN).then(|| self.low.midpoint(self.high))
+        (self.high - self.low > SIZE_STEP_MIN).then(|| self.low.midpoint(self.high))
     }
 
     fn note(&mut self, trial: &Trial) {
@@ -259,9 +236,6 @@ pub(crate) struct Way {
     trials: Option<Box<Trials>>,
 }
 
-/// Most datagrams in a train that every kernel with segmentation offload takes.
-const TRAIN_MAX: usize = 64;
-
 impl Way {
     /// The one over the path of that index.
     pub(crate) fn new(path: usize, config: &Config) -> Self {
@@ -297,7 +271,7 @@ impl Way {
         let frame_len = self.frame_len as usize;
         let scaled = |most: usize| match most {
             0 | 1 => most,
-            _ => (most * path.frame_len_max / frame_len).clamp(most, TRAIN_MAX.max(most)),
+            _ => (most * path.frame_len_max / frame_len).clamp(most, SIZE_TRAIN_MAX.max(most)),
         };
         let latency_train_max = scaled(path.latency_train_max);
         let bulk_train_max =
@@ -395,7 +369,7 @@ impl Way {
     //# An endpoint MUST answer a PROBE that states the length of its datagram with a FITS of that port and length.
     pub(crate) fn owe(&mut self, trial: Trial) {
         let owed = &mut self.trials.get_or_insert_default().owed;
-        if owed.len() < OWED_MAX {
+        if owed.len() < SIZE_OWED_MAX {
             owed.push(trial);
         }
     }
@@ -495,7 +469,7 @@ impl Way {
             () if is_closed => CLOSED_TRIES,
             () if is_narrow => NARROW_TRIES,
             () if is_check => BLOCKED_TRIES,
-            () => TRIES_MAX,
+            () => SIZE_TRIES_MAX,
         };
         if tries.count < limit {
             tries.send(now, bulk_works);
@@ -556,7 +530,7 @@ impl Way {
         if tries.unheard == UNHEARD_MAX {
             return self.end_tries();
         }
-        (tries.due_at, tries.not_before) = (None, now + ANSWER_WAIT);
+        (tries.due_at, tries.not_before) = (None, now + SIZE_ANSWER_WAIT);
         self.may_grow = true;
         Verdict::Nothing
     }

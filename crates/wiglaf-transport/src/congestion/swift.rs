@@ -17,7 +17,8 @@ use super::Controller;
 use crate::limits::{
     ABSENCE_FACTOR, ABSENCE_FADING, ABSENCE_MAX, CWND_INITIAL, CWND_MIN_PARTS,
     CWND_MIN_PARTS_UNDELAYED, DELAY_TARGET, DELAY_TARGET_FLOWS, LONG_WAY, LOOK_EVERY, LOOK_FIRST,
-    LOOK_WINDOW_MIN, PARTS_PER_PACKET,
+    LOOK_WINDOW_MIN, PARTS_PER_PACKET, SWIFT_AFTER_LOSS, SWIFT_DECREASE, SWIFT_DECREASE_MAX,
+    SWIFT_STEP_COUNT_MAX, SWIFT_STEP_LEN, SWIFT_STEPS_MAX,
 };
 
 /// The congestion window of one lane.
@@ -68,26 +69,13 @@ impl Mean {
     }
 }
 
-/// How much of what is missed is taken off the window (Swift's beta).
-const DECREASE: f32 = 0.8;
-/// Most that one round may take off for delay (Swift's `max_mdf`).
-const DECREASE_MAX: f32 = 0.5;
-/// A step is so many bytes: a packet at an MTU of 1500.
-const STEP_LEN: usize = 1472;
-/// And at least one in so many of a packet.
-const STEPS_MAX: usize = 8;
-/// Most steps that are added in a round.
-const STEP_COUNT_MAX: u32 = 4;
-/// What a loss leaves of the window (RFC 9438, section 4.6).
-const AFTER_LOSS: f32 = 0.7;
-
 /// What a window of packets of at most so many bytes grows by, in parts of a packet.
 ///
 /// A window of long packets grows by parts of them: otherwise each step is a queue that takes many
 /// times as long as a short packet's, and windows swing between too wide and too narrow.
 const fn step(packet_len_max: usize) -> u32 {
-    let packets = packet_len_max.div_ceil(STEP_LEN);
-    let packets = if packets > STEPS_MAX { STEPS_MAX } else { packets };
+    let packets = packet_len_max.div_ceil(SWIFT_STEP_LEN);
+    let packets = if packets > SWIFT_STEPS_MAX { SWIFT_STEPS_MAX } else { packets };
     PARTS_PER_PACKET / packets as u32
 }
 
@@ -191,7 +179,10 @@ impl Controller for Swift {
                 self.delayed = true;
                 self.slow_start = false;
                 let missed = (delay - target) as f32 / delay as f32;
-                self.shrink(1.0 - (DECREASE * missed).min(DECREASE_MAX), PARTS_PER_PACKET);
+                self.shrink(
+                    1.0 - (SWIFT_DECREASE * missed).min(SWIFT_DECREASE_MAX),
+                    PARTS_PER_PACKET,
+                );
             }
             Some(delay) => {
                 self.delayed = false;
@@ -200,7 +191,7 @@ impl Controller for Swift {
                     // is wide: losses there cost many rounds.
                     let queue = delay.saturating_sub(way_ns);
                     let is_hardly = queue < target.saturating_sub(way_ns) / 4;
-                    let steps = if is_hardly { STEP_COUNT_MAX } else { 1 };
+                    let steps = if is_hardly { SWIFT_STEP_COUNT_MAX } else { 1 };
                     self.grow(steps * self.step + self.window / 64);
                 }
             }
@@ -218,7 +209,7 @@ impl Controller for Swift {
         }
         self.slow_start = false;
         let floor = if self.delayed { CWND_MIN_PARTS } else { CWND_MIN_PARTS_UNDELAYED };
-        self.shrink(AFTER_LOSS, floor);
+        self.shrink(SWIFT_AFTER_LOSS, floor);
     }
 
     fn set_packet_len(&mut self, len_max: usize) {
