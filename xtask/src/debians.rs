@@ -15,10 +15,10 @@ use clap::ValueEnum;
 use crate::wheels;
 
 /// What to try.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct Arguments {
     /// Which release
-    #[arg(value_enum, default_value_t = Release::Trixie)]
+    #[arg(value_enum, default_value_t = Release::default())]
     release: Release,
     /// All links on all MPIs, and the demonstration with its programs
     #[arg(long)]
@@ -47,12 +47,13 @@ pub(crate) struct Arguments {
 }
 
 /// A release of Debian.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Release {
     /// Bookworm
     #[value(name = "12")]
     Bookworm,
     /// Trixie
+    #[default]
     #[value(name = "13")]
     Trixie,
     /// What comes next
@@ -152,17 +153,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
 
 /// What CI tries: the stable release as it is packaged, with what is built.
 pub(crate) fn short(if_possible: bool) -> Result<(), String> {
-    run(&Arguments {
-        release: Release::Trixie,
-        long: false,
-        anew: false,
-        no_build: true,
-        roots: None,
-        sites: false,
-        root_only: false,
-        if_possible,
-        no_wheels: true,
-    })
+    run(&Arguments { no_build: true, if_possible, no_wheels: true, ..Arguments::default() })
 }
 
 /// The command's tests of jobs at another cluster, whose host has that release.

@@ -13,6 +13,16 @@ fn site(nodes: &str) -> Option<Site> {
     has_openmpi().then(|| Site::up(&["--nodes", nodes])).flatten()
 }
 
+/// Whether an MPI and its compiler are here; says so if they are not.
+fn has(compiler: &str, wheel: Option<&str>) -> bool {
+    let has_wheel = wheel.is_none_or(|wheel| wheels().join(wheel).is_dir());
+    let has_all = has_wheel && Command::new(compiler).arg("-show").output().is_ok();
+    if !has_all {
+        eprintln!("skipped: {compiler} or {wheel:?} is missing (`cargo xtask packages test`)");
+    }
+    has_all
+}
+
 fn compile(site: &Site, compiler: &str, source: &str, flags: &[&str]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/multicast").join(source);
     let mut command = Command::new(compiler);
@@ -45,9 +55,7 @@ fn groups_of_hosts_compute_what_the_mpi_would_have_under_each() {
         ("mpich@5.0.2", "mpicc.mpich", Some("mpich-5.0.2")),
         ("intel", "mpicc.mpich", Some("impi-rt-2021.19.0")),
     ] {
-        let has_wheel = wheel.is_none_or(|wheel| wheels().join(wheel).is_dir());
-        if !has_wheel || Command::new(compiler).arg("-show").output().is_err() {
-            eprintln!("skipped: {compiler} or {wheel:?} is missing (`cargo xtask packages test`)");
+        if !has(compiler, wheel) {
             continue;
         }
         compile(&site, compiler, "calls.c", &[]);
@@ -61,10 +69,7 @@ fn groups_of_hosts_compute_what_the_mpi_would_have_under_each() {
 fn calls_with_large_counts_go_to_groups() {
     let Some(site) = site("3") else { return };
     fresh::check("wiglaf-multicast-mpi4");
-    if !wheels().join("mpich-5.0.2").is_dir()
-        || Command::new("mpicc.mpich").arg("-show").output().is_err()
-    {
-        eprintln!("skipped: mpicc.mpich or mpich-5.0.2 is missing (`cargo xtask packages test`)");
+    if !has("mpicc.mpich", Some("mpich-5.0.2")) {
         return;
     }
     compile(&site, "mpicc.mpich", "calls.c", &["-DLARGE_COUNTS"]);

@@ -225,12 +225,7 @@ pub fn start(cluster: &Cluster, job: &Job, exe: &Path, streams: Streams) -> Resu
         given.or_else(|| std::env::var(name).ok())
     };
     if job.is_profiled {
-        let is_of_mpi4 = mpi.as_ref().is_some_and(Installation::is_of_mpi4);
-        let profiler = match is_of_mpi4 {
-            true => &preloads::MPI4_PROFILER,
-            false => &preloads::PROFILER,
-        };
-        preload = Some(preloads::preload_here(profiler, preload, exe, said)?);
+        preload = Some(preloads::profiler_here(mpi.as_ref(), preload, exe, said)?);
     }
     if job.collectives == Collectives::Multicast {
         let (Some(mpi), Some(_)) = (&mpi, &provider) else { return Err(mpi::no_multicast()) };

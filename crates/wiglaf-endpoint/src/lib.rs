@@ -174,7 +174,8 @@ pub struct Completion {
 
 impl Completion {
     /// Of an operation that ended so, and of which there is nothing else to be told.
-    pub(crate) fn new(side: Side, class: Class, context: usize, outcome: Outcome) -> Self {
+    #[must_use]
+    pub fn new(side: Side, class: Class, context: usize, outcome: Outcome) -> Self {
         Self {
             side,
             class,

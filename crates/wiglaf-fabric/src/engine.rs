@@ -746,19 +746,8 @@ impl Engine {
     }
 
     fn end_collective(&mut self, context: usize, shown: bool, len: usize, outcome: Outcome) {
-        let completion = Completion {
-            side: Side::Send,
-            class: Class::Collective,
-            context,
-            len,
-            buf: std::ptr::null_mut(),
-            data: None,
-            tag: 0,
-            source: None,
-            is_multi: false,
-            multi_released: false,
-            outcome,
-        };
+        let completion =
+            Completion { len, ..Completion::new(Side::Send, Class::Collective, context, outcome) };
         let done = outcome == Outcome::Done;
         self.count(&completion, done);
         if self.tx.has_queue && (shown || !done) {

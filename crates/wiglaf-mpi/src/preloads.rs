@@ -13,13 +13,13 @@ const MULTICAST_VAR: &str = "WIGLAF_MULTICAST";
 
 /// Such a library.
 #[derive(Debug)]
-pub struct Preloaded {
+struct Preloaded {
     library: Library,
     vars: &'static [(&'static str, &'static str)],
 }
 
 /// Counts and times a program's calls of MPI.
-pub const PROFILER: Preloaded = Preloaded {
+const PROFILER: Preloaded = Preloaded {
     library: Library {
         what: "profiler",
         names: ["libwiglaf-profile.so", "libwiglaf_profile.so"],
@@ -30,7 +30,7 @@ pub const PROFILER: Preloaded = Preloaded {
 
 /// It, for MPIs that have the functions of MPI 4.0, such as MPI_Send_c. A program that looks for those, as mpi4py does, finds
 /// the library's, so it must have them only where the MPI does ([`crate::Installation::is_of_mpi4`]).
-pub const MPI4_PROFILER: Preloaded = Preloaded {
+const MPI4_PROFILER: Preloaded = Preloaded {
     library: Library {
         what: "profiler of MPI 4",
         names: ["libwiglaf-profile-mpi4.so", "libwiglaf_profile_mpi4.so"],
@@ -59,10 +59,29 @@ const MPI4_MULTICAST: Preloaded = Preloaded {
     vars: &[],
 };
 
-/// The libraries that a job under this MPI has for that: before the MPI, with all that is preloaded anyway behind them.
+/// What a job under this MPI, or under none, is profiled by, before all that is preloaded anyway. `exe` is the running
+/// `wiglaf`; `said` tells what the user has set of a variable.
 ///
 /// # Errors
-/// As for [`preload_here`].
+/// When the library is missing, or lies where it cannot be preloaded from.
+pub fn profiler_here(
+    mpi: Option<&Installation>,
+    others: Option<Preload>,
+    exe: &Path,
+    said: impl Fn(&str) -> Option<String>,
+) -> Result<Preload> {
+    let profiler = match mpi.is_some_and(Installation::is_of_mpi4) {
+        true => &MPI4_PROFILER,
+        false => &PROFILER,
+    };
+    preload_here(profiler, others, exe, said)
+}
+
+/// What sends a job's collectives to all hosts at once: before all that is preloaded anyway. The arguments are those of
+/// [`profiler_here`].
+///
+/// # Errors
+/// As there.
 pub fn multicast_here(
     mpi: &Installation,
     others: Option<Preload>,
@@ -76,12 +95,8 @@ pub fn multicast_here(
     }
 }
 
-/// What ranks need to have that library, before all that is preloaded anyway. `exe` is the running `wiglaf`; `said`
-/// tells what the user has set of a variable.
-///
-/// # Errors
-/// When the library is missing, or lies where it cannot be preloaded from.
-pub fn preload_here(
+/// What ranks need to have that library, before all that is preloaded anyway.
+fn preload_here(
     which: &Preloaded,
     others: Option<Preload>,
     exe: &Path,

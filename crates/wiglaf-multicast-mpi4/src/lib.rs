@@ -29,7 +29,7 @@ fn is_in_place(buffer: Any) -> bool {
 
 /// Calls the function of that name that lies behind this library.
 macro_rules! behind {
-    ($symbol:literal ($($argument:expr => $type:ty),*)) => {{
+    ($symbol:literal ($($argument:ident: $type:ty),*)) => {{
         type Function = unsafe extern "C" fn($($type),*) -> c_int;
         static NEXT: Next = Next::new(NAME, concat!($symbol, "\0"));
         // SAFETY: the address is that of the function of that name, whose interface MPI fixes.
@@ -51,10 +51,10 @@ unsafe extern "C" fn MPI_Bcast_c(
 ) -> c_int {
     match c_int::try_from(count) {
         Ok(count) => {
-            behind!("MPI_Bcast" (buffer => Any, count => c_int, datatype => Any, root => c_int, comm => Any))
+            behind!("MPI_Bcast" (buffer: Any, count: c_int, datatype: Any, root: c_int, comm: Any))
         }
         Err(_) => {
-            behind!("PMPI_Bcast_c" (buffer => Any, count => Count, datatype => Any, root => c_int, comm => Any))
+            behind!("PMPI_Bcast_c" (buffer: Any, count: Count, datatype: Any, root: c_int, comm: Any))
         }
     }
 }
@@ -72,10 +72,10 @@ unsafe extern "C" fn MPI_Allreduce_c(
 ) -> c_int {
     match c_int::try_from(count) {
         Ok(count) => behind!("MPI_Allreduce" (
-            send => Any, receive => Any, count => c_int, datatype => Any, op => Any, comm => Any
+            send: Any, receive: Any, count: c_int, datatype: Any, op: Any, comm: Any
         )),
         Err(_) => behind!("PMPI_Allreduce_c" (
-            send => Any, receive => Any, count => Count, datatype => Any, op => Any, comm => Any
+            send: Any, receive: Any, count: Count, datatype: Any, op: Any, comm: Any
         )),
     }
 }
@@ -95,12 +95,12 @@ unsafe extern "C" fn MPI_Allgather_c(
     let send_count = if is_in_place(send) { 0 } else { send_count };
     match (c_int::try_from(send_count), c_int::try_from(count)) {
         (Ok(send_count), Ok(count)) => behind!("MPI_Allgather" (
-            send => Any, send_count => c_int, send_type => Any,
-            receive => Any, count => c_int, datatype => Any, comm => Any
+            send: Any, send_count: c_int, send_type: Any,
+            receive: Any, count: c_int, datatype: Any, comm: Any
         )),
         _ => behind!("PMPI_Allgather_c" (
-            send => Any, send_count => Count, send_type => Any,
-            receive => Any, count => Count, datatype => Any, comm => Any
+            send: Any, send_count: Count, send_type: Any,
+            receive: Any, count: Count, datatype: Any, comm: Any
         )),
     }
 }
