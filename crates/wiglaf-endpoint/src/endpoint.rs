@@ -86,10 +86,16 @@ pub struct Pause {
 }
 
 impl Pause {
+    /// What it sleeps on, if it sleeps.
+    #[must_use]
+    pub fn nap(&self) -> Option<&Nap> {
+        self.nap.as_ref()
+    }
+
     /// Yields or sleeps.
     pub fn pass(&self) {
         match &self.nap {
-            Some(nap) => Nap::sleep(std::slice::from_ref(nap)),
+            Some(nap) => Nap::sleep([nap]),
             None if self.step == Step::Yield => std::thread::yield_now(),
             None => {}
         }
@@ -1191,7 +1197,7 @@ impl Endpoint {
     /// Sleeps until something arrives, a timer is due or `limit` has passed.
     fn block(&mut self, limit: Duration) {
         if let Some(nap) = self.lie_down(limit) {
-            Nap::sleep(&[nap]);
+            Nap::sleep([&nap]);
             self.get_up();
         }
     }

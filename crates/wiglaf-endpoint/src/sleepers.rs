@@ -57,9 +57,9 @@ impl Nap {
 
     /// Sleeps until something may have happened at one of the endpoints, and no longer than all of
     /// them allow.
-    pub fn sleep(naps: &[Self]) {
-        let Some(limit) = naps.iter().map(|nap| nap.limit).min() else { return };
-        let beds: Option<Vec<&Bed>> = naps.iter().map(|nap| nap.bed.as_deref()).collect();
+    pub fn sleep<'a>(naps: impl IntoIterator<Item = &'a Self> + Clone) {
+        let Some(limit) = naps.clone().into_iter().map(|nap| nap.limit).min() else { return };
+        let beds: Option<Vec<&Bed>> = naps.into_iter().map(|nap| nap.bed.as_deref()).collect();
         let Some(beds) = beds else { return std::thread::yield_now() };
         let fds = beds.iter().flat_map(|bed| bed.links.iter().chain([&bed.alarm]));
         let mut polled: Vec<PollFd<'_>> = fds.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();

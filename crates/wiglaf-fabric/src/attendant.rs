@@ -128,7 +128,7 @@ impl Round {
         let nap = inside.endpoint.lie_down(NAP_MAX);
         drop(inside);
         if let Some(nap) = nap {
-            Nap::sleep(std::slice::from_ref(&nap));
+            Nap::sleep([&nap]);
             if let Some(mut inside) = engine.attend_soon() {
                 inside.endpoint.get_up();
             }

@@ -1,11 +1,13 @@
 //! Waiting that does not hold up other threads: every queue and counter of an endpoint shares its
 //! engine, and who sleeps or gives way must let go of it.
 
-use std::sync::Arc;
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use wiglaf_endpoint::{Nap, Pause};
 
+use crate::attended::Attended;
 use crate::engine::{Engine, Shared};
 use crate::guard::{Fi, lock};
 
@@ -16,6 +18,11 @@ const SLEEP_MAX: Duration = Duration::from_millis(20);
 /// How long closing waits for who sleeps on an endpoint to get up, and the time between two looks.
 const LEAVE_LIMIT: Duration = Duration::from_secs(1);
 const LEAVE_STEP: Duration = Duration::from_micros(50);
+
+thread_local! {
+    /// Where this thread has paused: what it polls.
+    static PAUSED_AT: RefCell<Vec<Weak<Attended>>> = const { RefCell::new(Vec::new()) };
+}
 
 /// To be called after an empty read of a queue or counter with one engine: gives way as the
 /// endpoint's policy finds best.
@@ -31,10 +38,40 @@ pub(crate) fn idle(engine: &Shared) -> Fi<()> {
 }
 
 /// The rest of a pause that was begun under the engine's lock.
+///
+/// An MPI may have an endpoint for messages and another for windows, and poll both in turn. So a sleep at one of them
+/// ends when something arrives at another: a rank in MPI_Win_fence serves what others do to its window.
 pub(crate) fn pass(engine: &Shared, pause: &Pause) -> Fi<()> {
-    pause.pass();
+    let others = others_paused_at(engine);
+    match pause.nap() {
+        Some(nap) if !others.is_empty() => {
+            if let Some(naps) = lie_down(&others, nap.limit(), |_, _| false)? {
+                let all: Vec<_> = std::iter::once(nap).chain(&naps).collect();
+                Nap::sleep(all.iter().copied());
+                get_up(&others, naps.len())?;
+            }
+        }
+        _ => pause.pass(),
+    }
     lock(engine)?.endpoint.end_idle(pause);
     Ok(())
+}
+
+/// The engines that this thread has paused at, but this one, at which it pauses now.
+fn others_paused_at(engine: &Shared) -> Vec<Shared> {
+    PAUSED_AT.with_borrow_mut(|known| {
+        if let [only] = &known[..]
+            && std::ptr::eq(only.as_ptr(), Arc::as_ptr(engine))
+        {
+            return Vec::new();
+        }
+        known.retain(|other| other.strong_count() > 0);
+        if !known.iter().any(|other| std::ptr::eq(other.as_ptr(), Arc::as_ptr(engine))) {
+            known.push(Arc::downgrade(engine));
+        }
+        let others = known.iter().filter_map(Weak::upgrade);
+        others.filter(|other| !Arc::ptr_eq(other, engine)).collect()
+    })
 }
 
 /// Sleeps until something may have happened at one of the engines, or for `limit`; not at all where
@@ -126,7 +163,6 @@ mod tests {
     use wiglaf_endpoint::{Address, Epoch};
 
     use super::*;
-    use crate::attended::Attended;
     use crate::ep::open_engine;
 
     /// A hang becomes a failure after so long.
@@ -135,12 +171,16 @@ mod tests {
     /// been away, and who is away now and then is not put to sleep.
     const STEP: Duration = Duration::from_millis(10);
 
+    fn engine() -> Shared {
+        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let engine = open_engine(Some(Address { at, epoch: Epoch::UNKNOWN })).unwrap();
+        Arc::new(Attended::new(engine))
+    }
+
     /// Looks at an engine whose only user does nothing but what `wait` does, until it is found
     /// asleep: that can be seen only by who gets the lock meanwhile.
     fn is_found_asleep(wait: impl Fn(&Shared) + Sync) {
-        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
-        let engine = open_engine(Some(Address { at, epoch: Epoch::UNKNOWN })).unwrap();
-        let (engine, found) = (Arc::new(Attended::new(engine)), AtomicBool::new(false));
+        let (engine, found) = (engine(), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !found.load(Ordering::Acquire) {
@@ -163,6 +203,35 @@ mod tests {
     fn who_sleeps_does_not_hold_the_engine() {
         is_found_asleep(|engine| {
             sleep(std::slice::from_ref(engine), Duration::from_secs(1), |_, _| false).unwrap();
+        });
+    }
+
+    /// As a rank does whose MPI has an endpoint for messages and one for windows.
+    #[test]
+    fn a_thread_that_polls_two_engines_sleeps_at_both() {
+        let (first, other, found) = (engine(), engine(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !found.load(Ordering::Acquire) {
+                    for polled in [&first, &other] {
+                        lock(polled).unwrap().progress();
+                        idle(polled).unwrap();
+                    }
+                }
+            });
+            let began = Instant::now();
+            let sleeps = |engine: &Shared| lock(engine).unwrap().endpoint.sleepers() > 0;
+            let both = || {
+                let inside = lock(&first).unwrap();
+                inside.endpoint.sleepers() > 0 && sleeps(&other)
+            };
+            while !both() && began.elapsed() < PATIENCE {
+                std::thread::sleep(STEP);
+            }
+            let in_time = began.elapsed() < PATIENCE;
+            found.store(true, Ordering::Release);
+            wake([&first, &other].into_iter()).unwrap();
+            assert!(in_time, "it slept at one of them only");
         });
     }
 
