@@ -16,6 +16,9 @@ chmod 1777 var-tmp
 mount -t overlay overlay -o "lowerdir=$LOWER,upperdir=$BASE/upper,workdir=$BASE/work" root
 cd root
 
+# Nobody reads manual pages there, and dpkg would look through all of them after each package.
+rm -f var/lib/man-db/auto-update
+
 # Homes and data of the machine are not the host's.
 while IFS= read -r dir; do
     [ -z "$dir" ] || [ ! -d ".$dir" ] || [ -L ".$dir" ] || mount -t tmpfs -o mode=755 hidden ".$dir"
