@@ -42,36 +42,41 @@ pub(crate) fn idle(engine: &Shared) -> Fi<()> {
 /// An MPI may have an endpoint for messages and another for windows, and poll both in turn. So a sleep at one of them
 /// ends when something arrives at another: a rank in MPI_Win_fence serves what others do to its window.
 pub(crate) fn pass(engine: &Shared, pause: &Pause) -> Fi<()> {
-    let others = others_paused_at(engine);
-    match pause.nap() {
-        Some(nap) if !others.is_empty() => {
-            if let Some(naps) = lie_down(&others, nap.limit(), |_, _| false)? {
-                let all: Vec<_> = std::iter::once(nap).chain(&naps).collect();
-                Nap::sleep(all.iter().copied());
-                get_up(&others, naps.len())?;
-            }
+    remember(engine);
+    let slept = match pause.nap() {
+        Some(nap) => sleep_everywhere(engine, nap),
+        None => {
+            pause.pass();
+            Ok(())
         }
-        _ => pause.pass(),
-    }
+    };
     lock(engine)?.endpoint.end_idle(pause);
-    Ok(())
+    slept
 }
 
-/// The engines that this thread has paused at, but this one, at which it pauses now.
-fn others_paused_at(engine: &Shared) -> Vec<Shared> {
+/// This thread pauses at `engine`.
+fn remember(engine: &Shared) {
     PAUSED_AT.with_borrow_mut(|known| {
-        if let [only] = &known[..]
-            && std::ptr::eq(only.as_ptr(), Arc::as_ptr(engine))
-        {
-            return Vec::new();
-        }
-        known.retain(|other| other.strong_count() > 0);
         if !known.iter().any(|other| std::ptr::eq(other.as_ptr(), Arc::as_ptr(engine))) {
+            known.retain(|other| other.strong_count() > 0);
             known.push(Arc::downgrade(engine));
         }
+    });
+}
+
+/// Sleeps at `engine`, where this thread has lain down for `nap`, and at all others that it has paused at. Not at all
+/// where something has happened at one of them.
+fn sleep_everywhere(engine: &Shared, nap: &Nap) -> Fi<()> {
+    let others: Vec<Shared> = PAUSED_AT.with_borrow(|known| {
         let others = known.iter().filter_map(Weak::upgrade);
         others.filter(|other| !Arc::ptr_eq(other, engine)).collect()
-    })
+    });
+    if let Some(naps) = lie_down(&others, nap.limit(), |_, _| false)? {
+        let all: Vec<&Nap> = std::iter::once(nap).chain(&naps).collect();
+        Nap::sleep(all.iter().copied());
+        get_up(&others, naps.len())?;
+    }
+    Ok(())
 }
 
 /// Sleeps until something may have happened at one of the engines, or for `limit`; not at all where
