@@ -72,8 +72,7 @@ fn sleep_everywhere(engine: &Shared, nap: &Nap) -> Fi<()> {
         others.filter(|other| !Arc::ptr_eq(other, engine)).collect()
     });
     if let Some(naps) = lie_down(&others, nap.limit(), |_, _| false)? {
-        let all: Vec<&Nap> = std::iter::once(nap).chain(&naps).collect();
-        Nap::sleep(all.iter().copied());
+        Nap::sleep(std::iter::once(nap).chain(&naps));
         get_up(&others, naps.len())?;
     }
     Ok(())
