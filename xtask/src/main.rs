@@ -12,6 +12,7 @@ mod hosts;
 mod packages;
 mod sanitizers;
 mod sim;
+mod test_programs;
 mod tidy;
 mod wheels;
 
