@@ -36,12 +36,15 @@ fn ways() -> Vec<&'static [&'static str]> {
     ways
 }
 
+/// Waits for signals, after a trap. A shell that has said so and has not yet begun a long sleep would take a signal and
+/// then sleep for as long, so each sleep is short.
+const WAITING: &str = "echo ready; while :; do sleep 0.1; done";
+
 /// Programs write checkpoints on them.
 #[test]
 fn a_job_has_the_signals_that_are_for_programs() {
     let Some(site) = Site::up(&[]) else { return };
-    let script =
-        "trap 'echo one' USR1; trap 'exit 0' USR2; echo ready; while :; do sleep 0.1; done";
+    let script = &format!("trap 'echo one' USR1; trap 'exit 0' USR2; {WAITING}");
     for way in ways() {
         let (mut job, mut lines) = site.begin(&[way, &[script]].concat());
         let mut expect = |line: &str| assert_eq!(lines.next().unwrap().unwrap(), line, "{way:?}");
@@ -62,8 +65,7 @@ fn a_job_has_the_signals_that_are_for_programs() {
 #[test]
 fn who_is_told_to_go_on_while_the_job_is_being_stopped_goes_on() {
     let Some(site) = Site::up(&[]) else { return };
-    let script =
-        "trap 'echo one' USR1; trap 'exit 0' USR2; echo ready; while :; do sleep 0.1; done";
+    let script = &format!("trap 'echo one' USR1; trap 'exit 0' USR2; {WAITING}");
     let (mut job, lines) = site.begin(&["run", "--mpi", "none", "--", "sh", "-c", script]);
     let (send, said) = std::sync::mpsc::channel();
     std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(send.send(line))));
@@ -87,8 +89,9 @@ fn who_is_interrupted_dies_of_it_when_all_is_clean() {
     let mut ways = ways();
     ways.push(&["exec", "-w", "node1", "--", "sh", "-c"]);
     for way in ways {
-        for script in ["echo ready; sleep 1000", "trap 'exit 5' INT; echo ready; sleep 1000"] {
-            let (mut job, mut lines) = site.begin(&[way, &[script]].concat());
+        for trap in ["", "trap 'exit 5' INT; "] {
+            let script = format!("{trap}{WAITING}");
+            let (mut job, mut lines) = site.begin(&[way, &[&script]].concat());
             assert_eq!(lines.next().unwrap().unwrap(), "ready");
             signal(&job, "INT");
             let ended = job.0.wait().unwrap();
@@ -101,7 +104,7 @@ fn who_is_interrupted_dies_of_it_when_all_is_clean() {
 #[test]
 fn who_takes_an_interrupt_and_ends_well_has_ended_well() {
     let Some(site) = Site::up(&[]) else { return };
-    let script = "trap 'exit 0' INT; echo ready; sleep 1000";
+    let script = &format!("trap 'exit 0' INT; {WAITING}");
     let none = ["run", "--mpi", "none", "-n", "1", "--", "sh", "-c", script];
     let exec = ["exec", "-w", "node1", "--", "sh", "-c", script];
     for args in [&none[..], &exec] {
