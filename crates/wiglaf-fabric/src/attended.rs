@@ -123,22 +123,22 @@ impl DerefMut for Attending<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::{Ipv4Addr, SocketAddrV4};
-
-    use wiglaf_endpoint::{Address, Epoch};
-
-    use super::*;
-    use crate::ep::open_engine;
-
-    fn attended() -> Attended {
-        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
-        Attended::new(open_engine(Some(Address { at, epoch: Epoch::UNKNOWN })).unwrap())
+impl Attended {
+    /// One with an engine of its own on loopback.
+    pub(crate) fn on_loopback() -> Self {
+        use wiglaf_endpoint::{Address, Epoch};
+        let at = std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);
+        Self::new(crate::ep::open_engine(Some(Address { at, epoch: Epoch::UNKNOWN })).unwrap())
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn attendant_that_sleeps_is_woken_by_who_comes_in_often() {
-        let engine = attended();
+        let engine = Attended::on_loopback();
         engine.attend().unwrap().leave_to_sleep();
         for _ in 0..VISITS_OF_A_SLEEP {
             drop(engine.enter());
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn attendant_keeps_out_while_somebody_is_inside_and_after_a_panic() {
-        let engine = attended();
+        let engine = Attended::on_loopback();
         let inside = engine.enter().unwrap();
         assert!(engine.attend().is_none());
         drop(inside);

@@ -178,14 +178,10 @@ impl Descriptor {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, SocketAddrV4};
     use std::sync::Arc;
-
-    use wiglaf_endpoint::{Address, Epoch};
 
     use super::*;
     use crate::attended::Attended;
-    use crate::ep::open_engine;
 
     fn is_readable(fd: RawFd) -> bool {
         use rustix::event::{PollFd, PollFlags, poll};
@@ -206,9 +202,7 @@ mod tests {
     }
 
     fn engine() -> Shared {
-        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
-        let engine = open_engine(Some(Address { at, epoch: Epoch::UNKNOWN })).unwrap();
-        Arc::new(Attended::new(engine))
+        Arc::new(Attended::on_loopback())
     }
 
     fn sleepers(engine: &Shared) -> u32 {

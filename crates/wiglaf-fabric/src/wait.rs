@@ -64,13 +64,20 @@ fn remember(engine: &Shared) {
     });
 }
 
-/// Sleeps at `engine`, where this thread has lain down for `nap`, and at all others that it has paused at. Not at all
-/// where something has happened at one of them.
-fn sleep_everywhere(engine: &Shared, nap: &Nap) -> Fi<()> {
+/// Where else this thread has paused. One that is closed, and still held by somebody, has no news any more.
+fn others(engine: &Shared) -> Vec<Shared> {
     let others: Vec<Shared> = PAUSED_AT.with_borrow(|known| {
         let others = known.iter().filter_map(Weak::upgrade);
         others.filter(|other| !Arc::ptr_eq(other, engine)).collect()
     });
+    let is_open = |other: &Shared| lock(other).is_ok_and(|inside| !inside.is_closed());
+    others.into_iter().filter(is_open).collect()
+}
+
+/// Sleeps at `engine`, where this thread has lain down for `nap`, and at all others that it has paused at. Not at all
+/// where something has happened at one of them.
+fn sleep_everywhere(engine: &Shared, nap: &Nap) -> Fi<()> {
+    let others = others(engine);
     if let Some(naps) = lie_down(&others, nap.limit(), |_, _| false)? {
         Nap::sleep(std::iter::once(nap).chain(&naps));
         get_up(&others, naps.len())?;
@@ -161,13 +168,9 @@ pub(crate) fn time_left(deadline: Option<Instant>) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, SocketAddrV4};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use wiglaf_endpoint::{Address, Epoch};
-
     use super::*;
-    use crate::ep::open_engine;
 
     /// A hang becomes a failure after so long.
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -176,9 +179,7 @@ mod tests {
     const STEP: Duration = Duration::from_millis(10);
 
     fn engine() -> Shared {
-        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
-        let engine = open_engine(Some(Address { at, epoch: Epoch::UNKNOWN })).unwrap();
-        Arc::new(Attended::new(engine))
+        Arc::new(Attended::on_loopback())
     }
 
     /// Looks at an engine whose only user does nothing but what `wait` does, until it is found
@@ -237,6 +238,17 @@ mod tests {
             wake([&first, &other].into_iter()).unwrap();
             assert!(in_time, "it slept at one of them only");
         });
+    }
+
+    /// It never lies down: who waited for that would never sleep.
+    #[test]
+    fn an_engine_that_was_closed_keeps_nobody_awake() {
+        let [open, closed, slept_at] = [(); 3].map(|()| engine());
+        [&open, &closed, &slept_at].map(remember);
+        lock(&closed).unwrap().unbind();
+        let others = others(&slept_at);
+        assert_eq!(others.len(), 1);
+        assert!(Arc::ptr_eq(&others[0], &open));
     }
 
     #[test]
