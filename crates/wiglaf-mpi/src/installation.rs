@@ -305,16 +305,9 @@ pub fn numbers(version: &str) -> Vec<u32> {
     version.split('.').map_while(digits).collect()
 }
 
+/// Whether a library says `word` somewhere.
 pub(super) fn contains(code: &[u8], word: &[u8]) -> bool {
-    let first = word[0];
-    let mut rest = code;
-    while let Some(at) = rest.iter().position(|byte| *byte == first) {
-        if rest[at..].starts_with(word) {
-            return true;
-        }
-        rest = &rest[at + 1..];
-    }
-    false
+    memchr::memmem::find(code, word).is_some()
 }
 
 #[cfg(test)]
@@ -331,11 +324,5 @@ mod tests {
     #[test]
     fn what_needs_no_libfabric_gets_none() {
         assert_eq!(loaded(&std::fs::canonicalize("/bin/sh").unwrap(), LIBFABRIC), None);
-    }
-
-    #[test]
-    fn words_are_found_in_code() {
-        assert!(contains(b"..FI_FI_X..", b"FI_X"));
-        assert!(!contains(b"..FI_FI_", b"FI_X"));
     }
 }

@@ -11,7 +11,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::ld;
+use crate::{installation, ld};
 
 /// The C library of Open MPI, which a program must need for us to say anything.
 const OPEN_MPI: &[u8] = b"libmpi.so.40";
@@ -99,7 +99,7 @@ fn needed(bytes: &[u8]) -> Vec<String> {
 }
 
 fn contains(bytes: &[u8], any_of: &[&[u8]]) -> bool {
-    any_of.iter().any(|word| bytes.windows(word.len()).any(|here| here == *word))
+    any_of.iter().any(|word| installation::contains(bytes, word))
 }
 
 #[cfg(test)]
