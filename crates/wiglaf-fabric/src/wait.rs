@@ -244,7 +244,9 @@ mod tests {
     #[test]
     fn an_engine_that_was_closed_keeps_nobody_awake() {
         let [open, closed, slept_at] = [(); 3].map(|()| engine());
-        [&open, &closed, &slept_at].map(remember);
+        for paused_at in [&open, &closed, &slept_at] {
+            remember(paused_at);
+        }
         lock(&closed).unwrap().unbind();
         let others = others(&slept_at);
         assert_eq!(others.len(), 1);
