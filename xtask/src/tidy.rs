@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 const FILE_LINES_MAX: usize = 2000;
 /// In so many files at most lies what one type can do, traits aside: it shows where a type is many.
 const IMPL_FILES_MAX: usize = 3;
-/// Types that lie in more, and why.
-const SPREAD: &[(&str, &str, &str)] = &[(
+/// By crate and type, what a rule does not hold for, and why.
+type Exceptions = &'static [(&'static str, &'static str, &'static str)];
+/// Types that lie in more.
+const SPREAD: Exceptions = &[(
     "wiglaf-bench",
     "Pen",
     "it has no state to keep: each kind of picture says how it is drawn",
@@ -17,8 +19,8 @@ const SPREAD: &[(&str, &str, &str)] = &[(
 /// So many fields of a struct at most may be seen outside of the module that keeps its invariant, but not outside of
 /// its crate.
 const SHARED_FIELDS_MAX: usize = 12;
-/// Structs with more, and why.
-const SHARED: &[(&str, &str, &str)] = &[
+/// Structs with more.
+const SHARED: Exceptions = &[
     ("wiglaf-join", "Facts", "what a host said, line by line: any values go together"),
     ("wiglaf-join", "Apply", "a request as it travels: any values go together"),
     ("wiglaf-join", "Manifest", "a file as it is written: any values go together"),
@@ -209,7 +211,7 @@ pub(crate) fn run() -> Result<(), String> {
     let mut wrong = Vec::new();
     let sources = sources(root);
     lengths(&sources, &mut wrong);
-    types(&sources, &mut wrong);
+    types(&sources, [SPREAD, SHARED], &mut wrong);
     comments(&sources, &mut wrong);
     unsafe_code(root, &mut wrong);
     arrows(root, &mut wrong);
@@ -267,13 +269,15 @@ fn lengths(sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
     }
 }
 
-/// A type lies in few files, and its state is not everybody's.
-fn types(sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
+/// A type lies in few files, and its state is not everybody's, but for the exceptions of either rule, which are needed.
+fn types(
+    sources: &BTreeMap<PathBuf, String>,
+    exceptions: [Exceptions; 2],
+    wrong: &mut Vec<String>,
+) {
+    let [mut many, mut open] = [BTreeMap::new(), BTreeMap::new()];
     // By crate and name: files that define a type of that name, and files with what it can do.
     let mut files: BTreeMap<(&str, &str), [BTreeSet<&Path>; 2]> = BTreeMap::new();
-    let excepted = |list: &[(&str, &str, &str)], of: &str, name: &str| {
-        list.iter().any(|(its, type_, _)| (*its, *type_) == (of, name))
-    };
     for (path, text) in sources {
         let Some(of) = crate_of(path) else { continue };
         let mut shared: Option<(&str, usize)> = None;
@@ -291,12 +295,11 @@ fn types(sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
             } else if line.trim() == "}"
                 && let Some((name, count)) = shared.take()
                 && count > SHARED_FIELDS_MAX
-                && !excepted(SHARED, of, name)
             {
-                wrong.push(format!(
-                    "{}: {count} fields of {name} are its crate's: keep those that belong together in a type",
-                    path.display()
-                ));
+                let what = "keep those that belong together in a type";
+                let said =
+                    format!("{}: {count} fields of {name} are its crate's: {what}", path.display());
+                open.insert((of, name), said);
             }
         }
     }
@@ -304,9 +307,20 @@ fn types(sources: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) {
         // Where several files define a type of that name, each has its own.
         let others = implementing.difference(&defining).count();
         let count = others + usize::from(others < implementing.len());
-        if count > IMPL_FILES_MAX && !defining.is_empty() && !excepted(SPREAD, of, name) {
-            wrong.push(format!("{of}: what {name} can do lies in {count} files: it is many types"));
+        if count > IMPL_FILES_MAX && !defining.is_empty() {
+            let said = format!("{of}: what {name} can do lies in {count} files: it is many types");
+            many.insert((of, name), said);
         }
+    }
+    for (mut found, excepted) in [many, open].into_iter().zip(exceptions) {
+        for (of, name, why) in excepted {
+            if found.remove(&(*of, *name)).is_none() {
+                wrong.push(format!(
+                    "{of}: {name} is excepted, because {why}, and needs it no more: take it out"
+                ));
+            }
+        }
+        wrong.extend(found.into_values());
     }
 }
 
@@ -645,14 +659,15 @@ mod tests {
 
     #[test]
     fn types_that_are_many_are_found() {
-        let of = |files: &[(&str, &str)]| {
+        let with = |excepted: Exceptions, files: &[(&str, &str)]| {
             let file = |(name, text): &(&str, &str)| {
                 (Path::new("crates/a/src").join(name), (*text).to_owned())
             };
             let mut wrong = Vec::new();
-            types(&files.iter().map(file).collect(), &mut wrong);
+            types(&files.iter().map(file).collect(), [excepted, &[]], &mut wrong);
             wrong.join("; ")
         };
+        let of = |files: &[(&str, &str)]| with(&[], files);
         let (home, own) =
             ("pub struct A<T> {\n    a: T,\n}\n", "impl<T: B<u8>, F: Fn() -> T> A<T> {}");
         let whole = format!("{home}{own}");
@@ -664,6 +679,10 @@ mod tests {
         }
         let said = of(&[&three[..], &[("d.rs", "unsafe impl<'a> crate::A<&'a u8> {}")]].concat());
         assert_eq!(said, "a: what A can do lies in 4 files: it is many types");
+        let excepted = &[("a", "A", "it may")];
+        assert_eq!(with(excepted, &[&three[..], &[("d.rs", own)]].concat()), "");
+        let said = with(excepted, &three);
+        assert_eq!(said, "a: A is excepted, because it may, and needs it no more: take it out");
         let fields = |count: usize| {
             let fields = "    pub(crate) a: u8,\n    pub(super) b: u8,\n    c: u8,\n".repeat(count);
             format!("    struct A {{\n{fields}    }}\n    pub(crate) fn a() {{}}\n")
