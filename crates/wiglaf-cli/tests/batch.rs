@@ -401,9 +401,10 @@ fn emulated_nodes_end_what_is_left_of_a_job_and_take_no_jobs_when_they_fail_thei
     eventually("the epilog has ended it", || look().is_empty());
     let log = site.sh("node2", "cat /var/log/slurm/wiglaf-epilog.log");
     assert!(log.contains("job 1: ended process") && log.contains("sleep 40001"), "{log}");
-    // In mid-job, so that the epilog finds it.
-    let job = site.submit("fills", "while [ ! -e go ]; do sleep 0.1; done", "-w node2 -N 1 -n 1");
-    eventually("it runs", || site.sh("node1", &format!("squeue -h -o %T -j {job}")) == "RUNNING\n");
+    // In mid-job, so that the epilog finds it. Slurm says RUNNING before the prolog has looked.
+    let fills = "touch runs; while [ ! -e go ]; do sleep 0.1; done";
+    let job = site.submit("fills", fills, "-w node2 -N 1 -n 1");
+    eventually("it runs", || site.work().join("runs").exists());
     site.sh("node2", "mount -o remount,size=1m /dev/shm");
     fs::write(site.work().join("go"), "").unwrap();
     site.waits_for(&job);

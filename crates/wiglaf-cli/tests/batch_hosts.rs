@@ -389,16 +389,11 @@ fn node_that_fails_its_look_takes_no_jobs_and_says_why_and_what_helps() {
         "/dev/shm has 1 MiB left of the 16 that it takes; make room there",
     ];
     for (name, [breaks, repairs, says]) in [("clock", clock), ("memory", memory), ("shm", shm)] {
-        // In mid-job, so that the epilog finds it.
-        let id = submit(
-            &hosts,
-            name,
-            "while [ ! -e /home/shared/go ]; do sleep 0.1; done",
-            "-w pc2 -N 1 -n 1",
-        );
+        // In mid-job, so that the epilog finds it. Slurm says RUNNING before the prolog has looked.
+        let script = "touch /home/shared/runs; while [ ! -e /home/shared/go ]; do sleep 0.1; done";
+        let id = submit(&hosts, name, script, "-w pc2 -N 1 -n 1");
         eventually("the job runs", || {
-            let said = hosts[0].as_user("ann").run(&format!("squeue -h -o %T -j {id}"));
-            said.stdout.trim() == "RUNNING"
+            hosts[0].as_user("ann").run("rm /home/shared/runs").status.success()
         });
         let _ = pc2.clone().input(shifted).run(breaks).ok();
         hosts[0].write("/home/shared/go", "", "ann", 0o644);
