@@ -1,10 +1,11 @@
-/* The algorithms that Open MPI's coll/tuned has for each collective, beside its own choice.
+/* The algorithms that Open MPI's coll/tuned, or MPICH, has for each collective, beside its own choice.
  *
- *   algorithms BUDGET_MS ROUNDS OPERATIONS LENGTHS LEFT_OUT
+ *   algorithms BUDGET_MS ROUNDS OPERATIONS LENGTHS LEFT_OUT NAMES
  *
- * OPERATIONS and LENGTHS as in collectives.c. LEFT_OUT are pairs such as bcast:4,reduce:2, or "-". The ids come from
- * the MPI itself, by MPI_T: an algorithm is set, and the communicator that is made next takes it. So all algorithms are
- * measured in one job, in turns. It takes OMPI_MCA_coll_tuned_use_dynamic_rules=1.
+ * OPERATIONS and LENGTHS as in collectives.c. LEFT_OUT are pairs such as bcast:4,reduce:2, or "-". An algorithm is set
+ * by MPI_T, and all are measured in one job, in turns. Open MPI tells ids and names itself, and NAMES is "-"; the
+ * communicator that is made next takes the algorithm. It takes OMPI_MCA_coll_tuned_use_dynamic_rules=1. For MPICH NAMES
+ * are such as bcast:binomial,nb;reduce:binomial, and the ids count them from 1; the next call takes the algorithm.
  *
  * An algorithm is measured when it is right for any input: roots, sums and an operation that does not commute, lengths
  * that do not divide, MPI_IN_PLACE, types with gaps, and types that differ between ranks and say the same. What the
@@ -289,6 +290,7 @@ static const struct operation {
 
 struct algorithm {
     int id;
+    int value;      /* of the variable that chooses it */
     char name[64];
     MPI_Comm comm;
     double ns[ROUNDS_MAX];
@@ -299,23 +301,102 @@ struct algorithm {
 static MPI_T_cvar_handle knob;
 static MPI_T_enum names;
 
+/* MPICH's names, or NULL: Open MPI tells its own. */
+static const char *mpichs_names;
+/* MPICH's variables are numbers to MPI_T, which differ from version to version, and names in the environment alone. */
+enum { NAMES_MAX = 64 };
+static struct { char operation[32], name[64]; int id, value; } mpichs[NAMES_MAX];
+static int mpichs_count;
+
+static void variable(char *name, size_t room, const char *operation) {
+    const char *form = mpichs_names ? "MPIR_CVAR_%s_INTRA_ALGORITHM" : "coll_tuned_%s_algorithm";
+    snprintf(name, room, form, operation);
+    for (char *at = name; mpichs_names && *at; at++)
+        if (*at >= 'a' && *at <= 'z') *at = (char)(*at - 'a' + 'A');
+}
+
 static int find_knob(const char *operation) {
     char name[96];
-    int index, len = 0, verbosity, bind, scope, count = 0;
+    int index, len = 0, len_of_text = 0, verbosity, bind, scope, count = 0;
     MPI_Datatype type;
-    snprintf(name, sizeof name, "coll_tuned_%s_algorithm", operation);
+    variable(name, sizeof name, operation);
     if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS) return 0;
-    MPI_T_cvar_get_info(index, NULL, &len, &verbosity, &type, &names, NULL, NULL, &bind, &scope);
-    if (type != MPI_INT || names == MPI_T_ENUM_NULL) return 0;
+    MPI_T_cvar_get_info(index, NULL, &len, &verbosity, &type, &names, NULL, &len_of_text, &bind, &scope);
+    if (type != MPI_INT || (!mpichs_names && names == MPI_T_ENUM_NULL)) return 0;
     if (MPI_T_cvar_handle_alloc(index, NULL, &knob, &count) != MPI_SUCCESS || count != 1) return 0;
     return 1;
 }
 
+/* What MPICH makes of a name in the environment: another process, which says it, as this one reads it once. */
+static int tell_value(const char *operation) {
+    int provided, value;
+    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS || !find_knob(operation)) return 1;
+    if (MPI_T_cvar_read(knob, &value) != MPI_SUCCESS) return 1;
+    printf("value %d\n", value);
+    return 0;
+}
+
+static int value_of(const char *program, const char *operation, const char *name) {
+    char set[96], line[512], told[128];
+    int value = -1;
+    variable(set, sizeof set, operation);
+    snprintf(line, sizeof line, "%s=%s '%s' --value %s 2>/dev/null", set, name, program, operation);
+    FILE *from = popen(line, "r");
+    while (from && fgets(told, sizeof told, from)) sscanf(told, "value %d", &value);
+    if (from) pclose(from);
+    return value;
+}
+
+/* Before MPI is up, as a process that has begun with a network does not fork. Those that this version has not are left
+ * out. */
+static void find_values(const char *program) {
+    char *list = strdup(mpichs_names), *rest = list;
+    for (char *part; (part = strsep(&rest, ";"));) {
+        char *of = strsep(&part, ":");
+        int id = 0;
+        for (char *name; part && (name = strsep(&part, ","));) {
+            int value = value_of(program, of, name);
+            id++;
+            if (value < 1 || mpichs_count == NAMES_MAX) continue;
+            snprintf(mpichs[mpichs_count].operation, sizeof mpichs->operation, "%s", of);
+            snprintf(mpichs[mpichs_count].name, sizeof mpichs->name, "%s", name);
+            mpichs[mpichs_count].id = id;
+            mpichs[mpichs_count++].value = value;
+        }
+    }
+    free(list);
+}
+
+/* The i-th algorithm of an operation, the own choice first; 0 where there is none. */
+static int algorithm(const char *operation, int i, struct algorithm *one) {
+    int room = sizeof one->name;
+    if (!mpichs_names) {
+        int items = 0, len = 0;
+        MPI_T_enum_get_info(names, &items, NULL, &len);
+        if (i >= items) return 0;
+        MPI_T_enum_get_item(names, i, &one->id, one->name, &room);
+        one->value = one->id;
+        return 1;
+    }
+    one->id = one->value = 0;
+    snprintf(one->name, sizeof one->name, "auto");
+    for (int n = 0; n < mpichs_count && i > 0; n++) {
+        if (strcmp(mpichs[n].operation, operation) || --i > 0) continue;
+        one->id = mpichs[n].id;
+        one->value = mpichs[n].value;
+        snprintf(one->name, sizeof one->name, "%s", mpichs[n].name);
+    }
+    return i == 0;
+}
+
+static const struct algorithm own_choice;
+static void choose(const struct algorithm *one) { MPI_T_cvar_write(knob, &one->value); }
+
 /* The communicator keeps the algorithm that was set when it was made; coll/han makes its own ones of it when it is
  * called first, so it stays set until then. */
-static MPI_Comm with(int id) {
+static MPI_Comm with(const struct algorithm *one) {
     MPI_Comm comm;
-    MPI_T_cvar_write(knob, &id);
+    choose(one);
     MPI_Comm_dup(all, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     return comm;
@@ -355,25 +436,22 @@ static int is_left_out(const char *list, const char *operation, int id) {
 }
 
 static int gather_algorithms(const struct operation *op, const char *left_out, struct algorithm *found) {
-    int count = 0, items = 0, len = 0;
-    MPI_T_enum_get_info(names, &items, NULL, &len);
+    int count = 0;
     uint32_t own_fails = 0;
-    for (int i = 0; i < items && count < ALGORITHMS_MAX; i++) {
+    for (int i = 0; count < ALGORITHMS_MAX && algorithm(op->name, i, &found[count]); i++) {
         struct algorithm *one = &found[count];
-        int room = sizeof one->name;
-        MPI_T_enum_get_item(names, i, &one->id, one->name, &room);
         if (is_left_out(left_out, op->name, one->id)) continue;
         if (rank == 0) {
             printf("{\"trying\":\"%s\",\"algorithm\":%d,\"name\":\"%s\"}\n", op->name, one->id, one->name);
             fflush(stdout);
         }
         alarm(PATIENCE_S);
-        one->comm = with(one->id);
+        one->comm = with(one);
         uint32_t fails = failed_cases(op, one->comm, own_fails);
         if (one->id == 0) {
             while (fails) {
                 own_fails |= fails;
-                one->comm = with(0);
+                one->comm = with(one);
                 fails = failed_cases(op, one->comm, own_fails);
             }
         }
@@ -386,8 +464,7 @@ static int gather_algorithms(const struct operation *op, const char *left_out, s
         }
         count++;
     }
-    int none = 0;
-    MPI_T_cvar_write(knob, &none);
+    choose(&own_choice);
     return count;
 }
 
@@ -409,20 +486,27 @@ static double slowest_mean(const struct operation *op, MPI_Comm comm, int calls)
     return sum / calls;
 }
 
+static double timed(const struct operation *op, const struct algorithm *one, int calls) {
+    choose(one);
+    double ns = slowest_mean(op, one->comm, calls);
+    choose(&own_choice);
+    return ns;
+}
+
 static void cell(const struct operation *op, long len, int64_t budget_ns, int rounds, struct algorithm *found,
                  int count) {
     n = (int)(len / (long)sizeof *out);
     for (int r = 0; r < ranks; r++) counts[r] = n / ranks + (r < n % ranks);
     memset(out, 0, roomy() * sizeof *out);
     memset(in, 0, roomy() * sizeof *in);
-    for (int a = 0; a < count; a++) slowest_mean(op, found[a].comm, WARM_UP);
-    double fit = (double)budget_ns / slowest_mean(op, found[0].comm, CALLS_MIN);
+    for (int a = 0; a < count; a++) timed(op, &found[a], WARM_UP);
+    double fit = (double)budget_ns / timed(op, &found[0], CALLS_MIN);
     int calls = fit < CALLS_MIN ? CALLS_MIN : fit > CALLS_MAX ? CALLS_MAX : (int)fit;
     /* In turns, and each round begins with another: none always comes behind the same one. */
     for (int round = 0; round < rounds; round++)
         for (int turn = 0; turn < count; turn++) {
             struct algorithm *one = &found[(turn + round) % count];
-            one->ns[round] = slowest_mean(op, one->comm, calls);
+            one->ns[round] = timed(op, one, calls);
         }
     for (int a = 0; a < count && rank == 0; a++) {
         printf("{\"operation\":\"%s\",\"len\":%ld,\"ranks\":%d,\"algorithm\":%d,\"name\":\"%s\",\"ns\":[", op->name,
@@ -457,11 +541,20 @@ static void measure(const struct operation *op, const char *lengths, int64_t bud
 
 int main(int argc, char **argv) {
     int provided;
+    if (argc == 3 && !strcmp(argv[1], "--value")) {
+        mpichs_names = "";
+        return tell_value(argv[2]);
+    }
+    if (argc == 7 && strcmp(argv[6], "-")) {
+        mpichs_names = argv[6];
+        find_values(argv[0]);
+    }
     MPI_Init(&argc, &argv);
     if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) fail("this MPI has no MPI_T");
     MPI_Comm_rank(all, &rank);
     MPI_Comm_size(all, &ranks);
-    if (argc != 6 || ranks < 2) fail("usage: algorithms BUDGET_MS ROUNDS OPERATIONS LENGTHS LEFT_OUT, on two ranks or more");
+    if (argc != 7 || ranks < 2)
+        fail("usage: algorithms BUDGET_MS ROUNDS OPERATIONS LENGTHS LEFT_OUT NAMES, on two ranks or more");
     signal(SIGALRM, impatient);
     int64_t budget_ns = number(argv[1], 1, 100000) * 1000000;
     int rounds = (int)number(argv[2], 1, ROUNDS_MAX);

@@ -17,7 +17,8 @@ use crate::error::{BenchError, Result};
 use crate::launch;
 use crate::stats::median;
 
-/// What is measured: blocking collectives for which coll/tuned has algorithms to choose from.
+/// What is measured: blocking collectives for which Open MPI's coll/tuned has algorithms to choose from, and MPICH for
+/// some.
 pub const OPERATIONS: [&str; 9] = [
     "barrier",
     "bcast",
@@ -45,7 +46,7 @@ const RUN_TIME_MAX: Duration = Duration::from_secs(1800);
 /// So many algorithms may fail to come back; each costs a run until then.
 const LEFT_OUT_MAX: usize = 16;
 
-/// Algorithms that are not tried, and why: each would cost a run until it is given up. They cut a vector by the number of
+/// Algorithms of Open MPI's that are not tried, and why: each would cost a run until it is given up. They cut a vector by the number of
 /// its elements, of which ranks may have different ones for the same bytes, and then wait for each other for ever.
 const KNOWN: [(&str, u32, &str); 3] =
     [("bcast", 4, KNOWN_WHY), ("bcast", 8, KNOWN_WHY), ("bcast", 9, KNOWN_WHY)];
@@ -62,6 +63,10 @@ pub struct Plan {
     pub lengths: Vec<u64>,
     /// Time for one algorithm, length and round; three calls are made in any case.
     pub budget: Duration,
+    /// Names of algorithms by operation where the MPI does not tell them, such as `bcast:binomial,nb;reduce:binomial`.
+    pub names: Option<String>,
+    /// What builds the measuring program, if not the `mpicc` that is found.
+    pub compiler: Option<PathBuf>,
     /// Where the measuring program is built and kept.
     pub cache: PathBuf,
 }
@@ -134,9 +139,9 @@ enum Line {
 }
 
 impl Measurement {
-    /// Nothing yet.
+    /// Nothing yet, of an MPI that tells its algorithms: Open MPI.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn of_open_mpi() -> Self {
         let known = |(operation, algorithm, why): (&str, u32, &str)| LeftOut {
             operation: operation.to_owned(),
             algorithm,
@@ -163,7 +168,12 @@ impl Measurement {
                 plan.rounds
             )));
         }
-        let program = MeasuringProgram::Algorithms.build(&plan.cache)?;
+        let program = match &plan.compiler {
+            Some(compiler) => {
+                MeasuringProgram::Algorithms.build_by(compiler.clone(), &plan.cache)?
+            }
+            None => MeasuringProgram::Algorithms.build(&plan.cache)?,
+        };
         let mut given_up = 0;
         loop {
             let output = launch::capture(
@@ -216,6 +226,7 @@ impl Measurement {
             plan.operations.join(","),
             lengths.join(","),
             left_out,
+            plan.names.clone().unwrap_or_else(|| "-".to_owned()),
         ];
         words.map(OsString::from).into()
     }
@@ -380,7 +391,7 @@ mod tests {
 
     #[test]
     fn wrong_algorithm_is_noted_once() {
-        let mut known = Measurement::new();
+        let mut known = Measurement::of_open_mpi();
         let lines = r#"{"trying":"reduce","algorithm":2,"name":"chain"}
             {"wrong":"reduce","algorithm":2,"name":"chain","case":0}
             {"without":"scatter"}
@@ -396,9 +407,11 @@ mod tests {
             operations: vec!["reduce".to_owned()],
             lengths: vec![4, 16],
             budget: Duration::from_millis(10),
+            names: None,
+            compiler: None,
             cache: PathBuf::new(),
         };
-        let words = ["10", "5", "reduce", "4,16", "bcast:4,bcast:8,bcast:9,reduce:2"];
+        let words = ["10", "5", "reduce", "4,16", "bcast:4,bcast:8,bcast:9,reduce:2", "-"];
         assert_eq!(known.arguments(&plan), words.map(OsString::from));
     }
 }

@@ -95,6 +95,14 @@ impl MeasuringProgram {
             program: "mpicc".into(),
             package: "libopenmpi-dev",
         })?;
+        self.build_by(mpicc, cache)
+    }
+
+    /// Builds it by that compiler.
+    ///
+    /// # Errors
+    /// When it fails, or the folder is not writable.
+    pub fn build_by(self, mpicc: PathBuf, cache: &Path) -> Result<PathBuf> {
         let line = Command::new(&mpicc).arg("-show").output().map(|o| o.stdout).unwrap_or_default();
         let file = format!("{}.c", self.name());
         Recipe {

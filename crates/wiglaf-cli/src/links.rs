@@ -44,8 +44,8 @@ choice, for 2, 4, 8 ... nodes and 4 B to 1 MiB, and keeps a rule where in all
 of 5 rounds one beat it, and its median by a tenth. `wiglaf run` uses the rules
 for exactly this version of the MPI, transport, link and number of ranks on a
 node; `--collectives mpi` does not, nor does it where a variable of yours
-speaks of coll/tuned. For Open MPI 4 and 5. Measure while nothing else runs,
-and again when the network has changed.";
+speaks of collectives. For Open MPI and MPICH 4 and 5. Measure while nothing
+else runs, and again when the network has changed.";
 
 /// Every one that may join two nodes.
 const LINKS: [LinkKind; 5] = [

@@ -1,5 +1,5 @@
-//! `wiglaf links measure --collectives` on an emulated cluster: what is measured is kept and shown, Open MPI takes what a
-//! file says, the user's own setting wins, and what is no file of ours is refused.
+//! `wiglaf links measure --collectives` on an emulated cluster: what is measured is kept and shown, Open MPI and MPICH take
+//! what a file says, the user's own setting wins, and what is no file of ours is refused.
 
 mod common;
 
@@ -10,7 +10,7 @@ use std::process::Command;
 use common::hosts::{BINOMIAL, ORDER};
 use common::{Said, Site};
 use wiglaf_cluster::rules as kept;
-use wiglaf_mpi::rules::{Operation, Rules, Shape};
+use wiglaf_mpi::rules::{Operation, Rules, Shape, mpich};
 
 const OWN_CHOICE: &str = "12\n";
 const BY_RULE: &str = "21\n";
@@ -50,7 +50,7 @@ impl Lab {
     /// Rules that have it take the binomial tree, for that version.
     fn keep(&self, version: &str, link: &str) -> PathBuf {
         let rules = rules(version, link, &["node1", "node2"]);
-        kept::keep(&self.folder(), &rules, 1).unwrap()
+        kept::keep(&self.folder(), &rules, None, 1).unwrap()
     }
 }
 
@@ -143,6 +143,100 @@ fn rules_reach_open_mpi_5() {
     assert_eq!(lab.run(&["--mpi", &mpi, "--collectives", "mpi"], &[]).stdout, OWN_CHOICE);
 }
 
+/// Whether rank 1 sends on what it hears of a broadcast, by what leaves its node.
+const SENDS: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+static long sent(void) {
+    char line[512];
+    long bytes = -1;
+    FILE *file = fopen("/proc/self/net/dev", "r");
+    while (file && fgets(line, sizeof line, file))
+        sscanf(line, " eth0: %*d %*d %*d %*d %*d %*d %*d %*d %ld", &bytes);
+    if (bytes < 0) abort();
+    fclose(file);
+    return bytes;
+}
+int main(int argc, char **argv) {
+    enum { LEN = 1 << 16, CALLS = 16 };
+    static char bytes[LEN];
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Barrier(MPI_COMM_WORLD);
+    long before = sent();
+    for (int i = 0; i < CALLS; i++) MPI_Bcast(bytes, LEN, MPI_BYTE, 0, MPI_COMM_WORLD);
+    if (rank == 1) puts(sent() - before > CALLS * (LEN / 4) ? "sends" : "hears");
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+#[test]
+fn mpich_takes_what_was_measured_within_its_own_choice() {
+    let Some(site) = Site::up(&[]) else { return };
+    for version in ["4.0.3", "5.0.2"] {
+        let prefix = format!("../../target/mpi/mpich-{version}");
+        let Ok(prefix) = Path::new(env!("CARGO_MANIFEST_DIR")).join(&prefix).canonicalize() else {
+            eprintln!("skipped: {prefix} is not there (cargo xtask packages test)");
+            return;
+        };
+        let program = site.work().join("sends");
+        let source = program.with_extension("c");
+        fs::write(&source, SENDS).unwrap();
+        let mut mpicc = Command::new(prefix.join("bin/mpicc"));
+        assert!(mpicc.arg("-o").arg(&program).arg(&source).status().unwrap().success());
+        let mpi = format!("mpich={}", prefix.display());
+        let program = program.display().to_string();
+        let run = |options: &[&str]| {
+            let args = [&["run", "-n", "2", "--mpi", &mpi], options, &["--", &program]].concat();
+            site.wiglaf(&args).expect_success()
+        };
+        assert_eq!(run(&[]).stdout, "hears\n");
+
+        let measure =
+            ["links", "measure", "--collectives", "--mpi", &mpi, "--budget", "1", "--json"];
+        let said = site.wiglaf(&[&measure[..], &["--operations", "bcast,allgather"]].concat());
+        let outcome: serde_json::Value =
+            serde_json::from_str(&said.expect_success().stdout).unwrap();
+        assert_eq!(outcome[0]["left_out"].as_array().unwrap().len(), 0, "{outcome}");
+        let folder = site.state().join("collectives");
+        let kept = kept::list(&folder).unwrap().remove(0);
+        let measured = kept.rules.unwrap();
+        assert_eq!(measured.shape.mpi, format!("MPICH {version}"));
+        run(&[]);
+
+        // From 1 KiB on by scatter and ring, in which everybody sends.
+        let mut rules = Rules::new(measured.shape, Vec::new());
+        rules.add(Operation::Bcast, 2, vec![(0, 0), (1 << 10, 4)]).unwrap();
+        rules.add(Operation::Allgather, 2, vec![(0, 0), (1 << 10, 1)]).unwrap();
+        let library = fs::read(prefix.join("lib/libmpi.so.12")).unwrap();
+        let own = mpich::own_choice(&library).expect("it tells its own choice");
+        let choice = mpich::choice_with(own, &rules).unwrap();
+        let file = kept::keep(&folder, &rules, Some(&choice), 1).unwrap();
+        assert_eq!(run(&[]).stdout, "sends\n");
+        for options in [
+            &["--collectives", "mpi"][..],
+            &["--link", "udp"],
+            &["-x", "MPIR_CVAR_BCAST_INTRA_ALGORITHM=binomial"],
+        ] {
+            assert_eq!(run(options).stdout, "hears\n", "{options:?}");
+        }
+        // MPICH ends jobs for what it does not understand.
+        fs::write(file.with_extension("json"), choice.replacen("any", "all", 1)).unwrap();
+        let said = run(&[]);
+        assert_eq!(said.stdout, "hears\n");
+        assert!(
+            said.stderr.contains("is damaged") && said.stderr.contains("links forget"),
+            "{said:?}"
+        );
+        site.wiglaf(&["links", "forget"]).expect_success();
+        assert!(!folder.exists());
+    }
+    assert_eq!(site.strays(), 0);
+}
+
 #[test]
 fn algorithms_that_are_wrong_for_some_input_are_left_out_of_the_rules() {
     let Some(lab) = Lab::up() else { return };
@@ -166,7 +260,7 @@ fn algorithms_that_are_wrong_for_some_input_are_left_out_of_the_rules() {
     assert_eq!(lab.run(&["--mpi", "openmpi@4"], &[]).stdout, OWN_CHOICE);
 
     let said = lab.site.wiglaf(&[&measure[..], &["--mpi", "mpich"]].concat());
-    said.expect_sentence(1, "for Open MPI 4 and 5, not for");
+    said.expect_sentence(1, "never loads libfabric");
     let said = lab.site.wiglaf(&[&measure[..], &["--repeats", "3"]].concat());
     said.expect_sentence(1, "5 to 64");
     assert_eq!(lab.site.strays(), 0);

@@ -512,10 +512,14 @@ impl Launch<'_> {
         let Some((path, rules)) = rules::find(&rules::folder(cluster)?, &shape)? else {
             return Ok(None);
         };
+        let (file, text) = match mpi.family {
+            Family::Mpich => rules::find_choice(&path, &rules, mpi)?,
+            Family::OpenMpi | Family::Intel => (path, rules.text()),
+        };
         if self.on_hosts.is_some() {
-            rules::put_on(&self.members, &path, &rules)?;
+            rules::put_on(&self.members, &file, &text)?;
         }
-        Ok(Some(path))
+        Ok(Some(file))
     }
 
     /// Starts the launcher of an MPI on the first node.
@@ -562,7 +566,7 @@ impl Launch<'_> {
         if let Some(hosts) = &self.on_hosts {
             vars.extend(hosts.variables(mpi, &user)?);
         }
-        vars.extend(self.rules.iter().flat_map(|file| mpi::rules::variables(file)));
+        vars.extend(self.rules.iter().flat_map(|file| mpi::rules::variables(mpi.family, file)));
         vars.extend(self.job.env.iter().cloned());
         vars.extend(self.preload.iter().flat_map(|preload| preload.vars.clone()));
         vars.push((JOB_VAR.to_owned(), self.id.clone()));

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::paths;
+use wiglaf_mpi::Installation;
 use wiglaf_mpi::rules::{self, Rules, Shape};
 use wiglaf_node::client::NodeCommand;
 
@@ -116,11 +117,45 @@ pub fn find(folder: &Path, job: &Shape) -> Result<Option<(PathBuf, Rules)>> {
     Ok((rules.shape.covers(job) && !rules.is_empty()).then_some((path, rules)))
 }
 
-/// Keeps a file, made at that second; the one before the last goes.
+/// What MPICH reads for a file of rules: beside it, made of it and of the library's own choice.
+fn choice_path(path: &Path) -> PathBuf {
+    path.with_extension("json")
+}
+
+/// What an MPICH reads for these rules.
+///
+/// # Errors
+/// When its library does not tell its own choice, or in another form.
+pub fn mpichs_choice(mpi: &Installation, rules: &Rules) -> Result<String> {
+    let library = fs::read(&mpi.library).cannot(|| format!("read {}", mpi.library.display()))?;
+    let own = rules::mpich::own_choice(&library).ok_or_else(|| {
+        Error::new(format!("{} does not tell how it chooses algorithms", mpi.summary()))
+    })?;
+    rules::mpich::choice_with(own, rules)
+}
+
+/// The file for a job under MPICH, and what is in it.
+///
+/// # Errors
+/// When it is damaged, or was made for another build of that version.
+pub fn find_choice(path: &Path, rules: &Rules, mpi: &Installation) -> Result<(PathBuf, String)> {
+    let (file, wanted) = (choice_path(path), mpichs_choice(mpi, rules)?);
+    match fs::read(&file).is_ok_and(|text| text == wanted.as_bytes()) {
+        true => Ok((file, wanted)),
+        false => Err(Error::new(format!(
+            "{} is not used: it is damaged or was made for another build of {}; `wiglaf links forget` \
+             removes it",
+            file.display(),
+            mpi.summary()
+        ))),
+    }
+}
+
+/// Keeps a file, made at that second, and with it, for MPICH, what that reads; the one before the last goes.
 ///
 /// # Errors
 /// When the folder cannot be written to.
-pub fn keep(folder: &Path, rules: &Rules, made_s: u64) -> Result<PathBuf> {
+pub fn keep(folder: &Path, rules: &Rules, choice: Option<&str>, made_s: u64) -> Result<PathBuf> {
     let name = rules.shape.file_name();
     fs::create_dir_all(folder).cannot(|| format!("make {}", folder.display()))?;
     let of_shape = |path: &PathBuf| parts(path).is_some_and(|p| p.0 == name);
@@ -129,13 +164,25 @@ pub fn keep(folder: &Path, rules: &Rules, made_s: u64) -> Result<PathBuf> {
     let newest = before.first().and_then(|path| Some(parts(path)?.1));
     let made_s = newest.map_or(made_s, |newest| made_s.max(newest.saturating_add(1)));
     let path = folder.join(format!("{name}@{made_s}.rules"));
-    let new = path.with_extension("new");
-    let written = fs::write(&new, rules.text()).and_then(|()| fs::rename(&new, &path));
-    written.cannot(|| format!("write {}", path.display()))?;
+    let write = |path: &Path, text: &str| {
+        let new = path.with_extension("new");
+        let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
+        written.cannot(|| format!("write {}", path.display()))
+    };
+    if let Some(choice) = choice {
+        write(&choice_path(&path), choice)?;
+    }
+    write(&path, &rules.text())?;
     for path in before.iter().skip(KEPT - 1) {
-        fs::remove_file(path).cannot(|| format!("remove {}", path.display()))?;
+        remove(path)?;
     }
     Ok(path)
+}
+
+/// Removes a file and what MPICH reads for it.
+fn remove(path: &Path) -> Result<()> {
+    let _ = fs::remove_file(choice_path(path));
+    fs::remove_file(path).cannot(|| format!("remove {}", path.display()))
 }
 
 /// Removes all files of a cluster; says how many there were.
@@ -145,7 +192,7 @@ pub fn keep(folder: &Path, rules: &Rules, made_s: u64) -> Result<PathBuf> {
 pub fn forget(folder: &Path) -> Result<usize> {
     let files = files(folder)?;
     for path in &files {
-        fs::remove_file(path).cannot(|| format!("remove {}", path.display()))?;
+        remove(path)?;
     }
     let _ = fs::remove_dir_all(folder.join(WORK_DIR));
     // Not where somebody has put something else.
@@ -154,16 +201,11 @@ pub fn forget(folder: &Path) -> Result<usize> {
 }
 
 /// Writes a file to the same path on all members but this host.
-pub(crate) fn put_on(members: &[Member], path: &Path, rules: &Rules) -> Result<()> {
+pub(crate) fn put_on(members: &[Member], path: &Path, text: &str) -> Result<()> {
     let others = cluster::elsewhere(members);
     let put = cluster::ask_all(&others, |member| {
-        let words = [
-            "sh".into(),
-            "-c".into(),
-            WRITE.into(),
-            path.as_os_str().to_owned(),
-            rules.text().into(),
-        ];
+        let words =
+            ["sh".into(), "-c".into(), WRITE.into(), path.as_os_str().to_owned(), text.into()];
         let put = member.node.output(&NodeCommand::new(words).cwd("/"), &[]);
         put.map(drop).map_err(|why| Error::new(format!("{}: {why}", member.name())))
     });
@@ -199,9 +241,11 @@ mod tests {
         let mut kept = Vec::new();
         for algorithm in 1..=3 {
             // The clock stands still.
-            kept.push(keep(&folder, &rules("Open MPI 4.1.4", &["a", "b"], algorithm), 7).unwrap());
+            kept.push(
+                keep(&folder, &rules("Open MPI 4.1.4", &["a", "b"], algorithm), None, 7).unwrap(),
+            );
         }
-        keep(&folder, &five, 9).unwrap();
+        keep(&folder, &five, None, 9).unwrap();
         assert!(!kept[0].exists() && kept[1].exists());
         let (path, newest) = find(&folder, &four.shape).unwrap().unwrap();
         assert_eq!((path, newest), (kept[2].clone(), rules("Open MPI 4.1.4", &["a", "b"], 3)));
@@ -217,7 +261,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let four = rules("Open MPI 4.1.4", &["a", "b"], 1);
-        let path = keep(folder, &four, 7).unwrap();
+        let path = keep(folder, &four, None, 7).unwrap();
         let refused = |text: &[u8]| {
             fs::write(&path, text).unwrap();
             let said = find(folder, &four.shape).unwrap_err().to_string();

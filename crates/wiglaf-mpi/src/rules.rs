@@ -10,6 +10,10 @@
 //!   that ranks may take different rules: a file of ours has one algorithm for all lengths there;
 //! - a file that it does not understand is ignored in silence, by each rank for itself: so nothing but what this module
 //!   has written is handed to it.
+//!
+//! MPICH's is made of a file in the same form, with numbers of ours ([`mpich`]).
+
+pub mod mpich;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -101,10 +105,8 @@ impl Operation {
         }
     }
 
-    /// Whether a rule may depend on the length: whether each rank computes it from arguments that count everywhere and
-    /// are the same.
-    #[must_use]
-    pub fn has_lengths(self) -> bool {
+    /// Whether Open MPI computes its length in each rank from arguments that count everywhere and are the same.
+    fn has_lengths(self) -> bool {
         matches!(self, Self::Allreduce | Self::Bcast | Self::Reduce | Self::ReduceScatter)
     }
 }
@@ -117,9 +119,13 @@ pub fn why_not(mpi: &Installation) -> Option<String> {
         Family::OpenMpi if mpi.is_at_least(&[6]) => {
             Some(format!("{of} was not tried with rules for collectives; versions 4 and 5 were"))
         }
-        Family::OpenMpi => None,
-        Family::Mpich | Family::Intel => Some(format!(
-            "rules for collectives are measured for Open MPI 4 and 5, not for {of}; take --mpi openmpi"
+        Family::Mpich if !mpi.is_at_least(&[4]) || mpi.is_at_least(&[6]) => {
+            Some(format!("{of} was not tried with rules for collectives; versions 4 and 5 were"))
+        }
+        Family::OpenMpi | Family::Mpich => None,
+        Family::Intel => Some(format!(
+            "rules for collectives are measured for Open MPI and MPICH 4 and 5, not for {of}; take --mpi \
+             openmpi or mpich"
         )),
     }
 }
@@ -144,6 +150,19 @@ impl Shape {
     #[must_use]
     pub fn mpi_of(mpi: &Installation) -> String {
         format!("{} {}", mpi.family, mpi.version)
+    }
+
+    fn is_of_mpich(&self) -> bool {
+        self.mpi.starts_with(&Family::Mpich.to_string())
+    }
+
+    /// Whether rules for an operation may depend on the length: whether each rank computes it from arguments that count
+    /// everywhere and are the same.
+    #[must_use]
+    pub fn has_lengths(&self, operation: Operation) -> bool {
+        // Its own choice depends on lengths, too, and for both of these it takes the arguments of what is received, or
+        // those that are the same in each rank.
+        self.is_of_mpich() || operation.has_lengths()
     }
 
     /// Whether what was measured so says something of a job of the shape `job`: on these nodes or some of them.
@@ -199,7 +218,8 @@ impl Rules {
         let rise = lengths.windows(2).all(|two| two[0].0 < two[1].0);
         let begins = lengths.first().is_some_and(|(len, _)| *len == 0);
         let known = lengths.iter().all(|(_, algorithm)| *algorithm <= ALGORITHM_MAX);
-        let apart = lengths.len() == 1 || operation.has_lengths();
+        let apart = lengths.len() == 1 || self.shape.has_lengths(operation);
+        let known = known && (!self.shape.is_of_mpich() || mpich::are_known(operation, &lengths));
         if ranks < 2 || !(rise && begins && known && apart) {
             return Err(Error::new(format!(
                 "these are no rules for {} of {ranks} ranks: {lengths:?}",
@@ -342,6 +362,11 @@ impl Rules {
     }
 }
 
+/// How variables of MPICH's begin.
+const MPICHS: [&str; 3] = ["MPIR_CVAR_", "MPIR_PARAM_", "MPICH_"];
+/// Words in those that speak of how collectives are done.
+const MPICHS_OF_COLLECTIVES: [&str; 5] = ["COLL", "BCAST", "REDUCE", "ALLGATHER", "ALLTOALL"];
+
 /// The user's own setting that speaks of how collectives are chosen, where there is one: then no file of ours is used.
 /// `defaults` is the text of their file of MCA parameters.
 #[must_use]
@@ -351,7 +376,15 @@ pub fn users_own(names: impl Iterator<Item = String>, defaults: &str) -> Option<
         // What another pml carries was not measured.
         of_coll(name) || name.starts_with("coll_base_") || name == "pml"
     };
-    let ours = |name: &String| name.strip_prefix("OMPI_MCA_").is_some_and(concerns);
+    let ours = |name: &String| {
+        name.strip_prefix("OMPI_MCA_").is_some_and(concerns)
+            || MPICHS.iter().any(|start| {
+                let rest = name.strip_prefix(start);
+                rest.is_some_and(|rest| {
+                    MPICHS_OF_COLLECTIVES.iter().any(|word| rest.contains(word))
+                })
+            })
+    };
     let in_file = defaults.lines().filter_map(|line| {
         let name = line.split('=').next()?.trim();
         (line.contains('=') && concerns(name)).then(|| format!("{name} in mca-params.conf"))
@@ -359,15 +392,19 @@ pub fn users_own(names: impl Iterator<Item = String>, defaults: &str) -> Option<
     names.filter(ours).chain(in_file).next()
 }
 
-/// What makes Open MPI read a file.
+/// What makes an MPI read a file.
 #[must_use]
-pub fn variables(file: &std::path::Path) -> Vec<(String, String)> {
-    [
-        ("OMPI_MCA_coll_tuned_use_dynamic_rules", "1".to_owned()),
-        ("OMPI_MCA_coll_tuned_dynamic_rules_filename", file.display().to_string()),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into()
+pub fn variables(family: Family, file: &std::path::Path) -> Vec<(String, String)> {
+    let path = file.display().to_string();
+    let set: &[(&str, &str)] = match family {
+        Family::OpenMpi => &[
+            ("OMPI_MCA_coll_tuned_use_dynamic_rules", "1"),
+            ("OMPI_MCA_coll_tuned_dynamic_rules_filename", &path),
+        ],
+        Family::Mpich => &[("MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE", &path)],
+        Family::Intel => &[],
+    };
+    set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -439,7 +476,7 @@ mod tests {
         let mut rules = rules();
         for operation in Operation::ALL {
             let told_apart = rules.add(operation, 8, vec![(0, 1), (64, 2)]);
-            assert_eq!(told_apart.is_ok(), operation.has_lengths(), "{operation:?}");
+            assert_eq!(told_apart.is_ok(), rules.shape.has_lengths(operation), "{operation:?}");
             assert_eq!(Operation::named(operation.name()), Some(operation));
         }
         for lengths in [vec![], vec![(4, 1)], vec![(0, 1), (0, 2)], vec![(0, 32)]] {
@@ -511,6 +548,9 @@ mod tests {
         assert!(found(&["OMPI_MCA_coll_tuned_bcast_algorithm"], "").is_some());
         assert!(found(&["OMPI_MCA_coll"], "").is_some());
         assert!(found(&["OMPI_MCA_pml"], "").is_some());
+        assert!(found(&["MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"], "").is_some());
+        assert!(found(&["MPICH_COLL_SELECTION_TUNING_JSON_FILE"], "").is_some());
+        assert_eq!(found(&["MPIR_CVAR_CH4_NUM_VCIS"], ""), None);
         assert!(found(&[], "  coll_tuned_use_dynamic_rules = 1\n").is_some());
     }
 }

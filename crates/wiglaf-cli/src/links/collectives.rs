@@ -82,12 +82,6 @@ pub(super) fn measure(args: &MeasureArgs, global: &Global, json: bool) -> Result
     let Mpi::With(choice) = &how.mpi else {
         return Err(Error::new("a program without MPI has no collectives; name an MPI with --mpi"));
     };
-    if choice.family != Family::OpenMpi {
-        return Err(Error::new(format!(
-            "rules for collectives are measured for Open MPI 4 and 5, not for {}; take --mpi openmpi",
-            choice.family
-        )));
-    }
     if args.repeats.is_some_and(|rounds| !(ROUNDS_MIN..=ROUNDS_MAX).contains(&rounds)) {
         return Err(Error::new(format!(
             "with --collectives, --repeats is {ROUNDS_MIN} to {ROUNDS_MAX}: fewer tell nothing of the spread"
@@ -96,6 +90,10 @@ pub(super) fn measure(args: &MeasureArgs, global: &Global, json: bool) -> Result
     let mpi = mpi::installation(choice, how.transport)?;
     if let Some(why) = rules::why_not(&mpi) {
         return Err(Error::new(why));
+    }
+    if mpi.family == Family::Mpich {
+        // Before minutes are spent.
+        kept::mpichs_choice(&mpi, &Rules::default())?;
     }
     let cluster = global.meant()?.running()?;
     let members = cluster.members(&HostList::default())?;
@@ -163,16 +161,25 @@ fn measure_shape(
     std::fs::create_dir_all(&cache).cannot(|| format!("make {}", cache.display()))?;
     let plan = Plan {
         rounds: args.repeats.unwrap_or(ROUNDS_MIN),
-        operations: match how.operations.is_empty() {
-            true => OPERATIONS.map(str::to_owned).into(),
-            false => how.operations.clone(),
+        operations: match (how.operations.is_empty(), mpi.family) {
+            (false, _) => how.operations.clone(),
+            (true, Family::Mpich) => {
+                rules::mpich::OPERATIONS.map(|operation| operation.name().to_owned()).into()
+            }
+            (true, _) => OPERATIONS.map(str::to_owned).into(),
         },
         lengths: LENGTHS.into(),
         budget: Duration::from_millis(how.budget.into()),
+        names: (mpi.family == Family::Mpich).then(rules::mpich::names),
+        // That of another Open MPI builds what all of them run.
+        compiler: mpi.wrappers.c.clone().filter(|_| mpi.family == Family::Mpich),
         cache,
     };
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let mut measured = Measurement::new();
+    let mut measured = match mpi.family {
+        Family::OpenMpi => Measurement::of_open_mpi(),
+        Family::Mpich | Family::Intel => Measurement::default(),
+    };
     for nodes in node_counts(shape.nodes.len()) {
         progress(&format!(
             "{}: {} ranks on {nodes} nodes, {} rounds",
@@ -194,21 +201,18 @@ fn measure_shape(
             command.args(["-n", &(nodes * shape.per_node).to_string()]);
             command.args(["--nodes", &names.to_string(), "--mpi", &mpi_word(mpi)]);
             command.args(["--transport", &shape.transport, "--link", &shape.link]);
-            command.args([
-                "--collectives",
-                "mpi",
-                "-x",
-                "OMPI_MCA_coll_tuned_use_dynamic_rules=1",
-                "--",
-            ]);
-            command.arg(program).args(words).current_dir(&plan.cache);
+            command.args(["--collectives", "mpi"]);
+            if mpi.family == Family::OpenMpi {
+                command.args(["-x", "OMPI_MCA_coll_tuned_use_dynamic_rules=1"]);
+            }
+            command.arg("--").arg(program).args(words).current_dir(&plan.cache);
             command
         };
         let taken = measured.take(&plan, &command, &interrupt::is_wanted);
         interrupt::check()?;
         taken.map_err(plain)?;
     }
-    let has_lengths = |name: &str| Operation::named(name).is_some_and(Operation::has_lengths);
+    let has_lengths = |name: &str| Operation::named(name).is_some_and(|one| shape.has_lengths(one));
     let winners = algorithms::choose(&measured.series, &has_lengths);
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let made = [
@@ -227,7 +231,8 @@ fn measure_shape(
     for (operation, ranks, lengths) in tables(&winners, &plan.lengths) {
         rules.add(operation, ranks, lengths)?;
     }
-    let file = kept::keep(folder, &rules, now_s)?;
+    let choice = (mpi.family == Family::Mpich).then(|| kept::mpichs_choice(mpi, &rules));
+    let file = kept::keep(folder, &rules, choice.transpose()?.as_deref(), now_s)?;
     Ok(Outcome {
         per_node: rules.shape.per_node,
         file: file.display().to_string(),
@@ -239,8 +244,8 @@ fn measure_shape(
 /// As `--mpi` takes it: exactly this one.
 fn mpi_word(mpi: &mpi::Installation) -> String {
     match mpi.origin {
-        mpi::Origin::System => format!("openmpi@{}", mpi.version),
-        mpi::Origin::Prefix => format!("openmpi={}", mpi.prefix.display()),
+        mpi::Origin::System => format!("{}@{}", mpi.family.name(), mpi.version),
+        mpi::Origin::Prefix => format!("{}={}", mpi.family.name(), mpi.prefix.display()),
     }
 }
 
@@ -303,11 +308,10 @@ fn show(outcome: &Outcome) -> String {
     }
     let left_out: Vec<String> =
         outcome.left_out.iter().map(|one| format!("{} {}", one.operation, one.algorithm)).collect();
-    text += &format!(
-        "\nNot right for any input, so left out: {}.\nKept in {}\n",
-        left_out.join(", "),
-        outcome.file
-    );
+    if !left_out.is_empty() {
+        text += &format!("\nNot right for any input, so left out: {}.", left_out.join(", "));
+    }
+    text += &format!("\nKept in {}\n", outcome.file);
     text
 }
 
