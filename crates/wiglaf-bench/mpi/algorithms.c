@@ -66,11 +66,12 @@ static int32_t sum_of_tokens(int i) {
 
 /* ---- what is right: each case answers 0 where it is ---- */
 
-enum { FAR = 1 << 16 };
+/* Numbers of 4 bytes in the longest block that is measured, and room behind it for gaps. */
+enum { FAR = 1 << 18 };
 static int32_t *out, *in;
 static int *counts, *places;
 
-static size_t roomy(void) { return (size_t)ranks * (2 * FAR + 8); }
+static size_t roomy(void) { return (size_t)ranks * (FAR + 8); }
 
 static int all_zero(const int32_t *from, size_t count) {
     for (size_t i = 0; i < count; i++)
@@ -531,7 +532,7 @@ static void measure(const struct operation *op, const char *lengths, int64_t bud
             size_t len = end ? (size_t)(end - rest) : strlen(rest);
             if (len >= sizeof text) fail("bad length");
             memcpy(text, rest, len);
-            cell(op, number(text, (long)sizeof *out, (long)sizeof *out * 2 * FAR * 4), budget_ns, rounds, found, count);
+            cell(op, number(text, (long)sizeof *out, (long)sizeof *out * FAR), budget_ns, rounds, found, count);
             rest = end && op->call != call_barrier ? end + 1 : NULL;
         }
     }
