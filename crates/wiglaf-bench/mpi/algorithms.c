@@ -337,11 +337,11 @@ static int tell_value(const char *operation) {
     return 0;
 }
 
-static int value_of(const char *program, const char *operation, const char *name) {
-    char set[96], line[512], told[128];
+static int value_of(const char *operation, const char *name) {
+    char set[96], line[256], told[128];
     int value = -1;
     variable(set, sizeof set, operation);
-    snprintf(line, sizeof line, "%s=%s '%s' --value %s 2>/dev/null", set, name, program, operation);
+    snprintf(line, sizeof line, "%s=%s \"$WIGLAF_SELF\" --value %s 2>/dev/null", set, name, operation);
     FILE *from = popen(line, "r");
     while (from && fgets(told, sizeof told, from)) sscanf(told, "value %d", &value);
     if (from) pclose(from);
@@ -352,11 +352,12 @@ static int value_of(const char *program, const char *operation, const char *name
  * out. */
 static void find_values(const char *program) {
     char *list = strdup(mpichs_names), *rest = list;
+    if (setenv("WIGLAF_SELF", program, 1)) fail("no memory");
     for (char *part; (part = strsep(&rest, ";"));) {
         char *of = strsep(&part, ":");
         int id = 0;
         for (char *name; part && (name = strsep(&part, ","));) {
-            int value = value_of(program, of, name);
+            int value = value_of(of, name);
             id++;
             if (value < 1 || mpichs_count == NAMES_MAX) continue;
             snprintf(mpichs[mpichs_count].operation, sizeof mpichs->operation, "%s", of);
