@@ -13,7 +13,8 @@ T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore HOME=$T OPENBLAS_NUM_THREADS=1
 cd "$T"
 python3 -m venv --without-pip v
-python3 -m pip -q --python v/bin/python install --no-compile MetPy==1.7.1 numpy==2.3.5 scipy==1.16.3 pandas==2.3.3 xarray==2025.10.1 Pint==0.25.3
+python3 -m pip -q --python v/bin/python install --no-compile MetPy==1.7.1 numpy==2.3.5 scipy==1.16.3 \
+    pandas==2.3.3 xarray==2025.10.1 Pint==0.25.3
 cat >program.py <<'P'
 import numpy as np, metpy.calc as calc
 from metpy.units import units
