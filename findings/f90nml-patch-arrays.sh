@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What: f90nml.patch, and `f90nml -p`, for values that are arrays; PyPI f90nml 1.5.0, with gfortran as the reader.
-# Guess: the file with the new values, as f90nml.write of a namelist with them has it; patch 'preserves comments and formatting'.
+# Guess: the file with the new values, as f90nml.write of a namelist with them has it: patch is 'to modify a namelist but preserve
+#   its comments and formatting'.
 # Happens: the new values take the places of the old ones, word for word, and nothing is said:
 #   - Of `n = 2*10`, ten twice, the 2 is taken for the value: n = 20 is written as `20*10`, and 3, 4 as `3*10`.
 #   - An array that is longer than the old one is cut where it stands last in its group. Elsewhere its next value replaces the

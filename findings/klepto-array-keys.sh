@@ -2,7 +2,7 @@
 # What: functions of NumPy arrays cached by klepto with picklemap, stringmap, or by klepto.safe without a keymap; PyPI klepto 0.2.8,
 #   numpy 2.3.5.
 # Guess: another array is another key. picklemap's description: it 'serializes objects by pickling the object', and 'will reliably
-#   produce a unique key for all picklable objects'; klepto.safe's: its default 'does not require arguments to be hashable'.
+#   produce a unique key for all picklable objects'. (Its list of options has 'default: use python's repr' for the serializer.)
 # Happens: the key is what repr() prints, unless picklemap is given a serializer: an array of more than 1000 numbers is its first
 #   and last three, and numbers have 8 digits. A field that differs in the middle, or in the ninth digit, gets the result of the
 #   other, and nothing is said. Without a keymap, klepto's own caches raise TypeError for an array; lists are right.

@@ -2,7 +2,7 @@
 # What: smooth_gaussian, smooth_n_point, smooth_rectangular and smooth_circular of a field of integers; PyPI MetPy 1.7.1,
 #   numpy 2.3.5, scipy 1.16.3.
 # Guess: means are no integers: the result is that of the same numbers as floating-point ones, as for metpy.calc.gradient and
-#   first_derivative of integers. The documentation says 'the filtered 2D scalar grid'.
+#   first_derivative of integers. The documentation: 'the filtered 2D scalar grid', by weights.
 # Happens: it has the type of the field, and each value, or each of several passes, is cut to an integer: where the mean is 0.8 it
 #   is 0. A mask of zeros and ones with a third of ones becomes one of zeros. Nothing is said, also not with units.
 # Who meets it: cloud and rain masks (the share of cloudy points), counts, heights in whole metres, bytes of a picture, and dBZ or

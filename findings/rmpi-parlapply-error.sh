@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What: an error for one element in mpi.parLapply, mpi.parSapply and the like of Rmpi; Debian r-cran-rmpi 0.6-9.2-2, r-base-core
 #   4.2.2.20221110-2, Open MPI 4.1.4-3+b1.
-# Guess: the call ends with the error: the manual calls them 'clones of snow's parApply, parLapply, parSapply', and snow's do. Or the
+# Guess: the call ends with the error: the manual calls them clones of snow's parApply, parLapply and so on, whose calls do. Or the
 #   result of that element alone is the error, as for mpi.applyLB and mpi.apply.
 # Happens: the text of the error, of class try-error, stands for all elements of that process, good ones included, and nothing is
 #   said. The result is shorter than the input, and what follows moves up: of 12 numbers on 3 processes with an error in the

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What: a range of jobs, `-j 1-3`, for squeue and sacct; Debian Slurm 22.05.8-4+deb12u3.
-# Guess: the three jobs, or an error, as scancel and scontrol give for it: the manuals have 'a comma separated list of job IDs', and
-#   `-j x` is an error in both.
+# Guess: the three jobs, or an error, as scancel and scontrol give for it: the manuals have a comma separated list,
+#   and `-j x` is an error in both.
 # Happens: what follows the number is dropped: the first job alone, with status 0. So it is with 1x, and `squeue -j 4_1-3` has the
 #   task 1 of the array 4. Of `squeue -j '4_[1-3]'`, as squeue itself prints arrays, nothing is shown.
 # Who meets it: scripts that submit a few jobs, look at the range of them, and go on when `squeue -h -j 1-3` is empty, or when
