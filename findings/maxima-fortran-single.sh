@@ -34,7 +34,7 @@ P
 {
     echo "f90:"; cat lines.f90
     echo "fortran:"; cat lines.f
-    echo "Maxima:"; printf '%13.9f%13.9f%13.9f%13.9f%13.9f\n' $(grep -E '^[ 0-9.]+$' words)
+    echo "Maxima:"; grep -E '^[ 0-9.]+$' words | awk '{for (i = 1; i <= NF; i++) printf "%13.9f", $i; print ""}'
     gfortran -Wall program.f90 -o program && echo "compiled:" && ./program
     sed -E -i.old 's/([0-9.])E([+-]?[0-9])/\1D\2/g' lines.f90
     gfortran program.f90 -o program && echo "with D for E:" && ./program

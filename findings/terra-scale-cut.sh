@@ -59,7 +59,7 @@ P
 {
     "$home/bin/R" --vanilla -s -f program.R </dev/null 2>&1 | grep -v codetools
     "$root/usr/bin/gdal_translate" -q -ot Int16 numbers.xyz out.xyz -of XYZ
-    echo "gdal_translate of -4.51 0.94 2.9 -0.94 1.4 7.99:" $(cut -d' ' -f3 out.xyz)
+    echo "gdal_translate of -4.51 0.94 2.9 -0.94 1.4 7.99: $(cut -d' ' -f3 out.xyz | xargs)"
 } | tee out
 diff - out <<'P'
 7 numbers, scale=0.01:   0.27 0.28 0.28 0.56 0.57 0.93 1.14 
