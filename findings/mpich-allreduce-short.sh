@@ -55,5 +55,5 @@ echo "packets of 1000 sums of 64 bytes: as it is $own, with SHORT_MSG_SIZE=65536
 echo "  recursive doubling $short, reduce-scatter and allgather $long"
 # TCP's acknowledgements make the counts differ by a fifth from run to run.
 twice() { [ $((10 * $1)) -gt $((14 * short)) ]; }
-[ "$short" -gt 1000 ] && twice "$own" && twice "$longer" && twice "$long"
+[ "$short" -gt 1000 ] && twice "$own" && twice "$longer" && twice "$long" || exit 1
 echo "as observed: sums of 64 bytes take the algorithm for long messages"
