@@ -22,9 +22,8 @@ pub const WORK_DIR: &str = "work";
 /// How many files of one shape stay: the newest, and the one before.
 const KEPT: usize = 2;
 
-/// Writes `$1` to the file `$0`: whole or not at all.
-const WRITE: &str =
-    r#"umask 022 && mkdir -p -- "${0%/*}" && printf %s "$1" >"$0.$$" && mv -f -- "$0.$$" "$0""#;
+/// Writes its input, of `$1` bytes, to the file `$0`: whole or not at all. (What MPICH reads may be longer than an argument.)
+const WRITE: &str = r#"umask 022 && mkdir -p -- "${0%/*}" && cat >"$0.$$" && test "$(wc -c <"$0.$$")" -eq "$1" && mv -f -- "$0.$$" "$0""#;
 
 /// A file.
 #[derive(Debug)]
@@ -204,9 +203,9 @@ pub fn forget(folder: &Path) -> Result<usize> {
 pub(crate) fn put_on(members: &[Member], path: &Path, text: &str) -> Result<()> {
     let others = cluster::elsewhere(members);
     let put = cluster::ask_all(&others, |member| {
-        let words =
-            ["sh".into(), "-c".into(), WRITE.into(), path.as_os_str().to_owned(), text.into()];
-        let put = member.node.output(&NodeCommand::new(words).cwd("/"), &[]);
+        let len = text.len().to_string().into();
+        let words = ["sh".into(), "-c".into(), WRITE.into(), path.as_os_str().to_owned(), len];
+        let put = member.node.output(&NodeCommand::new(words).cwd("/"), text.as_bytes());
         put.map(drop).map_err(|why| Error::new(format!("{}: {why}", member.name())))
     });
     cluster::all_or_error(&others, put).map(drop)
