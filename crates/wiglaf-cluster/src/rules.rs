@@ -23,7 +23,11 @@ pub const WORK_DIR: &str = "work";
 const KEPT: usize = 2;
 
 /// Writes its input, of `$1` bytes, to the file `$0`: whole or not at all. (What MPICH reads may be longer than an argument.)
-const WRITE: &str = r#"umask 022 && mkdir -p -- "${0%/*}" && cat >"$0.$$" && test "$(wc -c <"$0.$$")" -eq "$1" && mv -f -- "$0.$$" "$0""#;
+const WRITE: &str = r#"
+umask 022
+mkdir -p -- "${0%/*}" && cat >"$0.$$" && test "$(wc -c <"$0.$$")" -eq "$1" && exec mv -f -- "$0.$$" "$0"
+rm -f -- "$0.$$"
+exit 1"#;
 
 /// A file.
 #[derive(Debug)]
