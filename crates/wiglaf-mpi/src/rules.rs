@@ -160,8 +160,8 @@ impl Shape {
     /// everywhere and are the same.
     #[must_use]
     pub fn has_lengths(&self, operation: Operation) -> bool {
-        // Its own choice depends on lengths, too, and for both of these it takes the arguments of what is received, or
-        // those that are the same in each rank.
+        // MPICH's own choice depends on lengths, too. It takes them from arguments that count at all ranks, but for an
+        // alltoall in place, which goes by the own choice whatever the length.
         self.is_of_mpich() || operation.has_lengths()
     }
 
