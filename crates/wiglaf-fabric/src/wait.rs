@@ -66,12 +66,11 @@ fn remember(engine: &Shared) {
 
 /// Where else this thread has paused. One that is closed, and still held by somebody, has no news any more.
 fn others(engine: &Shared) -> Vec<Shared> {
-    let others: Vec<Shared> = PAUSED_AT.with_borrow(|known| {
-        let others = known.iter().filter_map(Weak::upgrade);
-        others.filter(|other| !Arc::ptr_eq(other, engine)).collect()
-    });
     let is_open = |other: &Shared| lock(other).is_ok_and(|inside| !inside.is_closed());
-    others.into_iter().filter(is_open).collect()
+    PAUSED_AT.with_borrow(|known| {
+        let others = known.iter().filter_map(Weak::upgrade);
+        others.filter(|other| !Arc::ptr_eq(other, engine) && is_open(other)).collect()
+    })
 }
 
 /// Sleeps at `engine`, where this thread has lain down for `nap`, and at all others that it has paused at. Not at all
