@@ -46,8 +46,9 @@ const RUN_TIME_MAX: Duration = Duration::from_secs(1800);
 /// So many algorithms may fail to come back; each costs a run until then.
 const LEFT_OUT_MAX: usize = 16;
 
-/// Algorithms of Open MPI's that are not tried, and why: each would cost a run until it is given up. They cut a vector by the number of
-/// its elements, of which ranks may have different ones for the same bytes, and then wait for each other for ever.
+/// Algorithms of Open MPI's that are not tried, and why: each would cost a run until it is given up. They cut a vector by
+/// the number of its elements, of which ranks may have different ones for the same bytes, and then wait for each other for
+/// ever.
 const KNOWN: [(&str, u32, &str); 3] =
     [("bcast", 4, KNOWN_WHY), ("bcast", 8, KNOWN_WHY), ("bcast", 9, KNOWN_WHY)];
 const KNOWN_WHY: &str = "hangs where ranks describe the same bytes by different types";
@@ -168,12 +169,7 @@ impl Measurement {
                 plan.rounds
             )));
         }
-        let program = match &plan.compiler {
-            Some(compiler) => {
-                MeasuringProgram::Algorithms.build_by(compiler.clone(), &plan.cache)?
-            }
-            None => MeasuringProgram::Algorithms.build(&plan.cache)?,
-        };
+        let program = MeasuringProgram::Algorithms.build_by(plan.compiler.clone(), &plan.cache)?;
         let mut given_up = 0;
         loop {
             let output = launch::capture(

@@ -91,18 +91,17 @@ impl MeasuringProgram {
     /// # Errors
     /// When there is no `mpicc`, it fails, or the folder is not writable.
     pub fn build(self, cache: &Path) -> Result<PathBuf> {
-        let mpicc = find_program("mpicc").ok_or_else(|| BenchError::ProgramMissing {
-            program: "mpicc".into(),
-            package: "libopenmpi-dev",
-        })?;
-        self.build_by(mpicc, cache)
+        self.build_by(None, cache)
     }
 
-    /// Builds it by that compiler.
+    /// Builds it by that compiler, or by the `mpicc` that is found.
     ///
     /// # Errors
-    /// When it fails, or the folder is not writable.
-    pub fn build_by(self, mpicc: PathBuf, cache: &Path) -> Result<PathBuf> {
+    /// As for [`Self::build`].
+    pub fn build_by(self, compiler: Option<PathBuf>, cache: &Path) -> Result<PathBuf> {
+        let mpicc = compiler.or_else(|| find_program("mpicc")).ok_or_else(|| {
+            BenchError::ProgramMissing { program: "mpicc".into(), package: "libopenmpi-dev" }
+        })?;
         let line = Command::new(&mpicc).arg("-show").output().map(|o| o.stdout).unwrap_or_default();
         let file = format!("{}.c", self.name());
         Recipe {

@@ -4,11 +4,11 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use common::hosts::{BINOMIAL, ORDER};
-use common::{Said, Site};
+use common::{Said, Site, wheels};
 use wiglaf_cluster::rules as kept;
 use wiglaf_mpi::rules::{Operation, Rules, Shape, mpich};
 
@@ -65,6 +65,16 @@ fn rules(version: &str, link: &str, nodes: &[&str]) -> Rules {
     let mut rules = Rules::new(shape, Vec::new());
     rules.add(Operation::Reduce, 2, vec![(0, BINOMIAL)]).unwrap();
     rules
+}
+
+/// Where such an MPI of PyPI's is; with a reason, nowhere.
+fn wheel(name: &str) -> Option<PathBuf> {
+    let prefix = wheels().join(name);
+    let is_there = prefix.is_dir();
+    if !is_there {
+        eprintln!("skipped: {} is not there (cargo xtask packages test)", prefix.display());
+    }
+    is_there.then_some(prefix)
 }
 
 /// The version of Debian's.
@@ -130,11 +140,7 @@ fn open_mpi_takes_what_the_file_says_and_the_users_setting_wins() {
 #[test]
 fn rules_reach_open_mpi_5() {
     let Some(lab) = Lab::up() else { return };
-    let prefix = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/mpi/openmpi-5.0.11");
-    let Ok(prefix) = prefix.canonicalize() else {
-        eprintln!("skipped: {} is not there (cargo xtask packages test)", prefix.display());
-        return;
-    };
+    let Some(prefix) = wheel("openmpi-5.0.11") else { return };
     let mpi = format!("openmpi={}", prefix.display());
     assert_eq!(lab.run(&["--mpi", &mpi], &[]).stdout, OWN_CHOICE);
     let _ = lab.keep("5.0.11", "auto");
@@ -177,11 +183,7 @@ int main(int argc, char **argv) {
 fn mpich_takes_what_was_measured_within_its_own_choice() {
     let Some(site) = Site::up(&[]) else { return };
     for version in ["4.0.3", "5.0.2"] {
-        let prefix = format!("../../target/mpi/mpich-{version}");
-        let Ok(prefix) = Path::new(env!("CARGO_MANIFEST_DIR")).join(&prefix).canonicalize() else {
-            eprintln!("skipped: {prefix} is not there (cargo xtask packages test)");
-            return;
-        };
+        let Some(prefix) = wheel(&format!("mpich-{version}")) else { return };
         let program = site.work().join("sends");
         let source = program.with_extension("c");
         fs::write(&source, SENDS).unwrap();

@@ -512,10 +512,7 @@ impl Launch<'_> {
         let Some((path, rules)) = rules::find(&rules::folder(cluster)?, &shape)? else {
             return Ok(None);
         };
-        let (file, text) = match mpi.family {
-            Family::Mpich => rules::find_choice(&path, &rules, mpi)?,
-            Family::OpenMpi | Family::Intel => (path, rules.text()),
-        };
+        let (file, text) = rules::read_by(mpi, path, &rules)?;
         if self.on_hosts.is_some() {
             rules::put_on(&self.members, &file, &text)?;
         }

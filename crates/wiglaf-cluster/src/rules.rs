@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use wiglaf_base::error::{Context, Error, Result};
 use wiglaf_base::paths;
-use wiglaf_mpi::Installation;
 use wiglaf_mpi::rules::{self, Rules, Shape};
+use wiglaf_mpi::{Family, Installation};
 use wiglaf_node::client::NodeCommand;
 
 use crate::cluster::{self, Cluster, Member};
@@ -22,7 +22,8 @@ pub const WORK_DIR: &str = "work";
 /// How many files of one shape stay: the newest, and the one before.
 const KEPT: usize = 2;
 
-/// Writes its input, of `$1` bytes, to the file `$0`: whole or not at all. (What MPICH reads may be longer than an argument.)
+/// Writes its input, of `$1` bytes, to the file `$0`: whole or not at all. (What MPICH reads may be longer than an
+/// argument.)
 const WRITE: &str = r#"
 umask 022
 mkdir -p -- "${0%/*}" && cat >"$0.$$" && test "$(wc -c <"$0.$$")" -eq "$1" && exec mv -f -- "$0.$$" "$0"
@@ -125,24 +126,32 @@ fn choice_path(path: &Path) -> PathBuf {
     path.with_extension("json")
 }
 
-/// What an MPICH reads for these rules.
+/// What an MPICH reads for these rules; nothing for another MPI.
 ///
 /// # Errors
 /// When its library does not tell its own choice, or in another form.
-pub fn mpichs_choice(mpi: &Installation, rules: &Rules) -> Result<String> {
+pub fn choice(mpi: &Installation, rules: &Rules) -> Result<Option<String>> {
+    if mpi.family != Family::Mpich {
+        return Ok(None);
+    }
     let library = fs::read(&mpi.library).cannot(|| format!("read {}", mpi.library.display()))?;
     let own = rules::mpich::own_choice(&library).ok_or_else(|| {
         Error::new(format!("{} does not tell how it chooses algorithms", mpi.summary()))
     })?;
-    rules::mpich::choice_with(own, rules)
+    rules::mpich::choice_with(own, rules).map(Some)
 }
 
-/// The file for a job under MPICH, and what is in it.
+/// The file that a job's MPI reads for the rules in `path`, and what is in it.
 ///
 /// # Errors
-/// When it is damaged, or was made for another build of that version.
-pub fn find_choice(path: &Path, rules: &Rules, mpi: &Installation) -> Result<(PathBuf, String)> {
-    let (file, wanted) = (choice_path(path), mpichs_choice(mpi, rules)?);
+/// When MPICH's is damaged, or was made for another build of that version.
+pub(crate) fn read_by(
+    mpi: &Installation,
+    path: PathBuf,
+    rules: &Rules,
+) -> Result<(PathBuf, String)> {
+    let Some(wanted) = choice(mpi, rules)? else { return Ok((path, rules.text())) };
+    let file = choice_path(&path);
     match fs::read(&file).is_ok_and(|text| text == wanted.as_bytes()) {
         true => Ok((file, wanted)),
         false => Err(Error::new(format!(

@@ -91,10 +91,8 @@ pub(super) fn measure(args: &MeasureArgs, global: &Global, json: bool) -> Result
     if let Some(why) = rules::why_not(&mpi) {
         return Err(Error::new(why));
     }
-    if mpi.family == Family::Mpich {
-        // Before minutes are spent.
-        kept::mpichs_choice(&mpi, &Rules::default())?;
-    }
+    // Before minutes are spent.
+    kept::choice(&mpi, &Rules::default())?;
     let cluster = global.meant()?.running()?;
     let members = cluster.members(&HostList::default())?;
     if members.len() < 2 {
@@ -159,26 +157,28 @@ fn measure_shape(
     let exe = cluster.program(&this_exe()?);
     let cache = folder.join(kept::WORK_DIR);
     std::fs::create_dir_all(&cache).cannot(|| format!("make {}", cache.display()))?;
+    // The only other one that rules are for is Open MPI.
+    let is_mpich = mpi.family == Family::Mpich;
     let plan = Plan {
         rounds: args.repeats.unwrap_or(ROUNDS_MIN),
-        operations: match (how.operations.is_empty(), mpi.family) {
+        operations: match (how.operations.is_empty(), is_mpich) {
             (false, _) => how.operations.clone(),
-            (true, Family::Mpich) => {
+            (true, true) => {
                 rules::mpich::OPERATIONS.map(|operation| operation.name().to_owned()).into()
             }
-            (true, _) => OPERATIONS.map(str::to_owned).into(),
+            (true, false) => OPERATIONS.map(str::to_owned).into(),
         },
         lengths: LENGTHS.into(),
         budget: Duration::from_millis(how.budget.into()),
-        names: (mpi.family == Family::Mpich).then(rules::mpich::names),
+        names: is_mpich.then(rules::mpich::names),
         // That of another Open MPI builds what all of them run.
-        compiler: mpi.wrappers.c.clone().filter(|_| mpi.family == Family::Mpich),
+        compiler: mpi.wrappers.c.clone().filter(|_| is_mpich),
         cache,
     };
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let mut measured = match mpi.family {
-        Family::OpenMpi => Measurement::of_open_mpi(),
-        Family::Mpich | Family::Intel => Measurement::default(),
+    let mut measured = match is_mpich {
+        false => Measurement::of_open_mpi(),
+        true => Measurement::default(),
     };
     for nodes in node_counts(shape.nodes.len()) {
         progress(&format!(
@@ -202,7 +202,7 @@ fn measure_shape(
             command.args(["--nodes", &names.to_string(), "--mpi", &mpi_word(mpi)]);
             command.args(["--transport", &shape.transport, "--link", &shape.link]);
             command.args(["--collectives", "mpi"]);
-            if mpi.family == Family::OpenMpi {
+            if !is_mpich {
                 command.args(["-x", "OMPI_MCA_coll_tuned_use_dynamic_rules=1"]);
             }
             command.arg("--").arg(program).args(words).current_dir(&plan.cache);
@@ -231,8 +231,8 @@ fn measure_shape(
     for (operation, ranks, lengths) in tables(&winners, &plan.lengths) {
         rules.add(operation, ranks, lengths)?;
     }
-    let choice = (mpi.family == Family::Mpich).then(|| kept::mpichs_choice(mpi, &rules));
-    let file = kept::keep(folder, &rules, choice.transpose()?.as_deref(), now_s)?;
+    let choice = kept::choice(mpi, &rules)?;
+    let file = kept::keep(folder, &rules, choice.as_deref(), now_s)?;
     Ok(Outcome {
         per_node: rules.shape.per_node,
         file: file.display().to_string(),

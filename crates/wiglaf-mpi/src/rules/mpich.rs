@@ -110,7 +110,7 @@ pub fn own_choice(library: &[u8]) -> Option<&str> {
     // The layers below have texts of their own, in which other functions stand.
     const OURS: &str = r#""algorithm=MPIR_Bcast_intra_binomial":"#;
     memchr::memmem::find_iter(library, BEGIN).find_map(|at| {
-        let end = at + library[at..].iter().position(|byte| *byte == 0)?;
+        let end = at + memchr::memchr(0, &library[at..])?;
         let text = std::str::from_utf8(&library[at..end]).ok()?;
         text.contains(OURS).then_some(text)
     })
