@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -42,21 +43,15 @@ impl Slice {
             return None;
         }
         for is_literal in [true, false] {
-            let said = Command::new("timeout")
-                .arg(PATIENCE_S)
-                .args(words(job, is_literal))
-                .args(["cat", "/proc/self/cgroup"])
-                .stdin(Stdio::null())
-                .stderr(Stdio::null())
-                .output()
-                .ok()?;
-            if said.status.code() == Some(TOO_SLOW) {
-                return None;
+            let mut command = words(job, is_literal);
+            command.extend(["cat", "/proc/self/cgroup"].map(OsString::from));
+            let (status, said) = ask(&command).ok()?;
+            match status {
+                0 => {}
+                TOO_SLOW => return None,
+                _ => continue,
             }
-            if !said.status.success() {
-                continue;
-            }
-            let folder = folder_of(&String::from_utf8_lossy(&said.stdout), |of| of == job)?;
+            let folder = folder_of(&said, |of| of == job)?;
             return Some(Self { job: job.to_owned(), folder, is_literal });
         }
         None
@@ -154,6 +149,26 @@ fn words(job: &str, is_literal: bool) -> Vec<OsString> {
         .collect()
 }
 
+/// The exit status of a command, and what it prints. A shell says the status, because whoever reaps all children of
+/// this process may take it first.
+fn ask(command: &[OsString]) -> io::Result<(i32, String)> {
+    let mut shell = Command::new("sh")
+        .args(["-c", "timeout \"$@\"; echo \"$?\"", "sh", PATIENCE_S])
+        .args(command)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut said = String::new();
+    let read = shell.stdout.take().map(|mut from| from.read_to_string(&mut said)).transpose();
+    let _ = shell.wait();
+    read?;
+    let text = said.trim_end();
+    let (text, status) = text.rsplit_once('\n').unwrap_or(("", text));
+    let status = status.parse().map_err(|_| io::ErrorKind::InvalidData)?;
+    Ok((status, text.to_owned()))
+}
+
 fn name(job: &str) -> String {
     format!("{PREFIX}{job}{SUFFIX}")
 }
@@ -180,6 +195,32 @@ fn folder_of(shown: &str, is_wanted: impl Fn(&str) -> bool) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::children::Children;
+
+    /// All children of a process are reaped, so this is one of its own.
+    const ALONE: &str = "WIGLAF_TEST_WITH_A_REAPER";
+
+    #[test]
+    fn an_answer_does_not_depend_on_who_reaps() {
+        if std::env::var_os(ALONE).is_none() {
+            let name = "agent::slice::tests::an_answer_does_not_depend_on_who_reaps";
+            let mut itself = Command::new(std::env::current_exe().unwrap());
+            let said = itself.args(["--exact", name]).env(ALONE, "1").output().unwrap();
+            let shown = String::from_utf8_lossy(&said.stdout);
+            assert!(said.status.success() && shown.contains("1 passed"), "{shown}");
+            return;
+        }
+        // The reaper waits for a child while it has one.
+        let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+        std::thread::spawn(|| Children::default().reap(&|_| {}));
+        let say = |line: &str| ask(&["sh", "-c", line].map(OsString::from)).unwrap();
+        // Either may be first.
+        for _ in 0..100 {
+            assert_eq!(say("echo a; echo b"), (0, "a\nb".to_owned()));
+        }
+        assert_eq!(say("exit 3"), (3, String::new()));
+        other.kill().unwrap();
+    }
 
     #[test]
     fn a_note_is_read_back_and_one_of_another_job_is_none() {
