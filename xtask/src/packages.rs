@@ -106,6 +106,7 @@ const CONFORMANCE: &[&str] = &[
     "clang",
     "libscalapack-openmpi-dev",
     "libscalapack-mpich-dev",
+    "scalapack-mpi-test",
 ];
 
 /// Those that the suite of compilers knows. Each release of Debian has some of them; one that it does

@@ -16,6 +16,7 @@ mod mpis;
 mod netpipe;
 mod once;
 mod report;
+mod scalapack;
 mod verdict;
 
 use std::path::{Path, PathBuf};
@@ -55,10 +56,10 @@ pub(crate) struct Arguments {
     /// Go on where a run of the same build was interrupted (mpi4py, mpich and imb, which take hours)
     #[arg(long)]
     resume: bool,
-    /// Begin no further test after so many minutes, and write down which were not run (mpich and imb)
+    /// Begin no further test after so many minutes, and write down which were not run (mpich, imb and scalapack)
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
-    /// Ask TCP only about tests that fail over Wiglaf (mpich), in half the time
+    /// Ask TCP only about tests that fail over Wiglaf (mpich and scalapack), in half the time
     #[arg(long)]
     short: bool,
     /// Let the wire lose so much, such as 1%, and leave the document as it is
@@ -95,10 +96,12 @@ pub(crate) enum Suite {
     Mpich,
     /// Intel's MPI benchmarks, which check what they receive, on every MPI
     Imb,
+    /// ScaLAPACK's own tests, on Debian's MPIs
+    Scalapack,
 }
 
 impl Suite {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Fabtests,
         Self::Mpi4py,
         Self::Mpi4pyPypi,
@@ -109,6 +112,7 @@ impl Suite {
         Self::Fortran,
         Self::Mpich,
         Self::Imb,
+        Self::Scalapack,
     ];
 
     /// What runs unless asked otherwise: half an hour of two cores, and no MPI from elsewhere.
@@ -128,6 +132,7 @@ impl Suite {
             Self::Fortran => "fortran",
             Self::Mpich => "mpich",
             Self::Imb => "imb",
+            Self::Scalapack => "scalapack",
         }
     }
 
@@ -143,12 +148,13 @@ impl Suite {
             Self::Fortran => "Fortran",
             Self::Mpich => "MPICH's tests of MPI",
             Self::Imb => "Intel's MPI benchmarks",
+            Self::Scalapack => "ScaLAPACK's tests",
         }
     }
 
     /// Whether it has so many tests that those which pass everywhere are only counted.
     fn is_long(self) -> bool {
-        matches!(self, Self::Mpich | Self::Imb)
+        matches!(self, Self::Mpich | Self::Imb | Self::Scalapack)
     }
 
     /// `None` where it cannot run here; the reason has been printed.
@@ -164,6 +170,7 @@ impl Suite {
             Self::Fortran => fortran::run(context),
             Self::Mpich => mpich::run(context),
             Self::Imb => imb::run(context),
+            Self::Scalapack => scalapack::run(context),
         }
     }
 }

@@ -223,7 +223,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
         not_run,
     ];
     if context.short {
-        about.push("TCP was asked only about tests that fail over Wiglaf.".to_owned());
+        about.push(once::ASKED_SHORT.to_owned());
     }
     Ok(Some(Findings { about, columns: mpis::columns(&mpis), rows }))
 }

@@ -44,6 +44,9 @@ pub(super) fn not_run() -> Verdict {
     Verdict::Skip("not run".to_owned())
 }
 
+/// What a document says of such a run as a whole.
+pub(super) const ASKED_SHORT: &str = "TCP was asked only about tests that fail over Wiglaf.";
+
 /// What is said of a rival where Wiglaf passes, in a run that asks no more than it must.
 pub(super) fn not_asked() -> Verdict {
     Verdict::Skip(NOT_ASKED.to_owned())
