@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     /// Intel's MPI benchmarks: the folder of their sources, which holds src_c and src_cpp
     #[arg(long, value_name = "DIR")]
     imb: Option<PathBuf>,
-    /// Only MPIs whose name begins so, as openmpi@4 (the suites mpich and imb) [default: all that are here]
+    /// Only MPIs whose name begins so, as openmpi@4 (the suites mpich, imb and scalapack) [default: all that are here]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     mpi: Vec<String>,
     /// Run only the tests whose name contains this, and leave the document as it is
@@ -96,7 +96,7 @@ pub(crate) enum Suite {
     Mpich,
     /// Intel's MPI benchmarks, which check what they receive, on every MPI
     Imb,
-    /// ScaLAPACK's own tests, on Debian's MPIs
+    /// ScaLAPACK's own tests, on every MPI
     Scalapack,
 }
 
@@ -219,9 +219,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     let named = [(Suite::Mpich, &arguments.mpich_tests), (Suite::Imb, &arguments.imb)];
     let named = named.iter().filter(|(suite, folder)| folder.is_some() && !suites.contains(suite));
     let suites: Vec<Suite> = suites.iter().copied().chain(named.map(|(suite, _)| *suite)).collect();
-    let needs_mpis = suites
-        .iter()
-        .any(|s| matches!(s, Suite::Mpis | Suite::Mpi4pyPypi | Suite::Mpich | Suite::Imb));
+    let needs_mpis = suites.iter().any(|s| {
+        matches!(s, Suite::Mpis | Suite::Mpi4pyPypi | Suite::Mpich | Suite::Imb | Suite::Scalapack)
+    });
     let install = if needs_mpis { packages::install } else { packages::install_programs };
     install(packages::Purpose::Conformance)?;
     build()?;

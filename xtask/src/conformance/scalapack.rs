@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::cluster::Ended;
-use super::verdict::{Cell, Column, Findings, Judge, Row, Verdict};
+use super::mpis::{self, Mpi};
+use super::verdict::{Cell, Findings, Row, Verdict};
 use super::{Context, once, progress, version};
+use crate::wheels;
 
 const LIMIT: Duration = Duration::from_secs(240);
 /// What the suite itself starts, for its grids of 2 x 2.
 const RANKS: &str = "4";
-/// Debian's MPIs, as `wiglaf run` and as folders name them.
-const MPIS: [&str; 2] = ["openmpi", "mpich"];
-/// The rival last.
-const TRANSPORTS: [&str; 2] = ["wiglaf", "tcp"];
+/// The binary interfaces that Debian builds it for, as compilers and folders name them.
+const INTERFACES: [&str; 2] = ["openmpi", "mpich"];
 /// Below a folder of libraries.
 const FOLDER: &str = "scalapack";
 
@@ -48,45 +48,48 @@ impl Test {
 }
 
 pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
-    let mut folders = Vec::new();
-    for mpi in MPIS {
-        let to = context.cluster.folder().join(FOLDER).join(mpi);
-        copy(&installed(mpi)?, &to)?;
-        folders.push(to);
+    for interface in INTERFACES {
+        copy(&installed(interface)?, &folder(context, interface))?;
     }
+    let (mpis, not_run) = mpis::chosen(context)?;
     let mut rows = Vec::new();
-    for test in tests(&folders[0])?.iter().filter(|test| context.wants(&test.name())) {
+    let tests = tests(&folder(context, INTERFACES[0]))?;
+    for test in tests.iter().filter(|test| context.wants(&test.name())) {
         let mut cells: Vec<Cell> = Vec::new();
-        for (mpi, folder) in MPIS.iter().zip(&folders) {
-            for transport in TRANSPORTS {
-                let is_rival = transport != TRANSPORTS[0];
+        for mpi in &mpis {
+            for transport in mpis::TRANSPORTS {
+                let is_rival = transport != mpis::TRANSPORTS[0];
                 let has_passed = cells.last().is_some_and(|cell| cell.verdict.passed());
-                cells.push(match () {
-                    () if is_rival && context.short && has_passed => once::not_asked().into(),
-                    () => judge(context, test, mpi, transport, folder)?,
+                cells.push(match is_rival && context.short && has_passed {
+                    true => once::not_asked().into(),
+                    false => judge(context, test, mpi, transport)?,
                 });
             }
         }
         rows.push(Row { name: test.name(), cells });
     }
-    let columns = MPIS.iter().enumerate().flat_map(|(index, mpi)| {
-        let ours = Column::ours(format!("{mpi} wiglaf"), Judge::Rival(2 * index + 1));
-        [ours, Column::rival(format!("{mpi} tcp"))]
-    });
-    let mut about = vec![format!(
-        "ScaLAPACK {}, its tests in double precision, {RANKS} ranks on two nodes. A test passes if it says so of at least one \
-         result, and of none that it failed.",
-        version("scalapack-mpi-test")?
-    )];
+    let mut about = vec![
+        format!(
+            "ScaLAPACK {}, its tests in double precision, {RANKS} ranks on two nodes. A test passes if it says so of at least \
+             one result, and of none that it failed.",
+            version("scalapack-mpi-test")?
+        ),
+        not_run,
+    ];
     if context.short {
         about.push(once::ASKED_SHORT.to_owned());
     }
-    Ok(Some(Findings { about, columns: columns.collect(), rows }))
+    Ok(Some(Findings { about, columns: mpis::columns(&mpis), rows }))
 }
 
-/// Where Debian has the tests for that MPI.
-fn installed(mpi: &str) -> Result<PathBuf, String> {
-    let below = Path::new(FOLDER).join(format!("{mpi}-tests"));
+/// Where its programs may write.
+fn folder(context: &Context<'_>, interface: &str) -> PathBuf {
+    context.cluster.folder().join(FOLDER).join(interface)
+}
+
+/// Where Debian has the tests of that binary interface.
+fn installed(interface: &str) -> Result<PathBuf, String> {
+    let below = Path::new(FOLDER).join(format!("{interface}-tests"));
     let libraries = fs::read_dir("/usr/lib").map_err(|why| format!("/usr/lib: {why}"))?;
     let found = libraries.flatten().map(|entry| entry.path().join(&below));
     found
@@ -95,7 +98,7 @@ fn installed(mpi: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("there is no {} below /usr/lib", below.display()))
 }
 
-/// To where its programs may write; inputs are links to a folder that all MPIs share.
+/// Inputs are links to a folder that both interfaces share.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     for folder in ["", "PBLAS", "BLACS"] {
         let (from, to) = (from.join(folder), to.join(folder));
@@ -123,19 +126,18 @@ fn tests(folder: &Path) -> Result<Vec<Test>, String> {
     Ok(tests)
 }
 
-fn judge(
-    context: &Context<'_>,
-    test: &Test,
-    mpi: &str,
-    transport: &str,
-    folder: &Path,
-) -> Result<Cell, String> {
-    let column = format!("{mpi} {transport}");
-    let log = format!("scalapack/{column}/{}", test.name().replace('/', "_"));
-    let script = format!("cd '{}' && exec ./{}", folder.join(test.folder).display(), test.program);
+fn judge(context: &Context<'_>, test: &Test, mpi: &Mpi, transport: &str) -> Result<Cell, String> {
+    let column = format!("{} {transport}", mpi.choice);
+    let log = format!("{FOLDER}/{column}/{}", test.name().replace('/', "_"));
+    let is_its = |interface: &&str| mpi.compiler.ends_with(*interface);
+    let interface = INTERFACES.into_iter().find(is_its).unwrap_or(INTERFACES[0]);
+    let folder = folder(context, interface).join(test.folder);
+    let script = format!("cd '{}' && exec ./{}", folder.display(), test.program);
     let argv = ["sh", "-c", &script].map(str::to_owned);
-    let options = ["--mpi", mpi, "--transport", transport, "-n", RANKS];
-    let Some((ended, took)) = once::run(context, &log, &options, &[], &argv, LIMIT)? else {
+    let options = ["--mpi", &mpi.choice, "--transport", transport, "-n", RANKS];
+    let search = wheels::search_path();
+    let env = [("WIGLAF_MPI_PATH", search.as_str())];
+    let Some((ended, took)) = once::run(context, &log, &options, &env, &argv, LIMIT)? else {
         return Ok(once::not_run().into());
     };
     let verdict = verdict(&ended, test.is_to_abort());
