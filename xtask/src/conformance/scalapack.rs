@@ -157,13 +157,16 @@ fn verdict(ended: &Ended, is_to_abort: bool) -> Verdict {
 }
 
 /// How many results have that word. The suite's programs write `12 tests completed and passed`, `TESTS; 12 PASSED,` or a line
-/// for each result; a legend has a colon behind its first word.
+/// for each result; a legend has a colon behind its first word, and a heading has both words and no number.
 fn count(text: &str, word: &str) -> u64 {
     let of_line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let is_it = |found: &&str| found.trim_matches([',', '.']).eq_ignore_ascii_case(word);
         let Some(at) = words.iter().position(is_it) else { return 0 };
-        if words.get(1) == Some(&":") {
+        let is_heading = !line.contains(|c: char| c.is_ascii_digit())
+            && words.contains(&"PASSED")
+            && words.contains(&"FAILED");
+        if is_heading || words.get(1) == Some(&":") {
             return 0;
         }
         let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
@@ -185,6 +188,7 @@ mod tests {
             \x20 240 tests completed and passed residual checks.\n\
             \x20   0 tests completed and failed residual checks.\n\
             REAL SUM TESTS: 1152 TESTS;  864 PASSED,  288 SKIPPED,    3 FAILED.\n\
+            \x20    SUBROUTINE  TOTAL TESTS  PASSED   FAILED  SKIPPED\n\
             \x20    ***** Computational check: PDSWAP         PASSED  *****\n\
             Passed 0.994E-02-0.100E+01   100    25   2   2    8     1\n\
             \x20 500  50    2    2    10.65 PASSED\n";

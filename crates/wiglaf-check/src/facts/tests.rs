@@ -76,7 +76,12 @@ fn a_device_counts_what_has_passed() {
             socket.send_to(b"x", (pair.b.ip, 9)).unwrap();
         }
     });
-    let now = pair.b.run(|| device_counts(pair.b.ip)).unwrap();
-    assert!(now.since(&before).rx_packets >= 10, "{now:?}");
+    // They wait until the other has told its address.
+    let passed = || pair.b.run(|| device_counts(pair.b.ip)).unwrap().since(&before).rx_packets;
+    let start = std::time::Instant::now();
+    while passed() < 10 {
+        assert!(start.elapsed().as_secs() < 60, "{} have passed", passed());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
     assert!(pair.a.run(|| device_counts(pair.b.ip)).is_err(), "the address is the other's");
 }
