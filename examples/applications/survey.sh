@@ -40,7 +40,7 @@ one() {
         echo "$name: no result over TCP"
         failed=1
     elif cmp -s "$name.tcp/result" "$name.wiglaf/result"; then
-        echo "$name: the same: $(tail -n 1 "$name.tcp/result" | xargs -0 echo -n | cut -c 1-100)"
+        echo "$name: the same: $(tail -n 1 "$name.tcp/result" | sed 's/  */ /g; s/^ //' | cut -c 1-100)"
     else
         echo "$name: not the same: $(diff "$name.tcp/result" "$name.wiglaf/result" | sed -n 2,4p | tr '\n' ' ')"
         failed=1
