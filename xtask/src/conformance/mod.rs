@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     /// Run only the tests whose name contains this, and leave the document as it is
     #[arg(long, value_name = "WORDS")]
     only: Option<String>,
-    /// Go on where a run of the same build was interrupted (mpi4py, mpich and imb, which take hours)
+    /// Go on where a run of the same build was interrupted (mpi4py, mpich, imb and scalapack)
     #[arg(long)]
     resume: bool,
     /// Begin no further test after so many minutes, and write down which were not run (mpich, imb and scalapack)
