@@ -220,6 +220,8 @@ mod tests {
         }
         assert_eq!(say("exit 3"), (3, String::new()));
         other.kill().unwrap();
+        // By whom does not matter.
+        let _ = other.wait();
     }
 
     #[test]
