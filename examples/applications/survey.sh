@@ -4,7 +4,7 @@
 #   wiglaf up --nodes 2 && examples/applications/survey.sh survey
 # Arguments: a new folder for inputs and outputs, and a pattern for those programs alone whose names match it. A program whose package
 # is missing is left out, with its name; apt-get install --no-install-recommends elk-lapw mpqc mumps-test abyss ray mpb-mpi
-# meep-openmpi openfoam openfoam-examples gpaw python3-petsc4py-real freefem++ abinit mrbayes-mpi nwchem-mpich libcoarrays-openmpi-dev
+# meep-openmpi openfoam openfoam-examples gpaw python3-petsc4py-real freefem++ abinit nwchem-mpich libcoarrays-openmpi-dev
 # gfortran brings all.
 set -euo pipefail
 out=${1-survey} only=${2-.}
@@ -119,8 +119,9 @@ count = 60000
 matrix = PETSc.Mat().createAIJ([count, count], nnz=3)
 for row in range(*matrix.getOwnershipRange()):
     matrix[row, row] = 2.1
-    for column in {row - 1, row + 1} & set(range(count)):
-        matrix[row, column] = -1
+    for column in (row - 1, row + 1):
+        if 0 <= column < count:
+            matrix[row, column] = -1
 matrix.assemble()
 right = matrix.createVecLeft()
 right.set(1)

@@ -9,14 +9,10 @@ those in which the mean rank is longest, with their seconds and how many there a
 import collections
 import json
 import pathlib
-import statistics
 import sys
+from statistics import median
 
 CALLS = 4
-
-
-def median(values):
-    return statistics.median(list(values))
 
 
 def main(paths):

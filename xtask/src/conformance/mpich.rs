@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::cluster::Ended;
 use super::mpis::{self, Mpi, TRANSPORTS};
-use super::verdict::{Cell, Findings, Row, Verdict};
+use super::verdict::{Cell, Findings, Row, Verdict, last_passed};
 use super::{Context, once, progress};
 use crate::wheels;
 
@@ -226,10 +226,6 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
         about.push(once::ASKED_SHORT.to_owned());
     }
     Ok(Some(Findings { about, columns: mpis::columns(&mpis), rows }))
-}
-
-fn last_passed(cells: &[Cell]) -> bool {
-    cells.last().is_some_and(|cell| cell.verdict.passed())
 }
 
 /// What the suite's lists name, in its order.

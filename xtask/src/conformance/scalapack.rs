@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::cluster::Ended;
 use super::mpis::{self, Mpi};
-use super::verdict::{Cell, Findings, Row, Verdict};
+use super::verdict::{Cell, Findings, Row, Verdict, last_passed};
 use super::{Context, once, progress, version};
 use crate::wheels;
 
@@ -59,8 +59,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Option<Findings>, String> {
         for mpi in &mpis {
             for transport in mpis::TRANSPORTS {
                 let is_rival = transport != mpis::TRANSPORTS[0];
-                let has_passed = cells.last().is_some_and(|cell| cell.verdict.passed());
-                cells.push(match is_rival && context.short && has_passed {
+                cells.push(match is_rival && context.short && last_passed(&cells) {
                     true => once::not_asked().into(),
                     false => judge(context, test, mpi, transport)?,
                 });

@@ -86,6 +86,11 @@ impl fmt::Display for Cell {
     }
 }
 
+/// Whether the cell before the next one of a row passed: ours, where the next is the rival's.
+pub(crate) fn last_passed(cells: &[Cell]) -> bool {
+    cells.last().is_some_and(|cell| cell.verdict.passed())
+}
+
 /// A run that takes longer over Wiglaf than over the rival.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Slower<'a> {
