@@ -24,3 +24,18 @@ pub use server::{About, Emulated, Server, listen};
 pub(crate) fn fuzz_stat(line: &[u8]) {
     let _ = jobs::Stat::parse(line, "");
 }
+
+/// Whether this process runs that test of this crate's alone, which changes what all tests of a process share. Elsewhere it
+/// is run in a process of its own, where it must pass.
+#[cfg(test)]
+fn is_alone(test: &str) -> bool {
+    const ALONE: &str = "WIGLAF_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut itself = std::process::Command::new(std::env::current_exe().unwrap());
+    let said = itself.args(["--exact", test]).env(ALONE, "1").output().unwrap();
+    let shown = String::from_utf8_lossy(&said.stdout);
+    assert!(said.status.success() && shown.contains("1 passed"), "{shown}");
+    false
+}
